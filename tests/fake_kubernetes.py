@@ -24,6 +24,7 @@ PLURALS = {
     "Event": "events",
     "ConfigMap": "configmaps",
     "PersistentVolumeClaim": "persistentvolumeclaims",
+    "HorizontalPodAutoscaler": "horizontalpodautoscalers",
     "Node": "nodes",
     "Deployment": "deployments",
     "StatefulSet": "statefulsets",

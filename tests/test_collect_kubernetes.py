@@ -110,6 +110,15 @@ def cluster() -> FakeCluster:
         ),
         resource("PersistentVolumeClaim", "state-0", status={"phase": "Pending"}),
         resource("PersistentVolumeClaim", "unrelated", status={}),
+        *(
+            resource(
+                "HorizontalPodAutoscaler",
+                name,
+                "autoscaling/v2",
+                spec={"maxReplicas": 4, "scaleTargetRef": {"kind": "Deployment", "name": name}},
+            )
+            for name in ("orders-taskmanager", "unrelated")
+        ),
         resource(
             "Node",
             "worker-1",
@@ -220,6 +229,7 @@ def test_the_files_of_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "configmap.flink-config-orders.json",
         "configmap.autoscaler-orders.json",
         "persistentvolumeclaims-001.json",
+        "horizontalpodautoscalers-001.json",
         "orders-7d.main.log",
         "orders-taskmanager-1-1.main.log",
         "orders-taskmanager-1-1.main.previous.log",

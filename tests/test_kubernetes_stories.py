@@ -141,6 +141,27 @@ def test_an_eviction_explains_the_lost_taskmanager(tmp_path: Path) -> None:
     assert f"TaskManager {KILLED} @ worker-1.flink.example was lost" in text
 
 
+@pytest.mark.parametrize("nested", [True, False], ids=["operator 1.13", "operator 1.0"])
+def test_an_operator_that_refuses_an_upgrade(tmp_path: Path, nested: bool) -> None:
+    message = "HA metadata not available to restore from last state. Manual restore required."
+    kind = "org.apache.flink.kubernetes.operator.exception.UpgradeFailureException"
+    error = json.dumps({"type": kind, "message": message}) if nested else f"{kind}: {message}"
+    status = {
+        "error": error,
+        "lifecycleState": "UPGRADING",
+        "jobManagerDeploymentStatus": "MISSING",
+        "jobStatus": {"state": "RECONCILING"},
+        "reconciliationStatus": {"state": "UPGRADING"},
+    }
+    orders = resource("FlinkDeployment", "orders", "flink.apache.org/v1beta1", spec={"flinkVersion": "v1_20"}, status=status)  # fmt: skip
+    refused = event(orders, "RestoreFailed", message)
+    report = diagnosed(FakeCluster(objects=[orders, refused]), tmp_path)
+    (story,) = report["summary"]["stories"]
+    assert (story["cause"], story["state"]) == ("deployment-failed", "ongoing")
+    assert "HA metadata not available" in story["narrative"]
+    assert "initialSavepointPath" in json.dumps(report["findings"])
+
+
 def test_a_healthy_namespace_adds_no_finding(tmp_path: Path) -> None:
     started = event(resource("Pod", KILLED), "Started", "Started container", kind="Normal")
     report = diagnosed(cluster({}, started), tmp_path)

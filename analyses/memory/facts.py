@@ -91,11 +91,13 @@ class ConfigFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """A container that Kubernetes ended or does not start, as `kubectl` shows it.
+    """A container that Kubernetes or YARN ended or does not start, by their own reports.
 
     Args:
         time_us: when it ended, or when an event last reported the problem, if known.
         restarts: of the container, if known.
+        heap: of an executor, as Spark sets it for its container.
+        node: where the container ran, or the node itself.
         count: how often an event reported the problem.
     """
 
@@ -108,11 +110,15 @@ class Kill:
     time_us: int | None = None
     restarts: int | None = None
     count: int = 1
+    heap: int | None = None
+    node: str | None = None
 
     @property
     def for_memory(self) -> bool:
         """Whether memory was the reason: nodes also evict for their disk, and pods wait for a node."""
-        return self.reason in _FOR_MEMORY and _OTHER_RESOURCE.search(self.text) is None
+        if self.reason == "Evicted":
+            return _OTHER_RESOURCE.search(self.text) is None
+        return self.reason in _FOR_MEMORY
 
     @property
     def waits(self) -> bool:
@@ -134,9 +140,20 @@ WAITING: Final = frozenset(
         "FailedMount",
         "FailedAttachVolume",
         "ProbeKilled",
+        "Unscheduled",
+        "LocalizationFailed",
+        "AttemptsExhausted",
+        "TokenExpired",
+        "DisksFailed",
+        "Killed",
+        "NodeUnhealthy",
+        "NodePressure",
+        "Throttled",
+        "NodeNotReady",
+        "NodeDecommissioned",
     }
 )
-_FOR_MEMORY: Final = ("OOMKilled", "OOMKilling", "SystemOOM", "Evicted")
+_FOR_MEMORY: Final = ("OOMKilled", "OOMKilling", "SystemOOM")
 _OTHER_RESOURCE: Final = re.compile(
     r"ephemeral-storage|nodefs|imagefs|inodes|DiskPressure|PIDPressure|\bpids?\b"
 )
@@ -185,6 +202,7 @@ class MemoryFacts:
     writers: tuple[Process, ...] = ()
     # State backend by job, from REST or a log: heap | rocksdb | other; absent: unknown.
     backends: Mapping[str, str] = field(default_factory=dict)
+    engine: str | None = None  # of all logs, if they have the same
 
 
 def times_of(items: Iterable[Incident | Kill]) -> list[int]:
@@ -192,21 +210,30 @@ def times_of(items: Iterable[Incident | Kill]) -> list[int]:
     return [item.time_us for item in items if item.time_us is not None]
 
 
-def has_recovered(facts: MemoryFacts, time_us: int | None) -> bool:
-    """Return whether the jobs run again after a time, and none of them failed for good.
+def has_recovered(facts: MemoryFacts, time_us: int | None, place: str | None) -> bool:
+    """Return whether the affected jobs run again after a time, and none of them failed for good.
 
     Args:
         facts: of all jobs in the input.
         time_us: of the problem; None: unknown, so a recovery is unknown, too.
+        place: the pod or container. The jobs that lost it are affected; all jobs if none names it.
     """
-    return (
-        time_us is not None
-        and not any(job_failed(job) for job in facts.jobs)
+    if time_us is None:
+        return False
+    affected = [job for job in facts.jobs if _names(job, place)] or facts.jobs
+    return bool(affected) and all(
+        not job_failed(job)
         and any(
             i.kind == "job-running" and i.time_us is not None and i.time_us > time_us
-            for job in facts.jobs
             for i in job.incidents
         )
+        for job in affected
+    )
+
+
+def _names(job: JobFacts, place: str | None) -> bool:
+    return place is not None and any(
+        place in (i.taskmanager, i.text.get("lost_taskmanager")) for i in job.incidents
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Unpack
 
+from flowdiag.analyses.flink.failures.memory_processes import TASKMANAGER, process_of_pod
 from flowdiag.analyses.flink.helpers import explanation, measurement, votes_for
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident, JobFacts
 from flowdiag.analyses.knowledge.causes import CAUSES
@@ -89,6 +90,20 @@ def _finding(job: JobFacts | None, subject: Subject, overrides: FindingFields) -
     if "explain" not in overrides:
         defaults["explain"] = explanation(overrides["cause"] or "")
     return Finding(job=job.key if job else None, subject=subject, **(defaults | overrides))
+
+
+def runs_master(pod: str | None) -> bool:
+    """Return whether a pod or container runs the JobManager or the application master, by its name.
+
+    >>> runs_master("orders-jobmanager-0"), runs_master("container_1700000000000_0001_01_000002")
+    (True, False)
+    """
+    return "jobmanager" in (pod or "") or process_of_pod(pod) is not TASKMANAGER
+
+
+def is_taskmanager(pod: str) -> bool:
+    """Return whether a pod or container runs a TaskManager, by its name."""
+    return "taskmanager" in pod or (pod.startswith("container_") and not runs_master(pod))
 
 
 def process_text(process: MemoryProcess) -> str:

@@ -12,7 +12,7 @@ from flowdiag.parsers.flink.container_texts import (
     ended_containers,
     looks_like_kubectl,
     pauses,
-    reports_killed_process,
+    reports_ended_containers,
 )
 from flowdiag.parsers.flink.options import (
     OptionFile,
@@ -21,6 +21,7 @@ from flowdiag.parsers.flink.options import (
     looks_like_options,
     read_options,
 )
+from flowdiag.parsers.yarn.answers import looks_like_yarn
 
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
@@ -39,6 +40,7 @@ class OtherInputs:
     unread: Mapping[int, str] = field(default_factory=dict)  # why a source is not read, by index
     version: str | None = None  # of Flink, from a FlinkDeployment
     names: Mapping[int, str] = field(default_factory=dict)  # of all inputs, by index
+    engine: str | None = None  # of all logs, if they have the same
 
 
 def read_others(sources: Iterable[Source], version: tuple[int, int] | None = None) -> OtherInputs:
@@ -52,6 +54,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
 
     sources = tuple(sources)
     reading = _Reading(version)
+    engines = {source.engine for source in sources if source.kind != "not-read"} - {"unknown"}
     for source in sources:
         if source.size > WHOLE_BYTES:
             continue
@@ -67,6 +70,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
         unread=reading.unread,
         version=reading.requested,
         names={source.index: source.name for source in sources} if reading.usages else {},
+        engine=next(iter(engines)) if len(engines) == 1 else None,
     )
 
 
@@ -85,9 +89,9 @@ class _Reading:
     def add(self, source: Source, text: str) -> None:
         """Read the containers of a source, and its options or garbage collections."""
         of_flink = _is_log(source, text)
-        if of_flink and not looks_like_kubectl(text):
+        if of_flink and not (looks_like_kubectl(text) or looks_like_yarn(text)):
             return
-        listed = looks_like_kubectl(text) or reports_killed_process(text)
+        listed = reports_ended_containers(text)
         if listed:
             self.kills += _kills(source, text)
             self.kinds[source.index] = "kubectl"
@@ -120,6 +124,8 @@ def _kills(source: Source, text: str) -> Iterator[Kill]:
             exit_code=ended.exit_code,
             pod=ended.pod,
             limit=ended.memory_limit,
+            heap=ended.heap,
+            node=ended.node,
             text=ended.text,
             ref=Ref(source.index, ended.offset),
             time_us=ended.time_us,

@@ -78,7 +78,9 @@ def _finding(
     kills: h.Sequence[h.Kill],
     limits: Limits,
 ) -> h.Finding:
-    holder = process_of_incident(incidents[-1]) if incidents else process_of_pod(place)
+    holder = (
+        process_of_incident(incidents[-1]) if incidents else process_of_pod(place, facts.engine)
+    )
     of_worker = holder is TASKMANAGER
     process = _process(facts, place) if of_worker else None
     times = h.times_of((*incidents, *kills))
@@ -86,7 +88,7 @@ def _finding(
     text = text or ("the container was killed" if kind == "container" else "ran out")
     proposal = _proposal(facts, process, kind, limits)
     host = incidents[0].host if incidents else None
-    recovered = not incidents and h.has_recovered(facts, max(times, default=None))
+    recovered = not incidents and h.has_recovered(facts, max(times, default=None), place)
     where = _place(place, host, holder)
     return h.place_finding(
         job,
@@ -125,6 +127,9 @@ def _kill_text(process: h.MemoryProcess | None, kills: h.Sequence[h.Kill]) -> st
     if kill.limit is None:
         return kill.text
     now = advice.current_pools(process) if process is not None else None
+    if kill.heap is not None and kill.heap < kill.limit:
+        rest = h.fmt.size(kill.limit - kill.heap)
+        return f"{kill.text}, limit {h.fmt.size(kill.limit)}: heap {h.fmt.size(kill.heap)}, overhead {rest}"
     planned = f", Flink's process size {h.fmt.size(now.process)}" if now is not None else ""
     often = f", {h.fmt.plural(kill.restarts, 'restart')}" if kill.restarts else ""
     return f"{kill.text}, limit {h.fmt.size(kill.limit)}{planned}{often}"

@@ -82,6 +82,7 @@ class Memory(FlinkTopic):
             given=options.memory.given,
             version=options.memory.version or side_inputs.version,
             container=options.memory.container,
+            engine=side_inputs.engine,
         )
 
     def jobs(self, facts: MemoryFacts) -> Iterable[SelectableJob]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from flowdiag.cli.live.access import ACCESS_OPTIONS, Dumps, Timeout, access_from, seconds
-from flowdiag.cli.live.kubernetes import KUBERNETES_OPTIONS, kubernetes_options
+from flowdiag.cli.live.kubernetes import KUBERNETES_OPTIONS, LogSize, NoRest, kubernetes_options
+from flowdiag.cli.live.yarn import YARN_OPTIONS, yarn_options
 from flowdiag.cli.options.help import DEBUG, HelpfulCommand, HelpfulGroup
 from flowdiag.cli.options.signature import Options, with_options
 from flowdiag.cli.signals import override_signals
@@ -29,9 +30,9 @@ collect = typer.Typer(
     \b
     Examples:
       flowdiag collect flink http://jobmanager:8081 -o collected/
-      flowdiag collect spark http://driver:4040 -o collected/
       flowdiag collect prometheus http://prometheus:9090 --from 2h -o collected/
       flowdiag collect k8s -n prod orders -o snapshot/
+      flowdiag collect yarn application_1700000000000_0007 -o snapshot/
 
     A collection is a folder of JSON files with a manifest. Files appear when they are complete and never change
     afterwards. Ctrl-C ends a collection early; run the same command again to continue it. Passwords, keys and tokens are
@@ -66,6 +67,14 @@ _MESSAGES: Final[Options] = {"quiet": (Quiet, False), "debug": (Debug, False)}
 _LIVE: Final[Options] = {**_TIMING, **ACCESS_OPTIONS, "timeout": (Timeout, "10s"), **_MESSAGES}
 _KUBERNETES: Final[Options] = {
     **KUBERNETES_OPTIONS,
+    "timeout": (Timeout, "30s"),
+    **_MESSAGES,
+}
+_YARN: Final[Options] = {
+    **YARN_OPTIONS,
+    "log_size": (LogSize, "32m"),
+    "no_rest": (NoRest, False),
+    **ACCESS_OPTIONS,
     "timeout": (Timeout, "30s"),
     **_MESSAGES,
 }
@@ -289,7 +298,6 @@ def _collect_kubernetes(handle: str | None, output: str, given: Mapping[str, Any
     from pathlib import Path
     from threading import Event
 
-    from flowdiag.analyses.model.fmt import size
     from flowdiag.analyses.report.version import tool_version
     from flowdiag.cli.exit_codes import ExitCode
     from flowdiag.cli.output.console import Progress
@@ -307,14 +315,76 @@ def _collect_kubernetes(handle: str | None, output: str, given: Mapping[str, Any
         outcome = collect_kubernetes(
             Path(output), options, tool=tool_version(), progress=progress, stop=stop
         )
-    _warn(outcome, "Kubernetes", output)
-    if not given["quiet"]:
+    _show_files(outcome, "Kubernetes", output, quiet=given["quiet"])
+    return 128 + signals[0] if signals else ExitCode.CLEAR
+
+
+def _show_files(outcome: Outcome, source: str, output: str, *, quiet: bool) -> None:
+    from flowdiag.analyses.model.fmt import size
+
+    _warn(outcome, source, output)
+    if not quiet:
         files = f"{outcome.ticks} file{'s' * (outcome.ticks != 1)}"
         typer.echo(
             f"{files} in {output} ({outcome.requests} requests, {size(outcome.bytes)} received);"
             f" {outcome.why}"
         )
-    return 128 + signals[0] if signals else ExitCode.CLEAR
+
+
+@collect.command(cls=HelpfulCommand)
+@with_options(_YARN)
+def yarn(
+    application: Annotated[
+        str, typer.Argument(metavar="APPLICATION_ID", help="ID of a running or ended application.")
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="DIR", help="Target folder: new or empty.")
+    ],
+    **given: Any,
+) -> int:
+    """Collect the logs, states and exit statuses of an application on YARN.
+
+    \b
+    Examples:
+      flowdiag collect yarn application_1700000000000_0007 -o snapshot/
+      flowdiag collect yarn application_1700000000000_0007 --resourcemanager http://rm:8088 -o snapshot/
+      flowdiag diagnose snapshot/
+
+    Collects the state, diagnostics and attempts of the application, its containers with their exit statuses and logs,
+    its queue and nodes, and the REST API of the JobManager or driver. Only reads. Logs of ended containers come from
+    the timeline server or the JobHistory server. Without them, pass the folder of the aggregated logs to `flowdiag
+    diagnose`. docs/yarn.md lists all requests.
+    """
+    import asyncio
+    from pathlib import Path
+
+    from flowdiag.analyses.report.version import tool_version
+    from flowdiag.cli.exit_codes import ExitCode
+    from flowdiag.cli.output.console import Progress, print_message
+    from flowdiag.parsers.live.yarn.collector import collect_yarn
+
+    options = yarn_options(application, given, access_from(given))
+    signals: list[int] = []
+
+    async def work() -> Outcome:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+
+        def end(number: int) -> None:
+            signals.append(number)
+            loop.call_soon_threadsafe(task.cancel)
+
+        with override_signals(end):
+            return await collect_yarn(Path(output), options, tool=tool_version(), progress=progress)
+
+    try:
+        with Progress(quiet=given["quiet"]) as progress:
+            outcome = asyncio.run(work())
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print_message("warning", f"interrupted; the files in '{output}' are complete")
+        return 128 + signals[0] if signals else ExitCode.INTERRUPTED
+    _show_files(outcome, options.manager, output, quiet=given["quiet"])
+    return ExitCode.CLEAR
 
 
 def _instant(text: str, option: str) -> int:

@@ -78,10 +78,11 @@ def diagnose(given: Mapping[str, Any]) -> Mapping[str, Any]:
       flowdiag diagnose http://jobmanager:8081 http://prometheus:9090 logs/ --keep answers/
       flowdiag diagnose http://jobmanager:8081 --every 5m --exec ./notify.sh
       flowdiag diagnose k8s://prod/orders
+      flowdiag diagnose yarn://application_1700000000000_0007
 
     Pass whatever you have. All rules judge it, and related findings become one incident: the culprit first, then the
     consequences. The other commands cover one topic each, and show its tables. A URL is the address of a JobManager,
-    Spark driver, History Server or Prometheus (docs/live.md), or k8s://NAMESPACE/NAME (docs/kubernetes.md). All receive
-    only GET requests.
+    Spark driver, History Server or Prometheus (docs/live.md), k8s://NAMESPACE/NAME (docs/kubernetes.md), or
+    yarn://APPLICATION_ID (docs/yarn.md). All receive only GET requests.
     """
     return {}

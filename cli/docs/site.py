@@ -20,7 +20,16 @@ from flowdiag.cli.docs.manual import cause_page, rule_lines
 
 SITUATIONS: Final = ("tutorial", "checkpoints", "restarts", "batches", "memory", "lag", "no-output")
 _REFERENCE: Final = ("cli", "settings", "inputs", "tables", "actions", "components", "rules")
-_LIVE: Final = ("live", "collect", "kubernetes", "next", "compare", "simulation", "listener")
+_LIVE: Final = (
+    "live",
+    "collect",
+    "kubernetes",
+    "yarn",
+    "next",
+    "compare",
+    "simulation",
+    "listener",
+)
 _OUTPUT: Final = ("ci", "html", "agents", "library", "plugins")
 _QUALITY: Final = ("accuracy", "diagnose", "pastes", "reliability", "scaling")
 

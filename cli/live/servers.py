@@ -8,7 +8,6 @@ does not affect the others.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import time
 from collections import deque
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from flowdiag.cli.options.routing import KUBERNETES
+from flowdiag.cli.options.routing import KUBERNETES, YARN
 from flowdiag.parsers.cleanup import remove_folder
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.live.client import Client
@@ -48,6 +47,7 @@ KEPT_BYTES: Final = 1024 * 1024 * 1024
 _MAX_WARNINGS: Final = 3  # per server
 
 _KUBERNETES: Final = "kubernetes"
+_YARN: Final = "yarn"
 
 # Normal ends of a collection.
 _NORMAL_ENDS: Final = frozenset(
@@ -157,14 +157,14 @@ class Servers:
         for each in self._rounds:
             for server, folder in each.folders:
                 for path in _files(folder):
-                    found.files[str(path)] = self._display_name(server, path)
+                    found.files[str(path)] = self._display_name(server, folder, path)
         return found
 
-    def _display_name(self, server: Server, path: Path) -> str:
+    def _display_name(self, server: Server, folder: Path, path: Path) -> str:
         if self._kept:
             return str(path)
         several = len(self._rounds) > 1
-        return f"{server.shown}!{path.parent.name + '/' if several else ''}{path.name}"
+        return f"{server.shown}!{folder.name + '/' if several else ''}{path.relative_to(folder)}"
 
     async def _collect_all(self, this: _Round, found: Collected, progress: ShowProgress) -> None:
         unknown = [url for url in self._urls if url not in self._detected]
@@ -187,6 +187,8 @@ class Servers:
         progress("detecting servers")
         if url.startswith(KUBERNETES):
             return Server(kind=_KUBERNETES, url=url, shown=url)
+        if url.startswith(YARN):
+            return Server(kind=_YARN, url=url, shown=url)
         try:
             return await detect(url, self._options.access)
         except FlowdiagError as trouble:
@@ -201,7 +203,7 @@ class Servers:
     ) -> None:
         """Collect from one server; errors become warnings."""
         path = self._new_folder(server)
-        slow = server.kind in (PROMETHEUS, _KUBERNETES)
+        slow = server.kind in (PROMETHEUS, _KUBERNETES, _YARN)
         grace = HISTORY_GRACE_S if slow else self._options.for_s + GRACE_S
         try:
             async with asyncio.timeout(grace):
@@ -224,6 +226,12 @@ class Servers:
             from flowdiag.cli.live.kubernetes import collect_workload
 
             return await collect_workload(server.url, path, self._options.tool, progress)
+        if server.kind == _YARN:
+            from flowdiag.cli.live.yarn import collect_application
+
+            return await collect_application(
+                server.url, path, self._options.access, self._options.tool, progress
+            )
         async with Client(server.url, self._options.access) as client:
             if server.kind not in (FLINK, PROMETHEUS):
                 from flowdiag.parsers.live.event_logs import collect_event_logs
@@ -320,13 +328,12 @@ def _epoch_seconds(moment: object, end_s: float) -> float:
 def _files(folder: Path) -> list[Path]:
     """List the collected files in order of time."""
     return sorted(
-        path for path in folder.iterdir() if path.name != MANIFEST and not path.name.startswith(".")
+        path for path in folder.rglob("[!.]*") if path.name != MANIFEST and path.is_file()
     )
 
 
 def _size(kept: tuple[Server, Path]) -> int:
-    with os.scandir(kept[1]) as entries:
-        return sum(entry.stat().st_size for entry in entries)
+    return sum(path.stat().st_size for path in kept[1].rglob("*") if path.is_file())
 
 
 def unavailable_note(trouble: FlowdiagError) -> InputNote:

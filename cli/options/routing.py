@@ -22,6 +22,12 @@ _FILE: Final = re.compile(r"[*?\[]|\.[A-Za-z0-9]{1,6}$")
 
 KUBERNETES: Final = "k8s://"
 """Begins the address of a workload: `k8s://NAMESPACE/HANDLE`."""
+YARN: Final = "yarn://"
+"""Begins the address of an application: `yarn://APPLICATION_ID`."""
+_PLATFORMS: Final = {
+    KUBERNETES: ("a workload on Kubernetes", "k8s"),
+    YARN: ("an application on YARN", "yarn"),
+}
 
 _OPTIONS_ALONE: Final = frozenset({"-h", "--help", "-V", "--version"})
 
@@ -59,13 +65,14 @@ def refuse_servers(paths: Sequence[str], command: str) -> None:
         InputError: a path is the URL of a server.
     """
     for path in paths:
-        if path.startswith(KUBERNETES):
-            from flowdiag.parsers.errors import InputError
+        for begin, (what, subcommand) in _PLATFORMS.items():
+            if path.startswith(begin):
+                from flowdiag.parsers.errors import InputError
 
-            raise InputError(
-                f"{path}: a workload on Kubernetes, not a log",
-                hint=f"flowdiag diagnose {path}, or flowdiag collect k8s",
-            )
+                raise InputError(
+                    f"{path}: {what}, not a log",
+                    hint=f"flowdiag diagnose {path}, or flowdiag collect {subcommand}",
+                )
         kind = server_kind(path, command)
         if kind is None:
             continue
@@ -93,7 +100,9 @@ def split_servers(paths: Sequence[str]) -> tuple[list[str], list[str], list[str]
     others: list[str] = []
     for path in paths:
         found = _SERVER.fullmatch(path)
-        if path.startswith(KUBERNETES) or (found is not None and _PAGES.fullmatch(found[3] or "")):
+        if path.startswith(tuple(_PLATFORMS)) or (
+            found is not None and _PAGES.fullmatch(found[3] or "")
+        ):
             servers.append(path)
         elif found is not None and not _FILE.search(found[3] or ""):
             doubtful.append(path)

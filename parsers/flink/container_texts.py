@@ -18,7 +18,9 @@ from flowdiag.parsers.kubernetes.objects import (
     ended_in_objects,
     looks_like_objects,
 )
+from flowdiag.parsers.kubernetes.throttling import looks_like_throttling, throttled_pods
 from flowdiag.parsers.units import KUBERNETES_UNITS, size_bytes
+from flowdiag.parsers.yarn.answers import ended_on_yarn, looks_like_yarn
 
 MAX_TEXT: Final = 16 * 1024 * 1024
 
@@ -151,6 +153,12 @@ def looks_like_kubectl(text: str) -> bool:
     return looks_like_objects(head)
 
 
+def reports_ended_containers(text: str) -> bool:
+    """Whether a text is about containers: by kubectl, by YARN, or about a process that was killed for its memory."""
+    formats = (looks_like_kubectl, looks_like_yarn, looks_like_throttling, reports_killed_process)
+    return any(matches(text) for matches in formats)
+
+
 def reports_killed_process(text: str) -> bool:
     """Whether a text reports that the kernel or YARN killed a process for its memory use.
 
@@ -170,7 +178,11 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def ended_containers(text: str) -> Iterator[EndedContainer]:
     """Yield the containers that ended or cannot start, in the order of the text."""
-    if looks_like_objects(text):
+    if looks_like_yarn(text):
+        yield from ended_on_yarn(text[:MAX_TEXT])
+    elif looks_like_throttling(text):
+        yield from throttled_pods(text[:MAX_TEXT])
+    elif looks_like_objects(text):
         found = ended_in_objects(text[:MAX_TEXT])
         # A damaged or truncated document still shows reasons in its lines.
         yield from _printed_pods(text) if found is None else found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ class EndedContainer:
     from a signal.
 
     `time_us`: when it ended, or when an event reported it last. `restarts`: of the container so far. `count`: how often
-    an event was repeated.
+    an event was repeated. `heap`: of a Spark executor. `node`: where the pod ran.
     """
 
     reason: str
@@ -41,6 +41,8 @@ class EndedContainer:
     time_us: int | None = None
     restarts: int | None = None
     count: int = 1
+    heap: int | None = None
+    node: str | None = None
 
 
 _WAITING: Final = frozenset(
@@ -59,12 +61,26 @@ _EVENT_REASONS: Final = frozenset(
     {
         *("OOMKilling", "SystemOOM", "Evicted", "Preempted", "FailedScheduling"),
         *("FailedMount", "FailedAttachVolume", "NodeShutdown", "TaintManagerEviction"),
+        *(
+            "NodeHasDiskPressure",
+            "NodeHasInsufficientMemory",
+            "NodeHasInsufficientPID",
+            "NodeNotReady",
+        ),
     }
 )
+_RENAMED: Final = {
+    "TaintManagerEviction": "Evicted",
+    "NodeHasDiskPressure": "NodePressure",
+    "NodeHasInsufficientMemory": "NodePressure",
+    "NodeHasInsufficientPID": "NodePressure",
+}
+_PRESSURES: Final = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
+"""Conditions of a node that are a problem if they are true."""
 _INTEREST: Final = re.compile(
     r"OOMKill|SystemOOM|Evict|Preempt|NodeShutdown|NodeLost|Unschedulable|FailedScheduling|FailedMount"
     r"|FailedAttachVolume|ImagePull|InvalidImageName|CrashLoopBackOff|Back-off|Failed to pull"
-    r"|DisruptionTarget|liveness probe|Scheduled|Pulled|Started|SuccessfulAttachVolume"
+    r"|DisruptionTarget|NodeHas|NodeNotReady|Pressure|liveness probe|Scheduled|Pulled|Started|SuccessfulAttachVolume"
 )
 RESOLVED_BY: Final = {
     "Scheduled": ("FailedScheduling",),
@@ -84,8 +100,10 @@ _PRINTED: Final = re.compile(
     r"^[\s-]{0,40}\"?(?:containerStatuses|involvedObject)\"?:", re.MULTILINE
 )
 # In YAML of kubectl, the kind of an object or of an item; the pod template of a FlinkDeployment is indented further.
-_YAML_KIND: Final = re.compile(r"^ {0,2}kind: (?:Pod|Event)(?:List)?$", re.MULTILINE)
-_JSON_KIND: Final = re.compile(r"^ {0,12}\"kind\": \"(?:Pod|Event)(?:List)?\",?$", re.MULTILINE)
+_YAML_KIND: Final = re.compile(r"^ {0,2}kind: (?:Pod|Event|Node)(?:List)?$", re.MULTILINE)
+_JSON_KIND: Final = re.compile(
+    r"^ {0,12}\"kind\": \"(?:Pod|Event|Node)(?:List)?\",?$", re.MULTILINE
+)
 _OTHER_KIND: Final = re.compile(r"\"kind\": \"Flink")
 _ITEM: Final = re.compile(r"^- ", re.MULTILINE)
 _BEHIND_ITEMS: Final = re.compile(r"^[A-Za-z]", re.MULTILINE)
@@ -114,15 +132,10 @@ def ended_in_objects(text: str) -> list[EndedContainer] | None:
     decoded = False
     for offset, piece, value in _objects(text):
         decoded = True
-        if about := object_at(value, "involvedObject"):
-            event = _of_event(value, piece, offset)
-            reasons, at = RESOLVED_BY.get(str(value.get("reason"))), _time_of_event(value)
-            if event is not None:
-                found.append(event)
-            elif reasons is not None and at is not None:
-                resolved.append((str(about.get("name")), reasons, at))
-        elif object_at(value, "status"):
-            found += _of_pod(value, piece, offset)
+        here = list(_of_object(value, piece, offset))
+        found += here
+        if not here and (resolution := _resolution(value)) is not None:
+            resolved.append(resolution)
     if not decoded:
         return None
     return [
@@ -133,6 +146,25 @@ def ended_in_objects(text: str) -> list[EndedContainer] | None:
             for pod, reasons, at in resolved
         )
     ]
+
+
+def _of_object(value: Mapping[str, Any], piece: str, offset: int) -> Iterator[EndedContainer]:
+    if object_at(value, "involvedObject"):
+        event = _of_event(value, piece, offset)
+        if event is not None:
+            yield event
+    elif value.get("kind") == "Node":
+        yield from _of_node(value, _Position(piece, offset))
+    elif object_at(value, "status"):
+        node = as_string(object_at(value, "spec").get("nodeName"))
+        yield from (replace(each, node=node) for each in _of_pod(value, piece, offset))
+
+
+def _resolution(event: Mapping[str, Any]) -> tuple[str, tuple[str, ...], int] | None:
+    """Return the pod of a normal event, the problems that end with it, and its time."""
+    reasons, at = RESOLVED_BY.get(str(event.get("reason"))), _time_of_event(event)
+    pod = object_at(event, "involvedObject").get("name")
+    return None if reasons is None or at is None else (str(pod), reasons, at)
 
 
 def _of_pod(pod: Mapping[str, Any], piece: str, offset: int) -> Iterator[EndedContainer]:
@@ -155,11 +187,39 @@ def _of_pod(pod: Mapping[str, Any], piece: str, offset: int) -> Iterator[EndedCo
         )
         for each in objects_at(object_at(pod, "spec"), "containers")
     }
+    heap = _executor_heap(pod)
     for container in (
         *objects_at(status, "initContainerStatuses"),
         *objects_at(status, "containerStatuses"),
     ):
-        yield from _of_container(container, name, limits.get(str(container.get("name"))), at)
+        found = _of_container(container, name, limits.get(str(container.get("name"))), at)
+        yield from (replace(each, heap=heap) for each in found)
+
+
+def _executor_heap(pod: Mapping[str, Any]) -> int | None:
+    """Return the heap that Spark sets for an executor, in its environment."""
+    for container in objects_at(object_at(pod, "spec"), "containers"):
+        for variable in objects_at(container, "env"):
+            if variable.get("name") == "SPARK_EXECUTOR_MEMORY":
+                size = size_bytes(str(variable.get("value")))
+                return int(size) if size else None
+    return None
+
+
+def _of_node(node: Mapping[str, Any], at: _Position) -> Iterator[EndedContainer]:
+    name = as_string(object_at(node, "metadata").get("name"))
+    for each in objects_at(object_at(node, "status"), "conditions"):
+        kind, status = str(each.get("type")), each.get("status")
+        pressure = kind in _PRESSURES and status == "True"
+        if pressure or (kind == "Ready" and status in ("False", "Unknown")):
+            yield EndedContainer(
+                "NodePressure" if pressure else "NodeNotReady",
+                offset=at(str(each.get("reason"))),
+                text=_text(kind if pressure else f"Ready is {status}", each.get("message")),
+                pod=name,
+                node=name,
+                time_us=time_of(each.get("lastTransitionTime")),
+            )
 
 
 def _of_conditions(
@@ -216,9 +276,12 @@ def _of_event(event: Mapping[str, Any], piece: str, offset: int) -> EndedContain
     known = _event_reason(reason, message)
     if known is None or about.get("kind") not in ("Pod", "Node"):
         return None
+    of_node = known in ("NodePressure", "NodeNotReady")
+    host = about.get("name") if of_node else object_at(event, "source").get("host")
     return EndedContainer(
         known,
-        pod=as_string(about.get("name")) if about.get("kind") == "Pod" else None,
+        pod=as_string(about.get("name")) if of_node or about.get("kind") == "Pod" else None,
+        node=as_string(host),
         offset=_Position(piece, offset)(reason),
         text=_text(reason, message),
         time_us=_time_of_event(event),
@@ -231,7 +294,7 @@ def _of_event(event: Mapping[str, Any], piece: str, offset: int) -> EndedContain
 def _event_reason(reason: str, message: str) -> str | None:
     """Return the name of the problem that an event reports; None for all others."""
     if reason in _EVENT_REASONS:
-        return "Evicted" if reason == "TaintManagerEviction" else reason
+        return _RENAMED.get(reason, reason)
     if reason == "Failed" and "ailed to pull image" in message:
         return "ErrImagePull"
     if reason == "InspectFailed" and "InvalidImageName" in message:

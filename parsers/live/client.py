@@ -261,13 +261,14 @@ class Client:
         """
         return await self._retry(path, lambda: self._request(path, query))
 
-    async def download(self, path: str, target: Path, most: int) -> int:
+    async def download(self, path: str, target: Path, most: int, query: str = "") -> int:
         """Stream a response that is not JSON to a file.
 
         Args:
             path: below the base, beginning with a slash.
             target: created or overwritten; incomplete after a failure.
             most: maximum number of bytes.
+            query: the encoded query string.
 
         Returns:
             The number of bytes written.
@@ -280,7 +281,7 @@ class Client:
         async def request() -> int:
             size = 0
             # The length is unknown: every chunk has a timeout, and all chunks together have a size limit.
-            async with self._answer(path, "", accept="*/*") as response:
+            async with self._answer(path, query, accept="*/*") as response:
                 if response.status_code >= 300:
                     raise self._unusable_response(path, response, await _content_of(path, response))
                 with target.open("wb") as file:
@@ -396,6 +397,9 @@ class Client:
         elsewhere = f" of {here}" if here != urlsplit(self.base).hostname else ""
         if status in (401, 403, 407):
             reason = "denies access" if status == 403 else "requires credentials"
+            if "negotiate" in response.headers.get("www-authenticate", "").lower():
+                why = f"the server{elsewhere} requires Kerberos ({status})"
+                return RequestFailed(path, why, status=status, fatal=True, hint=_KERBEROS)
             refuser = "the proxy" if status == 407 else f"the server{elsewhere}"
             return RequestFailed(path, f"{refuser} {reason} ({status})", status=status, fatal=True)
         if status in _TRANSIENT:
@@ -453,6 +457,10 @@ class Client:
 
 
 _VALUE_BYTES: Final = 64
+_KERBEROS: Final = (
+    "flowdiag does not use Kerberos tickets: pass the address of a gateway (Knox) with --password-file, or save"
+    " the responses with `curl --negotiate -u : URL`"
+)
 _HTTPS_WANTED: Final = re.compile(rb"HTTP request (?:to|was sent to) (?:an )?HTTPS", re.IGNORECASE)
 _SPEAKS_HTTPS: Final = ("the server uses HTTPS, not HTTP",)
 

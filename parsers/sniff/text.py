@@ -17,6 +17,7 @@ from typing import Final
 from flowdiag.parsers.flink.container_texts import looks_like_kubectl, reports_killed_process
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.flink.web_ui import contains_table
+from flowdiag.parsers.kubernetes.throttling import looks_like_throttling
 from flowdiag.parsers.lines.pastes import PASTE_BYTES, engine_and_class, failures_in
 from flowdiag.parsers.neighbours.kinds import NeighbourKind, neighbour_kind
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
@@ -36,6 +37,7 @@ from flowdiag.parsers.sources.printed import json_printed
 from flowdiag.parsers.spark.reports import contains_report
 from flowdiag.parsers.stacks.dumps import contains_dump
 from flowdiag.parsers.stacks.texts import engine_of_stacks, stack_text_of
+from flowdiag.parsers.yarn.answers import looks_like_yarn
 
 _FEW: Final = 3  # lines that are as likely an error as a configuration
 _DOUBTFUL_BYTES: Final = 8 * 1024 * 1024  # of a text without signs of a log, searched for messages
@@ -160,7 +162,7 @@ def _sniff_structured(text: _Text) -> Sniffed | None:
     if not text.is_json:
         return sniff_export(text.sample, text.start) or sniff_wrapped(text.sample, text.start)
     verdict = sniff_json(text.sample, text.start)
-    if verdict is not None and verdict.kind == "not-read" and b'"containerStatuses"' in text.start:
+    if verdict is not None and verdict.kind == "not-read":
         return _sniff_container_texts(text.start) or verdict
     return verdict
 
@@ -267,6 +269,10 @@ def _sniff_container_texts(start: bytes) -> Sniffed | None:
     text = start[:65536].decode("utf-8", "replace")
     if looks_like_kubectl(text):
         return not_read(_KUBECTL)
+    if looks_like_yarn(text):
+        return not_read(_YARN)
+    if looks_like_throttling(text):
+        return not_read("metrics of containers: `flowdiag memory` reads whose CPU is throttled")
     if reports_killed_process(text):
         return not_read("a message about an OOM-killed process: read by `flowdiag memory`")
     return None
@@ -296,6 +302,7 @@ _SOURCE_CODE: Final = "looks like source code"
 _UNLIKE_LOGS: Final = frozenset({_CONFIGURATION, _SOURCE_CODE})
 """Texts whose words for failures are names of options or of classes."""
 _KUBECTL: Final = "output of kubectl: `flowdiag memory` reads which containers ended and why"
+_YARN: Final = "an answer of YARN: `flowdiag memory` reads which containers ended and why"
 _FINAL: Final = frozenset(
     {_KUBECTL, SEATUNNEL, "binary file", *(kind.reason for kind in NeighbourKind)}
 )

@@ -44,6 +44,7 @@ from flowdiag.parsers.sources.containers import (
 )
 from flowdiag.parsers.sources.open import LINES, WHOLE_BYTES, Source
 from flowdiag.parsers.sources.rolling import group_of
+from flowdiag.parsers.yarn import aggregated
 
 STDIN: Final = "-"
 
@@ -314,6 +315,9 @@ class _Search:
             if codec == "none" and head.startswith(ZIP_MAGIC):
                 self._add_zip(name, path, size, depth)
                 return
+            if aggregated.is_aggregated_log(cast(BinaryIO, file), head, size):
+                self._add_aggregated(name, path, head, size, depth)
+                return
             plain = codec == "none" and not is_tar(head)
             if plain:
                 head = read_first(file, HEAD_BYTES + 1, head)
@@ -429,6 +433,33 @@ class _Search:
             self.warnings.append(InputNote(kind, text, name))
         elif len(self.found) == before:
             self._put(_refused(name, path, trouble or "empty tar archive", codec=codec, size=size))
+
+    def _add_aggregated(self, name: str, path: str, head: bytes, size: int, depth: int) -> None:
+        """Copy the logs of containers that YARN aggregated; of a log that it stored again, the last copy."""
+        copies: dict[str, str] = {}
+        folders: dict[str, str] = {}
+        trouble = None
+        with codecs.open_file(path) as file:
+            try:
+                for member, read in aggregated.members(cast(BinaryIO, file), head, size):
+                    copy = spool(self._within_budget(read), place=copy_location(member, folders))
+                    replaced = copies.get(member) if os.path.getsize(copy) else copy
+                    if replaced is not copy:
+                        copies[member] = copy
+                    if replaced is not None:
+                        os.unlink(replaced)
+                    if len(copies) >= _MEMBERS:
+                        break
+            except codecs.Damaged as damage:
+                trouble = str(damage)
+            except OSError as problem:
+                trouble = f"only partly unpacked: {error_clause(problem)}"
+        self._add_copies(name, copies, depth)
+        if trouble and copies:
+            text = f"{trouble}; its first {len(copies)} logs are read"
+            self.warnings.append(InputNote(Kind.DAMAGED, text, name))
+        elif not copies:
+            self._put(_refused(name, path, trouble or "aggregated logs without content", size=size))
 
     def _copy_members(
         self, tar: tarfile.TarFile, name: str, path: str, members: dict[str, str]

@@ -126,3 +126,13 @@ def test_process_of_incident(incident: Incident, expected: str) -> None:
 def test_the_first_container_runs_the_master() -> None:
     assert process_of_pod(MASTER).what.startswith("the application master")
     assert process_of_pod("orders-taskmanager-1-1").what == "a TaskManager"
+
+
+def test_pods_of_spark_have_the_remedies_of_spark() -> None:
+    executor = process_of_pod("billing-7f-exec-12")
+    assert executor.what == "executor billing-7f-exec-12"
+    assert executor.remedies["container"] == ("spark-overhead",)
+    assert process_of_pod("billing-7f-driver").what == "the driver"
+    worker = "container_1700000000000_0001_01_000002"
+    assert process_of_pod(worker, "spark").what == f"executor {worker}"
+    assert process_of_pod(MASTER, "spark").what.startswith("the application master")

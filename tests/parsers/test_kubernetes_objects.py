@@ -227,3 +227,48 @@ def test_no_object_raises(value: Any) -> None:
     text = '{"kind": "Pod", "reason": "Evicted", "status": ' + json.dumps(value) + "}"
     list(ended_containers(text))
     list(ended_containers(json.dumps({"items": [value, "Evicted"], "involvedObject": 1}, indent=1)))
+
+
+def test_the_heap_of_a_killed_executor() -> None:
+    env = [{"name": "SPARK_EXECUTOR_MEMORY", "value": "1024m"}]
+    ended = {"reason": "OOMKilled", "exitCode": 137}
+    status = {"containerStatuses": [{"name": "executor", "state": {"terminated": ended}}]}
+    pod = {"kind": "Pod", "metadata": {"name": "billing-exec-1"}, "status": status}
+    spec = {
+        "containers": [
+            {"name": "executor", "env": env, "resources": {"limits": {"memory": "1408Mi"}}}
+        ]
+    }
+    (found,) = ended_containers(json.dumps(pod | {"spec": spec}, indent=1))
+    assert (found.heap, found.memory_limit) == (1024 << 20, 1408 << 20)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "reason"),
+    [
+        ("MemoryPressure", "True", "NodePressure"),
+        ("DiskPressure", "False", None),
+        ("Ready", "Unknown", "NodeNotReady"),
+        ("Ready", "True", None),
+    ],
+)
+def test_conditions_of_a_node(kind: str, status: str, reason: str | None) -> None:
+    condition = {"type": kind, "status": status, "reason": "KubeletHas", "message": "as it is"}
+    fine = {"type": "PIDPressure", "status": "False"}
+    status_of = {"conditions": [fine, condition]}
+    node = {"kind": "Node", "metadata": {"name": "worker-1"}, "status": status_of}
+    found = list(ended_containers(json.dumps(node, indent=2)))
+    assert [(each.reason, each.pod) for each in found] == ([(reason, "worker-1")] if reason else [])
+
+
+def test_the_node_of_a_pod_and_of_an_event() -> None:
+    status = {"reason": "Evicted", "message": "low on memory"}
+    gone = {"kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeName": "n"}, "status": status}
+    about = {"kind": "Node", "name": "n"}
+    pressure = {"kind": "Event", "involvedObject": about, "reason": "NodeHasDiskPressure"}
+    listed = {"kind": "List", "items": [gone, pressure | {"message": "status is now: x"}]}
+    found = list(ended_containers(json.dumps(listed, indent=2)))
+    assert [(each.reason, each.pod, each.node) for each in found] == [
+        ("Evicted", "a", "n"),
+        ("NodePressure", "n", "n"),
+    ]

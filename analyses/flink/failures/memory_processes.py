@@ -37,6 +37,10 @@ _ANY_MASTER: Final = MemoryProcess(
     "the application master: Flink's JobManager, or Spark's driver in cluster mode",
     {kind: ("master-size",) for kind in POOLS},
 )
+_EXECUTOR: Final = MemoryProcess("executor {name}", {"container": ("spark-overhead",)})
+_DRIVER: Final = MemoryProcess(
+    "the driver", {"container": ("spark-driver-overhead",), "heap": ("spark-driver-heap",)}
+)
 _CLIENT: Final = MemoryProcess("the client that submits the job", {"heap": ("client-heap",)})
 _UNKNOWN: Final = MemoryProcess("a Flink process", {kind: ("find-process",) for kind in POOLS})
 _BY_COMPONENT: Final = {
@@ -48,6 +52,9 @@ _BY_COMPONENT: Final = {
 }
 # YARN's first container of an application runs its master.
 _FIRST_CONTAINER: Final = re.compile(r"container_(?:e\d{1,6}_)?\d{10,16}_\d{4,8}_\d{2,4}_0{5}1\b")
+# Names that Spark and its operators give to pods.
+_EXECUTOR_POD: Final = re.compile(r"-exec-[0-9]{1,9}$")
+_DRIVER_POD: Final = re.compile(r"-driver$")
 _OF_MASTER: Final = re.compile(r"\bAM Container for appattempt")
 _OPTION: Final = re.compile(r"\b(?P<process>jobmanager|taskmanager)\.(?:memory|heap)\.")
 
@@ -71,10 +78,18 @@ def title_of(kind: str, where: str, *, of_worker: bool) -> str:
     return f"{title} ({where})" if kind in ("container", "virtual") else f"{title} in {where}"
 
 
-def process_of_pod(name: str | None) -> MemoryProcess:
-    """Return the process in a pod or container, by its name."""
+def process_of_pod(name: str | None, engine: str | None = None) -> MemoryProcess:
+    """Return the process in a pod or container, by its name and the engine of the logs.
+
+    >>> process_of_pod("billing-1-exec-3").what
+    'executor billing-1-exec-3'
+    """
     if name is not None and _FIRST_CONTAINER.search(name):
         return _ANY_MASTER
+    if name is not None and _DRIVER_POD.search(name):
+        return _DRIVER
+    if name is not None and (_EXECUTOR_POD.search(name) or engine == "spark"):
+        return _EXECUTOR._replace(what=_EXECUTOR.what.format(name=name))
     return TASKMANAGER
 
 

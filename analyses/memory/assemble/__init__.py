@@ -31,6 +31,7 @@ def assemble_memory(
     given: Mapping[str, str] | None = None,
     version: str | None = None,
     container: bool | None = None,
+    engine: str | None = None,
 ) -> MemoryFacts:
     """Build the facts from all inputs.
 
@@ -44,6 +45,7 @@ def assemble_memory(
         given: options of the command line; they override those of files.
         version: of Flink, from the command line.
         container: whether the processes run in containers, from the command line.
+        engine: of all logs, if they have the same.
     """
     of_files: dict[str, str] = {}
     refs: dict[str, Ref] = {}
@@ -71,6 +73,7 @@ def assemble_memory(
         kills=(*kills, *_operator_kills(rows)),
         writers=common.processes,
         backends=_backends(jobs, processes, rows),
+        engine=engine,
     )
 
 

@@ -1,10 +1,12 @@
-"""Kubernetes cannot start a pod, or ends it for a reason other than memory.
+"""Kubernetes or YARN cannot start a pod or container, or ends it for a reason other than memory.
 
 What it reports
 ---------------
 Pods that fit on no node, whose image cannot be pulled, whose volume cannot be mounted, or whose container exits
 repeatedly. The rule also reports pods that were preempted or killed by their liveness probe, and pods that their node
-evicted because it was short of disk space or process IDs. The report quotes the message from Kubernetes.
+evicted because it was short of disk space or process IDs. On YARN, it reports applications that wait for their queue,
+files that cannot be localized, failed application masters, and expired tokens. It also reports containers that were
+preempted, killed, or lost with their node. The report quotes the message of the platform.
 
 Why it matters
 --------------
@@ -12,9 +14,12 @@ The job waits for the slots of a pod that never runs, and Flink's own logs do no
 
 How it decides
 --------------
-The rule reads the output of `kubectl` and of `flowdiag collect k8s`: the reasons for which containers wait, the status of pods, and events. It
-leaves out pods that are scheduled later or whose image is pulled later. The problem is over if the job runs again
-after the last event. CP303 reports containers that were killed for
+The rule reads the output of `kubectl` and of `flowdiag collect k8s`: the reasons for which containers wait, the status
+of pods, and events. It leaves out pods that are scheduled later or whose image is pulled later. On YARN, it reads the
+exit statuses and diagnostics in the answers of the ResourceManager and the timeline server. Containers that the
+application released are no problem. A bad node counts only if a job lost a TaskManager there, or a pod there ended. In cAdvisor's metrics, a
+pod has too little CPU if it is throttled in half of its CPU periods for five minutes. The problem is
+over if the job runs again after the last event. CP303 reports containers that were killed for
 exceeding their memory limit.
 
 What to do
@@ -37,6 +42,7 @@ from flowdiag.analyses.memory import helpers as h
 IMAGE = ("an image that cannot be pulled", "deployment-failed", "image")
 # A number at the start of each reason; the reasons contain commas within braces only.
 _REFUSAL: Final = re.compile(r"(?:^|,) *([0-9]{1,6}) ([A-Za-z][^,{]{1,200}(?:\{[^}]{0,200}\})?)")
+_BAD_NODES: Final = ("NodePressure", "NodeNotReady", "NodeUnhealthy", "NodeDecommissioned")
 VOLUME = ("a volume that cannot be mounted", "deployment-failed", "events")
 REASONS = {  # the words of the title, the cause and its remedy
     "FailedScheduling": ("no node to run on", "no-container", "ask"),
@@ -45,12 +51,27 @@ REASONS = {  # the words of the title, the cause and its remedy
     "InvalidImageName": IMAGE,
     "CrashLoopBackOff": ("a container that exits repeatedly", "deployment-failed", "events"),
     "Evicted": ("been evicted by the node", "taskmanager-lost", "find-out"),
-    "Preempted": ("been preempted", "taskmanager-lost", "find-out"),
+    "Preempted": ("been preempted", "taskmanager-lost", "share"),
     "NodeLost": ("lost its node", "taskmanager-lost", "find-out"),
     "NodeShutdown": ("lost its node", "taskmanager-lost", "find-out"),
     "ProbeKilled": ("been killed by its liveness probe", "taskmanager-lost", "find-out"),
     "FailedMount": VOLUME,
     "FailedAttachVolume": VOLUME,
+    "Unscheduled": ("no container for its application master", "no-container", "queue"),
+    "LocalizationFailed": ("files that YARN cannot copy to the node", "deployment-failed", "files"),
+    "AttemptsExhausted": (
+        "no attempt of its application master left",
+        "deployment-failed",
+        "attempts",
+    ),
+    "TokenExpired": ("an expired delegation token", "deployment-failed", "token"),
+    "DisksFailed": ("lost the disks of its node", "taskmanager-lost", "find-out"),
+    "Killed": ("been killed by a signal", "taskmanager-lost", "find-out"),
+    "Throttled": ("too little CPU", "slow-taskmanager", "cpu"),
+    "NodePressure": ("run short of a resource", "taskmanager-lost", "node"),
+    "NodeNotReady": ("stopped responding", "taskmanager-lost", "node"),
+    "NodeUnhealthy": ("become unhealthy", "taskmanager-lost", "find-out"),
+    "NodeDecommissioned": ("been decommissioned", "taskmanager-lost", "find-out"),
 }
 
 
@@ -65,10 +86,10 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
         more = f" and {h.fmt.plural(len(pods) - 1, 'more pod')}" if len(pods) > 1 else ""
         kills = [kill for each in pods for kill in each]
         times = h.times_of(kills)
-        recovered = h.has_recovered(facts, max(times, default=None))
+        recovered = h.has_recovered(facts, max(times, default=None), first.pod)
         yield h.place_finding(
             None,
-            first.pod if not more and "taskmanager" in place else None,
+            first.pod if not more and h.is_taskmanager(place) else None,
             None,
             title=f"{place}{more} {'have' if more else 'has'} {problem}: {h.fmt.shorten(message, 100)}",
             why=f"{place}{more}: {h.fmt.shorten(message, 120)}",
@@ -91,7 +112,7 @@ def _alike(facts: h.MemoryFacts) -> dict[tuple[str, str, str], list[list[h.Kill]
     alike: dict[tuple[str, str, str], list[list[h.Kill]]] = {}
     for pod, kills in _kills_by_pod(facts).items():
         problem, cause, remedy = REASONS[kills[0].reason]
-        if cause == "taskmanager-lost" and "jobmanager" in (pod or ""):
+        if cause == "taskmanager-lost" and h.runs_master(pod):
             cause, remedy = "jobmanager-lost", "survive"
         alike.setdefault((problem, cause, remedy), []).append(kills)
     return alike
@@ -102,9 +123,19 @@ def _kills_by_pod(facts: h.MemoryFacts) -> dict[str | None, list[h.Kill]]:
     out_of_memory = {kill.pod for kill in facts.kills if kill.for_memory}
     for kill in facts.kills:
         # A container that was killed for its memory waits for its next start: CP303 reports it.
-        if kill.waits and not (kill.reason == "CrashLoopBackOff" and kill.pod in out_of_memory):
+        if (
+            kill.waits
+            and not (kill.reason == "CrashLoopBackOff" and kill.pod in out_of_memory)
+            and (kill.reason not in _BAD_NODES or _is_host(facts, kill.pod))
+        ):
             by_pod.setdefault(kill.pod, []).append(kill)
     return by_pod
+
+
+def _is_host(facts: h.MemoryFacts, name: str | None) -> bool:
+    """Return whether a job reports a failure on this host, or a pod there ended."""
+    failed = any(name == i.host for job in facts.jobs for i in job.incidents)
+    return failed or any(name == each.node != each.pod for each in facts.kills)
 
 
 def _refusing_nodes(kill: h.Kill) -> h.Iterator[h.Measurement]:
@@ -120,5 +151,11 @@ RULE = h.Rule(
     "MM305",
     judge,
     whole=True,
-    causes=("deployment-failed", "no-container", "taskmanager-lost", "jobmanager-lost"),
+    causes=(
+        "deployment-failed",
+        "no-container",
+        "taskmanager-lost",
+        "jobmanager-lost",
+        "slow-taskmanager",
+    ),
 )

@@ -17,13 +17,10 @@ logs costs bounded time and disk space. A missing permission costs only the data
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -36,7 +33,6 @@ from flowdiag.parsers.live.k8s.api import KubernetesApi, segment
 from flowdiag.parsers.live.k8s.objects import (
     autoscaler_state,
     cleaned,
-    masked_text,
     settings_of,
 )
 from flowdiag.parsers.live.k8s.permissions import (
@@ -44,6 +40,7 @@ from flowdiag.parsers.live.k8s.permissions import (
     GET_NODE,
     LIST_CLAIMS,
     LIST_EVENTS,
+    LIST_SCALERS,
     NODE_EVENTS,
     PROXY,
     READ_LOGS,
@@ -55,8 +52,10 @@ from flowdiag.parsers.live.k8s.workload import (
     is_coordinator,
     labels_of,
 )
+from flowdiag.parsers.live.snapshots.folder import Failures, SnapshotFolder
+from flowdiag.parsers.live.snapshots.masking import masked_lines
 from flowdiag.parsers.live.watching import Outcome, ShowProgress
-from flowdiag.parsers.sources.collected import MANIFEST, SCHEMA
+from flowdiag.parsers.sources.collected import SCHEMA
 
 Json = Mapping[str, Any]
 
@@ -69,8 +68,6 @@ MAX_PODS: Final = 100
 """Pods whose logs are read; coordinators and troubled pods come first."""
 TOTAL_S: Final = 600.0
 CONCURRENCY: Final = 4
-FILE_BYTES: Final = 4 * 1024 * 1024
-"""Of a file with a list: the parsers read such files whole."""
 MAX_NODES: Final = 20
 MAX_CONFIGS: Final = 20
 REST_PORTS: Final = {"jobmanager": 8081, "driver": 4040}
@@ -136,7 +133,7 @@ def collect_kubernetes(
             workload = find_workload(api, namespace, options.handle, options.selector)
         except RequestFailed as failed:
             raise FlowdiagError(f"{api.host}: {failed.why}", hint=_hint(failed)) from None
-        files = _Files(path)
+        files = SnapshotFolder(path)
         collector = _Collector(api, workload, options, files, progress, stop or threading.Event())
         files.note(
             what="run",
@@ -161,92 +158,6 @@ def _hint(failed: RequestFailed) -> str:
     return "check that `kubectl get pods` works with the same context"
 
 
-class _Files:
-    """The folder: complete files, and a manifest."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.names: set[str] = set()
-        self._lock = threading.Lock()
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            if any(not each.startswith(".") for each in os.listdir(path)):
-                raise FlowdiagError(f"'{path}' contains other files", hint="choose an empty folder")
-        except OSError as error:
-            raise _unwritable(path, error) from None
-
-    def note(self, **entry: Any) -> None:
-        """Append a line to the manifest."""
-        try:
-            with self._lock, (self.path / MANIFEST).open("ab") as file:
-                file.write(json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
-        except OSError as error:
-            raise _unwritable(self.path, error) from None
-
-    def write(self, name: str, pieces: Iterable[bytes]) -> int:
-        """Write one file from its pieces; return its size. Without any bytes there is no file.
-
-        If the pieces raise `RequestFailed`, the bytes before stay in the file.
-        """
-        hidden, size = self.path / f".{name}", 0
-        try:
-            with hidden.open("wb") as file:
-                try:
-                    for piece in pieces:
-                        file.write(piece)
-                        size += len(piece)
-                finally:
-                    file.flush()
-            if size:
-                self._publish(hidden, name, size)
-        except RequestFailed:
-            if size:
-                self._publish(hidden, name, size, complete=False)
-            raise
-        except OSError as error:
-            raise _unwritable(self.path, error) from None
-        finally:
-            with suppress(OSError):
-                hidden.unlink(missing_ok=True)
-        return size
-
-    def _publish(self, hidden: Path, name: str, size: int, *, complete: bool = True) -> None:
-        hidden.replace(self.path / name)
-        with self._lock:
-            self.names.add(name)
-        self.note(what="file", file=name, bytes=size, complete=complete)
-
-    def write_object(self, name: str, value: Json) -> None:
-        """Write one object as kubectl prints it."""
-        text = json.dumps(value, indent=2, ensure_ascii=False)
-        self.write(f"{name}.json", [text.encode("utf-8", "replace"), b"\n"])
-
-    def write_list(self, name: str, items: Iterable[Json]) -> None:
-        """Write objects as lists, in as many files as the size limit takes."""
-        batch: list[Json] = []
-        number = size = 0
-        for item in items:
-            batch.append(item)
-            size += len(json.dumps(item, indent=2))
-            if size > FILE_BYTES:
-                number += 1
-                self.write_object(f"{name}-{number:03}", _list_of(batch))
-                batch, size = [], 0
-        if batch:
-            self.write_object(f"{name}-{number + 1:03}", _list_of(batch))
-
-
-def _list_of(items: Sequence[Json]) -> Json:
-    return {"apiVersion": "v1", "kind": "List", "items": items}
-
-
-def _unwritable(path: Path, error: OSError) -> FlowdiagError:
-    return FlowdiagError(
-        f"cannot write to '{path}': {error.strerror or error}",
-        hint="check that the parent folder exists and that the disk has free space",
-    )
-
-
 class _Stopped(Exception):
     """The user ended the collection, or its time is up."""
 
@@ -257,7 +168,7 @@ class _Collector:
         api: KubernetesApi,
         workload: Workload,
         options: KubernetesOptions,
-        files: _Files,
+        files: SnapshotFolder,
         progress: ShowProgress,
         stop: threading.Event,
     ) -> None:
@@ -266,14 +177,14 @@ class _Collector:
         self._base = f"/api/v1/namespaces/{segment(workload.namespace)}"
         self._deadline = time.monotonic() + TOTAL_S
         self._log_bytes_left = ALL_LOG_BYTES
-        self._failures: dict[str, list[str]] = {}  # reason -> what it concerns
+        self._failures = Failures()
         self._warnings: list[str] = []
         self._lock = threading.Lock()
 
     def run(self, tool: str) -> Outcome:
         """Collect everything; a failure of one kind of data does not affect the others."""
         for denied in dict.fromkeys(self._workload.denied):
-            self._failures.setdefault(f"permission denied: {denied}", [])
+            self._failures.add(f"permission denied: {denied}")
         why, broken = COMPLETE, False
         try:
             for work in (
@@ -283,6 +194,7 @@ class _Collector:
                 self._nodes,
                 self._configs,
                 self._claims,
+                self._scalers,
                 self._logs,
             ):
                 self._check_time()
@@ -293,7 +205,7 @@ class _Collector:
             why, broken = failed.why, True
         except _Stopped as stopped:
             why, broken = str(stopped), True
-        warnings = (*self._warnings, *self._failure_texts())
+        warnings = (*self._warnings, *self._failures.texts())
         for warning in warnings:
             self._files.note(what="warning", text=warning)
         self._files.note(what="end", time_ms=now_ms(), why=why)
@@ -306,15 +218,6 @@ class _Collector:
             broken=broken,
             resumable=False,
         )
-
-    def _failure_texts(self) -> Iterator[str]:
-        for why, places in self._failures.items():
-            if not places:
-                yield why
-            elif len(places) == 1:
-                yield f"{places[0]}: {why}"
-            else:
-                yield f"{places[0]} and {len(places) - 1} more: {why}"
 
     def _check_time(self) -> None:
         if self._stop.is_set():
@@ -330,13 +233,7 @@ class _Collector:
             if failed.fatal:
                 raise
             denied = failed.status == 403
-            self._note_failure(failed.why, None if denied else what)
-
-    def _note_failure(self, why: str, place: str | None) -> None:
-        with self._lock:
-            places = self._failures.setdefault(why, [])
-            if place is not None and place not in places:
-                places.append(place)
+            self._failures.add(failed.why, None if denied else what)
 
     def _get(self, path: str, permission: Permission) -> dict[str, Any] | None:
         """Return an object, None if there is none; other failures are noted."""
@@ -454,6 +351,28 @@ class _Collector:
         if names:
             self._attempt("persistent volume claims", work)
 
+    def _scalers(self) -> None:
+        """Write the autoscalers that change the number of pods of the workload."""
+        base = f"/apis/autoscaling/v2/namespaces/{segment(self._workload.namespace)}"
+
+        def work() -> None:
+            try:
+                listed = self._api.items(f"{base}/horizontalpodautoscalers", LIST_SCALERS)
+            except RequestFailed as failed:
+                if failed.status == 404:  # before Kubernetes 1.23
+                    return
+                raise
+            self._files.write_list(
+                "horizontalpodautoscalers",
+                (
+                    {"kind": "HorizontalPodAutoscaler"} | cleaned(scaler)
+                    for scaler in listed
+                    if self._workload.owns(_target_of(scaler))
+                ),
+            )
+
+        self._attempt("autoscalers", work)
+
     # --- Logs -----------------------------------------------------------------------------------
 
     def _logs(self) -> None:
@@ -484,19 +403,19 @@ class _Collector:
         self._check_time()
         if self._log_bytes_left <= 0:
             why = f"not read: all logs together exceed {ALL_LOG_BYTES >> 30} GiB"
-            self._note_failure(why, f"{pod}/{container}")
+            self._failures.add(why, f"{pod}/{container}")
             return
         try:
             size = self._write_log(pod, container, previous)
         except RequestFailed as failed:
             if failed.status == 404:
-                self._note_failure("the pod was gone before its log was read", pod)
+                self._failures.add("the pod was gone before its log was read", pod)
             elif failed.status == 400:
                 return  # the container has not started, or has no previous log
             elif failed.fatal and failed.status is not None:
                 raise
             else:
-                self._note_failure(
+                self._failures.add(
                     failed.why, None if failed.status == 403 else f"{pod}/{container}"
                 )
         else:
@@ -515,7 +434,7 @@ class _Collector:
 
         def pieces(**more: int) -> Iterator[bytes]:
             chunks = self._api.chunks(path, READ_LOGS, most, **query, **more, limitBytes=most)
-            return self._masked(chunks)
+            return masked_lines(self._checking(chunks))
 
         size = self._files.write(name, pieces())
         # `limitBytes` keeps the beginning; the end of a large log is more useful.
@@ -525,26 +444,13 @@ class _Collector:
                 f"the log is larger than {most >> 20} MiB: only its last {TAIL_LINES:,} lines are kept;"
                 " --since 2h limits logs by time"
             )
-            self._note_failure(why, f"{pod}/{container}")
+            self._failures.add(why, f"{pod}/{container}")
         return size
 
-    def _masked(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Mask whole lines."""
-        left, failed = b"", None
-        try:
-            for chunk in chunks:
-                self._check_time()
-                data = left + chunk
-                end = data.rfind(b"\n") + 1 or (len(data) if len(data) > 1 << 20 else 0)
-                left = data[end:]
-                if end:
-                    yield _masked_bytes(data[:end])
-        except RequestFailed as error:
-            failed = error
-        if left:
-            yield _masked_bytes(left)
-        if failed is not None:
-            raise failed
+    def _checking(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self._check_time()
+            yield chunk
 
     # --- REST API -------------------------------------------------------------------------------
 
@@ -558,13 +464,13 @@ class _Collector:
                 try:
                     asyncio.run(self._collect_rest(url, role, tool))
                 except RequestFailed as failed:
-                    self._note_failure(failed.why, "REST API")
+                    self._failures.add(failed.why, "REST API")
                 except FlowdiagError as error:
                     text = error.message.rpartition(": ")[2]
                     if "(403)" in text:
-                        self._note_failure(f"permission denied: {PROXY}", None)
+                        self._failures.add(f"permission denied: {PROXY}", None)
                     else:
-                        self._note_failure(text, f"REST API of {name}")
+                        self._failures.add(text, f"REST API of {name}")
                 return
 
     async def _collect_rest(self, url: str, role: str, tool: str) -> None:
@@ -593,9 +499,8 @@ _MASKED_LOSS: Final = 0.05
 """Share of a log that masking and its incomplete last line may take away."""
 
 
-def _masked_bytes(data: bytes) -> bytes:
-    text = data.decode("utf-8", "surrogateescape")
-    return masked_text(text).encode("utf-8", "surrogateescape")
+def _target_of(scaler: Json) -> str:
+    return str(object_at(object_at(scaler, "spec"), "scaleTargetRef").get("name"))
 
 
 def _config_names(volume: Json) -> Iterator[str]:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from flowdiag.parsers.json_values import object_at
-from flowdiag.parsers.live.watching import redact
-from flowdiag.parsers.secrets import MASK, WITHHELD, is_secret_key, mask_secrets
+from flowdiag.parsers.live.snapshots.masking import masked_text, masked_values
 
 _NOISE: Final = ("managedFields", "selfLink")
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-_MASKED_AT_ONCE: Final = 8192
-"""Characters that are searched for secrets at once: few enough for the time limit of the search."""
 _SETTINGS: Final = re.compile(
     r"flink-conf\.yaml|config\.yaml|spark-defaults\.conf|spark\.properties|log4j[\w.-]*|logback[\w.-]*"
 )
@@ -32,42 +29,8 @@ def cleaned(resource: Mapping[str, Any]) -> Json:
     annotations.pop(_APPLIED, None)
     if "annotations" in metadata:
         metadata["annotations"] = annotations
-    cleaned: Json = _masked(redact(found | {"metadata": metadata}))
+    cleaned: Json = masked_values(found | {"metadata": metadata})
     return cleaned
-
-
-def _masked(value: Any, key: str = "", depth: int = 40) -> Any:
-    """Mask environment variables by name, and all texts by pattern."""
-    if depth == 0:
-        return MASK
-    if isinstance(value, dict):
-        name = value.get("name")
-        if isinstance(name, str) and isinstance(value.get("value"), str) and is_secret_key(name):
-            value = value | {"value": MASK}
-        return {each: _masked(item, each, depth - 1) for each, item in value.items()}
-    if isinstance(value, list):
-        return [_masked(item, key, depth - 1) for item in value]
-    if isinstance(value, str) and len(value) > 8:
-        return masked_text(value)
-    return value
-
-
-def masked_text(text: str) -> str:
-    """Mask the secrets in a text of any length; a part that takes too long is searched line by line."""
-    return "".join(_masked_parts(text))
-
-
-def _masked_parts(text: str) -> Iterator[str]:
-    at = 0
-    while at < len(text):
-        end = at + _MASKED_AT_ONCE
-        if end < len(text):
-            end = max(text.rfind("\n", at, end) + 1, 0) or end
-        part, at = text[at:end], end
-        masked = mask_secrets(part)
-        if masked == WITHHELD and "\n" in part:
-            masked = "".join(mask_secrets(line) for line in part.splitlines(keepends=True))
-        yield masked
 
 
 def settings_of(config_map: Mapping[str, Any], name: str) -> Json | None:

@@ -39,6 +39,7 @@ PROXY: Final = Permission("", "pods/proxy", "get")
 LIST_EVENTS: Final = Permission("", "events", "list")
 GET_CONFIG: Final = Permission("", "configmaps", "get")
 LIST_CLAIMS: Final = Permission("", "persistentvolumeclaims", "list")
+LIST_SCALERS: Final = Permission("autoscaling", "horizontalpodautoscalers", "list")
 GET_NODE: Final = Permission("", "nodes", "get", "nodes")
 NODE_EVENTS: Final = Permission("", "events", "list", "node-events")
 
@@ -67,6 +68,7 @@ PERMISSIONS: Final = (
     LIST_EVENTS,
     GET_CONFIG,
     LIST_CLAIMS,
+    LIST_SCALERS,
     *(
         Permission(group, plural, "get")
         for places in CONTROLLERS.values()

@@ -1,0 +1,134 @@
+"""The folder of a collection that stores many kinds of files: complete files, a manifest, and no secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.live.client import RequestFailed
+from flowdiag.parsers.sources.collected import MANIFEST
+
+Json = Mapping[str, Any]
+
+FILE_BYTES: Final = 4 * 1024 * 1024
+"""Of a file with a list: the parsers read such files whole."""
+
+
+class SnapshotFolder:
+    """The folder: complete files, and a manifest."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.names: set[str] = set()
+        self._lock = threading.Lock()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if any(not each.startswith(".") for each in os.listdir(path)):
+                raise FlowdiagError(f"'{path}' contains other files", hint="choose an empty folder")
+        except OSError as error:
+            raise unwritable(path, error) from None
+
+    def note(self, **entry: Any) -> None:
+        """Append a line to the manifest."""
+        try:
+            with self._lock, (self.path / MANIFEST).open("ab") as file:
+                file.write(json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        except OSError as error:
+            raise unwritable(self.path, error) from None
+
+    def write(self, name: str, pieces: Iterable[bytes]) -> int:
+        """Write one file from its pieces; return its size. Without any bytes there is no file.
+
+        If the pieces raise `RequestFailed`, the bytes before stay in the file.
+        """
+        target, size = self.path / name, 0
+        hidden = target.with_name(f".{target.name}")
+        try:
+            target.parent.mkdir(exist_ok=True)
+            with hidden.open("wb") as file:
+                try:
+                    for piece in pieces:
+                        file.write(piece)
+                        size += len(piece)
+                finally:
+                    file.flush()
+            if size:
+                self._publish(hidden, name, size)
+        except RequestFailed:
+            if size:
+                self._publish(hidden, name, size, complete=False)
+            raise
+        except OSError as error:
+            raise unwritable(self.path, error) from None
+        finally:
+            with suppress(OSError):
+                hidden.unlink(missing_ok=True)
+        return size
+
+    def _publish(self, hidden: Path, name: str, size: int, *, complete: bool = True) -> None:
+        hidden.replace(self.path / name)
+        with self._lock:
+            self.names.add(name)
+        self.note(what="file", file=name, bytes=size, complete=complete)
+
+    def write_object(self, name: str, value: Json) -> None:
+        """Write one object as kubectl prints it."""
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        self.write(f"{name}.json", [text.encode("utf-8", "replace"), b"\n"])
+
+    def write_list(self, name: str, items: Iterable[Json]) -> None:
+        """Write objects as lists, in as many files as the size limit takes."""
+        batch: list[Json] = []
+        number = size = 0
+        for item in items:
+            batch.append(item)
+            size += len(json.dumps(item, indent=2))
+            if size > FILE_BYTES:
+                number += 1
+                self.write_object(f"{name}-{number:03}", _list_of(batch))
+                batch, size = [], 0
+        if batch:
+            self.write_object(f"{name}-{number + 1:03}", _list_of(batch))
+
+
+def _list_of(items: Sequence[Json]) -> Json:
+    return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+class Failures:
+    """Reasons why data is missing, and the places that each reason concerns."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, list[str]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, why: str, place: str | None = None) -> None:
+        """Add a failure."""
+        with self._lock:
+            places = self._places.setdefault(why, [])
+            if place is not None and place not in places:
+                places.append(place)
+
+    def texts(self) -> Iterator[str]:
+        """Yield one line for each reason."""
+        for why, places in self._places.items():
+            if not places:
+                yield why
+            elif len(places) == 1:
+                yield f"{places[0]}: {why}"
+            else:
+                yield f"{places[0]} and {len(places) - 1} more: {why}"
+
+
+def unwritable(path: Path, error: OSError) -> FlowdiagError:
+    """Return the error for a folder that cannot be written to."""
+    return FlowdiagError(
+        f"cannot write to '{path}': {error.strerror or error}",
+        hint="check that the parent folder exists and that the disk has free space",
+    )

@@ -1,0 +1,1 @@
+"""Collects one application from YARN: `flowdiag collect yarn`."""

@@ -1,0 +1,491 @@
+"""Collects one application from YARN into a folder: `flowdiag collect yarn`.
+
+    application.json, attempts.json        answers of the ResourceManager
+    attempt-000001.containers.json         its containers of each attempt, as far as it knows them
+    timeline.….json                        the same from the timeline server, which also knows ended containers
+    nodes.json, queue.json                 the nodes of the containers, and the queue of the application
+    CONTAINER/jobmanager.log, …            logs, from NodeManagers, the timeline server or the JobHistory server
+    rest/                                  one answer of each REST path of the JobManager or driver
+    manifest.jsonl                         what was collected, cut off or denied
+
+The credentials go only to the servers that the user named. NodeManagers, whose addresses YARN reports, get none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.json_values import as_integer, as_string, object_at, objects_at
+from flowdiag.parsers.live.client import Access, Client, RequestFailed
+from flowdiag.parsers.live.folder import Folder, now_ms
+from flowdiag.parsers.live.snapshots.folder import Failures, SnapshotFolder, unwritable
+from flowdiag.parsers.live.snapshots.masking import masked_lines, masked_values
+from flowdiag.parsers.live.watching import Outcome, ShowProgress, hint_for
+from flowdiag.parsers.sources.collected import SCHEMA
+
+LOG_BYTES: Final = 32 * 1024 * 1024
+ALL_LOG_BYTES: Final = 1024 * 1024 * 1024
+MAX_CONTAINERS: Final = 100
+"""Containers whose logs are read; application masters and failed containers come first."""
+MAX_NODES: Final = 200
+TOTAL_S: Final = 600.0
+COMPLETE: Final = "all data is collected"
+APPLICATION: Final = re.compile(r"application_\d{1,19}_\d{1,9}")
+_CONTAINER: Final = re.compile(rb"container_(?:e\d{1,9}_)?\d{1,19}_\d{1,9}_\d{1,9}_\d{1,12}")
+_SCANNED_BYTES: Final = 4 * 1024 * 1024
+_CLUSTER: Final = "/ws/v1/cluster"
+_SKIPPED_FILES: Final = re.compile(
+    r"launch_container\.sh|directory\.info|container_tokens|.*\.(?:hprof|jfr|jar)"
+)
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YarnOptions:
+    """Subject and limits of a collection.
+
+    Attributes:
+        application: its ID.
+        manager: URL of the ResourceManager.
+        timeline: URL of the timeline server (application history); None to try its default port.
+        history: URL of the JobHistory server; None to leave it out.
+        access: credentials and TLS settings.
+        log_bytes: limit of each log.
+        rest: whether to read the REST API of the JobManager or driver.
+    """
+
+    application: str
+    manager: str
+    timeline: str | None = None
+    history: str | None = None
+    access: Access
+    log_bytes: int = LOG_BYTES
+    rest: bool = True
+
+
+@dataclass(slots=True)
+class _Container:
+    node: str | None = None
+    master: bool = False
+    status: int | None = None
+
+    @property
+    def rank(self) -> int:
+        """Masters first, then failed containers."""
+        return 0 if self.master else 1 if self.status else 2
+
+
+async def collect_yarn(
+    path: Path, options: YarnOptions, *, tool: str, progress: ShowProgress
+) -> Outcome:
+    """Collect an application into a folder.
+
+    Args:
+        path: new or empty folder.
+        options: what to collect.
+        tool: flowdiag version, for the manifest.
+        progress: shows progress.
+
+    Raises:
+        FlowdiagError: no connection, no such application, or the folder contains files.
+    """
+    if not APPLICATION.fullmatch(options.application):
+        raise FlowdiagError(
+            f"'{options.application}' is not an application ID",
+            hint="write application_1700000000000_0001; `yarn application -list -appStates ALL` lists them",
+        )
+    async with AsyncExitStack() as stack:
+        collector = _Collector(options, progress, stack)
+        application = await collector.find()
+        folder = SnapshotFolder(path)
+        folder.note(
+            what="run",
+            schema=SCHEMA,
+            kind="yarn",
+            url=options.manager,
+            time_ms=now_ms(),
+            flowdiag=tool,
+            application=options.application,
+        )
+        return await collector.run(application, folder, tool)
+
+
+class _Collector:
+    def __init__(self, options: YarnOptions, progress: ShowProgress, stack: AsyncExitStack) -> None:
+        self._options, self._progress, self._stack = options, progress, stack
+        self._clients: dict[str, Client] = {}
+        self._failures = Failures()
+        self._containers: dict[str, _Container] = {}
+        self._attempts: list[str] = []
+        self._deadline = time.monotonic() + TOTAL_S
+        self._left = ALL_LOG_BYTES
+        self._files: SnapshotFolder
+        self._nodes: list[str] = []
+        self._silent: set[str] = set()
+
+    async def find(self) -> Json:
+        """Return the application, from the ResourceManager or else from the timeline server.
+
+        Raises:
+            FlowdiagError: no server answers, or none knows the application.
+        """
+        options = self._options
+        self._progress("finding the application")
+        try:
+            client = await self._client(options.manager)
+            answer = await client.get(f"{_CLUSTER}/apps/{options.application}")
+            return object_at(answer.body, "app") if isinstance(answer.body, Mapping) else {}
+        except RequestFailed as failed:
+            if failed.status != 404:
+                raise FlowdiagError(
+                    f"{options.manager}: {failed.why}", hint=hint_for(failed)
+                ) from None
+        known = await self._timeline(f"/apps/{options.application}")
+        if known is None:
+            raise FlowdiagError(
+                f"{options.manager}: the ResourceManager does not know {options.application}",
+                hint="check the ID; for an older application, pass the timeline server with --timeline",
+            )
+        return known
+
+    async def run(self, application: Json, folder: SnapshotFolder, tool: str) -> Outcome:
+        """Collect everything; a failure of one kind of data does not affect the others."""
+        self._files = folder
+        why, broken = COMPLETE, False
+        try:
+            async with asyncio.timeout(TOTAL_S):
+                self._write("application", application)
+                for work in (
+                    self._read_attempts,
+                    self._read_timeline,
+                    self._read_nodes,
+                    lambda: self._read_queue(application),
+                    self._read_logs,
+                ):
+                    await self._attempt(work)
+                if self._options.rest and application.get("state") == "RUNNING":
+                    await self._read_rest(application, tool)
+        except TimeoutError:
+            why, broken = f"the time limit of {TOTAL_S / 60:g} minutes is reached", True
+        except asyncio.CancelledError:
+            folder.note(what="end", time_ms=now_ms(), why="interrupted")
+            raise
+        if not any(folder.path.glob("container_*")):
+            self._failures.add(
+                "no log was readable: pass the folder of the aggregated logs to `flowdiag diagnose` as well"
+            )
+        warnings = tuple(self._failures.texts())
+        for warning in warnings:
+            folder.note(what="warning", text=warning)
+        folder.note(what="end", time_ms=now_ms(), why=why)
+        clients = self._clients.values()
+        return Outcome(
+            ticks=len(folder.names),
+            requests=sum(client.requests for client in clients),
+            bytes=sum(client.bytes for client in clients),
+            why=why,
+            warnings=warnings,
+            broken=broken,
+            resumable=False,
+        )
+
+    # --- Answers --------------------------------------------------------------------------------
+
+    async def _client(self, url: str) -> Client:
+        """Return the client of a server; a server that the user did not name gets no credentials."""
+        if url not in self._clients:
+            named = {self._options.manager, self._options.timeline, self._options.history}
+            access = self._options.access
+            if url not in named:
+                access = replace(
+                    access, token=None, user=None, password=None, client_cert=None, client_key=None
+                )
+            self._clients[url] = await self._stack.enter_async_context(Client(url, access))
+        return self._clients[url]
+
+    async def _get(self, url: str, path: str) -> Json | None:
+        """Return an answer; None if the server does not know the subject."""
+        try:
+            answer = await (await self._client(url)).get(path)
+        except RequestFailed as failed:
+            if failed.status != 404:
+                self._failures.add(failed.why, urlsplit(url).netloc)
+            return None
+        return answer.body if isinstance(answer.body, Mapping) else None
+
+    async def _timeline(self, path: str) -> Json | None:
+        url = self._options.timeline or _default_timeline(self._options.manager)
+        try:
+            answer = await (await self._client(url)).get(f"/ws/v1/applicationhistory{path}")
+        except RequestFailed as failed:
+            # Without --timeline, the default port is only a guess.
+            if failed.status != 404 and self._options.timeline is not None:
+                self._failures.add(failed.why, urlsplit(url).netloc)
+            return None
+        return answer.body if isinstance(answer.body, Mapping) else None
+
+    async def _attempt(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except RequestFailed as failed:
+            self._failures.add(failed.why, failed.path)
+
+    def _write(self, name: str, value: Any) -> None:
+        self._files.write_object(name, masked_values(value))
+
+    async def _read_attempts(self) -> None:
+        app = f"{_CLUSTER}/apps/{self._options.application}/appattempts"
+        answer = await self._get(self._options.manager, app)
+        if answer is None:
+            return
+        self._write("attempts", answer)
+        for attempt in objects_at(object_at(answer, "appAttempts"), "appAttempt"):
+            container = as_string(attempt.get("containerId"))
+            if container is not None:
+                self._know(container, attempt.get("nodeHttpAddress"), master=True)
+            name = as_string(attempt.get("appAttemptId"))
+            if name is None:
+                continue
+            found = await self._get(self._options.manager, f"{app}/{quote(name)}/containers")
+            if found is not None and any(map(self._know_container, _containers(found))):
+                self._write(f"attempt-{name.rpartition('_')[2]}.containers", found)
+
+    async def _read_timeline(self) -> None:
+        app = f"/apps/{self._options.application}"
+        attempts = await self._timeline(f"{app}/appattempts")
+        if attempts is None:
+            return
+        application = await self._timeline(app)
+        self._write("timeline.application", application)
+        self._write("timeline.attempts", attempts)
+        for attempt in objects_at(attempts, "appAttempt"):
+            if master := as_string(attempt.get("amContainerId")):
+                self._know(master, None, master=True)
+            name = str(attempt.get("appAttemptId"))
+            found = await self._timeline(f"{app}/appattempts/{quote(name)}/containers")
+            if found is not None and any(map(self._know_container, _containers(found))):
+                self._write(f"timeline.attempt-{name.rpartition('_')[2]}.containers", found)
+
+    def _know_container(self, found: Json) -> bool:
+        name = as_string(found.get("containerId"))
+        if name is None:
+            return False
+        known = self._know(name, found.get("nodeHttpAddress"))
+        status = as_integer(found.get("containerExitStatus"))
+        if found.get("containerState") == "COMPLETE":
+            known.status = status
+        return True
+
+    def _know(self, name: str, node: object, *, master: bool = False) -> _Container:
+        known = self._containers.setdefault(name, _Container())
+        known.master = known.master or master
+        address = as_string(node)
+        if address is not None:
+            known.node = re.sub(r"^(?!https?://)", "http://", address)
+        return known
+
+    async def _read_nodes(self) -> None:
+        answer = await self._get(self._options.manager, f"{_CLUSTER}/nodes")
+        if answer is None:
+            return
+        used = {urlsplit(known.node).netloc for known in self._containers.values() if known.node}
+        listed = objects_at(object_at(answer, "nodes"), "node")
+        kept = [node for node in listed if node.get("nodeHTTPAddress") in used]
+        self._write("nodes", {"nodes": {"node": kept}})
+        self._nodes = [
+            f"http://{node['nodeHTTPAddress']}"
+            for node in listed
+            if node.get("state") == "RUNNING" and as_string(node.get("nodeHTTPAddress"))
+        ][:MAX_NODES]
+
+    async def _read_queue(self, application: Json) -> None:
+        answer = await self._get(self._options.manager, f"{_CLUSTER}/scheduler")
+        queue = answer and _queue_named(answer, str(application.get("queue")))
+        if queue:
+            self._write("queue", {"queue": queue})
+
+    # --- Logs -----------------------------------------------------------------------------------
+
+    async def _read_logs(self) -> None:
+        """Read the logs of the masters, then of all containers that answers or those logs name."""
+        await self._read_logs_of(name for name, known in self._containers.items() if known.master)
+        for path in sorted(self._files.path.glob("container_*/*")):
+            with path.open("rb") as file:
+                for found in _CONTAINER.findall(file.read(_SCANNED_BYTES)):
+                    if _application_of(found.decode()) == self._options.application:
+                        self._know(found.decode(), None)
+        rest = [name for name, known in self._containers.items() if not known.master]
+        rest.sort(key=lambda name: (self._containers[name].rank, name))
+        most = MAX_CONTAINERS
+        if len(rest) > most:
+            self._failures.add(f"{len(rest)} containers: only the logs of {most} are read")
+        await self._read_logs_of(rest[:most])
+
+    async def _read_logs_of(self, names: Iterable[str]) -> None:
+        names = list(names)
+        limit = asyncio.Semaphore(4)
+
+        async def read(name: str) -> None:
+            async with limit:
+                await self._read_container(name)
+
+        self._progress(f"reading the logs of {len(names)} containers")
+        await asyncio.gather(*map(read, names))
+
+    async def _read_container(self, name: str) -> None:
+        known = self._containers[name]
+        for url, prefix in self._log_servers(known):
+            if url in self._silent:
+                continue
+            try:
+                client = await self._client(url)
+                answer = await client.get(f"{prefix}/containers/{quote(name)}/logs")
+            except RequestFailed as failed:
+                if failed.status is None:
+                    self._silent.add(url)
+                continue
+            files = dict.fromkeys(_log_files(answer.body))
+            if files:
+                for file in files:
+                    await self._read_log(client, prefix, name, file)
+                return
+        self._failures.add("no server has its logs", name)
+
+    def _log_servers(self, known: _Container) -> Iterator[tuple[str, str]]:
+        """Yield the servers that may have the logs of a container, with the prefix of their paths."""
+        if known.node is not None:
+            yield known.node, "/ws/v1/node"
+        timeline = self._options.timeline or _default_timeline(self._options.manager)
+        yield timeline, "/ws/v1/applicationhistory"
+        if self._options.history is not None:
+            yield self._options.history, "/ws/v1/history"
+        if known.node is None:
+            for node in self._nodes:
+                yield node, "/ws/v1/node"
+
+    async def _read_log(self, client: Client, prefix: str, container: str, file: str) -> None:
+        if self._left <= 0:
+            self._failures.add(f"not read: all logs exceed {ALL_LOG_BYTES >> 30} GiB", container)
+            return
+        name = re.sub(r"[^\w.-]", "_", file).lstrip(".") or "log"
+        most = self._options.log_bytes
+        hidden = self._files.path / f".{container}.{name}"
+        path = f"{prefix}/containers/{quote(container)}/logs/{quote(file, safe='')}"
+        try:
+            # A negative size is the end of the file; the headers of the sections come on top of it.
+            size = await client.download(path, hidden, most + 65536, f"size=-{most}")
+            self._left -= size
+            with hidden.open("rb") as stored:
+                if stored.read(512).lstrip()[:15].lower().startswith((b"<!doctype html", b"<html")):
+                    self._failures.add("an HTML page instead of the log: a login page", client.base)
+                    return
+                stored.seek(0)
+                pieces = iter(lambda: stored.read(1 << 20), b"")
+                self._files.write(f"{container}/{name}", masked_lines(pieces))
+            if size >= most:
+                self._failures.add(
+                    f"larger than {most >> 20} MiB: only its end is kept", f"{container}/{name}"
+                )
+        except RequestFailed as failed:
+            self._failures.add(failed.why, f"{container}/{name}")
+        except OSError as error:
+            raise unwritable(self._files.path, error) from None
+        finally:
+            hidden.unlink(missing_ok=True)
+
+    # --- REST API -------------------------------------------------------------------------------
+
+    async def _read_rest(self, application: Json, tool: str) -> None:
+        """Read the REST API of the running JobManager or driver through the proxy of the ResourceManager."""
+        kind = str(application.get("applicationType")).lower()
+        engine = "flink" if "flink" in kind else "spark" if "spark" in kind else None
+        if engine is None:
+            return
+        base = self._options.manager.rstrip("/")
+        url = f"{base}/proxy/{self._options.application}"
+        self._progress("reading the REST API")
+        try:
+            async with Client(url, self._options.access) as client:
+                folder = Folder(self._files.path / "rest", engine, url)
+                try:
+                    await _collect_once(engine, client, folder, tool, self._progress)
+                finally:
+                    folder.close()
+        except FlowdiagError as error:
+            self._failures.add(error.message.rpartition(": ")[2], "REST API")
+
+
+async def _collect_once(
+    engine: str, client: Client, folder: Folder, tool: str, progress: ShowProgress
+) -> None:
+    if engine == "flink":
+        from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
+
+        await collect_flink(client, folder, FlinkOptions(for_s=0), tool=tool, progress=progress)
+    else:
+        from flowdiag.parsers.live.spark import SparkOptions, collect_spark
+
+        await collect_spark(client, folder, SparkOptions(for_s=0), tool=tool, progress=progress)
+
+
+def _default_timeline(manager: str) -> str:
+    parts = urlsplit(manager)
+    return f"{parts.scheme}://{parts.hostname}:8188"
+
+
+def _containers(answer: Json) -> list[Json]:
+    return objects_at(answer, "container") or objects_at(
+        object_at(answer, "containers"), "container"
+    )
+
+
+def _log_files(body: object, depth: int = 6) -> Iterator[str]:
+    """Yield the names of log files in an answer; its form differs between versions."""
+    if depth and isinstance(body, list):
+        for each in body:
+            yield from _log_files(each, depth - 1)
+    elif depth and isinstance(body, Mapping):
+        name = as_string(body.get("fileName"))
+        if (
+            name is not None
+            and not _SKIPPED_FILES.fullmatch(name)
+            and str(body.get("fileSize")) != "0"
+        ):
+            yield name
+        for key, each in body.items():
+            if key != "fileName":
+                yield from _log_files(each, depth - 1)
+
+
+def _queue_named(body: object, name: str, depth: int = 12) -> Json | None:
+    """Return the limits of a queue, without its children, from the answer about the scheduler."""
+    if depth == 0:
+        return None
+    if isinstance(body, list):
+        found = (_queue_named(each, name, depth - 1) for each in body)
+        return next((each for each in found if each), None)
+    if not isinstance(body, Mapping):
+        return None
+    if name in (body.get("queueName"), body.get("queuePath")):
+        return {key: value for key, value in body.items() if key not in ("queues", "users")}
+    return _queue_named(list(body.values()), name, depth - 1)
+
+
+def _application_of(container: str) -> str:
+    """Return the application of a container.
+
+    >>> _application_of("container_e17_1700000000000_0007_01_000002")
+    'application_1700000000000_0007'
+    """
+    epoch, number = container.split("_")[-4:-2]
+    return f"application_{epoch}_{number}"

@@ -1,0 +1,1 @@
+"""YARN: answers of its REST APIs, and the files of its log aggregation."""
