@@ -112,6 +112,10 @@ GRAMMARS: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
     (r"execution\.checkpointing\.data-inline-threshold", _flink_size),
     (r"state\.(backend|storage)\.fs\.memory-threshold", _flink_size),
     (r"state\.backend\.(incremental|local-recovery|rocksdb\.memory\.managed)", _boolean),
+    (r"state\.backend\.rocksdb\.(memory\.partitioned-index-filters|use-.*)", _boolean),
+    (r"state\.backend\.rocksdb\..*thread\.num", _whole(1)),
+    (r"state\.backend\.rocksdb\.writebuffer\.size", _flink_size),
+    (r"state\.backend(\.type)?", _words("hashmap", "filesystem", "rocksdb", "forst")),
     (
         r"execution\.savepoint\.ignore-unclaimed-state|rest\.flamegraph\.enabled|pipeline\.(generic-types|object-reuse)",
         _boolean,

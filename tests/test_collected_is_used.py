@@ -41,6 +41,7 @@ KNOWN: Final = {
     "event time, of which the watermark is judged": (
         r"watermark.+|current(Low|Input#)Watermark|currentEmitEventTimeLag|split\..+"
     ),
+    "background work of RocksDB, which its stalls show better": r"\*\.rocksdb\.num-running-.+",
     "sinks and sources": r"numRecords(Out|Send)Errors|pendingBytes",
 }
 """Metrics that flowdiag recognises, so that a file with only these is read as metrics, and does not judge."""
@@ -91,6 +92,16 @@ def test_every_measured_gauge_and_counter_is_read() -> None:
 def test_every_event_time_metric_is_read() -> None:
     code = (ROOT / "analyses" / "queues" / "event_time.py").read_text(encoding="utf-8")
     names = (*measure.MARKS, *measure.SPLIT_METRICS, *measure.FLOWS)
+    assert [name for name in names if f'"{name}"' not in code] == []
+
+
+def test_every_metric_of_stores_is_read() -> None:
+    code = "\n".join(
+        path.read_text(encoding="utf-8")
+        for path in (ROOT / "analyses" / "queues").rglob("*.py")
+        if path.name != "measure.py"
+    )
+    names = (name.rpartition(".")[2] for name in measure.STORE_METRICS)
     assert [name for name in names if f'"{name}"' not in code] == []
 
 

@@ -108,6 +108,10 @@ _KEYS: Final[dict[str, tuple[tuple[Version, Version | None, str], ...]]] = {
         ((1, 11), None, "env.java.opts.client"),
     ),
     "local-recovery": (((1, 0), None, "state.backend.local-recovery"),),
+    "state-backend": (
+        ((1, 0), (1, 17), "state.backend"),
+        ((1, 18), None, "state.backend.type"),
+    ),
     "savepoint-path": (((1, 0), None, "execution.savepoint.path"),),
     "savepoint-ignore-unclaimed": (((1, 0), None, "execution.savepoint.ignore-unclaimed-state"),),
     "cancellation-timeout": (((1, 4), None, "task.cancellation.timeout"),),

@@ -20,7 +20,16 @@ import msgspec
 from flowdiag.analyses.knowledge.option_types import Value
 
 # In the order of docs/actions.md.
-_FILES: Final = ("tasks", "code", "checkpoints", "cluster", "memory", "connectors", "spark")
+_FILES: Final = (
+    "tasks",
+    "code",
+    "state",
+    "checkpoints",
+    "cluster",
+    "memory",
+    "connectors",
+    "spark",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -231,6 +231,8 @@ TRIGGER_INTERVAL: Final = "Trigger.ProcessingTime(…)"
 
 _STRATEGIES: Final = one_of("none", "fixed-delay", "failure-rate", "exponential-delay")
 
+_BACKENDS: Final = one_of("hashmap", "filesystem", "rocksdb", "forst")
+
 TYPES: Final[dict[str, OptionType]] = {
     # Flink: checkpoints; up to 1.10 in the program.
     "execution.checkpointing.interval": DURATION,
@@ -314,7 +316,15 @@ TYPES: Final[dict[str, OptionType]] = {
     "jobmanager.memory.jvm-overhead.min": MEMORY,
     "jobmanager.memory.jvm-overhead.max": MEMORY,
     "jobmanager.memory.jvm-overhead.fraction": SHARE,
+    "state.backend": _BACKENDS,
+    "state.backend.type": _BACKENDS,
     "state.backend.rocksdb.memory.managed": BOOLEAN,
+    "state.backend.rocksdb.memory.partitioned-index-filters": BOOLEAN,
+    "state.backend.rocksdb.checkpoint.transfer.thread.num": COUNT,
+    "state.backend.rocksdb.thread.num": COUNT,
+    "state.backend.rocksdb.use-ingest-db-restore-mode": BOOLEAN,
+    "state.backend.rocksdb.use-bloom-filter": BOOLEAN,
+    "state.backend.rocksdb.writebuffer.size": MEMORY,
     # Kafka.
     "transaction.timeout.ms": MILLIS_INT,
     "retention.ms": MILLIS,

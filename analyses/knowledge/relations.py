@@ -69,6 +69,8 @@ _SLOW: Final = (
     "garbage-collection",
     "process-paused",
     "database-lock",
+    "write-stall",
+    "block-cache-too-small",
 )
 _LATE: Final = (
     *_SLOW,
@@ -157,6 +159,27 @@ RELATIONS: Final = (
         explain=("BP102", "BP104", "BP105", "CP201", "CP202", "CP306"),
         clause="the sink waits for it",
         source="JdbcWriter flushes in the task's thread, or holds its lock; flink.md 7.3",
+    ),
+    Relation(
+        name="state-slow",
+        causes=("write-stall", "block-cache-too-small"),
+        explain=("BP102", "BP104", "BP107", "CP201", "CP202", "CP306", "MM303", "IO302"),
+        clause="the task waits for its state",
+        source="RocksDBKeyedStateBackend accesses RocksDB in the thread of the task; flink.md 7.3",
+    ),
+    Relation(
+        name="disk-fails",
+        causes=("local-disk-fails",),
+        explain=("CP301", "CP103", "IO301", "BP102", "BP104", *_RESTARTS),
+        clause="the task cannot write its state",
+        source="RocksDB's ErrorHandler stops writes after a background error; flink.md 2.5",
+    ),
+    Relation(
+        name="heap-fills",
+        causes=("state-fills-heap",),
+        explain=("SK104", "MM304", "CP105", "CP303", "BP102", "BP104", "CP201"),
+        clause="the heap fills up",
+        source="HeapKeyedStateBackend keeps each entry as objects; flink.md 5.3 (GarbageCollector)",
     ),
     Relation(
         name="lag-grows",

@@ -6,6 +6,8 @@ Imports almost nothing, because progress shows counts and sizes before most modu
 from __future__ import annotations
 
 from collections.abc import Iterable
+from time import gmtime, strftime
+from typing import Final
 
 from flowdiag.analyses.model.names import like
 
@@ -91,6 +93,18 @@ def clock(us: int) -> str:
     """
     seconds = us // 1_000_000 % 86_400
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def moment(us: float) -> str:
+    """Format microseconds since the epoch as a date and a time in UTC, to the minute.
+
+    >>> moment(1_543_488_224_622_000)
+    '2018-11-29 10:43 UTC'
+    """
+    return strftime("%Y-%m-%d %H:%M UTC", gmtime(min(us, _MOST_US) // 1e6))
+
+
+_MOST_US: Final = 4e15  # in the year 2096: a later date is no forecast
 
 
 def share(value: float, *, whole: bool = False) -> str:

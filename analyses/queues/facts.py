@@ -156,6 +156,22 @@ class Mark:
         return self.points[-1].last if self.points and self.points[-1].n else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreMetric:
+    """A metric of the store (RocksDB or ForSt) that holds the state of one subtask, in the order of time.
+
+    Args:
+        name: as RocksDB spells it.
+        family: the state that contributes most; None for statistics of the whole store.
+    """
+
+    key: SubtaskKey
+    operator: str | None
+    name: str
+    family: str | None
+    points: tuple[MarkPoint, ...]
+
+
 class FlowPoint(NamedTuple):
     """The increase of a counter in one bucket of time, over all subtasks."""
 
@@ -205,6 +221,7 @@ class JobQueues:
         gates: of detailed metrics.
         marks: gauges of event time.
         flows: counters of records of each operator.
+        stores: metrics of RocksDB and ForSt.
         window_us: length of a window.
         starts_us: when the job started, restarted, was restored or rescaled.
         version_from: `said` by the input, `metrics` inferred from their names, None: not known.
@@ -221,6 +238,7 @@ class JobQueues:
     gates: tuple[GateQueue, ...] = ()
     marks: tuple[Mark, ...] = ()
     flows: tuple[Flow, ...] = ()
+    stores: tuple[StoreMetric, ...] = ()
     window_us: int = 60_000_000
     starts_us: tuple[int, ...] = ()
     version: tuple[int, int] | None = None

@@ -8,7 +8,9 @@ from typing import Unpack
 from msgspec.structs import replace
 
 from flowdiag.analyses.flink import judging
+from flowdiag.analyses.flink.failures.episodes import steady_checkpoints
 from flowdiag.analyses.flink.helpers import explanation, measurement, remedies, votes_for
+from flowdiag.analyses.flink.job import Checkpoint, JobFacts
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import Load, by_task, median
 from flowdiag.analyses.knowledge.option_types import write
@@ -57,6 +59,7 @@ from flowdiag.analyses.queues.judging import (
 )
 from flowdiag.analyses.queues.movement import Silence, silence_of, stands_still
 from flowdiag.analyses.queues.neighbours.blocked import blocked_sessions
+from flowdiag.analyses.queues.neighbours.facts import StoreRecord
 from flowdiag.analyses.queues.neighbours.lags import (
     Trend,
     active_loads,
@@ -98,6 +101,13 @@ from flowdiag.analyses.queues.root import (
     pressed_windows,
     samples_in,
     subtask_name,
+)
+from flowdiag.analyses.queues.stores import (
+    SLOWED_FILES,
+    Store,
+    store_evidence,
+    store_lines,
+    stores_of_job,
 )
 from flowdiag.parsers.focus import Focus
 
@@ -176,6 +186,32 @@ def is_sink(job: JobQueues, task: str) -> bool:
 def waits_for_database(job: JobQueues, task: str) -> bool:
     """Return whether a task merely waits for a lock in a database: `database-lock` names the holder."""
     return blocked_sessions(job) is not None and is_sink(job, task)
+
+
+def slows_down(job: JobQueues, task: str) -> bool:
+    """Return whether back pressure starts at a task, or all its subtasks are busy."""
+    loads = [load for load in loads_in(job).values() if load.key.task == task]
+    return any(spell.task == task for spell in find_spells(job)) or (
+        bool(loads) and all(load.works for load in loads)
+    )
+
+
+def store_measurements(stores: Sequence[Store], *names: tuple[str, str]) -> Iterator[Measurement]:
+    """Yield the last values of some metrics of the first store, each with its unit."""
+    for name, unit in names if stores else ():
+        if (value := stores[0].latest(name)) is not None:
+            yield measurement(name, value, unit, over="of the subtask that waits longest")
+
+
+def backend(job: JobFacts) -> str | None:
+    """Return `heap` or `rocksdb` (also for ForSt), from the configuration or from REST; None if unknown."""
+    return judging.setup_of(job).backend
+
+
+def setting(job: JobQueues, key: str) -> str | None:
+    """Return the value of an option; None if no input shows it."""
+    found = judging.setting(job.job, key)
+    return None if found is None else found.value
 
 
 def pressing_sinks(job: JobQueues) -> list[str]:

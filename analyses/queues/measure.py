@@ -64,6 +64,28 @@ MACHINE_GAUGES: Final = {
 MARKS: Final = ("currentOutputWatermark", "sourceIdleTime")
 SPLIT_METRICS: Final = ("currentWatermark", "idleTimeMsPerSecond")
 _OF_SPLIT: Final = "^split[.].*[.]watermark[.][a-zA-Z]+$"
+# Of RocksDB and ForSt: `stores.sql`. The column families of a subtask are added up, or the largest counts.
+STORE_SUMS: Final = (
+    "cur-size-all-mem-tables",
+    "estimate-num-keys",
+    "estimate-pending-compaction-bytes",
+    "live-sst-files-size",
+    "total-sst-files-size",
+)
+STORE_METRICS: Final = (
+    *(f"*.rocksdb.{name}" for name in STORE_SUMS),
+    "*.rocksdb.actual-delayed-write-rate",
+    "*.rocksdb.background-errors",
+    "*.rocksdb.block-cache-capacity",
+    "*.rocksdb.block-cache-pinned-usage",
+    "*.rocksdb.block-cache-usage",
+    "*.rocksdb.is-write-stopped",
+    "*.rocksdb.num-files-at-level0",
+    "*.rocksdb.num-immutable-mem-table",
+    "rocksdb.block_cache_hit",
+    "rocksdb.block_cache_miss",
+    "rocksdb.stall_micros",
+)
 FLOWS: Final = ("numRecordsIn", "numRecordsOut", "numLateRecordsDropped")
 _GATE: Final = "^(Shuffle[.]Netty|Network)[.]Input[.]([0-9]+)[.](total|min|max|avg)QueueLen$"
 
@@ -77,6 +99,7 @@ METRICS: Final = frozenset(
         "Status.JVM.GarbageCollector.*.Time",
         *MARKS,
         *FLOWS,
+        *STORE_METRICS,
         *(f"split.*.watermark.{name}" for name in SPLIT_METRICS),
         *(
             f"{group}.Input.#.{kind}QueueLen"
@@ -129,6 +152,8 @@ SQL: Final = Queries(
         "mark_metrics": words(*MARKS),
         "of_split": _OF_SPLIT,
         "flow_metrics": words(*FLOWS),
+        "of_store": "(^|[.])rocksdb[.][a-z_0-9-]+$",
+        "added_up": words(*STORE_SUMS),
     },
 )
 
@@ -163,6 +188,11 @@ def flows(events: DataFrame, width_us: int) -> DataFrame:
     return SQL.run("flows", events=events, width_us=str(width_us))
 
 
+def stores(events: DataFrame, width_us: int) -> DataFrame:
+    """Return the metrics of the store of each subtask: `what` = `store`."""
+    return SQL.run("stores", events=events, width_us=str(width_us))
+
+
 def names(events: DataFrame, series: DataFrame) -> DataFrame:
     """Return the evidence for the version: one row, `what` = `names`.
 
@@ -190,5 +220,6 @@ def queue_frame(
         .unionByName(gates(series), allowMissingColumns=True)
         .unionByName(marks(series, bucket_us or width_us), allowMissingColumns=True)
         .unionByName(flows(series, bucket_us or width_us), allowMissingColumns=True)
+        .unionByName(stores(series, bucket_us or width_us), allowMissingColumns=True)
         .unionByName(names(events, series), allowMissingColumns=True)
     )

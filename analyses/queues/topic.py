@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -16,11 +16,12 @@ from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.span import Span
 from flowdiag.analyses.queues.assemble import assemble_queues
 from flowdiag.analyses.queues.facts import (
-    FlowPoint,
+    Flow,
     JobQueues,
-    MarkPoint,
+    Mark,
     QueueFacts,
     Sample,
+    StoreMetric,
 )
 from flowdiag.analyses.queues.gaps import can_show_back_pressure
 from flowdiag.analyses.queues.neighbours.facts import Neighbours, read_neighbours
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Rows
     from flowdiag.parsers.sources.open import Source
 
-Point = TypeVar("Point", MarkPoint, FlowPoint)
+Series = TypeVar("Series", Mark, Flow, StoreMetric)
 
 MINUTE_US: Final = 60_000_000
 SECOND_US: Final = 1_000_000
@@ -220,8 +221,12 @@ def _subtasks(common: ClusterFacts) -> int:
     )
 
 
-def _points_within(points: Sequence[Point], span: Span) -> tuple[Point, ...]:
-    return tuple(point for point in points if span.overlaps(point.time_us, point.until_us))
+def _series_within(every: Iterable[Series], span: Span) -> Iterator[Series]:
+    """Yield the series with points in a span, with only these points."""
+    for each in every:
+        points = tuple(p for p in each.points if span.overlaps(p.time_us, p.until_us))
+        if points:
+            yield replace(each, points=points)
 
 
 def _within(job: JobQueues, span: Span) -> JobQueues:
@@ -240,16 +245,9 @@ def _within(job: JobQueues, span: Span) -> JobQueues:
     return replace(
         job,
         samples=samples,
-        marks=tuple(
-            replace(mark, points=points)
-            for mark in job.marks
-            if (points := _points_within(mark.points, span))
-        ),
-        flows=tuple(
-            replace(flow, points=counts)
-            for flow in job.flows
-            if (counts := _points_within(flow.points, span))
-        ),
+        marks=tuple(_series_within(job.marks, span)),
+        stores=tuple(_series_within(job.stores, span)),
+        flows=tuple(_series_within(job.flows, span)),
         machines={
             name: tuple(machine for machine in each if machine.window in windows)
             for name, each in job.machines.items()

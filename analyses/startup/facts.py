@@ -103,6 +103,44 @@ class Restore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Initialization:
+    """The span of an initialization (1.19+): the longest duration of each part over all subtasks, in milliseconds.
+
+    Args:
+        download_ms: state from the checkpoint storage to local disk.
+        rebuild_ms: opening the store, and reading the state into it.
+        initialize_ms: all of `initializeState`, including both.
+        gate_ms, mailbox_ms: reading the in-flight data, and waiting for the task's thread.
+        bytes: restored state of the subtask with most.
+    """
+
+    download_ms: int | None = None
+    rebuild_ms: int | None = None
+    initialize_ms: int | None = None
+    gate_ms: int | None = None
+    mailbox_ms: int | None = None
+    bytes: int | None = None
+    ref: Ref | None = None
+
+    @property
+    def restored_ms(self) -> int | None:
+        """The time spent on state; None if the span has no such part."""
+        known = [took for took in (self.download_ms, self.rebuild_ms) if took is not None]
+        return sum(known) if known else None
+
+    @property
+    def longest(self) -> tuple[str, int] | None:
+        """The part that takes longest, and its duration."""
+        parts = {
+            "download": self.download_ms,
+            "rebuild": self.rebuild_ms,
+            "in-flight-data": self.gate_ms,
+        }
+        known = {name: took for name, took in parts.items() if took is not None}
+        return max(known.items(), key=lambda item: item[1], default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
     """A message of trouble in the log of one process, with one peer, and its number of occurrences.
 
@@ -178,6 +216,7 @@ class Start:
     restored: bool = False
     failed_us: int | None = None
     restores: tuple[Restore, ...] = ()
+    initialization: Initialization | None = None
 
     def step(self, name: str | None) -> Step | None:
         """The step of that name."""

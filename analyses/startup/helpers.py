@@ -14,6 +14,7 @@ from flowdiag.analyses.model.finding import (
     Action,
     Finding,
     FindingFields,
+    Measurement,
     Present,
     Rank,
     Severity,
@@ -26,6 +27,7 @@ from flowdiag.analyses.model.finding import (
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.model.rule import Limits, Rule, limit
 from flowdiag.analyses.startup.facts import (
+    Initialization,
     JobStarting,
     JobStarts,
     Start,

@@ -36,6 +36,7 @@ _KNOWN: Final = (
     "resourcemanager-registered",
     "jobmaster-registered-at",
     "job-initializing",
+    "initialization-span",
     "master-initialized",
     "scheduling-started",
     "restart-strategy",

@@ -18,7 +18,16 @@ from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import own_rules_of
 from flowdiag.cli.docs.manual import cause_page, rule_lines
 
-SITUATIONS: Final = ("tutorial", "checkpoints", "restarts", "batches", "memory", "lag", "no-output")
+SITUATIONS: Final = (
+    "tutorial",
+    "checkpoints",
+    "restarts",
+    "batches",
+    "memory",
+    "state",
+    "lag",
+    "no-output",
+)
 _REFERENCE: Final = ("cli", "settings", "inputs", "tables", "actions", "components", "rules")
 _LIVE: Final = (
     "live",

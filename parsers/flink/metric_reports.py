@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from flowdiag.parsers.flink.metric_table import KnownMetric, recognise_metric
+from flowdiag.parsers.flink.metric_table import KnownMetric, parts_of, recognise_metric
 from flowdiag.parsers.rows import EVENTS, METRIC, Event, RowBuilder, array_of, repeat_value
 
 TEMPLATE: Final = "metrics-report"
@@ -549,7 +549,7 @@ def _series_of(identifier: str, state: _Process, section: str | None) -> _Series
             state.appends.clear()
     if state.delimiter != ".":
         identifier = identifier.replace(".", "_").replace(state.delimiter, ".")
-    parts = identifier.split(".")
+    parts = parts_of(identifier)
     found = recognise_metric(parts)
     if found is None:
         return None

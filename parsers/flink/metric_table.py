@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -60,14 +61,14 @@ def recognise_metric(parts: list[str]) -> tuple[KnownMetric, int] | None:
 
     >>> recognise_metric(["h", "taskmanager", "t", "Status", "JVM", "CPU", "Load"])[1]
     4
+    >>> recognise_metric("0.window.sums.rocksdb.is-write-stopped".split("."))[1]
+    3
     >>> recognise_metric("Source: a.split.topic.v1-0.watermark.currentWatermark".split("."))[1]
     5
     """
     names = known_metrics()
-    if len(parts) > 4 and parts[-2] == "watermark" and SPLIT in parts[:-3]:
-        metric = names.get(f"{SPLIT}.*.watermark.{parts[-1]}")
-        if metric is not None:
-            return metric, parts[:-3][::-1].index(SPLIT) + 4
+    if (found := _metric_of_group(parts, names)) is not None:
+        return found
     for length in range(min(_longest_name(), len(parts)), 0, -1):
         tail = parts[-length:]
         metric = names.get(".".join(tail))
@@ -82,5 +83,35 @@ def recognise_metric(parts: list[str]) -> tuple[KnownMetric, int] | None:
     return None
 
 
+def _metric_of_group(
+    parts: list[str], names: Mapping[str, KnownMetric]
+) -> tuple[KnownMetric, int] | None:
+    """Find a metric below the name of a split or of a column family, which may contain anything."""
+    group = parts[-2] if len(parts) > 2 else None
+    if group == STORE and (metric := names.get(f"*.{STORE}.{parts[-1]}")) is not None:
+        return metric, 4 if parts[-4:-3] == [FAMILY] else 3
+    if group == "watermark" and SPLIT in parts[:-3]:
+        metric = names.get(f"{SPLIT}.*.watermark.{parts[-1]}")
+        if metric is not None:
+            return metric, parts[:-3][::-1].index(SPLIT) + 4
+    return None
+
+
+def parts_of(identifier: str) -> list[str]:
+    """Split an identifier at its dots. A reporter that replaces the dot in `rocksdb.NAME` gives the same parts.
+
+    >>> parts_of("tm.job.window.0.sums.rocksdb_is-write-stopped")[-3:]
+    ['sums', 'rocksdb', 'is-write-stopped']
+    """
+    parts = identifier.split(".")
+    if parts[-1].startswith(f"{STORE}_"):
+        parts[-1:] = parts[-1].split("_", 1)
+    return parts
+
+
 SPLIT: Final = "split"
+STORE: Final = "rocksdb"
+"""The group of the metrics of RocksDB, and of ForSt."""
+FAMILY: Final = "column_family"
+"""The group above the name of a column family, if that is a variable."""
 _DIGITS_TO_NUMBER: Final = {ord(digit): "#" for digit in "0123456789"}

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink.metric_reports import MINUTE_US, PLACED_TEMPLATE
-from flowdiag.parsers.flink.metric_table import KnownMetric, known_metrics
+from flowdiag.parsers.flink.metric_table import FAMILY, KnownMetric, known_metrics
 from flowdiag.parsers.json_values import decode_json, object_at, objects_at
 from flowdiag.parsers.rows import METRIC_ROWS, Event, RowBuilder, Tally
 from flowdiag.parsers.sources.collected import collected_kind, collected_of
@@ -202,6 +202,8 @@ class SampleFolder:
         ):
             return None
         shown = named.name.replace(_SPLIT, f"split.{labels.get('split') or '?'}")
+        if shown.startswith(f"{FAMILY}."):
+            shown = f"{labels.get(FAMILY) or '?'}{shown.removeprefix(FAMILY)}"
         if named.metric.kind == "histogram":
             quantity = _QUANTILES.get(labels.get("quantile", ""))
             if quantity is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from flowdiag.parsers.flink.metric_table import recognise_metric
+from flowdiag.parsers.flink.metric_table import parts_of, recognise_metric
 from flowdiag.parsers.flink.rest_shapes import Ids, Kind
 from flowdiag.parsers.json_values import (
     as_amount,
@@ -613,7 +613,7 @@ def _metrics(scope: str) -> Callable[[Any, Context], Iterator[Row]]:
 
     def read(body: Any, context: Context) -> Iterator[Row]:
         for name, value in _values(body):
-            parts = name.split(".")
+            parts = parts_of(name)
             subtask = context.ids.subtask_index
             if scope == "task" and subtask is None and parts[0].isdecimal():
                 subtask = as_count(parts.pop(0))

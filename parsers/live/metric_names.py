@@ -30,8 +30,14 @@ _OF_OPERATOR: Final = (
     r"pendingRecords|currentFetchEventTimeLag|sourceIdleTime|currentOutputWatermark"
     r"|numLateRecordsDropped|numRecordsIn|numRecordsOut"
 )
+_OF_STORE: Final = (
+    r"rocksdb[._](?:actual-delayed-write-rate|background-errors|block-cache-(?:capacity|pinned-usage|usage)"
+    r"|cur-size-all-mem-tables|estimate-num-keys|estimate-pending-compaction-bytes|is-write-stopped"
+    r"|(?:live|total)-sst-files-size|num-files-at-level0|num-immutable-mem-table"
+    r"|block_cache_(?:hit|miss)|stall_micros)"
+)
 OPERATOR_METRICS: Final = re.compile(
-    rf".+\.(?:{_OF_OPERATOR}|currentSendTime"
+    rf".+\.(?:{_OF_OPERATOR}|{_OF_STORE}|currentSendTime"
     r"|KafkaSourceReader\.commits(?:Succeeded|Failed)"
     r"|KafkaConsumer\.(?:records-lag-max|records-consumed-rate|fetch-(?:latency|throttle-time)-avg|connection-count)"
     r"|KafkaProducer\.(?:record-send-rate|record-error-total|record-queue-time-avg|request-latency-avg"
@@ -44,6 +50,6 @@ PROCESS_METRICS: Final = re.compile(
     r"|Shuffle\.Netty\.(?:TotalMemorySegments|AvailableMemorySegments|RequestedMemoryUsage))"
 )
 HISTORY_METRICS: Final = re.compile(
-    rf"{_OF_OPERATOR}|split\.\*\.watermark\.{_OF_SPLIT}|Shuffle\.Netty\.Input\.\d+\.(?:total|min|max|avg)QueueLen"
+    rf"{_OF_OPERATOR}|(?:.+\.)?{_OF_STORE}|split\.\*\.watermark\.{_OF_SPLIT}|Shuffle\.Netty\.Input\.\d+\.(?:total|min|max|avg)QueueLen"
 )
 """Metrics of operators and input gates that are read from a Prometheus server."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from flowdiag.parsers.neighbours.consumer_groups import looks_like_lags
 from flowdiag.parsers.neighbours.sessions import holds_database_log, looks_like_sessions
+from flowdiag.parsers.neighbours.store_log import looks_like_store_log
 
 
 class NeighbourKind(StrEnum):
@@ -17,6 +18,7 @@ class NeighbourKind(StrEnum):
     SESSIONS = "database-sessions"
     DATABASE_LOG = "database-log"
     BROKER_LOG = "broker-log"
+    STORE_LOG = "store-log"
 
     @property
     def reason(self) -> str:
@@ -29,6 +31,7 @@ _REASONS: Final = {
     NeighbourKind.SESSIONS: "sessions of a database: `flowdiag queues` reads them",
     NeighbourKind.DATABASE_LOG: "a log of PostgreSQL: `flowdiag queues` reads its waits for locks",
     NeighbourKind.BROKER_LOG: "a log of a Kafka broker: `flowdiag queues` reads its starts and stops",
+    NeighbourKind.STORE_LOG: "a log of RocksDB: `flowdiag queues` reads its stalls",
 }
 _BROKER: Final = re.compile(
     r"^\[20\d\d-\d\d-\d\d [\d:,]{8,12}\] [A-Z]{4,5} [^\n]{0,2000}?\((?:kafka|org\.apache\.kafka|state\.change)\.[\w.$]{1,200}\)[ \t\r]*$",
@@ -53,6 +56,8 @@ def neighbour_kind(text: str) -> NeighbourKind | None:
         return NeighbourKind.DATABASE_LOG
     if "(kafka." in text and len(_first(text, _ENOUGH)) == _ENOUGH:
         return NeighbourKind.BROKER_LOG
+    if looks_like_store_log(text):
+        return NeighbourKind.STORE_LOG
     return None
 
 

@@ -10,7 +10,7 @@ from flowdiag.analyses.flink.failures.linkage import linkage
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.model.finding import Finding, Severity, State
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.startup.facts import Collecting, JobStarts, Restore, Trouble
+from flowdiag.analyses.startup.facts import Collecting, Initialization, JobStarts, Restore, Trouble
 from flowdiag.analyses.startup.lost_processes import RULE as HEARTBEATS
 from flowdiag.analyses.startup.rules.class_loading_failed import RULE as CLASSES
 from flowdiag.analyses.startup.rules.frame_too_large import RULE as FRAMES
@@ -294,6 +294,28 @@ def test_requested_and_available_resources() -> None:
 
 
 # --- restores ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("download_s", "rebuild_s", "text", "first"),
+    [(17, 1, "downloading state of 1 GiB", "local"), (1, 17, "rebuilding the store", "ingest")],
+)
+def test_the_span_splits_a_restore(download_s: int, rebuild_s: int, text: str, first: str) -> None:
+    slow = w.task(0, running_us=w.BEGIN + 21 * w.SECOND)
+    parts = Initialization(
+        download_ms=download_s * 1000, rebuild_ms=rebuild_s * 1000, bytes=1 << 30
+    )
+    start = w.start(slow, w.task(1), number=1, restored=True, initialization=parts)
+    (finding,) = w.findings(SLOW, w.facts(w.job(start)))
+    assert finding.cause == "slow-restore"
+    assert text in (finding.why or "")
+    assert first in (finding.actions[0].option or "")
+
+
+def test_a_span_without_reading_is_slow_code() -> None:
+    slow = w.task(0, running_us=w.BEGIN + 21 * w.SECOND)
+    start = w.start(slow, w.task(1), restored=True, initialization=Initialization(download_ms=100))
+    assert [found.cause for found in w.findings(SLOW, w.facts(w.job(start)))] == ["slow-open"]
 
 
 @pytest.mark.parametrize(("read_s", "cause"), [(18, "slow-restore"), (1, "slow-open")])

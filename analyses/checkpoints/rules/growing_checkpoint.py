@@ -39,13 +39,11 @@ the logs of a whole day.
 
 from __future__ import annotations
 
-from itertools import combinations
-from statistics import median_high
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.flink.trends import flanks, is_straight, kendall
 
-_SAMPLE: Final = 200  # checkpoints for the rank correlation: its cost grows with their square
 _DAY_MS: Final = 86_400_000.0
 
 
@@ -109,15 +107,13 @@ def _growth(
     if first is None or last is None or (span_ms := (last - first) / 1000) < limits.span:
         return
     flank = _DAY_MS / 4 <= span_ms <= _DAY_MS
-    fifth, half = max(1, len(values) // 5), len(values) // 2
-    before, after = median_high(values[:fifth]), median_high(values[-fifth:])
-    middle = median_high(values[half - fifth // 2 : half + fifth // 2 + 1])
+    before, middle, after = flanks(values)
     factor = after / max(before, 1.0)
     if (
         factor < (limits.daily_factor if flank else limits.factor)
         or after - before < floor
         or after < middle * limits.still
-        or after - middle < (middle - before) * limits.straight
+        or not is_straight(values, limits.straight)
         or (tau := kendall(values)) < limits.tau
     ):
         return
@@ -126,12 +122,15 @@ def _growth(
         "The rise is steady and continues in the second half of the stretch, so it is not state "
         "filling up after a start."
     )
+    # The medians of the fifths are four fifths of the stretch apart.
+    per_hour = (after - before) / max(1.0, span_ms * 0.8) * 3_600_000
+    explain += f" It grows by {show(per_hour)} per hour."
     timeout = job.timeout_ms or 0.0
     if unit == "ms" and timeout > after > before:
-        left = (timeout - after) / ((after - before) / max(1.0, span_ms * 0.8))
+        left = (timeout - after) / per_hour * 3_600_000
         explain += (
             f" At this pace checkpoints reach the timeout of {h.fmt.duration(timeout)} in "
-            f"{h.fmt.duration(left)}."
+            f"{h.fmt.duration(left)}, on {h.fmt.moment(last + left * 1000)}."
         )
     yield h.checkpoint_finding(
         job,
@@ -147,6 +146,7 @@ def _growth(
             h.measurement(f"{what}-before", before, unit, over="first fifth"),
             h.measurement(f"{what}-now", after, unit, over="last fifth"),
             h.measurement("growth", factor, "ratio", limits.factor),
+            h.measurement("growth-per-hour", round(per_hour), f"{unit}/h"),
             h.measurement("kendall-tau", tau, "ratio", limits.tau),
         ),
         actions=(
@@ -161,17 +161,6 @@ def _growth(
             *h.shared_remedies(job, "incremental"),
         ),
     )
-
-
-def kendall(values: h.Sequence[float]) -> float:
-    """Return Kendall's rank correlation of a sample with its order, -1 to 1; ties count 0.
-
-    >>> kendall([1, 2, 3]), kendall([3, 2, 1]), kendall([5, 5]), kendall([5])
-    (1.0, -1.0, 0.0, 0.0)
-    """
-    most = min(len(values), _SAMPLE)
-    pairs = list(combinations([values[i * len(values) // most] for i in range(most)], 2))
-    return sum((right > left) - (right < left) for left, right in pairs) / max(1, len(pairs))
 
 
 RULE: Final = h.Rule("CP105", judge, Limits, needs="ended-checkpoints")

@@ -13,7 +13,7 @@ from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.queues.assemble.capacities import capacities_of, printed_version, version_by
-from flowdiag.analyses.queues.assemble.event_times import flows_of, marks_of
+from flowdiag.analyses.queues.assemble.event_times import flows_of, marks_of, stores_of
 from flowdiag.analyses.queues.assemble.owners import Owners, Places, Row, Tasks, with_graph
 from flowdiag.analyses.queues.assemble.samples import machine_of, ref_of, samples_of, starts_of
 from flowdiag.analyses.queues.facts import (
@@ -54,7 +54,7 @@ def assemble_queues(
     for row in by_what["window"]:
         windows[owners.of(row)].append(row)
     others: dict[JobKey, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for what in ("gate", "mark", "flow"):
+    for what in ("gate", "mark", "flow", "store"):
         for row in by_what[what]:
             others[owners.of(row)][what].append(row)
     machines: dict[str, list[Machine]] = defaultdict(list)
@@ -103,6 +103,7 @@ def _job(
         gates=_gates(others.get("gate", ()), tasks),
         marks=marks_of(others.get("mark", ()), tasks),
         flows=flows_of(others.get("flow", ()), tasks),
+        stores=stores_of(others.get("store", ()), tasks),
         window_us=window_us,
         starts_us=starts_of(job, samples),
         version=version,

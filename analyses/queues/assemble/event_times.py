@@ -9,7 +9,7 @@ from typing import Final
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.queues.assemble.owners import Row, Tasks
-from flowdiag.analyses.queues.facts import Flow, FlowPoint, Mark, MarkPoint
+from flowdiag.analyses.queues.facts import Flow, FlowPoint, Mark, MarkPoint, StoreMetric
 
 _OF_POINT: Final = ("time_us", "until_us", "n", "low", "high", "first", "last")
 _TERABYTE: Final = 1 << 40  # as in `engine.frames.PLACE`
@@ -50,6 +50,27 @@ def flows_of(rows: Iterable[Row], tasks: Tasks) -> tuple[Flow, ...]:
         )
         found[task, flow.operator or "", flow.name].append(flow)
     return tuple(max(each, key=lambda flow: len(flow.points)) for _, each in sorted(found.items()))
+
+
+def stores_of(rows: Iterable[Row], tasks: Tasks) -> tuple[StoreMetric, ...]:
+    """Return the metrics of stores. If two inputs contain one, the metric with more samples counts."""
+    found: dict[tuple[SubtaskKey, str, str], StoreMetric] = {}
+    for row in rows:
+        task = tasks.of(row)
+        if task is None:
+            continue
+        key = SubtaskKey(task, row["subtask_index"])
+        each = StoreMetric(
+            key=key,
+            operator=row["operator"],
+            name=row["name"],
+            family=row["family"] or None,
+            points=_points(row),
+        )
+        known = found.get((key, each.operator or "", each.name))
+        if known is None or len(known.points) < len(each.points):
+            found[key, each.operator or "", each.name] = each
+    return tuple(each for _, each in sorted(found.items(), key=lambda item: item[0]))
 
 
 def _points(row: Row) -> tuple[MarkPoint, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from flowdiag.analyses.model.keys import Ref
@@ -16,6 +17,7 @@ from flowdiag.parsers.neighbours.sessions import (
     read_lock_waits,
     read_sessions,
 )
+from flowdiag.parsers.neighbours.store_log import StoreEvent, StoreOwner, owner_of, read_store_log
 
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
@@ -51,6 +53,14 @@ class BrokerRecord(NamedTuple):
     ref: Ref
 
 
+class StoreRecord(NamedTuple):
+    """A stall or an error in the log of a store, and its subtask, if the name of the log contains it."""
+
+    row: StoreEvent
+    owner: StoreOwner | None
+    ref: Ref
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbours:
     """Facts about the systems around the jobs.
@@ -60,6 +70,7 @@ class Neighbours:
         sessions: in the order of the inputs; sessions of one moment have the same time.
         waits: from logs of databases.
         events: starts and stops, from logs of Kafka brokers.
+        stores: stalls and errors, from logs of RocksDB.
         kinds: the kind of each source that holds them, by index.
     """
 
@@ -67,43 +78,59 @@ class Neighbours:
     sessions: tuple[DatabaseSession, ...] = ()
     waits: tuple[DatabaseWait, ...] = ()
     events: tuple[BrokerRecord, ...] = ()
+    stores: tuple[StoreRecord, ...] = ()
     kinds: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
-        return not (self.lags or self.sessions or self.waits)
+        return not (self.lags or self.sessions or self.waits or self.stores)
+
+
+def _kind_of(source: Source) -> NeighbourKind | None:
+    """Return the kind of a source that is read whole."""
+    from flowdiag.parsers.sources.open import WHOLE_BYTES
+
+    if source.kind != "not-read" or source.size > WHOLE_BYTES:
+        return None
+    return _KINDS.get(source.reason or "")
 
 
 def read_neighbours(sources: Iterable[Source]) -> Neighbours:
     """Read the sources that `sniff` recognises as output of other systems."""
-    from flowdiag.parsers.sources.open import WHOLE_BYTES, source_text
+    from flowdiag.parsers.sources.open import source_text
 
     lags: list[Lag] = []
     sessions: list[DatabaseSession] = []
     waits: list[DatabaseWait] = []
     events: list[BrokerRecord] = []
+    stores: list[StoreRecord] = []
     kinds: dict[int, str] = {}
     for source in sources:
-        kind = _KINDS.get(source.reason or "") if source.kind == "not-read" else None
-        if kind is None or source.size > WHOLE_BYTES or not (text := source_text(source)):
+        kind = _kind_of(source)
+        if kind is None or not (text := source_text(source)):
             continue
         index = source.index
+        ref = partial(Ref, index)
         if kind is NeighbourKind.LAGS:
-            rows = read_lags(text, source.name)
-            lags += (Lag(row, Ref(index, row.offset)) for row in rows)
+            lags += (Lag(row, ref(row.offset)) for row in read_lags(text, source.name))
         elif kind is NeighbourKind.SESSIONS:
-            found = read_sessions(text, source.name)
-            sessions += (DatabaseSession(row, Ref(index, row.offset)) for row in found)
+            sessions += (
+                DatabaseSession(row, ref(row.offset)) for row in read_sessions(text, source.name)
+            )
         elif kind is NeighbourKind.DATABASE_LOG:
-            waits += (DatabaseWait(row, Ref(index, row.offset)) for row in read_lock_waits(text))
+            waits += (DatabaseWait(row, ref(row.offset)) for row in read_lock_waits(text))
+        elif kind is NeighbourKind.STORE_LOG:
+            owner = owner_of(source.name)
+            stores += (StoreRecord(row, owner, ref(row.offset)) for row in read_store_log(text))
         else:
-            events += (BrokerRecord(row, Ref(index, row.offset)) for row in read_broker_log(text))
+            events += (BrokerRecord(row, ref(row.offset)) for row in read_broker_log(text))
         kinds[index] = kind
     return Neighbours(
         lags=tuple(lags),
         sessions=tuple(sessions),
         waits=tuple(waits),
         events=tuple(events),
+        stores=tuple(stores),
         kinds=kinds,
     )
 

@@ -12,6 +12,7 @@ from flowdiag.analyses.queues.rules import (
     data_skew,
     database_lock,
     garbage_collection,
+    heap_state,
     hot_partition,
     idle_source_subtasks,
     late_records,
@@ -24,11 +25,14 @@ from flowdiag.analyses.queues.rules import (
     slow_operator,
     slow_subtask,
     slow_taskmanager,
+    small_block_cache,
+    store_errors,
     thread_leak,
     uneven_channels,
     uneven_load,
     uneven_placement,
     watermark_lag,
+    write_stalls,
 )
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -59,4 +63,9 @@ RULES: Final[tuple[Rule, ...]] = (
     idle_source_subtasks.RULE,
     database_lock.RULE,
     broker_unreachable.RULE,
+    # IO3xx: the stores of state
+    write_stalls.RULE,
+    small_block_cache.RULE,
+    heap_state.RULE,
+    store_errors.RULE,
 )

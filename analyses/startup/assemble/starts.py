@@ -18,6 +18,7 @@ from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.startup.assemble.steps import RawStart, steps_of
 from flowdiag.analyses.startup.assemble.timeline import Row, Timeline, ref_of
 from flowdiag.analyses.startup.facts import (
+    Initialization,
     JobStarts,
     Restore,
     Slots,
@@ -26,6 +27,7 @@ from flowdiag.analyses.startup.facts import (
     TaskTimes,
     Worker,
 )
+from flowdiag.parsers.json_values import as_amount
 from flowdiag.parsers.rows import Event
 
 # Records of one restart are this close together.
@@ -281,6 +283,34 @@ def _start(
         or any(i.kind == "restored" and (i.time_us or 0) < until for i in incidents),
         failed_us=failed,
         restores=restores,
+        initialization=next(
+            (_initialization(row) for row in within if row["template"] == "initialization-span"),
+            None,
+        ),
+    )
+
+
+def _initialization(row: Row) -> Initialization:
+    fields = row["fields"] or {}
+    download, rebuild, whole, gate, mailbox, size = (
+        as_amount(fields.get(name))
+        for name in (
+            "download_ms",
+            "restore_ms",
+            "initialize_ms",
+            "gate_ms",
+            "mailbox_ms",
+            "largest_bytes",
+        )
+    )
+    return Initialization(
+        download_ms=download,
+        rebuild_ms=rebuild,
+        initialize_ms=whole,
+        gate_ms=gate,
+        mailbox_ms=mailbox,
+        bytes=size,
+        ref=ref_of(row),
     )
 
 

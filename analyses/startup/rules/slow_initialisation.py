@@ -17,6 +17,9 @@ task is RUNNING during that time, so the logs do not show the duration. The slow
 tasks are slow, suspect the vertex or the storage. The rule blames the restore if the task's TaskManager read
 state for at least `reading` of the initialisation.
 
+From Flink 1.19 on, the span of the initialization splits the restore: download from the checkpoint storage, rebuilding
+of the store, and in-flight data. The finding and its first remedy name the longest part.
+
 What to do
 ----------
 Check the work in open(), such as connections, caches and models. For restores, check the size of the
@@ -39,6 +42,20 @@ _WORK: Final = {
     "slow-open": ("in open()", "in open()"),
     "slow-restore": ("to restore its state and open", "to restore their state and open"),
 }
+
+
+_PART_WORDS: Final = {
+    "download": "downloading state",
+    "rebuild": "rebuilding the store from downloaded files",
+    "in-flight-data": "reading the in-flight data of an unaligned checkpoint",
+}
+_REMEDIES: Final = {
+    "download": ("local-recovery", "transfer-threads", "smaller"),
+    "rebuild": ("ingest", "smaller"),
+    "in-flight-data": ("debloat",),
+    "slow-restore": ("local-recovery", "smaller"),
+}
+_OF_SLOWEST: Final = "of the subtask that takes longest"
 
 
 class Limits(h.Limits):
@@ -72,15 +89,14 @@ class _Slowest(NamedTuple):
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per job, for the slowest start."""
-    slowest = (_slowest(job, start) for start in job.starts)
-    slow = [each for each in slowest if each is not None and each.took >= limits.slow * 1000]
+    slow = _slow_starts(job, limits)
     if not slow:
         return
     worst = max(slow, key=lambda each: each.took)
     took, task, start, others, _ = worst
     name = h.fmt.subtask_of(task.task, task.subtask_index, task.parallelism)
     long = h.fmt.duration(took)
-    # The TaskManager's own log lines separate the restore from the work after it.
+    # The TaskManager's own log lines, or else the span, separate the restore from the work after it.
     read = _read_ms(start, task)
     restoring = start.restored if read is None else read >= took * limits.reading
     cause = "slow-restore" if restoring else "slow-open"
@@ -92,6 +108,8 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
         ("median", round(worst.usual_ms), "ms", None, "other tasks"),
         ("share-as-slow", round(as_slow, 3), "share"),
     )
+    parts = start.initialization if restoring else None
+    split = "" if parts is None else _split_text(parts)
     yield h.start_finding(
         job,
         ongoing=start.running_us is None,
@@ -112,16 +130,20 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
         if alone
         else f"Tasks take up to {long} {_WORK[cause][1]}",
         why=f"{name}: {long} from INITIALIZING to RUNNING"
-        + (f", the others {h.fmt.duration(worst.usual_ms)}" if others else ""),
+        + (f", the others {h.fmt.duration(worst.usual_ms)}" if others else "")
+        + split,
         cause=cause,
         confidence=h.weigh(votes),
         rank=h.Rank.SLOW_CAUSE,
         first_us=task.initializing_us,
         last_us=task.running_us or start.ended_us,
         count=len(slow),
-        measurements=tuple(h.measurement(*number) for number in numbers),
-        evidence=h.cite([(task.ref, task.initializing_us)]),
-        actions=h.remedies(cause, job.job),
+        measurements=(
+            *(h.measurement(*number) for number in numbers),
+            *_measured_parts(parts),
+        ),
+        evidence=h.cite([(task.ref, task.initializing_us), *_span_of(parts)]),
+        actions=h.remedies(cause, job.job, *_remedies(cause, parts)),
         votes=votes,
     )
 
@@ -146,11 +168,47 @@ def _slowest(job: h.JobStarting, start: h.Start) -> _Slowest | None:
     return _Slowest(took, worst, start, [ms for ms, _ in found], siblings)
 
 
+def _slow_starts(job: h.JobStarting, limits: Limits) -> list[_Slowest]:
+    slowest = (_slowest(job, start) for start in job.starts)
+    return [each for each in slowest if each is not None and each.took >= limits.slow * 1000]
+
+
+def _split_text(parts: h.Initialization) -> str:
+    """Return a clause about the longest part of a restore; empty if the span has no parts."""
+    if parts.longest is None:
+        return ""
+    name, took = parts.longest
+    size = f" of {h.fmt.size(parts.bytes)}" if parts.bytes and name == "download" else ""
+    return f"; {h.fmt.duration(took)} of it {_PART_WORDS[name]}{size}"
+
+
+def _span_of(parts: h.Initialization | None) -> h.Cited:
+    return [] if parts is None else [(parts.ref, None)]
+
+
+def _remedies(cause: str, parts: h.Initialization | None) -> tuple[str, ...]:
+    longest = parts.longest if parts is not None else None
+    return _REMEDIES.get(longest[0] if longest is not None else cause, ())
+
+
+def _measured_parts(parts: h.Initialization | None) -> h.Iterator[h.Measurement]:
+    if parts is not None:
+        yield h.measurement("download", parts.download_ms, "ms", over=_OF_SLOWEST)
+        yield h.measurement("rebuild", parts.rebuild_ms, "ms", over=_OF_SLOWEST)
+        yield h.measurement("initialize-state", parts.initialize_ms, "ms", over=_OF_SLOWEST)
+        yield h.measurement("in-flight-data", parts.gate_ms, "ms", over=_OF_SLOWEST)
+        yield h.measurement("mailbox-start", parts.mailbox_ms, "ms", over=_OF_SLOWEST)
+        yield h.measurement("restored-state", parts.bytes, "bytes", over=_OF_SLOWEST)
+
+
 def _read_ms(start: h.Start, task: h.TaskTimes) -> int | None:
     """Return how long the task's TaskManager read state in that start; None if no log shows it."""
     until = task.running_us or start.ended_us
     there = [r for r in start.restores if None is not r.taskmanager == task.taskmanager]
-    return max((ms for r in there if (ms := r.took_ms(until)) is not None), default=None)
+    times = [ms for r in there if (ms := r.took_ms(until)) is not None]
+    if not times and start.initialization is not None:
+        return start.initialization.restored_ms
+    return max(times, default=None)
 
 
 def _votes(

@@ -1,0 +1,99 @@
+"""The block cache of RocksDB is too small for the state that a task reads.
+
+What it reports
+---------------
+Busy tasks whose reads miss the block cache of RocksDB (or ForSt), with the size of the cache and of the state.
+
+Why it matters
+--------------
+Each miss reads a block from a file and decompresses it. The task is busy with its state, and everything upstream waits.
+
+How it decides
+--------------
+The statistics `rocksdb.block_cache_hit` and `rocksdb.block_cache_miss` give the share of misses. A subtask counts if the
+share is at least `missed`, with at least `misses` per second, while the cache is at least `full`. Misses with room in
+the cache are those of compaction, or of the first read of each block. A task is only reported if upstream tasks wait
+for it, or if all its subtasks are busy.
+
+What to do
+----------
+Give RocksDB more managed memory per slot, or read less state per record.
+
+False alarms
+------------
+Reads over the whole state (a scan at each timer) miss any cache.
+"""
+
+from __future__ import annotations
+
+from flowdiag.analyses.queues import helpers as h
+
+
+class Limits(h.Limits):
+    missed: float = h.limit(0.5, "share", "of the blocks; below, the cache serves most reads")
+    misses: float = h.limit(
+        500,
+        "1/s",
+        "per subtask; a miss takes up to a millisecond from an SSD, so fewer cost little",
+    )
+    full: float = h.limit(0.9, "share", "of its capacity; below, a larger cache changes nothing")
+
+
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield one finding per task."""
+    found: dict[str, list[tuple[h.Store, float, float]]] = {}
+    for store in h.stores_of_job(job):
+        hits, misses = store.increase("block_cache_hit"), store.increase("block_cache_miss")
+        used, capacity = store.latest("block-cache-usage"), store.latest("block-cache-capacity")
+        if hits is None or misses is None or not used or not capacity:
+            continue
+        share, rate = misses[0] / max(1.0, hits[0] + misses[0]), misses[0] / misses[1]
+        if share >= limits.missed and rate >= limits.misses and used >= limits.full * capacity:
+            found.setdefault(store.key.task, []).append((store, share, rate))
+    for task, stores in found.items():
+        if h.slows_down(job, task):
+            yield _finding(job, task, max(stores, key=lambda each: each[2]), len(stores), limits)
+
+
+def _finding(
+    job: h.JobQueues, task: str, worst: tuple[h.Store, float, float], count: int, limits: Limits
+) -> h.Finding:
+    store, share, rate = worst
+    cache = store.latest("block-cache-capacity")
+    state = store.latest("live-sst-files-size") or store.latest("total-sst-files-size")
+    sizes = f" of {h.fmt.size(cache)}"
+    sizes += f" for {h.fmt.size(state)} of state" if state and cache and state > cache else ""
+    text = f"{h.fmt.percent(share)} of the reads of {h.fmt.shorten(task)} miss the block cache of RocksDB{sizes}"
+    return h.task_finding(
+        job,
+        task,
+        severity=h.Severity.WARNING,
+        title=text,
+        why=text,
+        cause="block-cache-too-small",
+        confidence=h.Confidence.MEDIUM,
+        rank=h.Rank.ROOT_CAUSE,
+        first_us=store.points[0].time_us,
+        last_us=store.points[-1].until_us,
+        measurements=(
+            h.measurement("cache-misses", round(share, 4), "share", limits.missed),
+            h.measurement("misses-per-second", round(rate, 1), "1/s", limits.misses),
+            h.measurement("block-cache", cache, "bytes"),
+            h.measurement("pinned", store.latest("block-cache-pinned-usage"), "bytes"),
+            h.measurement("state-on-disk", state, "bytes", over="of the same subtask"),
+            h.measurement(
+                "keys", store.latest("estimate-num-keys"), "keys", over="of the same subtask"
+            ),
+            h.measurement("subtasks", count, "subtasks"),
+        ),
+        evidence=h.cite(
+            [
+                (h.store_evidence(store, name), None)
+                for name in ("block_cache_miss", "block-cache-usage")
+            ]
+        ),
+        actions=h.remedies("block-cache-too-small", job.job),
+    )
+
+
+RULE = h.Rule("IO302", judge, Limits, causes=("block-cache-too-small",))

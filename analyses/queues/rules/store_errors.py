@@ -1,0 +1,69 @@
+"""RocksDB cannot write its files.
+
+What it reports
+---------------
+Tasks whose store (RocksDB or ForSt) met an error in its background work, for example because its local disk is full.
+
+Why it matters
+--------------
+After such an error RocksDB refuses writes. The task fails, and after a restart on the same disk it fails again.
+
+How it decides
+--------------
+The metric `rocksdb.background-errors` rises, or the LOG of RocksDB contains an error of a flush or a compaction.
+
+What to do
+----------
+Free space on the local disk, or give RocksDB a larger one. For other errors, check the disk.
+
+False alarms
+------------
+None known: RocksDB counts no other events as background errors.
+"""
+
+from __future__ import annotations
+
+from flowdiag.analyses.queues import helpers as h
+
+
+def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
+    """Yield one finding per task."""
+    lines = h.store_lines(job, errors=True)
+    failed = [s for s in h.stores_of_job(job) if (s.highest("background-errors") or 0.0) > 0]
+    for task in sorted({*lines, *(store.key.task for store in failed)}):
+        stores = [store for store in failed if store.key.task == task]
+        yield _finding(job, task, lines.get(task, []), stores)
+
+
+def _finding(
+    job: h.JobQueues, task: str, lines: list[h.StoreRecord], stores: list[h.Store]
+) -> h.Finding:
+    full = any(line.row.reason == "no-space" for line in lines)
+    text = f"RocksDB of {h.fmt.shorten(task)} cannot write its files"
+    text += ": no space is left on its local disk" if full else ""
+    times = [line.row.time_us for line in lines if line.row.time_us is not None]
+    errors = sum(store.highest("background-errors") or 0.0 for store in stores)
+    return h.task_finding(
+        job,
+        task,
+        severity=h.Severity.WARNING,
+        title=text,
+        why=f"{text}: {lines[-1].row.text}" if lines and not full else text,
+        cause="local-disk-fails",
+        confidence=h.Confidence.HIGH,
+        rank=h.Rank.ROOT_CAUSE,
+        first_us=min(times, default=None),
+        last_us=max(times, default=None),
+        count=max(1, len(lines)),
+        measurements=(h.measurement("background-errors", errors or None, "errors"),),
+        evidence=h.cite(
+            (
+                *((line.ref, line.row.time_us) for line in lines),
+                *((h.store_evidence(store, "background-errors"), None) for store in stores),
+            )
+        ),
+        actions=h.remedies("local-disk-fails", job.job, "space" if full else "check"),
+    )
+
+
+RULE = h.Rule("IO304", judge, causes=("local-disk-fails",))

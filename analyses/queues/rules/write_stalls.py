@@ -1,0 +1,154 @@
+"""RocksDB slows down or stops writes.
+
+What it reports
+---------------
+Tasks whose writes to RocksDB (or ForSt) wait, how long they wait, and which of its limits is the reason: unflushed
+write buffers, files in level 0, or bytes that wait for compaction.
+
+Why it matters
+--------------
+The task waits inside each write, so it looks like a slow operator. Barriers wait behind its input. More subtasks or
+asynchronous calls do not help: the background work of RocksDB is too slow for what the task writes.
+
+How it decides
+--------------
+The metric `rocksdb.stall_micros` counts the time that writes waited. Without it, RocksDB counts as stalled in the
+samples with a delayed write rate or stopped writes. A task is reported if one of its subtasks waits for at least
+`share` of the time. In the LOG of RocksDB, at least `records` lines about stalls are needed. The lines name the
+limit. Otherwise 20 files in level 0, or more than `immutable` unflushed write buffers in half of the samples, show it.
+
+What to do
+----------
+Fix what the limit shows. Unflushed write buffers: more managed memory, so that write buffers get their full size. Files
+in level 0 and pending compaction: more background threads, a faster disk, larger write buffers, or fewer writes.
+
+False alarms
+------------
+After a restore, RocksDB may compact for some minutes. Without stall times, a short stall counts for its whole sample.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from flowdiag.analyses.queues import helpers as h
+
+_REASONS = {
+    "memtables": "write buffers are full before RocksDB has flushed them",
+    "level-0": "too many files in level 0 wait for compaction",
+    "compaction": "too many bytes wait for compaction",
+}
+_REMEDIES = {
+    "memtables": ("buffers", "memory", "threads", "disk", "fewer-writes"),
+    "level-0": ("buffers", "triggers", "threads", "memory", "disk", "fewer-writes"),
+    "compaction": ("threads", "buffers", "disk", "memory", "fewer-writes"),
+    None: ("buffers", "threads", "memory", "disk", "fewer-writes"),
+}
+_SHOWN_BY = ("stall_micros", "actual-delayed-write-rate", "is-write-stopped")
+_SET_BY = {
+    "buffers": "state.backend.rocksdb.writebuffer.size",
+    "triggers": "state.backend.rocksdb.options-factory",
+}
+
+
+class Limits(h.Limits):
+    share: float = h.limit(
+        0.1, "share", "minimum of the time; single flushes delay writes for less than a percent"
+    )
+    records: float = h.limit(3, "lines", "of the LOG; a single one is a short burst")
+    immutable: float = h.limit(
+        1, "memtables", "unflushed on average: the default of two buffers leaves one to write to"
+    )
+
+
+@dataclass(frozen=True)
+class _Stall:
+    """The stalled stores of one task, the worst first, and the lines of their logs."""
+
+    task: str
+    stores: list[h.Store]
+    lines: list[h.StoreRecord]
+
+    @property
+    def share(self) -> float | None:
+        return self.stores[0].stalled if self.stores else None
+
+    @property
+    def times_us(self) -> list[int]:
+        """The times of all lines and samples."""
+        times = [line.row.time_us for line in self.lines if line.row.time_us is not None]
+        points = [point for store in self.stores for point in store.points]
+        return [*times, *(point.time_us for point in points), *(point.until_us for point in points)]
+
+    def reason(self, limits: Limits) -> str | None:
+        """Return the limit that was reached: as the logs say, or as the metrics show."""
+        counts = Counter(line.row.reason for line in self.lines)
+        if counts:
+            return counts.most_common(1)[0][0]
+        for store in self.stores:
+            if (store.latest("num-files-at-level0") or 0.0) >= h.SLOWED_FILES:
+                return "level-0"
+            if (store.share_above("num-immutable-mem-table", limits.immutable) or 0.0) >= 0.5:
+                return "memtables"
+        return None
+
+
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield one finding per task."""
+    lines = h.store_lines(job, errors=False)
+    stores = [s for s in h.stores_of_job(job) if (s.stalled or 0.0) >= limits.share]
+    tasks = {store.key.task for store in stores}
+    tasks |= {task for task, found in lines.items() if len(found) >= limits.records}
+    for task in sorted(tasks):
+        mine = [store for store in stores if store.key.task == task]
+        mine.sort(key=lambda store: -(store.stalled or 0.0))
+        yield _finding(job, _Stall(task, mine, lines.get(task, [])), limits)
+
+
+def _finding(job: h.JobQueues, stall: _Stall, limits: Limits) -> h.Finding:
+    share, reason = stall.share, stall.reason(limits)
+    text = f"RocksDB delays the writes of {h.fmt.shorten(stall.task)}"
+    text += f" {h.fmt.percent(share)} of the time" if share is not None else ""
+    text += f": {_REASONS[reason]}" if reason else ""
+    return h.task_finding(
+        job,
+        stall.task,
+        severity=h.Severity.WARNING if h.slows_down(job, stall.task) else h.Severity.INFO,
+        title=text,
+        why=text,
+        cause="write-stall",
+        confidence=h.Confidence.HIGH if share is not None else h.Confidence.MEDIUM,
+        rank=h.Rank.ROOT_CAUSE,
+        first_us=min(stall.times_us, default=None),
+        last_us=max(stall.times_us, default=None),
+        count=max(1, len(stall.lines)),
+        measurements=(
+            h.measurement("stalled", share and round(share, 4), "share", limits.share),
+            h.measurement("stalled-subtasks", len(stall.stores) or None, "subtasks"),
+            h.measurement("stall-lines", len(stall.lines) or None, "lines", limits.records),
+            *h.store_measurements(
+                stall.stores,
+                ("num-files-at-level0", "files"),
+                ("num-immutable-mem-table", "memtables"),
+                ("cur-size-all-mem-tables", "bytes"),
+                ("estimate-pending-compaction-bytes", "bytes"),
+            ),
+        ),
+        evidence=h.cite(
+            (
+                *((h.store_evidence(store, *_SHOWN_BY), None) for store in stall.stores),
+                *((line.ref, line.row.time_us) for line in stall.lines),
+            )
+        ),
+        actions=h.remedies("write-stall", job.job, *_remedies(job, reason)),
+    )
+
+
+def _remedies(job: h.JobQueues, reason: str | None) -> list[str]:
+    """Return the remedies in order. Options that the job does not set have their defaults, which are no fault."""
+    unset = {name for name, key in _SET_BY.items() if h.setting(job, key) is None}
+    return [name for name in _REMEDIES[reason] if name not in unset]
+
+
+RULE = h.Rule("IO301", judge, Limits, causes=("write-stall",))

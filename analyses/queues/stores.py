@@ -1,0 +1,131 @@
+"""The stores of a job's state, RocksDB or ForSt: how long writes wait, and how well the block cache works."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.model.derived import once
+from flowdiag.analyses.model.finding import Evidence
+from flowdiag.analyses.queues.facts import JobQueues, MarkPoint, StoreMetric
+from flowdiag.analyses.queues.neighbours.facts import StoreRecord
+from flowdiag.parsers.focus import Focus
+
+SLOWED_FILES: Final = 20
+"""Files in level 0 from which RocksDB slows writes down by default (level0_slowdown_writes_trigger)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store:
+    """The metrics of the store of one subtask, by name."""
+
+    key: SubtaskKey
+    operator: str | None
+    metrics: Mapping[str, StoreMetric]
+
+    def latest(self, name: str) -> float | None:
+        """Return the last value of a metric; None without samples."""
+        return self.metrics[name].points[-1].last if name in self.metrics else None
+
+    def highest(self, name: str) -> float | None:
+        points = self.metrics[name].points if name in self.metrics else ()
+        return max((point.high for point in points if point.high is not None), default=None)
+
+    def share_above(self, name: str, limit: float = 0.0) -> float | None:
+        """Return the share of the samples of a metric above a limit; None without at least three."""
+        points = self.metrics[name].points if name in self.metrics else ()
+        if len(points) < FEWEST:
+            return None
+        return sum((point.last or 0.0) > limit for point in points) / len(points)
+
+    def increase(self, name: str) -> tuple[float, float] | None:
+        """Return the increase of a statistic and the seconds it took; None with less than two samples.
+
+        A statistic that falls counts from zero: its store was opened again.
+        """
+        points = self.metrics[name].points if name in self.metrics else ()
+        grown, lasted = 0.0, 0.0
+        for before, after in zip((None, *points), points, strict=False):
+            grown += _rise(after.first, after.last)
+            lasted += (after.until_us - after.time_us) / 1e6
+            if before is not None:
+                grown += _rise(before.last, after.first)
+                lasted += max(0.0, (after.time_us - before.until_us) / 1e6)
+        return (grown, lasted) if lasted > 0 else None
+
+    @cached_property
+    def stalled(self) -> float | None:
+        """The share of the time that writes waited; None if no metric shows it."""
+        grown = self.increase("stall_micros")
+        if grown is not None:
+            return min(1.0, grown[0] / 1e6 / grown[1])
+        shares = [
+            self.share_above(name) for name in ("is-write-stopped", "actual-delayed-write-rate")
+        ]
+        known = [share for share in shares if share is not None]
+        return max(known, default=None)
+
+    @property
+    def points(self) -> Sequence[MarkPoint]:
+        """The samples of the metric with most."""
+        return max((metric.points for metric in self.metrics.values()), key=len)
+
+
+FEWEST: Final = 3
+
+
+def _rise(first: float | None, last: float | None) -> float:
+    if first is None or last is None:
+        return 0.0
+    return last - first if last >= first else last
+
+
+@once
+def stores_of_job(job: JobQueues) -> tuple[Store, ...]:
+    """Return the stores of a job, by operator and subtask."""
+    found: dict[tuple[SubtaskKey, str], dict[str, StoreMetric]] = defaultdict(dict)
+    for metric in job.stores:
+        found[metric.key, metric.operator or ""][metric.name] = metric
+    return tuple(
+        Store(key=key, operator=operator or None, metrics=metrics)
+        for (key, operator), metrics in sorted(found.items(), key=lambda item: item[0])
+    )
+
+
+def store_lines(job: JobQueues, *, errors: bool) -> dict[str, list[StoreRecord]]:
+    """Return the lines of RocksDB's logs about stalls, or about errors, by task.
+
+    Lines of an unknown task count if only one task has metrics of a store.
+    """
+    tasks = {
+        vertex.vertex_id: vertex.task
+        for vertex in (job.job.graph.vertices if job.job.graph else ())
+    }
+    with_state = {metric.key.task for metric in job.stores}
+    only = next(iter(with_state)) if len(with_state) == 1 else None
+    found: dict[str, list[StoreRecord]] = defaultdict(list)
+    for line in job.neighbours.stores:
+        task = tasks.get(line.owner.operator_id, only) if line.owner is not None else only
+        if task is not None and (line.row.kind == "error") is errors:
+            found[task].append(line)
+    return dict(found)
+
+
+def store_evidence(store: Store, *names: str) -> Evidence | None:
+    """Return where the last value of the first metric with samples is written."""
+    metric = next((store.metrics[name] for name in names if name in store.metrics), None)
+    if metric is None:
+        return None
+    point = metric.points[-1]
+    full = metric.name if metric.family is None else f"*.{metric.name}"
+    focus = Focus(
+        metrics=((full, point.last),),
+        task=store.operator or store.key.task,
+        subtask_index=store.key.subtask_index,
+        until_us=point.until_us,
+    )
+    return Evidence(*point.ref, point.time_us, focus)

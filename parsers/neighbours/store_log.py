@@ -1,0 +1,135 @@
+"""Reads why RocksDB (or ForSt) slowed down or stopped writes, and its errors, from its own `LOG`."""
+
+from __future__ import annotations
+
+import re
+from calendar import timegm
+from dataclasses import dataclass
+from typing import Final
+
+MAX_TEXT: Final = 64 * 1024 * 1024
+MAX_EVENTS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreEvent:
+    """A record of a store.
+
+    Attributes:
+        kind: `slowed`, `stopped` or `error`.
+        reason: `memtables`, `level-0` or `compaction` of a stall; `no-space` or None of an error.
+        family: the column family, which Flink names after the state.
+        amount: memtables, files or bytes that caused a stall.
+        text: of an error.
+        time_us: as printed; the log prints no zone, so it counts as UTC.
+        offset: first byte of the line in its text.
+    """
+
+    kind: str
+    reason: str | None
+    family: str | None
+    amount: int | None
+    text: str | None
+    time_us: int | None
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreOwner:
+    """The subtask of a store, from the name of its log, which contains the folder of the store.
+
+    Attributes:
+        job_id, operator_id: in hexadecimal; the ID of a vertex is that of its first operator.
+        subtask_index: from 0.
+    """
+
+    job_id: str
+    operator_id: str
+    subtask_index: int
+
+
+_LINE: Final = r"^(?P<time>20\d\d/\d\d/\d\d-\d\d:\d\d:\d\d)\.\d{6} [0-9a-fx]{1,18} (?:\[(?P<level>[A-Z]{4,6})\] ?)?"
+_STALL: Final = (
+    r"\[(?P<family>[^\]\n]{0,200})\] St(?P<stop>opp|all)ing writes because "
+    r"(?:we have (?P<memtables>\d{1,9}) immutable memtables|we have (?P<files>\d{1,9}) level-0 files"
+    r"|of estimated pending compaction bytes (?P<bytes>\d{1,19}))"
+)
+_EVENT: Final = re.compile(
+    rf"{_LINE}[^\n]{{0,200}}?(?:{_STALL}"
+    r"|(?P<error>(?:Waiting after background (?:flush|compaction) error|Background IO error|Compaction error"
+    r"|Failed to [a-z ]{1,40}|Error (?:when|while) [a-z ]{1,40})[^\n]{0,300}))",
+    re.MULTILINE,
+)
+_BEGINNING: Final = re.compile(
+    rf"{_LINE}(?:\[[\w/.:]{{1,80}}\] )?[^\n]{{0,40}}version: \d", re.MULTILINE
+)
+_OWNER: Final = re.compile(
+    r"job_(?P<job>[0-9a-f]{32})_op_\w{1,100}?_(?P<operator>[0-9a-f]{32})_+(?P<index>\d{1,5})_\d{1,5}_"
+)
+
+
+def looks_like_store_log(text: str) -> bool:
+    """Return whether a text begins like a log of RocksDB.
+
+    >>> looks_like_store_log("2026/11/26-06:36:05.123456 139900 RocksDB version: 6.20.3")
+    True
+    """
+    return text[:2] == "20" and _BEGINNING.match(text[:400]) is not None
+
+
+def owner_of(name: str) -> StoreOwner | None:
+    """Return the subtask in the name of a log.
+
+    >>> owner_of(f"tmp_job_{'a' * 32}_op_KeyedProcessOperator_{'b' * 32}__2_4__uuid_1_db_LOG").subtask_index
+    1
+    """
+    found = _OWNER.search(name)
+    if found is None or found["index"] == "0":
+        return None
+    return StoreOwner(
+        job_id=found["job"], operator_id=found["operator"], subtask_index=int(found["index"]) - 1
+    )
+
+
+def read_store_log(text: str) -> list[StoreEvent]:
+    """Return the stalls and errors in the log of a store, in its order.
+
+    >>> line = "2026/11/26-06:36:05.123456 1399 [WARN] [/column_family.cc:984] [sums] Stopping writes because we have"
+    >>> event = read_store_log(f"{line} 36 level-0 files")[-1]
+    >>> event.kind, event.reason, event.family, event.amount
+    ('stopped', 'level-0', 'sums', 36)
+    """
+    text = text[:MAX_TEXT]
+    found: list[StoreEvent] = []
+    position, offset = 0, 0
+    for event in _EVENT.finditer(text):
+        offset += len(text[position : event.start()].encode())
+        position = event.start()
+        amount = event["memtables"] or event["files"] or event["bytes"]
+        reason: str | None = (
+            "memtables" if event["memtables"] else "level-0" if event["files"] else "compaction"
+        )
+        if error := event["error"]:
+            reason = "no-space" if "no space left" in error.lower() else None
+        found.append(
+            StoreEvent(
+                kind="error" if error else "stopped" if event["stop"] == "opp" else "slowed",
+                reason=reason,
+                family=event["family"],
+                amount=int(amount) if amount else None,
+                text=error,
+                time_us=_time_of(event["time"]),
+                offset=offset,
+            )
+        )
+    return found[:MAX_EVENTS]
+
+
+def _time_of(text: str) -> int | None:
+    digits = re.findall(r"\d+", text[:19])
+    if len(digits) != 6:
+        return None
+    year, month, day, hour, minute, second = map(int, digits)
+    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60):
+        return None
+    return timegm((year, month, day, hour, minute, second)) * 1_000_000

@@ -1,0 +1,231 @@
+"""Rules about the stores of state, on hand-written metrics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flowdiag.analyses.flink.job import Checkpoint, Setting, Status
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Finding, Severity
+from flowdiag.analyses.model.keys import Ref
+from flowdiag.analyses.queues.facts import JobQueues, MarkPoint, StoreMetric
+from flowdiag.analyses.queues.neighbours.facts import Neighbours, StoreRecord
+from flowdiag.analyses.queues.rules import heap_state, small_block_cache, store_errors, write_stalls
+from flowdiag.parsers.neighbours.store_log import StoreOwner, read_store_log
+
+from .queues_workbench import FIRST, MINUTE, SECOND, Queues
+
+REF = Ref(0, 0)
+TASK = "aggregate"
+
+
+def store(name: str, *values: float, subtask: int = 0, family: str | None = "sums") -> StoreMetric:
+    """Return a metric with one sample per minute."""
+    points = tuple(
+        MarkPoint((FIRST + i) * MINUTE, (FIRST + i) * MINUTE, 1, v, v, v, v, REF)
+        for i, v in enumerate(values)
+    )
+    key = SubtaskKey(TASK, subtask)
+    return StoreMetric(key=key, operator=TASK, name=name, family=family, points=points)
+
+
+def busy_job(*stores: StoreMetric, busy: float = 1000.0) -> JobQueues:
+    queues = Queues().says(TASK, busy=busy, idle=1000.0 - busy)
+    if busy > 900:
+        queues.says("enrich", back_pressured=900.0).says("Source: orders", back_pressured=900.0)
+    return replace(queues.job(), stores=stores)
+
+
+def findings(rule: object, job: JobQueues) -> list[Finding]:
+    return [*rule.RULE.judge(job, rule.RULE.limits())]  # type: ignore[attr-defined]
+
+
+def stalls(job: JobQueues) -> list[Finding]:
+    return findings(write_stalls, job)
+
+
+def test_stall_times_are_a_share_of_the_time() -> None:
+    # 30 s of each minute.
+    micros = store("stall_micros", 0, 30e6, 60e6, 90e6, family=None)
+    (found,) = stalls(busy_job(micros))
+    assert (found.cause, found.severity, found.subject.task) == (
+        "write-stall",
+        Severity.WARNING,
+        TASK,
+    )
+    assert "50% of the time" in found.title
+
+
+def test_a_store_that_is_opened_again_counts_from_zero() -> None:
+    micros = store("stall_micros", 90e6, 91e6, 1e6, 2e6, family=None)
+    assert stalls(busy_job(micros)) == []
+
+
+@pytest.mark.parametrize("values", [(0, 2e6, 4e6, 5e6), (5e6, 5e6, 5e6)])
+def test_short_stalls_are_normal(values: tuple[float, ...]) -> None:
+    assert stalls(busy_job(store("stall_micros", *values, family=None))) == []
+
+
+def test_without_stall_times_the_delayed_rate_counts() -> None:
+    delayed = store("actual-delayed-write-rate", 0, 16384, 16384, 20000)
+    assert "75% of the time" in stalls(busy_job(delayed))[0].title
+    assert stalls(busy_job(store("actual-delayed-write-rate", 16384))) == []
+
+
+@pytest.mark.parametrize(
+    ("metric", "text", "first"),
+    [
+        (store("num-files-at-level0", 24, 30, 31), "files in level 0", "background threads"),
+        (store("num-immutable-mem-table", 2, 2, 2), "write buffers are full", "managed memory"),
+        (store("num-files-at-level0", 1, 1, 1), None, "background threads"),
+    ],
+)
+def test_the_limit_selects_the_first_remedy(
+    metric: StoreMetric, text: str | None, first: str
+) -> None:
+    (found,) = stalls(busy_job(store("stall_micros", 0, 30e6, 60e6, family=None), metric))
+    assert (text in found.title) if text else ":" not in found.title
+    assert first in found.actions[0].text
+
+
+def test_a_small_write_buffer_of_the_job_is_the_first_remedy() -> None:
+    micros = store("stall_micros", 0, 30e6, 60e6, family=None)
+    job = busy_job(micros)
+    key = "state.backend.rocksdb.writebuffer.size"
+    small = Setting(job=job.job.key, key=key, value="512kb", source="rest")
+    (found,) = stalls(replace(job, job=replace(job.job, settings=(small,))))
+    assert (found.actions[0].option, found.actions[0].proposed) == (key, "64m")
+
+
+def test_a_stall_of_a_task_that_keeps_up_is_a_note() -> None:
+    micros = store("stall_micros", 0, 30e6, 60e6, family=None)
+    (found,) = stalls(busy_job(micros, busy=300.0))
+    assert found.severity is Severity.INFO
+
+
+LOG = "2026/11/26-06:36:05.123456 1399 [WARN] [/column_family.cc:984] [sums] "
+"""The beginning of a line."""
+
+
+def records(*texts: str, operator: str | None = None) -> tuple[StoreRecord, ...]:
+    owner = None
+    if operator is not None:
+        owner = StoreOwner(job_id="a" * 32, operator_id=operator, subtask_index=0)
+    rows = read_store_log("".join(f"{LOG}{text}\n" for text in texts))
+    return tuple(StoreRecord(row, owner, REF) for row in rows)
+
+
+def with_log(job: JobQueues, *texts: str) -> JobQueues:
+    assert job.job.graph is not None
+    vertex = next(v.vertex_id for v in job.job.graph.vertices if v.task == TASK)
+    found = records(*texts, operator=vertex)
+    return replace(job, neighbours=Neighbours(stores=found))
+
+
+def test_the_log_of_rocksdb_names_the_limit() -> None:
+    texts = ["Stopping writes because we have 36 level-0 files"] * 3
+    (found,) = stalls(with_log(busy_job(), *texts))
+    assert "files in level 0" in found.title
+    assert found.subject.task == TASK
+
+
+def test_two_lines_of_the_log_are_a_burst() -> None:
+    texts = ["Stalling writes because we have 20 level-0 files rate 16384"] * 2
+    assert stalls(with_log(busy_job(), *texts)) == []
+
+
+def test_an_error_of_the_disk_is_no_stall() -> None:
+    text = "Waiting after background flush error: IO error: No space left on device: While appending to file"
+    job = with_log(busy_job(), *[text] * 3)
+    (found,) = findings(store_errors, job)
+    assert (found.cause, found.subject.task) == ("local-disk-fails", TASK)
+    assert "no space is left" in found.title
+    assert stalls(job) == []
+    (counted,) = findings(store_errors, busy_job(store("background-errors", 0, 1)))
+    assert counted.cause == "local-disk-fails"
+    assert findings(store_errors, busy_job(store("background-errors", 0, 0))) == []
+
+
+def cache(hit: float, miss: float, *, used: float = 100.0, busy: float = 1000.0) -> list[Finding]:
+    counts = [
+        store(name, *(rate * 60 * i for i in range(4)), family=None)
+        for name, rate in (("block_cache_hit", hit), ("block_cache_miss", miss))
+    ]
+    sizes = [store("block-cache-usage", used), store("block-cache-capacity", 100.0)]
+    job = busy_job(*counts, *sizes, store("live-sst-files-size", 1e9), busy=busy)
+    return findings(small_block_cache, job)
+
+
+def test_a_full_cache_that_most_reads_miss_is_too_small() -> None:
+    (found,) = cache(1000, 4000)
+    assert (found.cause, found.severity) == ("block-cache-too-small", Severity.WARNING)
+    assert "80% of the reads" in found.title
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"hit": 4000, "miss": 1000},
+        {"hit": 10, "miss": 40},
+        {"hit": 1000, "miss": 4000, "used": 50.0},
+        {"hit": 1000, "miss": 4000, "busy": 300.0},
+    ],
+    ids=["hits", "few reads", "room in the cache", "task keeps up"],
+)
+def test_a_cache_that_costs_nothing_is_not_reported(values: dict[str, float]) -> None:
+    assert cache(**values) == []
+
+
+GIB = 1 << 30
+
+
+def heap_job(sizes: list[float], *, used: float = 0.5 * GIB, backend: str = "hashmap") -> JobQueues:
+    """Return a job with a checkpoint every ten seconds, on one TaskManager with 1 GiB of heap."""
+    queues = Queues(machines={"taskmanager-1": {"heap_used": used, "heap_max": float(GIB)}})
+    queues.settings.append(
+        Setting(job=queues.key, key="state.backend.type", value=backend, source="rest")
+    )
+    begun = FIRST * MINUTE
+    checkpoints = tuple(
+        Checkpoint(
+            job=queues.key,
+            run=0,
+            id=number,
+            status=Status.COMPLETED,
+            type="checkpoint",
+            triggered_us=begun + number * 10 * SECOND,
+            ended_us=begun + number * 10 * SECOND + SECOND,
+            bytes=int(size),
+        )
+        for number, size in enumerate(sizes, 1)
+    )
+    job = queues.job()
+    return replace(job, job=replace(job.job, checkpoints=checkpoints))
+
+
+def test_state_that_grows_on_the_heap_has_a_date() -> None:
+    sizes = [number * 10e6 for number in range(1, 21)]
+    (found,) = findings(heap_state, heap_job(sizes))
+    # 512 MiB are left, and 1 MB comes each second.
+    assert "3.4 GiB per hour" in found.title and "within 8 min 57 s" in found.title
+    assert found.actions[1].option == "state.backend.type"
+    full_by = next(m.value for m in found.measurements if m.name == "full-by")
+    assert full_by == fmt.moment(FIRST * MINUTE + 201 * SECOND + (GIB / 2 / 1e6) * SECOND)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        heap_job([100e6 * (1 - 0.7**n) for n in range(1, 21)]),
+        heap_job([n * 1e3 for n in range(1, 21)]),
+        heap_job([n * 10e6 for n in range(1, 9)]),
+        heap_job([10e6 * (1 + n % 5) for n in range(20)]),
+        heap_job([n * 10e6 for n in range(1, 21)], backend="rocksdb"),
+    ],
+    ids=["levels off", "far from full", "few checkpoints", "varies", "not on the heap"],
+)
+def test_other_state_is_no_risk(job: JobQueues) -> None:
+    assert findings(heap_state, job) == []
