@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-A job that keeps its state on the heap and whose state grows steadily, if the free heap of its TaskManagers lasts only for
-a short time: the growth per hour, and the time by which the heap is full at the latest.
+A job whose state on the heap grows steadily, if the free heap of its TaskManagers lasts only for a short time. The finding
+shows the growth per hour, and the time by which the heap is full at the latest.
 
 Why it matters
 --------------
@@ -12,8 +12,8 @@ A full heap means minutes of garbage collection, then an OutOfMemoryError, and a
 How it decides
 --------------
 The rule needs the heap state backend, and at least `checkpoints` completed checkpoints since the last start or restore.
-Their sizes must grow at least `factor`-fold, by at least `tau` in rank correlation with time (Kendall), and in the
-second half by at least `straight` of the growth in the first half. State that fills up after a start and levels off
+Their sizes must grow at least `factor`-fold, with a rank correlation with time (Kendall's tau) of at least `tau`. The growth
+in the second half must be at least `straight` of that in the first half. State that fills up after a start and levels off
 does not count.
 
 The growth divides the free heap: the maximum of each TaskManager minus the lowest use in its last minute. Objects on

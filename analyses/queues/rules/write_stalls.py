@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-Tasks whose writes to RocksDB (or ForSt) wait, how long they wait, and which of its limits is the reason: unflushed
-write buffers, files in level 0, or bytes that wait for compaction.
+Tasks whose writes to RocksDB (or ForSt) wait, and for how long. The reason is one of its limits: unflushed write buffers,
+files in level 0, or bytes that wait for compaction.
 
 Why it matters
 --------------
@@ -82,7 +82,7 @@ class _Stall:
         return [*times, *(point.time_us for point in points), *(point.until_us for point in points)]
 
     def reason(self, limits: Limits) -> str | None:
-        """Return the limit that was reached: as the logs say, or as the metrics show."""
+        """Return the limit that was reached: as the logs name it, or as the metrics show."""
         counts = Counter(line.row.reason for line in self.lines)
         if counts:
             return counts.most_common(1)[0][0]
