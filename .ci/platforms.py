@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -53,7 +52,7 @@ def without_wheels(uv: str, system: str, python: str, extras: tuple[str, ...]) -
         command = [
             *(uv, "pip", "compile", "-q", "--no-config", "--no-annotate", "--no-header"),
             *("--python-platform", SYSTEMS[system], "--python-version", python),
-            *("--only-binary", ":all:", *allowed, "-o", "-"),
+            *("--only-binary", ":all:", *allowed),
             *(flag for extra in extras for flag in ("--extra", extra)),
             "pyproject.toml",
         ]
@@ -72,9 +71,9 @@ def without_wheels(uv: str, system: str, python: str, extras: tuple[str, ...]) -
 def main(uv: str) -> int:
     """Print what lacks a wheel, as rows of a Markdown table."""
     keys = list(product(SYSTEMS, PYTHONS, SETS))
-    with ThreadPoolExecutor(2) as pool:
-        results = pool.map(lambda key: without_wheels(uv, key[0], key[1], SETS[key[2]]), keys)
-        found = {key: names for key, names in zip(keys, results, strict=True) if names}
+    # One after another: uv locks its copy of pyspark.
+    results = {key: without_wheels(uv, key[0], key[1], SETS[key[2]]) for key in keys}
+    found = {key: names for key, names in results.items() if names}
     sys.stdout.write(f"{len(keys)} combinations resolved, {len(found)} with a package to compile\n")
     for (system, python, part), names in found.items():
         sys.stdout.write(f"| {system} | {python} | {part} | {', '.join(sorted(names))} |\n")

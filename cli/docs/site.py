@@ -39,7 +39,7 @@ _LIVE: Final = (
     "simulation",
     "listener",
 )
-_OUTPUT: Final = ("ci", "html", "agents", "library", "plugins")
+_OUTPUT: Final = ("ci", "container", "html", "agents", "library", "plugins")
 _QUALITY: Final = ("accuracy", "diagnose", "pastes", "reliability", "scaling")
 
 _LINK: Final = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")

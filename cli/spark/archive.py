@@ -44,7 +44,7 @@ class Archive:
         return (f"-XX:ArchiveClassesAtExit={target}",)
 
     def is_usable(self) -> bool:
-        """Return whether it exists and no other user can have written it: it contains code."""
+        """Return whether it exists and only this user or root can have written it: it contains code."""
         return _is_private(self.path) and _is_private(self.path.parent)
 
     def touch(self) -> None:
@@ -111,4 +111,4 @@ def _is_private(path: Path) -> bool:
         return False
     if os.name != "posix":
         return True
-    return state.st_uid == os.getuid() and not state.st_mode & 0o022
+    return state.st_uid in (0, os.getuid()) and not state.st_mode & 0o022

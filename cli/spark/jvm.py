@@ -211,6 +211,8 @@ class Jvm:
         }
         environ["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(self.folder / "gateway")
         environ["SPARK_CONNECT_MODE"] = "0"
+        # Otherwise Spark resolves the host's own name, which fails in a container without a network.
+        environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         properties = {
             "java.io.tmpdir": str(self.folder),
             "log4j2.configurationFile": str(self.folder / "log4j2.properties"),

@@ -71,6 +71,19 @@ def test_an_archive_writable_by_others_is_not_used(tmp_path: Path, jars: Path, c
     assert not archive.is_usable()
 
 
+@pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only root writes as root")
+def test_every_user_uses_an_archive_of_root(
+    tmp_path: Path, jars: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the container image."""
+    archive = expected(25, tmp_path, jars)
+    archive.path.touch(mode=0o644)
+    monkeypatch.setattr(os, "getuid", lambda: 10001)
+    assert archive.is_usable()
+    os.chown(archive.path, 4242, 0)
+    assert not archive.is_usable()
+
+
 def test_remove_deletes_only_archives_and_leftovers(cache: Path) -> None:
     for name in ("a.aot", "b.jsa", "c.aot.part"):
         (cache / name).write_bytes(b"12345")
