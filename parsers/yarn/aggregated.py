@@ -4,8 +4,8 @@ A TFile is a sequence of blocks with an index at the end of the file. Each recor
 value contains the files of the container, each after its name and size. A file that a NodeManager did not finish has no
 index: its uncompressed records are readable from the start.
 
-An IndexedFile contains the log files one after the other. A serialized Java object before its last bytes lists them, and
-a UUID is both its first and last bytes.
+An IndexedFile contains the log files one after the other. A serialized Java object before its last bytes lists them. Its
+first and last bytes are the same separator: a UUID, or in newer versions the SHA-256 of the application ID.
 
 Sources: Hadoop's `BCFile`, `TFile`, `AggregatedLogFormat` and `LogAggregationIndexedFileController`.
 """
@@ -24,6 +24,7 @@ from flowdiag.parsers.sources.codecs import CHUNK, Damaged
 TFILE_MAGIC: Final = bytes.fromhex("d111d36891b5d7b639df414092bae150")
 _UUID: Final = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UUID_BYTES: Final = 36
+_HASH_BYTES: Final = 32
 _CONTAINER: Final = re.compile(r"container_(?:e\d{1,9}_)?\d{1,19}_\d{1,9}_\d{1,9}_\d{1,12}")
 _INDEX_BYTES: Final = 16 * 1024 * 1024
 _TEXT_BYTES: Final = 64 * 1024
@@ -35,14 +36,21 @@ Member = tuple[str, Callable[[int], bytes]]
 
 def is_aggregated_log(file: BinaryIO, head: bytes, size: int) -> bool:
     """Return whether a file that starts with `head` contains the logs of containers."""
-    uuid = _UUID.match(head)
-    if uuid is None or size < 2 * _UUID_BYTES + 6:
+    length = _separator_length(head)
+    if not length or size < 2 * length + 4:
         return head.startswith(TFILE_MAGIC)
     place = file.tell()
-    file.seek(size - _UUID_BYTES)
-    found = file.read(_UUID_BYTES) == uuid[0]
+    file.seek(size - length)
+    found = file.read(length) == head[:length]
     file.seek(place)
-    return found
+    return found or head.startswith(TFILE_MAGIC)
+
+
+def _separator_length(head: bytes) -> int:
+    """Return the length of the separator that an IndexedFile with this start may have; 0 for other files."""
+    if _UUID.match(head):
+        return _UUID_BYTES
+    return 0 if head[:_HASH_BYTES].isascii() else _HASH_BYTES
 
 
 def members(file: BinaryIO, head: bytes, size: int) -> Iterator[Member]:
@@ -56,7 +64,7 @@ def members(file: BinaryIO, head: bytes, size: int) -> Iterator[Member]:
         if head.startswith(TFILE_MAGIC):
             yield from _tfile_members(file, size)
         else:
-            yield from _indexed_members(file, size)
+            yield from _indexed_members(file, size - _separator_length(head))
     except (struct.error, IndexError, UnicodeError, ValueError, OverflowError) as error:
         raise Damaged(f"damaged aggregated log ({type(error).__name__})") from None
 
@@ -138,7 +146,7 @@ def _chunks(block: _Reader) -> Iterator[bytes]:
 
 
 def _indexed_members(file: BinaryIO, size: int) -> Iterator[Member]:
-    end = size - _UUID_BYTES - 4
+    end = size - 4
     file.seek(end)
     length = struct.unpack(">i", file.read(4))[0]
     if not 0 < length <= min(end, _INDEX_BYTES):
@@ -322,6 +330,8 @@ class JavaObjects:
             return self._bytes(self._number(1))
         if code == 0x72:
             return self._class(depth)
+        if code == 0x76:
+            return self._remember(self._described(depth))
         if code == 0x73:
             return self._object(depth)
         if code == 0x7E:

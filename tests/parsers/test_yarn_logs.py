@@ -1,4 +1,4 @@
-"""Aggregated logs of YARN: files written after Hadoop's source, and damaged ones."""
+"""Aggregated logs of YARN: files that Hadoop's own classes wrote, files written after its source, and damaged ones."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ from tests.yarn_files import UUID, Logs, number, tfile
 
 MASTER = "container_1700000000000_0007_01_000001"
 WORKER = "container_e17_1700000000000_0007_01_000002"
+PREFIX = "container_1700000000000_0007_01"
+FILES = ("jobmanager.log", "taskmanager.log", "taskmanager.log")
+WRITTEN = Path(__file__).parents[2] / "fixtures" / "yarn_aggregated"
+"""Written by `fixtures/yarn_recorder/java/Aggregate.java` with Hadoop 3.3.6."""
 LOGS: Logs = {
     MASTER: {"jobmanager.log": b"2026-01-01 00:00:00,000 INFO  a\n" * 9000, "stdout": b""},
     WORKER: {"taskmanager.log": b"b\n"},
@@ -44,6 +48,23 @@ def expected(logs: Logs) -> dict[str, bytes]:
 @pytest.mark.parametrize("chunk", [1 << 20, 1000])
 def test_a_tfile(compression: str, chunk: int) -> None:
     assert read(tfile(LOGS, compression=compression, chunk=chunk)) == expected(LOGS)
+
+
+@pytest.mark.parametrize("name", ["TFile-none", "TFile-gz", "IFile-none", "IFile-gz"])
+def test_files_of_hadoop(name: str) -> None:
+    found = {log: data for log, data in read((WRITTEN / name).read_bytes()).items() if data}
+    assert sorted(found) == sorted(f"{PREFIX}_00000{n}/{file}" for n, file in enumerate(FILES, 1))
+    for which, file in enumerate(FILES, 1):
+        lines = [
+            f"2026-01-01 00:00:00,000 INFO  container {which} line {n}\n" for n in range(30 * which)
+        ]
+        assert found[f"{PREFIX}_00000{which}/{file}"].decode() == "".join(lines)
+
+
+def test_an_older_indexed_file_has_a_uuid() -> None:
+    data = (WRITTEN / "IFile-none").read_bytes()
+    found = read(UUID + data[len(UUID) : -32] + UUID)
+    assert found[f"{PREFIX}_000003/taskmanager.log"].endswith(b"container 3 line 89\n")
 
 
 def test_members_may_be_left_unread() -> None:
