@@ -39,7 +39,7 @@ KNOWN: Final = {
     ),
     "slots and processes, which REST shows": r"taskSlots.+|num(Registered|Pending|Running).+",
     "event time, of which the watermark is judged": (
-        r"watermark.+|current(Low|Input#)Watermark|currentEmitEventTimeLag|split\..+"
+        r"watermarkLag|current(Low|Input#)Watermark|currentEmitEventTimeLag|split\..+"
     ),
     "background work of RocksDB, which its stalls show better": r"\*\.rocksdb\.num-running-.+",
     "sinks and sources": r"numRecords(Out|Send)Errors|pendingBytes",

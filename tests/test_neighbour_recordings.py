@@ -52,8 +52,6 @@ def recordings(every: int = 1) -> list[Any]:
 
 each = pytest.mark.parametrize(("folder", "truth"), recordings())
 every_third = pytest.mark.parametrize(("folder", "truth"), recordings(3))
-# REST prints the reason only below `Suppressed`.
-HIDDEN_IN_REST = frozenset({"fenced"})
 # A source that waits does not refresh its own number: only the consumer group shows that a backlog shrinks.
 SHOWN_BY_THE_GROUP = frozenset({"catch-up"})
 # Nothing but the proxy knows that the broker is slow: the growing lag of an idle source must be reported.
@@ -141,7 +139,7 @@ def test_the_jobmanager_alone(folder: Path, truth: dict[str, Any], reports: Repo
 @every_third
 def test_collected_responses_alone(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
     found = reports(folder, ("collected",))
-    if truth["scenario"] in HIDDEN_IN_REST | SHOWN_BY_THE_GROUP:
+    if truth["scenario"] in SHOWN_BY_THE_GROUP:
         return
     if truth["expected"]["cause"] in FAILURES or truth["expected"]["cause"] is None:
         check(truth, found)

@@ -13,7 +13,7 @@ from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
 from flowdiag.analyses.flink.suspects import NamedCulprit, find_culprit
 from flowdiag.analyses.flink.suspects.case import Case
-from flowdiag.analyses.flink.tasks.pressure import view_during
+from flowdiag.analyses.flink.tasks.pressure import median, view_during
 from flowdiag.analyses.flink.tasks.standstill import standstill
 from flowdiag.analyses.model.derived import once
 
@@ -21,6 +21,10 @@ LEAST_MS: Final = 60_000.0
 """Shorter waits are common: a large snapshot, or a moment of back pressure."""
 TIMES: Final = 3.0
 """Multiple of the longest completed checkpoint, or of the interval if no input shows one."""
+YOUNG_MS: Final = 10_000.0
+"""A checkpoint of this age may be slow for once."""
+SHORT: Final = 0.1
+"""Share of the interval."""
 _ENDINGS: Final = (
     "cancelled",
     "finished",
@@ -40,11 +44,13 @@ class Pending:
         checkpoint: the checkpoint.
         until_us: when the input last shows that it is in progress.
         usual_ms: the duration of the longest completed checkpoint, or else the interval.
+        median_ms: the median duration of completed checkpoints.
     """
 
     checkpoint: h.Checkpoint
     until_us: int
     usual_ms: float | None
+    median_ms: float | None = None
 
     @property
     def age_ms(self) -> float:
@@ -53,6 +59,17 @@ class Pending:
     def limit_ms(self, times: float = TIMES, least_ms: float = LEAST_MS) -> float:
         """Return the age from which the checkpoint is overdue."""
         return max(least_ms, times * (self.usual_ms or 0.0))
+
+    def may_hang(self, interval_ms: float | None, *, at_end_of_log: bool) -> bool:
+        """Return whether nothing shows that it completes as usual: it is old, or the log ends with it.
+
+        A log hardly ever ends during a checkpoint that takes a small part of the interval, unless nothing follows.
+        """
+        usual = self.usual_ms or 0.0
+        if self.age_ms >= max(YOUNG_MS, TIMES * usual):
+            return True
+        short = self.median_ms is not None and self.median_ms <= SHORT * (interval_ms or 0.0)
+        return at_end_of_log and short and self.age_ms <= usual
 
 
 @once
@@ -73,6 +90,7 @@ def pending(job: h.Job) -> Pending | None:
         checkpoint=last,
         until_us=until,
         usual_ms=max(took, default=job.interval_ms),
+        median_ms=median(took),
     )
 
 
@@ -93,7 +111,14 @@ def _in_progress_until(job: h.Job, since_us: int) -> int:
 
     A collection does not store unchanged responses again, but it stores metrics with each tick.
     """
-    until = jobmanager_logged_until(job.cluster, since_us, job.last_us or since_us)
+    # Other jobs of a session cluster may write to the log after this one has fallen silent.
+    ends = [
+        process.last_us
+        for process in job.cluster.processes
+        if process.role == "jobmanager" and process.last_us is not None
+    ]
+    end = max([job.last_us or since_us, *ends])
+    until = jobmanager_logged_until(job.cluster, since_us, end)
     logs = {process.source for process in job.cluster.processes}
     collected = [
         load.last_us

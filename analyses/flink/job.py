@@ -136,13 +136,17 @@ class Decline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vertex:
-    """A vertex of the job graph; `order` counts from the sources, None if unknown."""
+    """A vertex of the job graph; `order` counts from the sources, None if unknown.
+
+    `description` is Flink's text about its operators. It names windows even if the user named the operators.
+    """
 
     job: JobKey
     vertex_id: str | None
     task: str
     parallelism: int
     order: int | None = None
+    description: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,10 @@ _COMMITTER: Final = re.compile("(?i)commit")
 """Operators of a sink that receive no records of their own."""
 _SINK: Final = re.compile("(?i)^sink|writer|commit")
 """Operators that emit nothing: the end of a chain."""
+_PROCESSING_TIME: Final = re.compile(r"ProcessingTime|(?i:proc_?time)|GlobalWindows")
+_SQL_WINDOW: Final = re.compile(
+    r"(?:Local|Global|Group)?Window(?:Aggregate|Rank|Deduplicate|Join|TableFunction)"
+)
 _SPLIT: Final = "split."
 _OF_WATERMARK: Final = ".watermark."
 
@@ -105,6 +109,8 @@ class EventTime:
     idle: Mapping[tuple[SubtaskKey, str], float]
     gauges: Mapping[tuple[SubtaskKey, str], Mark]
     flows: Mapping[tuple[str, str | None, str], Flow]
+    untimed: frozenset[str]
+    """Tasks with windows of processing time."""
 
     @property
     def operators(self) -> tuple[tuple[str, str], ...]:
@@ -112,7 +118,7 @@ class EventTime:
         return tuple(
             (task, operator)
             for task, operator, name in self.flows
-            if name == "numLateRecordsDropped" and operator is not None
+            if name == "numLateRecordsDropped" and operator is not None and task not in self.untimed
         )
 
     def output_of(self, key: SubtaskKey) -> Mark | None:
@@ -171,7 +177,24 @@ def event_time(job: JobQueues) -> EventTime:
         idle=idle,
         gauges=gauges,
         flows={(flow.task, flow.operator, flow.name): flow for flow in job.flows},
+        untimed=frozenset(
+            task for task in job.topology.tasks if needs_event_time(job, task) is False
+        ),
     )
+
+
+def needs_event_time(job: JobQueues, task: str) -> bool | None:
+    """Return whether the windows of a task close by event time, by Flink's description; None if it is unknown.
+
+    Windows of processing time register `numLateRecordsDropped`, too.
+    """
+    vertices = job.job.graph.vertices if job.job.graph is not None else ()
+    text = next((v.description for v in vertices if v.task == task and v.description), None)
+    if text is None:
+        text = task if _SQL_WINDOW.search(task) is not None else None
+    if text is None:
+        return None
+    return "EventTime" in text or _PROCESSING_TIME.search(text) is None
 
 
 class Stuck(NamedTuple):
@@ -183,6 +206,7 @@ class Stuck(NamedTuple):
         held: the watermark of the first of them, since it is stuck for all of them.
         records: what the operator receives in that time.
         emitted: what it emits.
+        certain: whether it needs event time: the plan describes its windows, or a source has a watermark.
     """
 
     task: str
@@ -191,6 +215,7 @@ class Stuck(NamedTuple):
     held: Held
     records: float
     emitted: float
+    certain: bool
 
 
 def stuck_operators(job: JobQueues) -> Iterator[Stuck]:
@@ -204,13 +229,18 @@ def stuck_operators(job: JobQueues) -> Iterator[Stuck]:
         emitted = times.flow(task, operator, "numRecordsOut")
         if emitted is None:
             continue
+        out = emitted.since(standing.since_us)
+        known = needs_event_time(job, task)
+        if known is None and standing.value is None and out:
+            continue  # windows that close without a watermark are windows of processing time
         yield Stuck(
             task,
             operator,
             keys,
             standing,
             times.received(task, operator, standing.since_us),
-            emitted.since(standing.since_us),
+            out,
+            bool(known) or has_watermarks(job, task),
         )
 
 
@@ -437,6 +467,61 @@ def _wrong_since(mark: Mark, ahead_s: float) -> int | None:
             break
         since_us = point.time_us
     return since_us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ShiftedTimes:
+    """A source whose watermarks all differ from the clock by the same whole hours, as local times read as UTC do.
+
+    Args:
+        shift_ms: how far they are behind the clock; negative: ahead.
+        since_us, until_us: the time.
+        marks: the gauges, as evidence.
+    """
+
+    shift_ms: float
+    since_us: int
+    until_us: int
+    marks: tuple[Mark, ...]
+
+
+def shifted_times(
+    job: JobQueues, task: str, *, delay_ms: float, steady_ms: float, lasted_ms: float
+) -> ShiftedTimes | None:
+    """Return the shift of all subtasks of a source; None if they differ, or if it is not constant.
+
+    Args:
+        job: the job.
+        task: the source.
+        delay_ms: how far behind the newest event a watermark may be.
+        steady_ms: how much the difference may vary.
+        lasted_ms: for how long the watermarks must be known.
+    """
+    times = event_time(job)
+    keys = [SubtaskKey(task, index) for index in range(job.topology.parallelism.get(task, 0))]
+    marks = [mark for key in keys if (mark := times.output_of(key)) is not None]
+    points = [(p.until_us, p.last) for m in marks for p in m.points if p.last is not None and p.n]
+    known = [us for us, value in points if 0 < (value or 0) < END_OF_INPUT]
+    if not marks or len(marks) < len(keys) or len(known) < len(points) or not points:
+        return None
+    since_us, until_us = min(known), max(known)
+    lags = [us / 1000 - (value or 0.0) for us, value in points]
+    low, high = min(lags), max(lags)
+    if (until_us - since_us) / 1000 < lasted_ms or high - low > steady_ms:
+        return None
+    shift = _HALF_HOUR_MS * (low // _HALF_HOUR_MS)
+    whole = shift % (2 * _HALF_HOUR_MS) == 0
+    if not (2 if whole else 6) * _HALF_HOUR_MS <= abs(shift) <= _FARTHEST_ZONE_MS:
+        return None
+    if high - shift > delay_ms:
+        return None
+    return ShiftedTimes(
+        shift_ms=shift, since_us=since_us, until_us=until_us, marks=tuple(marks[:3])
+    )
+
+
+_HALF_HOUR_MS: Final = 1_800_000.0
+_FARTHEST_ZONE_MS: Final = 14 * 2 * _HALF_HOUR_MS
 
 
 def late_behind(job: JobQueues, source: str, since_us: int) -> tuple[float, float, str] | None:

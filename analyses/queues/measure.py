@@ -61,7 +61,7 @@ MACHINE_GAUGES: Final = {
     "segments_requested": ("Status.Shuffle.Netty.RequestedMemoryUsage",),
 }
 # Event time, by operator: `marks.sql`. The watermark of a task's input is also one of `GAUGES`.
-MARKS: Final = ("currentOutputWatermark", "sourceIdleTime")
+MARKS: Final = ("currentOutputWatermark", "sourceIdleTime", "watermarkAlignmentDrift")
 SPLIT_METRICS: Final = ("currentWatermark", "idleTimeMsPerSecond")
 _OF_SPLIT: Final = "^split[.].*[.]watermark[.][a-zA-Z]+$"
 # Of RocksDB and ForSt: `stores.sql`. The column families of a subtask are added up, or the largest counts.
@@ -125,9 +125,9 @@ def _keys(*tables: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def _gauges(keys: Iterable[str]) -> str:
-    """Return for each gauge a struct of the metric name with the most samples."""
+    """Return for each gauge a struct of the metric name with the most samples, with its last value."""
     return lines(
-        f"max_by(struct(n, total, low, high), n) FILTER (WHERE key = '{key}') AS {key}"
+        f"max_by(struct(n, total, low, high, latest), n) FILTER (WHERE key = '{key}') AS {key}"
         for key in keys
     )
 

@@ -28,7 +28,13 @@ def stands_still(job: JobQueues) -> Standstill | None:
         ]
         for key, each in job.samples.items()
     }
-    return standstill_in({key: each for key, each in steps.items() if each}, job.topology)
+    still = {
+        task: max(since for since in times if since is not None)
+        for task in job.topology.tasks
+        if (times := [flow.silent_since_us for flow in job.flows if flow.task == task])
+        and any(since is not None for since in times)
+    }
+    return standstill_in({key: each for key, each in steps.items() if each}, job.topology, still)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,7 @@ from flowdiag.analyses.model.finding import Confidence, State, Vote
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauges
 from flowdiag.analyses.queues.movement import is_draining, stands_still
 from flowdiag.analyses.queues.starts import age_us, begins_near, restarted_at_end, resumed
+from flowdiag.analyses.queues.working import cpu_use
 
 ENOUGH_TIMES: Final = 2
 """Busy and back-pressured times are means over seconds: one may be a burst, two are evidence if others wait."""
@@ -230,6 +231,10 @@ def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
     }
     if not has_samples_over_time(job) and job.totals:
         return found | read_loads(job.job, job.topology)
+    if len(job.topology.tasks) == 1:
+        # A chain that is a whole job exchanges no records with other tasks: only its operators count them.
+        records = 0.0 if stands_still(job) is not None else None
+        found = {key: replace(load, records=records) for key, load in found.items()}
     return _with_queues_as_work(job, found)
 
 
@@ -323,6 +328,7 @@ def find_roots(job: JobQueues, loads: Loads) -> list[Root]:
             *_lagging_subtasks(job, loads, bool(found)),
             *_slow_taskmanagers(job, loads),
             *_saturated_tasks(job, loads),
+            *_saturated_chains(job, loads),
         ]
         return found + [root for root in behind if root.task not in known]
     return _roots_without_order(job, loads)
@@ -389,6 +395,40 @@ def _saturated_tasks(job: JobQueues, loads: Loads) -> Iterator[Root]:
         full = sum((load.buffers or 0.0) >= HALF_FULL for load in members)
         if awaited or full * 2 > len(members):
             yield _root(job, members, members, before, awaited=awaited)
+
+
+def _saturated_chains(job: JobQueues, loads: Loads) -> Iterator[Root]:
+    """Yield chains that are a whole job, and that hang, or wait instead of computing, all the time.
+
+    No task waits for them, so only their own time shows that they limit the job. A chain that computes all the time may
+    just as well read a backlog: `busy_chain` is for rules that must not call it healthy.
+    """
+    members = busy_chain(job, loads)
+    if not members:
+        return
+    use = cpu_use(job, members, loads.values())
+    if stands_still(job) is not None or (use is not None and use.waits):
+        yield _root(job, members, members, (), awaited=False)
+
+
+def busy_chain(job: JobQueues, loads: Loads) -> list[Load]:
+    """Return the subtasks of the chain that is a whole job, if all are busy all the time and no lag shows that it keeps up."""
+    if len(job.topology.tasks) != 1:
+        return []
+    members = list(loads.values())
+    size = job.topology.parallelism.get(job.topology.tasks[0], 0)
+    if not members or len(members) < size or not all(map(_is_saturated, members)):
+        return []
+    return [] if _keeps_up(job) else sorted(members, key=lambda load: load.key)
+
+
+@once
+def _keeps_up(job: JobQueues) -> bool:
+    """Return whether a known lag does not grow."""
+    from flowdiag.analyses.queues.neighbours.lags import falls_behind, job_trend
+
+    trend = job_trend(job)
+    return trend is not None and not falls_behind(trend, BACKLOG_S)
 
 
 def _is_saturated(load: Load) -> bool:

@@ -396,6 +396,13 @@ class ReportBuilder:
                     yield item.reason
         if not self.assessed:
             yield from filter(None, (outcome.not_assessed_reason for outcome in self.outcomes))
+        status = {each.topic: each.status for each in self.topics}
+        if (
+            not failing_jobs
+            and status.get("queues") is w.TopicStatus.NOTHING
+            and status.get("checkpoints") is w.TopicStatus.ASSESSED
+        ):
+            yield "whether tasks keep up and records reach the sinks: no input has metrics of the tasks"
 
     def _understood(self, kind: f.Understood) -> w.Understood:
         place = self.located.get((*kind.ref, None)) if kind.ref is not None else None

@@ -318,7 +318,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     `first_action` belongs to the finding nearest to the root. `reason` explains an inconclusive verdict.
     `below_min_severity` counts the findings below `--min-severity`, by severity: `findings` omits them, but everything
     else includes them. `baseline` lists the muted findings, which count for the verdict but not for the exit code.
-    `not_assessed` is the first thing that could not be assessed, in a report that has findings.
+    `not_assessed` is the first thing that could not be assessed, in a report that has findings or is healthy.
     """
 
     verdict: f.Verdict

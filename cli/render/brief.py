@@ -165,6 +165,8 @@ def _not_assessed(report: Report, limits: _Limits) -> Iterator[str]:
         codes = ", ".join(rule.code for rule in rules[:6]) + (", …" if len(rules) > 6 else "")
         reason = words.truncate(rules[0].reason or rules[0].title, limits.others)
         yield f"not assessed: {codes}: {reason}"
+    elif report.summary.not_assessed:
+        yield f"not assessed: {words.truncate(report.summary.not_assessed, limits.others)}"
     yield words.rule_tally(report.rules)
 
 

@@ -179,6 +179,8 @@ def _grounds(report: Report, page: Page) -> Iterator[RenderableType]:
         yield from _recognised(report, page)
     elif summary.verdict == "healthy" and not words.inconclusive_rules(report.rules):
         yield g.line(words.rule_tally(report.rules), "dim")
+        if summary.not_assessed:
+            yield g.line(f"not assessed: {summary.not_assessed}", "dim")
         shown = _topics(report, page)
         if hidden := [each for each in views.topics_with_data(report) if each not in shown]:
             yield g.line(f"-v also shows {fmt.listed(hidden)}", "dim")

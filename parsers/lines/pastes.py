@@ -31,6 +31,7 @@ from flowdiag.parsers.lines.records import Record, open_record
 from flowdiag.parsers.lines.traces import (
     is_exception_line,
     is_trace_line,
+    named_once,
     own_frame,
     python_root,
     read_trace,
@@ -673,8 +674,9 @@ class _Segments:
         wrapper = _SERIAL.match(text)
         if wrapper is not None:
             text = text[wrapper.end() :]
-        if text.strip() and "CIRCULAR REFERENCE" not in text[:40]:
-            block.add(offset, text.strip()[:_MESSAGE])
+        text = named_once(text.strip(), block.chain)
+        if text:
+            block.add(offset, text[:_MESSAGE])
             block.plain = False
         self._again = False
 

@@ -71,6 +71,9 @@ _LIBRARIES: Final = (
 )
 
 
+_CIRCULAR: Final = re.compile(r"\s*\[CIRCULAR REFERENCE: ?(.{1,2000})\]\s*\Z")
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """A parsed stack trace.
@@ -120,7 +123,7 @@ def read_trace(lines: Iterable[str], given: str = "") -> Trace:
             is_wrapped = True
             continue
         if text.startswith("Caused by: "):
-            named = _clean(text[11:])
+            named = _clean(named_once(text[11:], (exception, *causes)))
             if named is not None:
                 causes.append(named)
             has_frame = False
@@ -172,6 +175,20 @@ def own_frame(lines: Iterable[str]) -> str | None:
         if not is_library(name) and component_named(name.partition("(")[0]) is None:
             deepest, is_open = name[:CAUSE_CHARACTERS], False
     return deepest
+
+
+def named_once(text: str, known: Iterable[str | None]) -> str:
+    """Return a cause that Java prints as a reference; empty if the trace names it already.
+
+    Java prints an exception once: in full below the suppressed exception that shares it.
+
+    >>> named_once("[CIRCULAR REFERENCE: a.b.XException: old]", ()), named_once("[CIRCULAR REFERENCE: x]", ["x"])
+    ('a.b.XException: old', '')
+    """
+    if "CIRCULAR REFERENCE" not in text[:40]:
+        return text
+    shared = _CIRCULAR.match(text)
+    return "" if shared is None or shared[1] in known else shared[1]
 
 
 def _without_suppressed(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
@@ -226,8 +243,6 @@ def _clean(text: str) -> str | None:
     text = text.strip()
     if text.startswith('Exception in thread "'):
         text = text[text.find('" ', 21) + 2 :]
-    if "CIRCULAR REFERENCE" in text[:40]:
-        return None
     wrapper = _SERIALIZED.match(text)
     if wrapper is not None:
         text = text[wrapper.end() :]

@@ -28,7 +28,7 @@ _OF_SPLIT: Final = r"(?:currentWatermark|idleTimeMsPerSecond)"
 SPLIT_METRICS: Final = re.compile(rf".+\.split\..+\.watermark\.{_OF_SPLIT}")
 _OF_OPERATOR: Final = (
     r"pendingRecords|currentFetchEventTimeLag|sourceIdleTime|currentOutputWatermark"
-    r"|numLateRecordsDropped|numRecordsIn|numRecordsOut"
+    r"|watermarkAlignmentDrift|numLateRecordsDropped|numRecordsIn|numRecordsOut"
 )
 _OF_STORE: Final = (
     r"rocksdb[._](?:actual-delayed-write-rate|background-errors|block-cache-(?:capacity|pinned-usage|usage)"

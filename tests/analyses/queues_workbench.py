@@ -19,7 +19,7 @@ from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.finding import Finding, Inconclusive
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.queues.capacity import GateShape, input_capacity
-from flowdiag.analyses.queues.facts import Gauge, JobQueues, Machine, QueueFacts, Sample
+from flowdiag.analyses.queues.facts import Flow, Gauge, JobQueues, Machine, QueueFacts, Sample
 from flowdiag.analyses.queues.rules import RULES as QUEUE_RULES
 from flowdiag.analyses.report.verdicts import Judgement, judge
 
@@ -51,6 +51,9 @@ class Queues:
     totals: list[SubtaskLoad] = field(default_factory=list)
     machines: dict[str, dict[str, float]] = field(default_factory=dict)
     starts: list[int] = field(default_factory=list)
+    descriptions: dict[str, str] = field(default_factory=dict)
+    flows: tuple[Flow, ...] = ()
+    cores: dict[str | None, float] = field(default_factory=dict)
     key: JobKey = field(default_factory=lambda: JobKey("", "a" * 32))
 
     def says(
@@ -81,7 +84,14 @@ class Queues:
         graph = Graph(
             job=self.key,
             vertices=tuple(
-                Vertex(job=self.key, vertex_id=f"{n:032x}", task=task, parallelism=size, order=n)
+                Vertex(
+                    job=self.key,
+                    vertex_id=f"{n:032x}",
+                    task=task,
+                    parallelism=size,
+                    order=n,
+                    description=self.descriptions.get(task),
+                )
                 for n, (task, size) in enumerate(self.tasks)
             ),
             edges=edges if self.linked else (),
@@ -133,6 +143,8 @@ class Queues:
             },
             capacity=capacity,
             starts_us=tuple(sorted(self.starts)),
+            flows=self.flows,
+            cores=self.cores,
             version=(version[0], version[1]),
         )
 

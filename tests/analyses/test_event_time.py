@@ -46,6 +46,9 @@ class Bench:
 
     def __init__(self, tasks: Sequence[tuple[str, int]] = TASKS, version: str = "2.3.0") -> None:
         self.queues = Queues(tasks=tuple(tasks), edges=EDGES, version=version, minutes=2)
+        self.queues.descriptions[WINDOW] = (
+            "Window(TumblingEventTimeWindows(5000), EventTimeTrigger, F)"
+        )
         self.marks: dict[tuple[str, int, str, str], Value] = {}
         self.counts: dict[tuple[str, str, str], float] = {}
         for task, size in tasks:
@@ -189,6 +192,7 @@ def test_an_operator_in_the_chain_of_its_source() -> None:
     (reason,) = reasons(bench.job())
     assert reason.reason.startswith("aggregate received")
     bench.counts[ORDERS, "aggregate", "numLateRecordsDropped"] = 0
+    bench.queues.descriptions[ORDERS] = "LocalWindowAggregate(window=[TUMBLE(time_col=[ts])])"
     for index in range(2):
         bench.output(ORDERS, index, never)
     finding = bench.found()
@@ -212,6 +216,34 @@ def test_a_task_downstream_assigns_wrong_times() -> None:
         for index in range(2):
             bench.output(task, index, at(NOW_MS * 1000))
     assert bench.found("BP106").subject.task == "assign"
+
+
+@pytest.mark.parametrize(
+    ("speed", "drift", "found"), [(1, 590e3, True), (3, 590e3, False), (1, None, False)]
+)
+def test_a_source_that_alignment_pauses(speed: float, drift: float | None, found: bool) -> None:
+    """Another source of its group is ten minutes behind, and does not catch up."""
+    bench = Bench().quiet(ORDERS, 0, 1)
+    for index in range(2):
+        bench.output(ORDERS, index, at(NOW_MS - 1000))
+        bench.output(PAYMENTS, index, lambda tick: NOW_MS - 600e3 + tick * 15_000 * speed)
+        if drift is not None:
+            bench.marks[ORDERS, index, ORDERS, "watermarkAlignmentDrift"] = at(drift)
+    finding = findings(bench.job()).get("BP105")
+    assert (finding is not None) is found
+    if finding is not None:
+        assert (finding.cause, finding.subject.task) == ("alignment-pause", PAYMENTS)
+        assert finding.title.startswith("Watermark alignment pauses Source: orders")
+
+
+def test_a_source_without_records_hides_no_join_without_output() -> None:
+    """A join waits for its quiet input; no metric shows that it needs event time."""
+    bench = without_late_metric(Bench().stuck(at(NOW_MS)).quiet(PAYMENTS, 0, 1))
+    bench.queues.says(PAYMENTS, records_in=0.0)
+    bench.queues.says(WINDOW, watermark=NOW_MS)
+    for index in range(2):
+        bench.output(PAYMENTS, index, at(NOW_MS))
+    assert bench.found().subject.task == PAYMENTS
 
 
 def test_timers_wait_for_a_watermark_that_other_subtasks_have() -> None:
@@ -241,6 +273,52 @@ def test_a_quiet_source_of_a_join() -> None:
     finding = bench.output(PAYMENTS, 0, never).output(PAYMENTS, 1, never).found()
     assert (finding.subject.kind, finding.subject.task) == ("task", PAYMENTS)
     assert finding.title.endswith("Source: payments has no records")
+
+
+def without_watermarks(emitted: float) -> Bench:
+    bench = Bench().stuck().window(received=1000, emitted=emitted)
+    for task in (ORDERS, PAYMENTS):
+        for index in range(2):
+            bench.output(task, index, never)
+    return bench
+
+
+@pytest.mark.parametrize("emitted", [0, 500])
+def test_windows_of_processing_time_need_no_watermark(emitted: float) -> None:
+    bench = without_watermarks(emitted)
+    bench.queues.descriptions[WINDOW] = "Window(TumblingProcessingTimeWindows(5000), F)"
+    assert not findings(bench.job()).keys() & {"BP105", "BP106"}
+
+
+def test_without_a_plan_windows_may_be_of_processing_time() -> None:
+    bench = without_watermarks(0)
+    bench.queues.descriptions.clear()
+    assert "BP105" not in findings(bench.job())
+    (reason,) = reasons(bench.job())
+    assert "No source emits a watermark" in reason.reason
+
+
+@pytest.mark.parametrize(
+    ("hours", "drift", "found"),
+    [
+        (2, 0, True),
+        (-8, 0, True),
+        (-5.5, 0, True),
+        (1.5, 0, False),
+        (0, 0, False),
+        (2, 10_000, False),
+    ],
+)
+def test_local_times(hours: float, drift: float, found: bool) -> None:
+    """A source that reads old records approaches the clock; local times keep their distance."""
+    bench = Bench()
+    for index in range(2):
+        bench.output(ORDERS, index, lambda tick: advancing(tick) - hours * 3_600_000 + drift * tick)
+    finding = findings(bench.job()).get("BP106")
+    assert (finding is not None) is found
+    if finding is not None:
+        assert (finding.cause, finding.subject.task) == ("wrong-event-time", ORDERS)
+        assert "local times" in finding.title
 
 
 @pytest.mark.parametrize("named", [True, False])

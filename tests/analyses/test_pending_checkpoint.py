@@ -6,7 +6,7 @@ import pytest
 
 from flowdiag.analyses.checkpoints.rules import checkpoint_culprit, checkpoint_never_completes
 from flowdiag.analyses.flink.job import ClusterFacts, SubtaskCheckpoint, SubtaskLoad
-from flowdiag.analyses.model.finding import Finding, Severity
+from flowdiag.analyses.model.finding import Finding, Inconclusive, Severity
 
 from .judged import results_of
 from .workbench import SECOND, Bench
@@ -80,3 +80,22 @@ def test_it_is_a_warning_while_records_move() -> None:
 @pytest.mark.parametrize(("lasts_s", "takes_s"), [(50, 1), (160, 60)])
 def test_a_short_or_usual_wait_is_no_finding(lasts_s: float, takes_s: float) -> None:
     assert found(checkpoint_never_completes.RULE, hanging(lasts_s, takes_s=takes_s)) is None
+
+
+@pytest.mark.parametrize(
+    ("rest", "lasts_s", "takes_s", "doubtful"),
+    [(True, 50, 1, True), (True, 5, 1, False), (False, 0, 0.2, True), (False, 0, 5, False)],
+)
+def test_a_checkpoint_that_may_hang_is_inconclusive(
+    rest: bool, lasts_s: float, takes_s: float, doubtful: bool
+) -> None:
+    """It is far older than usual, or a log ends with it although checkpoints are short."""
+    if rest:
+        facts = hanging(lasts_s, takes_s=takes_s)
+    else:
+        job = Bench(interval_s=10)
+        job.completes(5, lasted_s=takes_s)
+        job.in_flight()
+        facts = job.facts()
+    results = results_of(checkpoint_never_completes.RULE, facts)
+    assert [isinstance(each, Inconclusive) for each in results] == [True] * doubtful

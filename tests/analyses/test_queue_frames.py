@@ -95,7 +95,13 @@ def test_windows_fold_gauges_and_counters(spark: SparkSession) -> None:
     ]
     found = windows_of(spark, rows)
     first, second = (row for row in found if row["what"] == "window")
-    assert first["busy"] == {"n": 4, "total": 3400.0, "low": 400.0, "high": 1000.0}
+    assert first["busy"] == {
+        "n": 4,
+        "total": 3400.0,
+        "low": 400.0,
+        "high": 1000.0,
+        "latest": 400.0,
+    }
     assert first["in_pool"]["total"] == 2.0
     assert (first["records_in"], second["records_in"]) == (60.0, 30.0)
     assert (first["resets"], second["resets"]) == (0, 1)

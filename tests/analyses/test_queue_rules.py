@@ -11,11 +11,15 @@ from flowdiag.analyses.diagnosis import select_facts
 from flowdiag.analyses.flink.job import Setting, SubtaskLoad
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model.finding import Confidence, Severity, State, Verdict
-from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.span import Moment, Selection
 from flowdiag.analyses.queues import judging
+from flowdiag.analyses.queues.assemble.owners import Places, Tasks
+from flowdiag.analyses.queues.assemble.samples import samples_of
 from flowdiag.analyses.queues.data import queue_vertices
+from flowdiag.analyses.queues.facts import Flow, FlowPoint
+from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, OPERATOR_GAUGES
 from flowdiag.analyses.queues.remedies import queue_remedies
 from flowdiag.analyses.queues.root import find_spells
 from flowdiag.analyses.queues.topic import QUEUES
@@ -251,6 +255,88 @@ def test_full_outputs_before_empty_inputs_are_a_network_bottleneck() -> None:
     assert found["BP201"].cause == "slow-network"
     assert found["BP201"].confidence is not Confidence.HIGH
     assert "BP102" not in found
+
+
+def test_receivers_that_wait_for_a_barrier_blame_no_network() -> None:
+    """Their inputs are full: they read other channels only after the barrier of a slow subtask."""
+    bench = Queues().says("Source: orders", **WAITS).says("enrich", input_queue=20.0)
+    assert "BP201" not in findings(bench.job())
+
+
+def test_unequal_keys_of_a_slow_task_blame_the_task() -> None:
+    """The subtask with the most keys has the longest queue, and its siblings are almost as busy."""
+    bench = Queues().says("Source: orders", **WAITS).says("enrich", busy=880.0, idle=120.0)
+    bench.says("enrich", 1, busy=1000.0, idle=0.0, input_queue=18.0)
+    finding = findings(bench.job())["BP102"]
+    assert (finding.cause, finding.subject.task) == ("slow-operator", "enrich")
+    assert "BP104" not in findings(bench.job())
+
+
+CHAIN = "Source: clicks -> score -> Sink: ledger"
+
+
+def chain(*, cpu: float, moving: bool = True, busy: float = 1000.0) -> Queues:
+    """A job of one task that exchanges no records with others."""
+    bench = Queues(tasks=((CHAIN, 2),), edges=(), managers=1, legacy_sources=False)
+    bench.says(CHAIN, busy=busy, idle=1000.0 - busy, records_in=0.0, records_out=0.0)
+    bench.machines = {"taskmanager-1": {"cpu": cpu}}
+    bench.cores = {"taskmanager-1": 4.0}
+    begin = FIRST * MINUTE
+    points = tuple(
+        FlowPoint(
+            time, time + MINUTE * 5 // 6, 100.0 if moving or not minute else 0.0, Ref(0, minute)
+        )
+        for minute in range(5)
+        for time in [begin + minute * MINUTE]
+    )
+    bench.flows = (Flow(task=CHAIN, operator="score", name="numRecordsIn", points=points),)
+    return bench
+
+
+def test_a_chain_that_waits_all_the_time_limits_its_job() -> None:
+    finding = findings(chain(cpu=0.05).job())["BP102"]
+    assert (finding.cause, finding.subject.task) == ("slow-operator", CHAIN)
+
+
+def test_a_chain_that_passes_on_no_record_hangs() -> None:
+    finding = findings(chain(cpu=0.05, moving=False).job())["BP102"]
+    assert (finding.cause, finding.severity) == ("task-hangs", Severity.CRITICAL)
+
+
+def test_a_chain_that_computes_all_the_time_may_read_a_backlog() -> None:
+    job = chain(cpu=0.5).job()
+    assert not findings(job)
+    (reason,) = reasons(job)
+    assert "no input shows whether it keeps up" in reason.reason
+    assert judged(job).verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_chain_with_time_left_is_healthy() -> None:
+    job = chain(cpu=0.05, busy=700.0).job()
+    assert (findings(job), reasons(job)) == ({}, [])
+
+
+def test_times_of_a_minute_are_those_at_its_end() -> None:
+    """From 1.18 on, Flink averages them over a minute: earlier samples cover the time before."""
+    gauge = {"n": 5, "total": 2500.0, "low": 200.0, "high": 900.0, "latest": 900.0}
+    row = dict.fromkeys((*GAUGES, *OPERATOR_GAUGES, *COUNTERS)) | {
+        "busy": gauge,
+        "input_queue": gauge,
+        "task": CHAIN,
+        "vertex_id": None,
+        "subtask_index": 0,
+        "window": FIRST,
+        "samples": 5,
+        "resets": 0,
+        "source": None,
+    }
+    row |= dict.fromkeys(("taskmanager", "host", "first_us", "last_us", "cluster", "job_id"))
+    job = chain(cpu=0.5).job()
+    for last, busy in ((True, 900.0), (False, 500.0)):
+        ((sample,),) = samples_of(
+            [row], Tasks(job.job, job.topology), Places(job.job), of_a_minute=last
+        ).values()
+        assert (sample.gauges["busy"].mean, sample.gauges["input_queue"].mean) == (busy, 500.0)
 
 
 def test_insufficient_network_memory_is_a_warning_if_tasks_wait() -> None:

@@ -415,6 +415,17 @@ def test_trace(parser: Parser) -> None:
     }
 
 
+def test_a_cause_that_a_suppressed_exception_shares(parser: Parser) -> None:
+    row = parser.one(
+        line(FAILED, GRAPH)
+        + "java.io.IOException: cannot send\n\tat a.b.C.d(C.java:1)\n"
+        + "\tSuppressed: java.io.IOException: cannot send\n\t\tat a.b.C.e(C.java:1)\n"
+        + "\tCaused by: a.b.FencedException: old epoch\n"
+        + "Caused by: [CIRCULAR REFERENCE: a.b.FencedException: old epoch]\n"
+    )
+    assert row["cause"] == "a.b.FencedException: old epoch"
+
+
 def test_root_cause_first(parser: Parser) -> None:
     row = parser.one(
         line(FAILED, GRAPH)

@@ -30,6 +30,9 @@ Overdue checkpoint: take a thread dump of the TaskManager whose subtask has not 
 Otherwise take a thread dump of the JobManager. It shows whether the checkpoint coordinator waits for metadata storage,
 an operator coordinator or a master hook. If the log was filtered, pass the whole log.
 
+A younger checkpoint makes the result inconclusive if it takes far longer than completed ones. So does a log that ends
+with one, if checkpoints take a tenth of the interval at most.
+
 False alarms
 ------------
 A log that was filtered for "Triggering checkpoint" looks like a hanging JobManager. Periods without any record
@@ -77,8 +80,8 @@ class Limits(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """At most one finding per job."""
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
+    """At most one finding per job, or the reason why the last checkpoint is not known to be healthy."""
     fields = _only_triggers(job, limits) or _in_progress(job, limits) or _off(job, limits)
     if fields is not None:
         defaults: h.FindingFields = {
@@ -89,6 +92,17 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             "actions": _HANGING,
         }
         yield h.job_finding(job, **(defaults | fields))
+        return
+    last = pending(job)
+    log = not job.cluster.has_rest
+    if last is not None and job.completed and last.may_hang(job.interval_ms, at_end_of_log=log):
+        where = "when the input ends" if log else f"for {h.fmt.duration(last.age_ms)}"
+        yield h.Inconclusive(
+            reason=f"checkpoint {last.checkpoint.id} is in progress {where}; completed ones took at most "
+            f"{h.fmt.duration(last.usual_ms)}",
+            checks=("jobmanager-log-later", "checkpoint-statistics"),
+            job=job.key,
+        )
 
 
 def _only_triggers(job: h.Job, limits: Limits) -> h.FindingFields | None:
@@ -201,4 +215,4 @@ def _hours_without(job: h.Job) -> float | None:
     return (jobmanager_logged_until(job.cluster, begun, end) - begun) / 3_600_000_000
 
 
-RULE: Final = h.Rule("CP106", judge, Limits, needs="checkpoints")
+RULE: Final = h.Rule("CP106", judge, Limits, core=True, needs="checkpoints")

@@ -41,6 +41,7 @@ class _Plan:
     vertices: dict[str, Vertex] = field(default_factory=dict)
     edges: set[tuple[str, str]] = field(default_factory=set)
     shipping: dict[tuple[str, str], str] = field(default_factory=dict)
+    descriptions: dict[str, str] = field(default_factory=dict)
     origin: str = ""
 
     def add(self, key: JobKey, row: Row) -> None:
@@ -62,6 +63,8 @@ class _Plan:
             self.edges.add(edge)
             if fields.get("ship_strategy"):
                 self.shipping[edge] = fields["ship_strategy"]
+            if fields.get("description"):
+                self.descriptions[row["vertex_id"]] = fields["description"]
 
     def graph(self, key: JobKey) -> Graph:
         """Return the graph with the names of the vertices."""
@@ -73,7 +76,10 @@ class _Plan:
         }
         return Graph(
             job=key,
-            vertices=_ordered(self.vertices, self.edges),
+            vertices=tuple(
+                replace(vertex, description=self.descriptions.get(vertex.vertex_id or ""))
+                for vertex in _ordered(self.vertices, self.edges)
+            ),
             edges=tuple(sorted(known.values())),
             source=self.origin,
             shipping=tuple(

@@ -113,6 +113,15 @@ class SubtaskCase:
         """Whether the subtask receives at least twice its siblings' data."""
         return self.ratio is not None and self.ratio >= SKEWED
 
+    @property
+    def hangs(self) -> bool:
+        """Whether a late subtask of a job with one task took quick snapshots before.
+
+        No acknowledgement downstream can show there whether it has passed the barrier.
+        """
+        share = sync_share(self.case.job, self.key)
+        return len(self.case.topology.tasks) == 1 and share is not None and share < SNAPSHOT_SHARE
+
 
 def _slow_snapshot(subtask: SubtaskCase) -> Diagnosis | None:
     """Ask whether a part of its snapshot used up half the timeout."""
@@ -142,6 +151,12 @@ def _only_one_late(subtask: SubtaskCase) -> Diagnosis | None:
     if load is None:
         return Diagnosis(None, "snapshot")
     if load.measured and load.busy is not None:
+        if load.works and not subtask.skewed and subtask.hangs:
+            return Diagnosis(
+                "task-hangs",
+                "barrier",
+                "busy all the time, and takes no snapshot, while its snapshots were quick before",
+            )
         if load.works and not subtask.skewed:
             return Diagnosis("slow-sync-snapshot", "sync")
         if load.busy <= IDLE:
@@ -277,6 +292,8 @@ def _diagnose_task(case: Case, suspect: Suspect) -> Diagnosis:
     share = sync_share(case.job, root.subtasks[0].key)
     if share is not None and share >= SNAPSHOT_SHARE:
         return Diagnosis("slow-sync-snapshot", "sync", numbers={"snapshot-share": share})
+    if len(case.topology.tasks) == 1 and all(map(stalled, root.subtasks)):
+        return Diagnosis("task-hangs", "barrier", "busy without passing on a single record")
     return Diagnosis("slow-operator", "barrier")
 
 

@@ -41,6 +41,9 @@ COSTLY: Final = 3.0  # times the siblings' time per record
 KNOWN_SIBLINGS: Final = 0.75  # share that must have metrics, or the ratio is arbitrary
 MANY_RECORDS: Final = 20.0  # fewer records make a ratio meaningless
 FEWEST_BYTES: Final = 10_000.0  # the same for bytes
+SATURATED: Final = (
+    0.8  # share of the time; every subtask of a slow task, also those with fewer keys
+)
 QUEUE_TIMES: Final = 3.0
 QUEUE_BUFFERS: Final = 5.0
 MOST_ALIKE: Final = 2 / 3  # of a task's subtasks are busy: then the task is the culprit
@@ -355,7 +358,9 @@ def _root(
         return None
     return Root(
         task=task,
-        subtasks=_queueing(sorted(busy, key=lambda load: (-(load.busy or 0), load.key))),
+        subtasks=_queueing(
+            sorted(busy, key=lambda load: (-(load.busy or 0), load.key)), every=len(members)
+        ),
         siblings=max(len(members), topology.parallelism.get(task, 0)),
         known=len(members),
         pressed_before=max(load.pressed or 0.0 for load in before),
@@ -364,11 +369,15 @@ def _root(
     )
 
 
-def _queueing(busy: Sequence[Load]) -> tuple[Load, ...]:
+def _queueing(busy: Sequence[Load], *, every: int) -> tuple[Load, ...]:
     """Leave out subtasks that are busy without an input queue.
 
-    If only one of two busy siblings has a queue, the other is busy with something else.
+    If only one of two busy siblings has a queue, the other is busy with something else. If all `every` subtasks are
+    busy almost all the time, the whole task is slow: the one with the most keys limits the rest.
     """
+    saturated = [load for load in busy if load.measured and (load.busy or 0.0) >= SATURATED]
+    if len(saturated) == every > 1:
+        return tuple(busy)
     queues = [load.queue or 0.0 for load in busy if load.queue is not None]
     longest = max(queues, default=0.0)
     if len(busy) < 2 or len(queues) < len(busy) or longest < QUEUE_BUFFERS:

@@ -48,14 +48,34 @@ def standstill(job: JobFacts) -> Standstill | None:
 
 
 def standstill_in(
-    steps: Mapping[tuple[str, int], Sequence[Step]], topology: Topology
+    steps: Mapping[tuple[str, int], Sequence[Step]],
+    topology: Topology,
+    still_since: Mapping[str, int] | None = None,
 ) -> Standstill | None:
-    """Return the stall from the steps of each subtask; None if too few subtasks have any."""
+    """Return the stall from the steps of each subtask; None if too few subtasks have any.
+
+    Args:
+        steps: of each subtask.
+        topology: the job graph.
+        still_since: by task, the time since which its operators pass no record. A task that is a whole job
+            exchanges no records, so its own counters are always zero.
+    """
     if not steps or len(steps) < KNOWN_SIBLINGS * sum(topology.parallelism.values()):
         return None
-    since = max(_still_since(each) for each in steps.values())
+    known = still_since or {}
+    alone = {task for task in topology.tasks if is_alone(topology, task)}
+    if alone - known.keys():
+        return None
+    since = max(
+        known[task] if task in alone else _still_since(each) for (task, _), each in steps.items()
+    )
     until = max(step.last_us for each in steps.values() for step in each)
     return Standstill(since, until) if until - since >= LEAST_US else None
+
+
+def is_alone(topology: Topology, task: str) -> bool:
+    """Return whether a task exchanges no records with others: it reads, works and writes in one chain."""
+    return topology.exact and not topology.upstream.get(task) and not topology.next_to(task)
 
 
 def most(*counts: float | None) -> float | None:

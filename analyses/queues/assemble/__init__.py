@@ -31,6 +31,10 @@ from flowdiag.parsers.units import version_of
 NO_NEIGHBOURS: Final = Neighbours()
 
 
+MEANS_OF_A_MINUTE: Final = (1, 18)
+"""From this version on, Flink reports busy, idle and back-pressured times as means over the last minute."""
+
+
 def assemble_queues(
     rows: Sequence[Row],
     common: ClusterFacts,
@@ -88,8 +92,9 @@ def _job(
     job = with_graph(job, rows)
     topology = Topology(job)
     tasks = Tasks(job, topology)
-    samples = samples_of(rows, tasks, Places(job))
     version, version_from = version_by(job, common, reports)
+    of_a_minute = version is not None and version >= MEANS_OF_A_MINUTE
+    samples = samples_of(rows, tasks, Places(job), of_a_minute=of_a_minute)
     if version_of(job.version) is None:
         job = replace(job, version=printed_version(job, common, reports))
     mine = {sample.taskmanager for each in samples.values() for sample in each}

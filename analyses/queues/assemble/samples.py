@@ -27,6 +27,7 @@ _MORE_THAN_TIME: Final = 1.05  # samples of a counter and of the clock are not t
 _TOGETHER_US: Final = 30_000_000
 
 _WATERMARKS: Final = ("watermark",)
+_TIMES: Final = ("busy", "idle", "back_pressured")
 
 
 def ref_of(row: Row) -> Ref | None:
@@ -34,16 +35,27 @@ def ref_of(row: Row) -> Ref | None:
     return None if row["source"] is None else Ref(row["source"], row["offset"])
 
 
-def _gauge(value: Mapping[str, Any] | None) -> Gauge | None:
+def _gauge(value: Mapping[str, Any] | None, *, of_a_minute: bool = False) -> Gauge | None:
     if value is None or not value["n"]:
         return None
-    return Gauge(value["n"], value["total"], value["low"], value["high"])
+    n, total = value["n"], value["total"]
+    if of_a_minute and value.get("latest") is not None:
+        total = (
+            n * value["latest"]
+        )  # it covers the window; earlier values cover the time before, too
+    return Gauge(n, total, value["low"], value["high"])
 
 
 def samples_of(
-    rows: Sequence[Row], tasks: Tasks, places: Places
+    rows: Sequence[Row], tasks: Tasks, places: Places, *, of_a_minute: bool = False
 ) -> dict[SubtaskKey, tuple[Sample, ...]]:
-    """Return one sample per subtask and window, in the order of both."""
+    """Return one sample per subtask and window, in the order of both.
+
+    Args:
+        rows: of windows.
+        tasks, places: the owners.
+        of_a_minute: whether Flink reports busy, idle and back-pressured times as means over the last minute.
+    """
     found: dict[tuple[SubtaskKey, int], list[Sample]] = defaultdict(list)
     for row in rows:
         task = tasks.of(row)
@@ -53,7 +65,7 @@ def samples_of(
         gauges = {
             name: gauge
             for name in (*GAUGES, *OPERATOR_GAUGES)
-            if (gauge := _gauge(row[name])) is not None
+            if (gauge := _gauge(row[name], of_a_minute=of_a_minute and name in _TIMES)) is not None
         }
         sample = Sample(
             window=row["window"],
@@ -101,9 +113,9 @@ def _extend_to_last_report(sample: Sample, pace: float) -> Sample:
 
 def _without_null_zeros(gauges: dict[str, Gauge]) -> dict[str, Gauge]:
     """Drop zeros that mean null: the times of a task add up to a second (5.3, 5.4)."""
-    times = [gauges.get(name) for name in ("busy", "idle", "back_pressured")]
+    times = [gauges.get(name) for name in _TIMES]
     if all(time is not None and time.high <= 0 for time in times):
-        for name in ("busy", "idle", "back_pressured"):
+        for name in _TIMES:
             del gauges[name]
     # Legacy sources report NaN as busy time, which Prometheus turns into a zero.
     elif (

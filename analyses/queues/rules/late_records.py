@@ -1,9 +1,11 @@
-"""Records are dropped as late, or event times are in another unit or in the future.
+"""Records are dropped as late, or event times are in another unit, another time zone or the future.
 
 What it reports
 ---------------
 - A source whose watermark is far ahead of the clock, or in the unit of another clock: microseconds, nanoseconds or
   seconds that are read as milliseconds.
+- A source whose event times differ from the clock by the same whole hours all the time, as local times do that are
+  read as UTC.
 - An operator that drops a large part of its records as late.
 
 Why it matters
@@ -18,15 +20,20 @@ Only jobs with an operator that needs event time are judged: windows register `n
 watermark is in the future if it is ahead by `ahead`. A factor of 1,000 or a million is another unit, and so is
 a thousandth.
 
+A source with local times has watermarks that differ from the clock by whole hours, or by half hours from three hours on.
+They are later than that by at most `delay`, in all subtasks, and the difference varies by at most `steady` over
+`lasted`. A source that reads old records catches up instead.
+
 Without such a watermark, at least `share` of the records of the operator, and at least `records`, must be dropped.
 
 What to do
 ----------
-Convert the event times to milliseconds, and drop events from the future before watermarks are assigned.
+Convert the event times to milliseconds in UTC, and drop events from the future before watermarks are assigned.
 
 False alarms
 ------------
-Events that are planned for the future, such as bookings, are no event times.
+Events that are planned for the future, such as bookings, are no event times. A source may deliver its events exactly
+some hours later.
 """
 
 from __future__ import annotations
@@ -46,6 +53,13 @@ _UNITS_READ = " Flink reads event times as milliseconds since 1970."
 
 class Limits(h.Limits):
     ahead: float = h.limit(86_400, "s", "a day: no clock or time zone differs by more")
+    delay: float = h.limit(
+        60, "s", "watermarks are behind the newest event by the allowed disorder, mostly seconds"
+    )
+    steady: float = h.limit(
+        30, "s", "metrics are up to 10 s old; the lag of a source that catches up changes by more"
+    )
+    lasted: float = h.limit(20, "s", "two refreshes of the metrics")
     share: float = h.limit(0.05, "share", "single late records are common")
     records: float = h.limit(20, "records", "minimum number of late records")
 
@@ -63,6 +77,16 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             found.add(task)
     if found:
         return
+    for task in sorted(job.topology.sources, key=job.topology.order):
+        shifted = e.shifted_times(
+            job,
+            task,
+            delay_ms=limits.delay * 1000,
+            steady_ms=limits.steady * 1000,
+            lasted_ms=limits.lasted * 1000,
+        )
+        if shifted is not None:
+            yield _shifted(job, task, shifted)
     for task, operator in times.operators:
         dropped = times.flows[task, operator, "numLateRecordsDropped"].total
         received = times.received(task, operator)
@@ -117,6 +141,27 @@ def _wrong(job: h.JobQueues, wrong: e.WrongTimes) -> h.Finding:
         evidence=h.cite((h.mark_evidence(mark, wrong.until_us), None) for mark in wrong.marks),
         explain=h.explanation(cause) + (_UNITS_READ if unit else ""),
         actions=h.remedies(cause, job.job, *(("assigner", "clamp") if unit else ("clamp",))),
+    )
+
+
+def _shifted(job: h.JobQueues, task: str, shifted: e.ShiftedTimes) -> h.Finding:
+    name = h.fmt.shorten(task)
+    apart = h.fmt.duration(abs(shifted.shift_ms))
+    where = "behind" if shifted.shift_ms > 0 else "ahead of"
+    return h.task_finding(
+        job,
+        task,
+        severity=h.Severity.WARNING,
+        title=f"The event times of {name} are {apart} {where} the clock, probably local times read as UTC",
+        why=f"{name}: its watermarks stay {apart} {where} the clock",
+        cause="wrong-event-time",
+        confidence=h.Confidence.MEDIUM,
+        rank=h.Rank.BOTTLENECK,
+        first_us=shifted.since_us,
+        last_us=shifted.until_us,
+        measurements=(h.measurement("watermark-behind", round(shifted.shift_ms), "ms"),),
+        evidence=h.cite((h.mark_evidence(mark, shifted.until_us), None) for mark in shifted.marks),
+        actions=h.remedies("wrong-event-time", job.job, "zone"),
     )
 
 

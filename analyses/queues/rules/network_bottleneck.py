@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from flowdiag.analyses.flink.tasks.pressure import BUSY, FULL, PRESSED
 from flowdiag.analyses.queues import helpers as h
+from flowdiag.analyses.queues.root import FILLED
 
 
 class Limits(h.Limits):
@@ -88,6 +89,8 @@ def _is_free(job: h.JobQueues, load: h.Load, windows: list[int], limits: Limits)
         return False
     share, number = _usage(job, load, windows, "in_pool")
     idle = load.busy is not None and load.busy < limits.busy
+    if load.queue is not None and load.queue >= FILLED * capacity.total:
+        return False  # its data has arrived: it waits for a barrier on another channel
     return idle and number >= limits.samples and 0 <= share < limits.empty
 
 

@@ -4,6 +4,7 @@ What it reports
 ---------------
 - An operator that receives records while event time does not advance, so that its windows and timers never fire. The
   culprit is the source, the subtask or the split that holds the watermark back.
+- A source that watermark alignment pauses, and the source that it waits for.
 - An operator that has received records for hours and emitted none.
 - Without such a reason, that the verdict is inconclusive: a job without output may be healthy, or not.
 
@@ -19,6 +20,9 @@ receive at least `records` while its `currentInputWatermark` keeps its value for
 The rule then walks upstream along the subtasks whose `currentOutputWatermark` is the same. From Flink 2.1, the
 metrics of splits show which split it is, and whether it is declared idle. `sourceIdleTime` shows whether a source
 subtask reads records. During back pressure, only a watermark that was never set counts.
+
+A source that emits nothing for `seconds` while its `watermarkAlignmentDrift` is positive waits for the source of its
+group with the oldest watermark. It is reported unless that source approaches the clock.
 
 Other tasks must not emit a record for `seconds`, while their subtasks receive at least `records`. Event time does not
 advance if the `currentInputWatermark` of no subtask of the task advances in that time. If the watermark advances, or
@@ -43,6 +47,7 @@ from typing import NamedTuple
 
 from flowdiag.analyses.queues import event_time as e
 from flowdiag.analyses.queues import helpers as h
+from flowdiag.analyses.queues.alignment import PausedSource, paused_source
 
 
 class Limits(h.Limits):
@@ -66,7 +71,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclu
     pressed = bool(h.serious_spells(job))
     found: dict[h.Subject, h.Finding] = {}
     for stuck in e.stuck_operators(job):
-        if not _is_stuck(stuck, limits):
+        if not stuck.certain or not _is_stuck(stuck, limits):
             continue
         if e.is_ahead(stuck.held.value, stuck.held.until_us):
             return  # BP106 reports it
@@ -74,6 +79,10 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclu
         if not pressed or _never_set(stuck, holder):
             finding = _stuck_operator(job, stuck, holder)
             found.setdefault(finding.subject, finding)
+    paused = None if pressed else paused_source(job)
+    if paused is not None and _lasts(paused, limits):
+        yield _paused(job, paused)
+        return
     if found or pressed or h.has_ended(job):
         yield from found.values()
         return
@@ -88,6 +97,31 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclu
     yield from _without_output(job, limits)
 
 
+def _lasts(paused: PausedSource, limits: Limits) -> bool:
+    lasted_s = (paused.until_us - paused.since_us) / 1e6
+    return not paused.catches_up and lasted_s >= limits.seconds
+
+
+def _paused(job: h.JobQueues, paused: PausedSource) -> h.Finding:
+    task, behind = h.fmt.shorten(paused.task), h.fmt.shorten(paused.behind)
+    apart = h.fmt.duration(paused.apart_ms)
+    return h.task_finding(
+        job,
+        paused.behind,
+        severity=h.Severity.WARNING,
+        title=f"Watermark alignment pauses {task}: {behind} is {apart} behind it",
+        why=f"{behind}: its watermark is {apart} behind that of {task}, which emits no records",
+        cause="alignment-pause",
+        confidence=h.Confidence.HIGH,
+        rank=h.Rank.BOTTLENECK,
+        first_us=paused.since_us,
+        last_us=paused.until_us,
+        measurements=(h.measurement("watermark-behind", round(paused.apart_ms), "ms"),),
+        evidence=h.cite((h.mark_evidence(mark, paused.until_us), None) for mark in paused.marks),
+        actions=h.remedies("alignment-pause", job.job),
+    )
+
+
 def _is_stuck(stuck: e.Stuck, limits: Limits) -> bool:
     """Return whether an operator receives enough records while its watermark stays for long enough."""
     enough = limits.first if stuck.held.value is None else limits.seconds
@@ -100,7 +134,11 @@ def _never_set(stuck: e.Stuck, holder: e.Holder | None) -> bool:
 
 
 def _without_output(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
-    silences = (found for task in job.topology.tasks if (found := h.silence_of(job, task)))
+    silences = (
+        found
+        for task in job.topology.tasks
+        if (found := h.silence_of(job, task)) and found.records >= limits.records
+    )
     silent = next(silences, None) or e.silent_operator(job)
     if silent is None or silent.records < limits.records:
         return
@@ -349,5 +387,9 @@ def _measurements(silent: h.Silence) -> tuple[h.Measurement, ...]:
 
 
 RULE = h.Rule(
-    "BP105", judge, Limits, core=True, causes=("stuck-watermark", "no-watermarks", "no-output")
+    "BP105",
+    judge,
+    Limits,
+    core=True,
+    causes=("stuck-watermark", "no-watermarks", "no-output", "alignment-pause"),
 )

@@ -24,6 +24,10 @@ least 10% of the time, or most of its inputs must be half full on average.
 The suspect and the cause are determined as in `checkpoint-culprit`, with the same signals in the same
 order. Here, the candidates are the subtasks of the task where the back pressure starts.
 
+No task waits for a job of a single task. If all its subtasks are busy all the time, it is the culprit if it waits instead of
+computing, or if none of its operators passes on a record. Otherwise the rule is inconclusive, unless a lag shows that
+the job keeps up.
+
 If the input has thread dumps, the finding also names the line of code, as `slow-code` explains. Without
 dumps, the CPU load of the TaskManagers shows whether busy subtasks compute or wait. They wait if the
 processes use at most 0.3 cores per busy second per second.
@@ -44,17 +48,33 @@ from __future__ import annotations
 
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.queues import helpers as h
+from flowdiag.analyses.queues.root import busy_chain, loads_in
 
 
-def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """Yield one finding per task and spell."""
+def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
+    """Yield one finding per task and spell, or why it is unknown whether a job of one task keeps up."""
     for spell in filter(h.is_whole_task, h.find_spells(job)):
         if h.waits_for_database(job, spell.task):
             continue
         title = f"{h.fmt.shorten(spell.task)} is too slow for its input"
+        if spell.cause == "task-hangs":
+            title = f"{h.fmt.shorten(spell.task)} is busy, and passes on no record"
         if spell.cause == "slow-sync-snapshot":
             title += ": its synchronous snapshots take up much of the time"
         yield h.spell_finding(job, spell, title)
+    if not h.find_spells(job) and (chain := busy_chain(job, loads_in(job))):
+        yield h.Inconclusive(
+            reason=f"{h.fmt.shorten(chain[0].key.task)} is busy all the time, and no input shows whether it keeps up "
+            "with its source",
+            checks=("consumer-lag", "thread-dump"),
+            job=job.job.key,
+        )
 
 
-RULE = h.Rule("BP102", judge, signals=SIGNALS, causes=("slow-operator", "slow-sync-snapshot"))
+RULE = h.Rule(
+    "BP102",
+    judge,
+    core=True,
+    signals=SIGNALS,
+    causes=("slow-operator", "slow-sync-snapshot", "task-hangs"),
+)

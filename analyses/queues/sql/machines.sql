@@ -19,7 +19,7 @@ WITH rows AS (
 ), folded AS (
   SELECT cluster, taskmanager, host, time_us DIV {width_us} AS window, name,
     CASE name {machine_keys} ELSE 'gc' END AS key,
-    sum(n) AS n, sum(total) AS total, min(low) AS low, max(high) AS high,
+    sum(n) AS n, sum(total) AS total, min(low) AS low, max(high) AS high, max_by(last, time_us) AS latest,
     sum(greatest(last - first, 0) + CASE
       WHEN before IS NULL THEN 0 WHEN first >= before THEN first - before ELSE first END) AS increase,
     min(coalesce(before_us, time_us)) AS since_us,

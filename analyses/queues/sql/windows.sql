@@ -19,7 +19,7 @@ WITH rows AS (
 ), folded AS (
   SELECT {subtask}, coalesce(time_us DIV {width_us}, 0) AS window, name,
     CASE name {task_keys} END AS key,
-    sum(n) AS n, sum(total) AS total, min(low) AS low, max(high) AS high,
+    sum(n) AS n, sum(total) AS total, min(low) AS low, max(high) AS high, max_by(last, time_us) AS latest,
     sum(greatest(last - first, 0) + CASE
       WHEN before IS NULL THEN 0 WHEN first >= before THEN first - before ELSE first END) AS increase,
     count_if(first < before OR last < first) AS resets,
