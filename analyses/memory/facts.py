@@ -149,6 +149,7 @@ WAITING: Final = frozenset(
         "NodeUnhealthy",
         "NodePressure",
         "Throttled",
+        "SubmissionFailed",
         "NodeNotReady",
         "NodeDecommissioned",
     }

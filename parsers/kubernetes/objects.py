@@ -75,11 +75,20 @@ _RENAMED: Final = {
     "NodeHasInsufficientMemory": "NodePressure",
     "NodeHasInsufficientPID": "NodePressure",
 }
+_NOT_STARTED: Final = frozenset(
+    {
+        "SUBMISSION_FAILED",
+        *("SchedulingFailure", "DriverStartTimedOut", "DriverReadyTimedOut", "DriverEvicted"),
+        "ExecutorsStartTimedOut",
+    }
+)
+"""States of a SparkApplication: of `sparkoperator.k8s.io`, then of `spark.apache.org`."""
 _PRESSURES: Final = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
 """Conditions of a node that are a problem if they are true."""
 _INTEREST: Final = re.compile(
     r"OOMKill|SystemOOM|Evict|Preempt|NodeShutdown|NodeLost|Unschedulable|FailedScheduling|FailedMount"
     r"|FailedAttachVolume|ImagePull|InvalidImageName|CrashLoopBackOff|Back-off|Failed to pull"
+    r"|SUBMISSION_FAILED|SchedulingFailure|TimedOut|DriverEvicted"
     r"|DisruptionTarget|NodeHas|NodeNotReady|Pressure|liveness probe|Scheduled|Pulled|Started|SuccessfulAttachVolume"
 )
 RESOLVED_BY: Final = {
@@ -100,9 +109,11 @@ _PRINTED: Final = re.compile(
     r"^[\s-]{0,40}\"?(?:containerStatuses|involvedObject)\"?:", re.MULTILINE
 )
 # In YAML of kubectl, the kind of an object or of an item; the pod template of a FlinkDeployment is indented further.
-_YAML_KIND: Final = re.compile(r"^ {0,2}kind: (?:Pod|Event|Node)(?:List)?$", re.MULTILINE)
+_YAML_KIND: Final = re.compile(
+    r"^ {0,2}kind: (?:Pod|Event|Node|SparkApplication)(?:List)?$", re.MULTILINE
+)
 _JSON_KIND: Final = re.compile(
-    r"^ {0,12}\"kind\": \"(?:Pod|Event|Node)(?:List)?\",?$", re.MULTILINE
+    r"^ {0,12}\"kind\": \"(?:Pod|Event|Node|SparkApplication)(?:List)?\",?$", re.MULTILINE
 )
 _OTHER_KIND: Final = re.compile(r"\"kind\": \"Flink")
 _ITEM: Final = re.compile(r"^- ", re.MULTILINE)
@@ -155,6 +166,8 @@ def _of_object(value: Mapping[str, Any], piece: str, offset: int) -> Iterator[En
             yield event
     elif value.get("kind") == "Node":
         yield from _of_node(value, _Position(piece, offset))
+    elif value.get("kind") == "SparkApplication":
+        yield from _of_application(value, piece, offset)
     elif object_at(value, "status"):
         node = as_string(object_at(value, "spec").get("nodeName"))
         yield from (replace(each, node=node) for each in _of_pod(value, piece, offset))
@@ -204,6 +217,26 @@ def _executor_heap(pod: Mapping[str, Any]) -> int | None:
                 size = size_bytes(str(variable.get("value")))
                 return int(size) if size else None
     return None
+
+
+def _of_application(
+    application: Mapping[str, Any], piece: str, offset: int
+) -> Iterator[EndedContainer]:
+    """Yield an application that its operator could not start, in the form of either API group."""
+    status = object_at(application, "status")
+    old, new = object_at(status, "applicationState"), object_at(status, "currentState")
+    state = str(old.get("state") or new.get("currentStateSummary"))
+    if state in _NOT_STARTED:
+        at = max(piece.find(state), 0)
+        yield EndedContainer(
+            "Evicted" if state == "DriverEvicted" else "SubmissionFailed",
+            offset=offset + len(piece[:at].encode("utf-8", "replace")),
+            text=_text(state, old.get("errorMessage") or new.get("message")),
+            pod=as_string(object_at(application, "metadata").get("name")),
+            time_us=time_of(
+                new.get("lastTransitionTime") or status.get("lastSubmissionAttemptTime")
+            ),
+        )
 
 
 def _of_node(node: Mapping[str, Any], at: _Position) -> Iterator[EndedContainer]:

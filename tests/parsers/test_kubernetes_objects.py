@@ -272,3 +272,24 @@ def test_the_node_of_a_pod_and_of_an_event() -> None:
         ("Evicted", "a", "n"),
         ("NodePressure", "n", "n"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"applicationState": {"state": "SUBMISSION_FAILED", "errorMessage": "no such main class"}}, ("SubmissionFailed", "SUBMISSION_FAILED: no such main class")),
+        ({"currentState": {"currentStateSummary": "SchedulingFailure", "message": "quota"}}, ("SubmissionFailed", "SchedulingFailure: quota")),
+        ({"currentState": {"currentStateSummary": "DriverEvicted"}}, ("Evicted", "DriverEvicted")),
+        ({"applicationState": {"state": "RUNNING"}}, None),
+        ({"currentState": {"currentStateSummary": "RunningHealthy"}}, None),
+        ({"applicationState": {"state": "FAILED", "errorMessage": "the driver ran"}}, None),
+    ],
+)  # fmt: skip
+def test_a_spark_application_that_is_not_started(
+    status: dict[str, Any], expected: tuple[str, str] | None
+) -> None:
+    application = {"kind": "SparkApplication", "metadata": {"name": "billing"}, "status": status}
+    text = json.dumps(application, indent=2)
+    assert looks_like_kubectl(text)
+    found = [(each.reason, each.text) for each in ended_containers(text)]
+    assert found == ([expected] if expected else [])

@@ -3,8 +3,9 @@
 What it reports
 ---------------
 Pods that fit on no node, whose image cannot be pulled, whose volume cannot be mounted, or whose container exits
-repeatedly. The rule also reports pods that were preempted or killed by their liveness probe, and pods that their node
-evicted because it was short of disk space or process IDs. On YARN, it reports applications that wait for their queue,
+repeatedly. The rule also reports SparkApplications that their operator cannot start. It reports pods that were
+preempted or killed by their liveness probe, and pods that their node evicted because it was short of disk space or
+process IDs. On YARN, it reports applications that wait for their queue,
 files that cannot be localized, failed application masters, and expired tokens. It also reports containers that were
 preempted, killed, or lost with their node. The report quotes the message of the platform.
 
@@ -17,10 +18,10 @@ How it decides
 The rule reads the output of `kubectl` and of `flowdiag collect k8s`: the reasons for which containers wait, the status
 of pods, and events. It leaves out pods that are scheduled later or whose image is pulled later. On YARN, it reads the
 exit statuses and diagnostics in the answers of the ResourceManager and the timeline server. Containers that the
-application released are no problem. A bad node counts only if a job lost a TaskManager there, or a pod there ended. In cAdvisor's metrics, a
-pod has too little CPU if it is throttled in half of its CPU periods for five minutes. The problem is
-over if the job runs again after the last event. CP303 reports containers that were killed for
-exceeding their memory limit.
+application released are no problem. A bad node counts only if a job lost a TaskManager there, or a pod there ended. In
+cAdvisor's metrics, a pod has too little CPU if it is throttled in half of its CPU periods for five minutes. The problem
+is over if the job runs again after the last event. CP303 reports containers that were killed for exceeding their memory
+limit.
 
 What to do
 ----------
@@ -67,6 +68,7 @@ REASONS = {  # the words of the title, the cause and its remedy
     "TokenExpired": ("an expired delegation token", "deployment-failed", "token"),
     "DisksFailed": ("lost the disks of its node", "taskmanager-lost", "find-out"),
     "Killed": ("been killed by a signal", "taskmanager-lost", "find-out"),
+    "SubmissionFailed": ("not been started by its operator", "deployment-failed", "events"),
     "Throttled": ("too little CPU", "slow-taskmanager", "cpu"),
     "NodePressure": ("run short of a resource", "taskmanager-lost", "node"),
     "NodeNotReady": ("stopped responding", "taskmanager-lost", "node"),
