@@ -37,6 +37,7 @@ FILES: Final = (
     "formats/flink-taskmanager.toml",
     "formats/flink-memory.toml",
     "formats/flink-startup.toml",
+    "formats/flink-autoscaler.toml",
 )
 SPARK_FILES: Final = ("formats/spark-streaming.toml",)
 

@@ -117,7 +117,7 @@ GRAMMARS: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
     (r"state\.backend\.rocksdb\.writebuffer\.size", _flink_size),
     (r"state\.backend(\.type)?", _words("hashmap", "filesystem", "rocksdb", "forst")),
     (
-        r"execution\.savepoint\.ignore-unclaimed-state|rest\.flamegraph\.enabled|pipeline\.(generic-types|object-reuse)",
+        r"execution\.savepoint\.ignore-unclaimed-state|rest\.flamegraph\.enabled|job\.autoscaler\.[a-z.]+\.enabled|pipeline\.(generic-types|object-reuse)",
         _boolean,
     ),
     (r"restart-strategy(\.type)?", _words(*_STRATEGIES)),

@@ -63,6 +63,23 @@ _KEYS: Final[dict[str, tuple[tuple[Version, Version | None, str], ...]]] = {
         ((1, 0), (1, 16), "restart-strategy"),
         ((1, 17), None, "restart-strategy.type"),
     ),
+    "rescale-cooldown": (
+        ((1, 19), (1, 20), "jobmanager.adaptive-scheduler.scaling-interval.min"),
+        ((2, 0), None, "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling"),
+    ),
+    "rescale-stabilization": (
+        ((1, 13), (1, 20), "jobmanager.adaptive-scheduler.resource-stabilization-timeout"),
+        ((2, 0), None, "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout"),
+    ),
+    # The autoscaler of the Kubernetes Operator supports Flink 1.17 and later.
+    "autoscaler-boundary": (((1, 17), None, "job.autoscaler.target.utilization.boundary"),),
+    "autoscaler-max-parallelism": (((1, 17), None, "job.autoscaler.vertex.max-parallelism"),),
+    "autoscaler-detection": (
+        ((1, 17), None, "job.autoscaler.scaling.effectiveness.detection.enabled"),
+    ),
+    "autoscaler-cpu-quota": (((1, 17), None, "job.autoscaler.quota.cpu"),),
+    "autoscaler-memory-quota": (((1, 17), None, "job.autoscaler.quota.memory"),),
+    "autoscaler-scaling": (((1, 17), None, "job.autoscaler.scaling.enabled"),),
     "heartbeat-timeout": (((1, 0), None, "heartbeat.timeout"),),
     "managed-fraction": (
         ((1, 0), (1, 9), "taskmanager.memory.fraction"),

@@ -258,6 +258,8 @@ TYPES: Final[dict[str, OptionType]] = {
     "restart-strategy": _STRATEGIES,
     "restart-strategy.type": _STRATEGIES,
     "rest.flamegraph.enabled": BOOLEAN,
+    "job.autoscaler.scaling.effectiveness.detection.enabled": BOOLEAN,
+    "job.autoscaler.scaling.enabled": BOOLEAN,
     "pipeline.generic-types": BOOLEAN,
     "pipeline.object-reuse": BOOLEAN,
     "heartbeat.timeout": DURATION,

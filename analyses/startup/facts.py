@@ -189,7 +189,7 @@ class Start:
     """One start of a job: the first, or one after a failure.
 
     Args:
-        kind: `cold` or `restart`.
+        kind: `cold`, `restart`, or `rescale` if the adaptive scheduler changed the parallelism.
         trigger, cause: of a restart: kind of the failure and its text.
         steps: in order.
         running_us: when the last task reached RUNNING; None if never.
@@ -231,6 +231,46 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rescale:
+    """One change of the parallelism by the adaptive scheduler.
+
+    Args:
+        cause: `requirements`, `new-resources`, `failure` or `unknown`.
+        before, after: the slots that the job used: the parallelism of its widest task.
+        desired: the slots that the job requested at that time.
+        failure: kind of the failure, of a rescale after a failure.
+    """
+
+    time_us: int
+    cause: str
+    before: int
+    after: int
+    desired: int | None = None
+    failure: str | None = None
+    taskmanager: str | None = None
+    host: str | None = None
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """The slots that a job uses at the end of the input, and those it requests."""
+
+    used: int
+    desired: int
+    since_us: int | None
+    last_us: int | None
+    ref: Ref | None = None
+
+    @property
+    def lasts_ms(self) -> int | None:
+        """How long the job has used that many slots and requested more or as many."""
+        if self.since_us is None or self.last_us is None:
+            return None
+        return max(0, self.last_us - self.since_us) // 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
     """A starting TaskManager: requested, granted, started, registered, ended."""
 
@@ -264,6 +304,8 @@ class JobStarts:
     ended_us: int | None = None
     ended_cause: str | None = None
     ended_ref: Ref | None = None
+    rescales: tuple[Rescale, ...] = ()
+    usage: Usage | None = None
 
     @property
     def is_healthy(self) -> bool:

@@ -30,6 +30,7 @@ from flowdiag.analyses.startup.facts import (
     Initialization,
     JobStarting,
     JobStarts,
+    Rescale,
     Start,
     StartupFacts,
     Step,

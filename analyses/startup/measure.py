@@ -56,6 +56,8 @@ _KNOWN: Final = (
     "client-job-sent",
     "client-job-accepted",
     "adaptive-transition",
+    "rest-rescale",
+    "rest-resource-requirements",
 )
 # Troubles around a start; they may be many, so they are counted by place.
 _TROUBLES: Final = (
@@ -84,6 +86,14 @@ _TROUBLES: Final = (
     "operator-event-warning",
     "operator-status",
     "operator-status-error",
+    "autoscaler-event",
+    "autoscaler-balanced",
+    "autoscaler-within-target",
+    "autoscaler-memory-pressure",
+    "autoscaler-quota",
+    "autoscaler-no-metric",
+    "autoscaler-no-rate",
+    "autoscaler-not-adaptive",
 )
 _COLLECTING: Final = 0.2  # of the time; less garbage collection costs no heartbeat
 

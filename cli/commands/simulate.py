@@ -21,6 +21,7 @@ simulate = typer.Typer(
     Examples:
       flowdiag simulate pid --cost-per-record 5ms --offered 400 --min-rate 10
       flowdiag simulate credits --parallelism 2,4,2 --rate 1000 --service 0,5ms
+      flowdiag simulate autoscaler collected/ --target-utilization 0.6
     """,
 )
 
@@ -208,3 +209,64 @@ def credits(**given: Any) -> int:
     as_json = given.pop("shape") is Listing.JSON
     paths = tuple(given.pop("paths") or ())
     return run_credits(CreditFlags(**given, paths=paths, as_json=as_json))
+
+
+_AUTOSCALER: Final[Options] = {
+    "paths": (o.Paths, ...),
+    "target_utilization": _option(
+        float, _SETTINGS, "--target-utilization", "SHARE", "job.autoscaler.utilization.target."
+    ),
+    "utilization_boundary": _option(
+        float,
+        _SETTINGS,
+        "--utilization-boundary",
+        "SHARE",
+        "job.autoscaler.target.utilization.boundary.",
+    ),
+    "utilization_min": _option(
+        float, _SETTINGS, "--utilization-min", "SHARE", "job.autoscaler.utilization.min."
+    ),
+    "utilization_max": _option(
+        float, _SETTINGS, "--utilization-max", "SHARE", "job.autoscaler.utilization.max."
+    ),
+    "catch_up": _option(
+        str, _SETTINGS, "--catch-up", "TIME", "job.autoscaler.catch-up.duration: 10m."
+    ),
+    "restart_time": _option(
+        str, _SETTINGS, "--restart-time", "TIME", "job.autoscaler.restart.time: 90s."
+    ),
+    "max_scale_up": _option(
+        float, _SETTINGS, "--max-scale-up", "FACTOR", "job.autoscaler.scale-up.max-factor."
+    ),
+    "max_scale_down": _option(
+        float, _SETTINGS, "--max-scale-down", "FACTOR", "job.autoscaler.scale-down.max-factor."
+    ),
+    "min_parallelism": _option(
+        int, _SETTINGS, "--min-parallelism", "N", "job.autoscaler.vertex.min-parallelism."
+    ),
+    "max_parallelism": _option(
+        int, _SETTINGS, "--max-parallelism", "N", "job.autoscaler.vertex.max-parallelism."
+    ),
+    **_REPORT,
+}
+
+
+@simulate.command(cls=HelpfulCommand)
+@with_options(_AUTOSCALER)
+def autoscaler(**given: Any) -> int:
+    """Replay the decisions of Flink's autoscaler, as recorded and with other settings.
+
+    \b
+    Examples:
+      flowdiag simulate autoscaler autoscaler-orders.json job.json
+      flowdiag simulate autoscaler collected/ --target-utilization 0.6 --catch-up 10m
+
+    The inputs are the autoscaler's ConfigMap (`kubectl get configmap -o json|yaml`), and the response of /jobs/JOB
+    for the job graph. The configuration of the job provides its settings; the defaults are the operator's. The output
+    shows each rate of the formula, the proposed parallelism, its limits, and why the job is scaled or not.
+    """
+    from flowdiag.cli.simulations.autoscaler import AutoscalerFlags, run_autoscaler
+
+    as_json = given.pop("shape") is Listing.JSON
+    paths = tuple(given.pop("paths"))
+    return run_autoscaler(AutoscalerFlags(**given, paths=paths, as_json=as_json))

@@ -22,6 +22,7 @@ SITUATIONS: Final = (
     "tutorial",
     "checkpoints",
     "restarts",
+    "rescaling",
     "batches",
     "memory",
     "state",

@@ -671,6 +671,50 @@ def _job_status(body: Any, context: Context) -> Iterator[Row]:
         yield context.row(Event.JOB_STATE, "rest-jobs", {}, to_state=state)
 
 
+def _rescales(body: Any, context: Context) -> Iterator[Row]:
+    """Yield rescales of the adaptive scheduler (2.3+); only details have the parallelism."""
+    for item in body if isinstance(body, list) else [body]:
+        if not isinstance(item, Mapping):
+            continue
+        slots = [part for part in object_at(item, "slots").values() if isinstance(part, Mapping)]
+
+        def total(key: str, parts: Sequence[Mapping[str, Any]] = slots) -> int | None:
+            return sum(as_count(part.get(key)) or 0 for part in parts) or None
+
+        yield context.row(
+            Event.KNOWN,
+            "rest-rescale",
+            {
+                "uuid": item.get("rescaleUuid"),
+                "trigger": item.get("triggerCause"),
+                "state": item.get("terminalState"),
+                "before": total("preRescaleSlots"),
+                "after": total("postRescaleSlots"),
+                "desired": total("desiredSlots"),
+            },
+            utc_us=microseconds(
+                as_moment(item.get("endTimestampInMillis"))
+                or as_moment(item.get("startTimestampInMillis"))
+            ),
+        )
+
+
+def _requirements(body: Any, context: Context) -> Iterator[Row]:
+    """Yield the slots that the widest vertex requests."""
+    bounds = [
+        object_at(object_at(body, vertex), "parallelism").get("upperBound") for vertex in body
+    ]
+    desired = max((as_count(bound) or 0 for bound in bounds), default=0)
+    moment = context.moment
+    yield context.row(
+        Event.KNOWN,
+        "rest-resource-requirements",
+        {"desired": desired},
+        utc_us=moment.utc_us,
+        local_us=None if moment.utc_us is not None else moment.local_us,
+    )
+
+
 def _thread_dump(body: Any, context: Context) -> Iterator[Row]:
     yield from _threads(flink_threads(body), context, context.moment.utc_us)
 
@@ -723,6 +767,9 @@ READERS: Final[dict[str, Callable[[Any, Context], Iterator[Row]]]] = {
     Kind.SPEEDSCOPE: lambda body, context: _profile(speedscope_samples(body), context),
     Kind.FLIGHT_RECORDING: lambda body, context: _profile(flight_samples(body), context),
     Kind.JOB_STATUS: _job_status,
+    Kind.RESCALES: _rescales,
+    Kind.RESCALE: _rescales,
+    Kind.RESOURCE_REQUIREMENTS: _requirements,
     Kind.JOB_JM_CONFIG: _configuration,
     Kind.JOB_METRICS: _metrics("jm-job"),
     Kind.PLAN: _plan,

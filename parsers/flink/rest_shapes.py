@@ -32,6 +32,9 @@ class Kind(StrEnum):
     OVERVIEW = "/overview"
     DASHBOARD = "/config"
     JOBS = "/jobs"
+    RESCALES = "/jobs/:jobid/rescales/history"
+    RESCALE = "/jobs/:jobid/rescales/details/:rescaleid"
+    RESOURCE_REQUIREMENTS = "/jobs/:jobid/resource-requirements"
     JOBS_OVERVIEW = "/jobs/overview"
     JOB = "/jobs/:jobid"
     JOB_CONFIG = "/jobs/:jobid/config"
@@ -68,8 +71,8 @@ class Kind(StrEnum):
 
 # Responses of Flink that no rule uses.
 UNINTERESTING = re.compile(
-    r"/(?:accumulators|environment|execution-result|rescales?|logs?|stdout"
-    r"|resource-requirements|jm-operator-metrics|applications|application-summary|datasets"
+    r"/(?:accumulators|environment|execution-result|rescales?|rescaling|logs?|stdout"
+    r"|jm-operator-metrics|applications|application-summary|datasets"
     r"|savepoints|jars|cluster|blockers|history)(?:[/?]|$)"
 )
 
@@ -199,6 +202,15 @@ def _is_checkpoints(body: Body) -> bool:
     return "counts" in body and ("history" in body or "latest" in body)
 
 
+def _is_requirements(body: Body) -> bool:
+    """Whether every key is a vertex with the bounds of its parallelism."""
+    return bool(body) and all(
+        _JOB_ID.fullmatch(str(key))
+        and "upperBound" in object_at(object_at(body, key), "parallelism")
+        for key in body
+    )
+
+
 def _is_plan(body: Body) -> bool:
     plan = body.get("plan")
     return isinstance(plan, Mapping) and isinstance(plan.get("nodes"), list)
@@ -242,6 +254,8 @@ _OBJECTS: Final[tuple[tuple[Callable[[Body], bool], Kind | Callable[[Body], str 
     (is_speedscope, Kind.SPEEDSCOPE),
     (is_flight_recording, Kind.FLIGHT_RECORDING),
     (_has_keys("mode", "interval", "timeout"), Kind.CHECKPOINT_CONFIG),
+    (_has_keys("rescaleUuid", "triggerCause"), Kind.RESCALE),
+    (_is_requirements, Kind.RESOURCE_REQUIREMENTS),
     (_has_keys("jid"), _job),
     (_is_plan, Kind.PLAN),
     (lambda body: not _EXCEPTION_KEYS.isdisjoint(body), Kind.EXCEPTIONS),
@@ -259,6 +273,8 @@ def _kind_of_list(body: list[Any], name: str) -> str | None:
     first = body[0] if body else None
     if not isinstance(first, Mapping):
         return None
+    if {"rescaleUuid", "triggerCause"} <= first.keys():
+        return Kind.RESCALES
     if {"key", "value"} <= first.keys():
         return Kind.JOB_JM_CONFIG if "jobs" in _words(name) else Kind.JOBMANAGER_CONFIG
     if first.keys() & {"value", "min", "max", "sum", "avg"} and "id" in first:

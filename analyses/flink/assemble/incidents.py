@@ -67,7 +67,36 @@ def incidents_of(
         if kind is not None:
             attempt = attempts.get(row["attempt_id"] or "")
             found.append(_incident(kind, row, attempt, jobs))
-    return _name_lost_taskmanagers(found)
+    return mark_rescales(_name_lost_taskmanagers(found))
+
+
+_NEW_RUN: Final = frozenset({"submitted", "started", "finished", "job-failure", "leadership"})
+
+
+def mark_rescales(found: list[Incident]) -> list[Incident]:
+    """Separate rescales from cancellations: the adaptive scheduler cancels the tasks, and runs the same job again.
+
+    A cancellation becomes `rescaled`, or `job-restarting` if a failure is the reason.
+    """
+    result = list(found)
+    waiting: dict[JobKey | None, list[int]] = {}
+    restarted: dict[JobKey | None, int] = {}
+    dated = [number for number, incident in enumerate(found) if incident.time_us is not None]
+    for number in sorted(dated, key=lambda n: found[n].time_us or 0):
+        incident = found[number]
+        if incident.kind == "restart":
+            restarted[incident.job] = incident.time_us or 0
+        elif incident.kind == "cancelled":
+            waiting.setdefault(incident.job, []).append(number)
+        elif incident.kind in _NEW_RUN:
+            waiting.pop(incident.job, None)
+        elif incident.kind == "job-running":
+            for cancelled in waiting.pop(incident.job, []):
+                before = result[cancelled]
+                failed = abs((before.time_us or 0) - restarted.get(before.job, 0)) <= REPEATED_US
+                kind = "job-restarting" if failed else "rescaled"
+                result[cancelled] = replace(before, kind=kind)
+    return result
 
 
 def _name_lost_taskmanagers(found: list[Incident]) -> list[Incident]:

@@ -116,7 +116,9 @@ def _troubles(rows: Iterable[Row]) -> Iterator[Trouble]:
             cause=row["cause"],
             size=row["bytes"],
             values=dict(row["fields"] or {}),
-            resource=_resource(row["thread"]) if row["template"].startswith("operator-") else None,
+            resource=_resource(row["thread"])
+            if row["template"].startswith(("operator-", "autoscaler-"))
+            else None,
             times=tuple(row["times"] or ()),
             source=row["source"],
             ref=ref_of(row),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from flowdiag.analyses.flink.failures.crises import RANKS, kind_of
 from flowdiag.analyses.flink.failures.silences import logged_until
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
 from flowdiag.analyses.model.keys import Ref
+from flowdiag.analyses.startup.assemble.rescales import Runs, count_slots, rescale_times
 from flowdiag.analyses.startup.assemble.steps import RawStart, steps_of
 from flowdiag.analyses.startup.assemble.timeline import Row, Timeline, ref_of
 from flowdiag.analyses.startup.facts import (
@@ -37,8 +37,6 @@ _SAME_RESTART_US: Final = 1_500_000
 _TRIGGER_US: Final = 60_000_000
 
 _TOGETHER_US: Final = 3_000_000
-
-_REQUIRED: Final = re.compile(r"numberOfRequiredSlots=([0-9]{1,9})")
 
 _NEVER: Final = 1 << 62
 
@@ -94,6 +92,7 @@ def starts_of(job: JobFacts, times: Mapping[str, Row], shared: Shared) -> JobSta
     tasks = sorted(_tasks(job, times), key=lambda task: (task.begins_us or 0, task.attempt_id))
     starts = tuple(_starts(job, shared, mine, tasks))
     ended = next((r for r in reversed(mine) if r["event"] == Event.JOB_FINISHED), None)
+    runs = Runs(job, mine, tasks)
     return JobStarts(
         job=job,
         starts=starts,
@@ -106,6 +105,8 @@ def starts_of(job: JobFacts, times: Mapping[str, Row], shared: Shared) -> JobSta
         ended_us=ended["time_us"] if ended is not None else None,
         ended_cause=ended["cause"] if ended is not None else None,
         ended_ref=ref_of(ended) if ended is not None else None,
+        rescales=runs.rescales(),
+        usage=runs.usage(),
     )
 
 
@@ -148,17 +149,19 @@ def _starts(
     first = min((us for us in moments if us is not None), default=None)
     if first is None:
         return
-    later = [restart for restart in restarts if (restart.time_us or 0) > first]
-    bounds = [first, *(restart.time_us or 0 for restart in later)]
+    rescaled = frozenset(time for time in rescale_times(job) if time > first)
+    later = {restart.time_us or 0: restart for restart in restarts}
+    bounds = [first, *sorted({*(t for t in later if t > first), *rescaled})]
     by_start, lines = _by_start(bounds, tasks), _timelines(job, shared, marks)
     total, most = _parallelism(job), 0
     kind = "cold" if submitted is not None or not restarts else "restart"
-    for number, (restart, begin, end) in enumerate(
-        zip([None, *later], bounds, [*bounds[1:], None], strict=True)
-    ):
+    for number, (begin, end) in enumerate(zip(bounds, [*bounds[1:], None], strict=True)):
         members = by_start[number]
         most = max(most, len(members))
-        expected = _expected(restart, total or most or None)
+        # After a rescale, the graph shows the number of tasks of one run only.
+        otherwise = len(members) if rescaled else total or most
+        expected = _expected(later.get(begin) if number else None, otherwise or None)
+        kind = "rescale" if begin in rescaled else kind
         yield _start(job, lines, members, number, begin, end, expected, kind=kind)
         kind = "restart"
 
@@ -414,14 +417,14 @@ def _slots(marks: Sequence[Row]) -> Slots | None:
     for row in marks:
         fields = row["fields"] or {}
         if row["template"] == "slots-required":
-            wanted = _count_slots(fields.get("requirements", ""))
+            wanted = count_slots(fields.get("requirements", ""))
             if wanted > required:
                 required, ref = wanted, ref_of(row)
         elif row["template"] == "slot-requested-by-pool":
             pool_requests.add(fields.get("slot_request_id", ""))
             ref = ref or ref_of(row)
         elif row["template"] == "resources-not-acquired":
-            acquired, shown = _count_slots(fields.get("acquired", "")), True
+            acquired, shown = count_slots(fields.get("acquired", "")), True
         elif row["template"] == "slot-allocation":
             allocated.add(fields.get("slot", ""))
             if row["taskmanager"]:
@@ -436,7 +439,3 @@ def _slots(marks: Sequence[Row]) -> Slots | None:
         taskmanagers=len(taskmanagers),
         ref=ref,
     )
-
-
-def _count_slots(text: str) -> int:
-    return sum(int(n) for n in _REQUIRED.findall(text))

@@ -7,15 +7,19 @@ from typing import Final
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.startup import lost_processes, unrecognised_failures
 from flowdiag.analyses.startup.rules import (
+    below_parallelism,
+    blocked_autoscaler,
     class_loading_failed,
     crowded_taskmanager,
     frame_too_large,
     held_start,
+    ineffective_scaling,
     late_taskmanager,
     leadership_lost,
     missing_slots,
     missing_workers,
     operator_refusal,
+    rescale_loop,
     rpc_trouble,
     slow_initialisation,
     slow_step,
@@ -39,6 +43,11 @@ RULES: Final[tuple[Rule, ...]] = (
     slow_step.RULE,
     crowded_taskmanager.RULE,
     leadership_lost.RULE,
+    # ST4xx: rescaling
+    rescale_loop.RULE,
+    below_parallelism.RULE,
+    ineffective_scaling.RULE,
+    blocked_autoscaler.RULE,
     # CP302 and ST306 on: processes that do not respond to each other
     lost_processes.RULE,
     unrecognised_failures.RULE,

@@ -31,6 +31,7 @@ import re
 from collections import defaultdict
 from typing import Final
 
+from flowdiag.analyses.startup import autoscaling
 from flowdiag.analyses.startup import helpers as h
 
 _BAD: Final = ("operator-event-warning", "operator-status-error")
@@ -43,7 +44,8 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding for each resource."""
     groups: dict[str, list[h.Trouble]] = defaultdict(list)
     for trouble in facts.troubles:
-        if trouble.kind.startswith("operator-"):
+        # The autoscaler's events are no refusals (ST403, ST404).
+        if trouble.kind.startswith("operator-") and autoscaling.reason_of(trouble) is None:
             groups[trouble.resource or ""].append(trouble)
     for resource, troubles in sorted(groups.items()):
         bad = [t for t in troubles if t.kind in _BAD or t.values.get("state") == "FAILED"]

@@ -9,7 +9,8 @@ SELECT 'milestone' AS what, event, template, min(struct(source, offset)).source 
   first(cause, true) AS cause,
   max_by(fields, struct(source, offset)) AS fields
 FROM {events}
-WHERE time_us IS NOT NULL AND fields['origin'] IS NULL AND (
+WHERE time_us IS NOT NULL AND (fields['origin'] IS NULL
+  OR template IN ('rest-rescale', 'rest-resource-requirements')) AND (
   event IN ({milestones})
   OR event = 'known' AND template IN ({known}))
 GROUP BY event, template, owner, time_us, role, cluster, job_id, taskmanager,

@@ -1,0 +1,181 @@
+"""Replays the decisions of the autoscaler from its stored state and the job graph, with any settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from flowdiag.analyses.flink.autoscaler.formula import (
+    MOST,
+    NAN,
+    Decision,
+    Evaluated,
+    Proposal,
+    Vertex,
+    capacity,
+    decide,
+    evaluate,
+    propose,
+)
+from flowdiag.analyses.flink.autoscaler.settings import Settings
+from flowdiag.analyses.flink.autoscaler.state import Scaling, State
+from flowdiag.analyses.model import fmt
+from flowdiag.parsers.json_values import as_integer, object_at, objects_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One recorded scaling of a vertex, and what the formula proposes for the same metrics."""
+
+    scaling: Scaling
+    proposal: Proposal
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the formula gives the recorded parallelism."""
+        return self.proposal.wanted == self.scaling.after
+
+
+def job_graph(document: Mapping[str, Any]) -> list[Vertex]:
+    """Return the vertices of a response of `/jobs/:jobid` in topological order."""
+    plan = objects_at(object_at(document, "plan"), "nodes")
+    known = {str(vertex.get("id")): vertex for vertex in objects_at(document, "vertices")}
+    inputs = {
+        str(node.get("id")): {
+            str(edge.get("id")): str(edge.get("ship_strategy", "")).upper()
+            for edge in objects_at(node, "inputs")
+        }
+        for node in plan
+    }
+    ordered: list[Vertex] = []
+    while waiting := [v for v in inputs if all(v != done.id for done in ordered)]:
+        placed = {vertex.id for vertex in ordered}
+        # An input outside the plan counts as placed.
+        ready = [v for v in waiting if all(i in placed or i not in inputs for i in inputs[v])]
+        for vertex in ready or waiting[:1]:
+            details = known.get(vertex, {})
+            node = next(node for node in plan if str(node.get("id")) == vertex)
+            ordered.append(
+                Vertex(
+                    id=vertex,
+                    name=str(details.get("name") or node.get("description") or "") or None,
+                    parallelism=as_integer(details.get("parallelism", node.get("parallelism")))
+                    or 1,
+                    max_parallelism=as_integer(details.get("maxParallelism")) or MOST,
+                    inputs={i: s for i, s in inputs[vertex].items() if i in inputs},
+                )
+            )
+    return ordered
+
+
+def at_present(state: State, graph: Sequence[Vertex], settings: Settings) -> Decision | None:
+    """Return the decision for the latest collected metrics; None without two samples of every vertex."""
+    window = {t: s for t, s in state.collected.items() if all(v.id in s for v in graph)}
+    if len(window) < 2 or not graph:
+        return None
+    restart_s = settings.expected_restart_s(state.restarts_s)
+    evaluated = evaluate(window, graph, settings, restart_s)
+    heaps = [
+        sample["HEAP_MAX_USAGE_RATIO"]
+        for time, sample in state.totals.items()
+        if time in window and "HEAP_MAX_USAGE_RATIO" in sample
+    ]
+    return decide(
+        evaluated,
+        graph,
+        settings,
+        restart_s,
+        _history(state.scalings),
+        heap_usage=sum(heaps) / len(heaps) if heaps else NAN,
+        gc_pressure=state.totals.get(max(window), {}).get("GC_PRESSURE", NAN),
+    )
+
+
+def _history(scalings: Iterable[Scaling]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for scaling in scalings:
+        found.setdefault(scaling.vertex, []).append(scaling.past)
+    return found
+
+
+def steps(state: State, graph: Sequence[Vertex], settings: Settings) -> list[Step]:
+    """Return every recorded scaling with the proposal for its metrics."""
+    restart_s = settings.expected_restart_s(state.restarts_s)
+    by_id = {vertex.id: vertex for vertex in graph}
+    found: list[Step] = []
+    for scaling in state.scalings:
+        vertex = by_id.get(scaling.vertex)
+        if vertex is None:
+            continue
+        at_that_time = replace(
+            vertex,
+            parallelism=scaling.before,
+            partitions=_count(scaling.current("NUM_SOURCE_PARTITIONS"), 0),
+            max_parallelism=_count(scaling.current("MAX_PARALLELISM"), vertex.max_parallelism),
+        )
+        evaluated = evaluated_of(scaling, settings, restart_s)
+        earlier = [
+            s.past for s in state.scalings if s.vertex == vertex.id and s.at_ns < scaling.at_ns
+        ]
+        proposal = propose(evaluated, at_that_time, settings, restart_s, earlier)
+        found.append(Step(scaling=scaling, proposal=proposal))
+    return found
+
+
+def _count(value: float, otherwise: int) -> int:
+    return int(value) if value > 0 and value <= MOST else otherwise
+
+
+def evaluated_of(scaling: Scaling, settings: Settings, restart_s: float) -> Evaluated:
+    """Return the metrics of a recorded scaling, with the bounds that the settings give."""
+    target = scaling.average("TARGET_DATA_RATE")
+    catch_up = scaling.current("CATCH_UP_DATA_RATE")
+    return Evaluated(
+        vertex=scaling.vertex,
+        parallelism=scaling.before,
+        true_rate=scaling.average("TRUE_PROCESSING_RATE"),
+        target_rate=target,
+        catch_up_rate=catch_up,
+        load=scaling.average("LOAD"),
+        lag=scaling.current("LAG"),
+        scale_up_below=capacity(target, catch_up, settings.upper, settings, None),
+        scale_down_above=capacity(target, catch_up, settings.lower, settings, restart_s),
+    )
+
+
+_LIMITS: Final = {
+    "scale-up-factor": "job.autoscaler.scale-up.max-factor",
+    "scale-down-factor": "job.autoscaler.scale-down.max-factor",
+    "max-parallelism": "the maximum parallelism",
+    "min-parallelism": "job.autoscaler.vertex.min-parallelism",
+    "key-groups": "an even spread of key groups or partitions",
+}
+_REASONS: Final = {
+    "no-rate": "no true processing rate or target rate",
+    "ineffective": "the last scale-up was ineffective",
+    "delayed": "job.autoscaler.scale-down.interval delays the scale-down",
+    "excluded": "excluded by job.autoscaler.vertex.exclude.ids",
+}
+
+
+def why(proposal: Proposal, decision: str = "scale") -> str:
+    """Return the reason in one line why the parallelism of a vertex changes, or why not."""
+    if proposal.reason in _REASONS:
+        return _REASONS[str(proposal.reason)]
+    evaluated = proposal.evaluated
+    needs = f"needs {_rate(proposal.capacity)}/s, can process {_rate(evaluated.true_rate)}/s"
+    limits = "; limited by " + " and ".join(_LIMITS[each] for each in proposal.limits)
+    tail = limits if proposal.limits else ""
+    if proposal.reason == "balanced":
+        return f"{needs}: the parallelism fits{tail}"
+    if decision == "within-bounds":
+        return (
+            f"{needs}: within the bounds of {_rate(evaluated.scale_up_below)} to "
+            f"{_rate(evaluated.scale_down_above)}/s"
+        )
+    return f"{needs}{tail}"
+
+
+def _rate(value: float) -> str:
+    return fmt.number(round(value, 1)) if abs(value) < 1e15 else "unlimited"

@@ -1,0 +1,157 @@
+"""Rescales of a job with the adaptive scheduler, from the logs or from Flink's own history of rescales.
+
+Such a job switches from CREATED to RUNNING again, under the same ID, with other tasks.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from flowdiag.analyses.flink.failures.crises import kind_of
+from flowdiag.analyses.flink.job import Incident, JobFacts
+from flowdiag.analyses.startup.assemble.timeline import Row, ref_of
+from flowdiag.analyses.startup.facts import Rescale, TaskTimes, Usage
+
+_REQUIRED: Final = re.compile(r"numberOfRequiredSlots=([0-9]{1,9})")
+# A failure is the cause of a run that begins this much later: the scheduler waits for slots up to five minutes.
+_FAILED_US: Final = 300_000_000
+_CAUSES: Final = {
+    "UPDATE_REQUIREMENT": "requirements",
+    "NEW_RESOURCE_AVAILABLE": "new-resources",
+    "RECOVERABLE_FAILOVER": "failure",
+}
+
+
+def count_slots(text: str) -> int:
+    """Count the slots in a declaration of required slots."""
+    return sum(int(n) for n in _REQUIRED.findall(text))
+
+
+def rescale_times(job: JobFacts) -> list[int]:
+    """Return when the tasks of a run had ended for a rescale that no failure caused.
+
+    New tasks may be scheduled some milliseconds before the job switches to RUNNING.
+    """
+    changed = sorted(i.time_us for i in job.incidents if i.kind == "rescaled" and i.time_us)
+    running = sorted(i.time_us for i in job.incidents if i.kind == "job-running" and i.time_us)
+    last = {bisect_right(running, time): time for time in changed}
+    return [time for place, time in sorted(last.items()) if place < len(running)]
+
+
+class Runs:
+    """The runs of one job: each with its tasks, their width, and the slots that the job requested."""
+
+    def __init__(self, job: JobFacts, marks: Sequence[Row], tasks: Sequence[TaskTimes]) -> None:
+        """Collect the runs, by the times at which the job switched to RUNNING."""
+        self._job = job
+        self._begins = sorted(
+            {i.time_us for i in job.incidents if i.kind == "job-running" and i.time_us}
+        )
+        self._widths = [0] * len(self._begins)
+        for task in tasks:
+            place = bisect_right(self._begins, (task.begins_us or 0) + 1_000_000) - 1
+            if place >= 0 and task.parallelism:
+                self._widths[place] = max(self._widths[place], task.parallelism)
+        self._wanted = [
+            (row["time_us"], slots, row)
+            for row in marks
+            if row["template"] == "slots-required"
+            and (slots := count_slots((row["fields"] or {}).get("requirements", "")))
+        ]
+        self._history = [row for row in marks if row["template"] == "rest-rescale"]
+        self._declared = [row for row in marks if row["template"] == "rest-resource-requirements"]
+
+    def rescales(self) -> tuple[Rescale, ...]:
+        """Return the rescales, by the logs or else by REST."""
+        found = [
+            self._rescale(number)
+            for number in range(1, len(self._begins))
+            if self._widths[number] and self._widths[number - 1]
+        ]
+        changed = tuple(r for r in found if r.before != r.after)
+        return changed or tuple(_from_history(self._history))
+
+    def usage(self) -> Usage | None:
+        """Return the slots at the end; None without a run or a declaration."""
+        if self._wanted and self._widths and self._widths[-1]:
+            time_us, desired, row = self._wanted[-1]
+            since_us = max(self._begins[-1], time_us)
+            used = self._widths[-1]
+            return Usage(
+                used=used,
+                desired=desired,
+                since_us=since_us,
+                last_us=self._job.last_us,
+                ref=ref_of(row),
+            )
+        vertices = self._job.graph.vertices if self._job.graph else ()
+        if self._declared and vertices:
+            row = self._declared[-1]
+            return Usage(
+                used=max(vertex.parallelism for vertex in vertices),
+                desired=int((row["fields"] or {}).get("desired", "0")),
+                since_us=self._begins[-1] if self._begins else None,
+                last_us=row["time_us"],
+                ref=ref_of(row),
+            )
+        return None
+
+    def _desired_at(self, time_us: int) -> int | None:
+        return next((slots for at, slots, _ in reversed(self._wanted) if at <= time_us), None)
+
+    def _rescale(self, number: int) -> Rescale:
+        begin, time_us = self._begins[number - 1], self._begins[number]
+        failure = self._failure(begin, time_us)
+        desired, before = self._desired_at(time_us), self._desired_at(begin)
+        requested = desired is not None and before is not None and desired != before
+        cause = "failure" if failure else "requirements" if requested else "new-resources"
+        mark = next((i.ref for i in self._job.incidents if i.time_us == time_us), None)
+        return Rescale(
+            time_us=time_us,
+            cause=cause,
+            before=self._widths[number - 1],
+            after=self._widths[number],
+            desired=desired,
+            failure=kind_of(failure) if failure else None,
+            taskmanager=failure.taskmanager if failure else None,
+            host=failure.host if failure else None,
+            ref=failure.ref if failure else mark,
+        )
+
+    def _failure(self, begin: int, time_us: int) -> Incident | None:
+        """Return the failure between two runs, the loss of a TaskManager before others."""
+        low = max(begin, time_us - _FAILED_US)
+        restarts = [
+            i
+            for i in self._job.incidents
+            if i.kind == "restart" and i.time_us and low < i.time_us <= time_us
+        ]
+        near = [
+            i
+            for i in self._job.incidents
+            if i.time_us and low < i.time_us <= time_us and kind_of(i) is not None
+        ]
+        lost = [i for i in near if kind_of(i) == "taskmanager-lost"]
+        return next(iter((*lost, *near, *restarts)), None) if restarts else None
+
+
+def _from_history(rows: Iterable[Row]) -> list[Rescale]:
+    """Return the completed rescales in responses of `/jobs/:jobid/rescales`, each once."""
+    found: dict[str, Rescale] = {}
+    for row in rows:
+        fields = row["fields"] or {}
+        before, after = int(fields.get("before", "0")), int(fields.get("after", "0"))
+        if fields.get("state") != "COMPLETED" or not before or not after or before == after:
+            continue
+        found[fields.get("uuid", "")] = Rescale(
+            time_us=row["time_us"],
+            cause=_CAUSES.get(fields.get("trigger", ""), "unknown"),
+            before=before,
+            after=after,
+            desired=int(fields.get("desired", "0")) or None,
+            ref=ref_of(row),
+        )
+    return sorted(found.values(), key=lambda rescale: rescale.time_us)

@@ -1,0 +1,81 @@
+"""A job runs with fewer slots than it requests, for long.
+
+What it reports
+---------------
+The rule reports the requested and the used slots of a job with the adaptive scheduler, and since when.
+
+Why it matters
+--------------
+The adaptive scheduler starts a job with the slots that exist, and waits for more without a warning. The job
+runs, but it is slower than its parallelism promises, and so is every forecast of the autoscaler.
+
+How it decides
+--------------
+The requested slots are in the declared requirements (the ResourceManager's log, or the REST response
+`resource-requirements`). The used slots are the parallelism of the widest task of the current run. The rule
+reports a difference that lasts at least `lasts`.
+
+What to do
+----------
+Start more TaskManagers or configure more slots, or request a lower parallelism.
+
+False alarms
+------------
+In reactive mode a job requests as many slots as its maximum parallelism allows. The rule then does not apply.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowdiag.analyses.flink.judging import setting
+from flowdiag.analyses.startup import autoscaling
+from flowdiag.analyses.startup import helpers as h
+
+
+class Limits(h.Limits):
+    lasts: float = h.limit(
+        60,
+        "s",
+        "new TaskManagers need this long, and the scheduler waits until the slots are stable",
+    )
+
+
+def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
+    """One finding per job."""
+    usage = job.usage
+    if usage is None or usage.used >= usage.desired:
+        return
+    mode = setting(job.job, "scheduler-mode")
+    if mode is not None and mode.value.lower() == "reactive":
+        return
+    lasts_ms = usage.lasts_ms
+    if lasts_ms is None or lasts_ms < limits.lasts * 1000:
+        return
+    reports = autoscaling.events_of(job.cluster, job).get("report", [])
+    by = "the autoscaler requests" if reports else "the job requests"
+    yield h.start_finding(
+        job,
+        ongoing=True,
+        severity=h.Severity.WARNING,
+        title=f"The job runs with {usage.used} of {usage.desired} requested slots "
+        f"for {h.fmt.duration(lasts_ms)}",
+        why=f"{by} {usage.desired} slots, {usage.used} exist",
+        cause="not-enough-slots",
+        rank=h.Rank.ROOT_CAUSE,
+        option="taskmanager.numberOfTaskSlots",
+        first_us=usage.since_us,
+        last_us=usage.last_us,
+        count=1,
+        explain="The adaptive scheduler runs the job with the slots that exist, and waits for more.",
+        measurements=(
+            h.measurement("requested-slots", usage.desired, "slots"),
+            h.measurement("used-slots", usage.used, "slots", usage.desired),
+            h.measurement("lasts", lasts_ms, "ms", limits.lasts * 1000),
+        ),
+        evidence=h.cite([(usage.ref, usage.since_us)]),
+        actions=h.remedies("not-enough-slots", job.job, "taskmanagers", "slots"),
+    )
+
+
+RULE: Final = h.Rule("ST402", judge, Limits, causes=("not-enough-slots",), needs="starts")

@@ -1,0 +1,78 @@
+"""The autoscaler wants another parallelism, but something prevents it.
+
+What it reports
+---------------
+The rule reports why the autoscaler does not apply its decisions: memory pressure, a quota, a plugin, scaling that is
+switched off, an excluded period, a scheduler without rescaling, or tasks without metrics. A note reports a parallelism
+that key groups, partitions or a limit keep from the calculated value.
+
+Why it matters
+--------------
+The job falls behind although the autoscaler runs. Its events expire in Kubernetes after an hour.
+
+How it decides
+--------------
+The rule reads the events and log lines of the autoscaler. A reason is recovered if the autoscaler scaled the job after it.
+
+What to do
+----------
+Change the setting in the finding. `flowdiag simulate autoscaler` shows the result of the formula with other settings.
+
+False alarms
+------------
+A limited parallelism is intended if it keeps the load of the subtasks even.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowdiag.analyses.startup import autoscaling
+from flowdiag.analyses.startup import helpers as h
+
+_REASONS: Final = {
+    "memory-pressure": ("memory pressure stops every scaling", ("memory",)),
+    "quota": ("a quota stops the scale-up", ("cpu-quota", "memory-quota")),
+    "vetoed": ("a plugin rejects the scaling", ()),
+    "disabled": ("scaling is switched off, so it only recommends", ("enable",)),
+    "excluded-period": ("the current time is in an excluded period", ("periods",)),
+    "not-adaptive": ("the job does not use the adaptive scheduler", ("adaptive",)),
+    "no-metric": ("a task has no busy time or rate", ("metrics",)),
+    "limited": ("key groups, partitions or a limit change the parallelism", ("limit",)),
+}
+_NOTES: Final = ("limited", "excluded-period", "disabled")
+
+
+def judge(job: h.JobStarting, limits: h.Limits) -> h.Iterator[h.Finding]:
+    """One finding per reason."""
+    events = autoscaling.events_of(job.cluster, job)
+    scaled_us = max((e.last_us or 0 for e in events.get("report", ())), default=0)
+    for reason in _REASONS:
+        if reason in events:
+            yield _finding(job, reason, events[reason], scaled_us)
+
+
+def _finding(job: h.JobStarting, reason: str, events: list[h.Trouble], scaled_us: int) -> h.Finding:
+    clause, remedies = _REASONS[reason]
+    last = max(events, key=lambda event: event.last_us or 0)
+    tasks = sorted({task for event in events if (task := autoscaling.task_in(event, job))})
+    where = f" ({h.fmt.shorten(', '.join(tasks), 80)})" if tasks else ""
+    severity = h.Severity.INFO if reason in _NOTES else h.Severity.WARNING
+    ongoing = scaled_us <= (last.last_us or 0)
+    return h.trouble_finding(
+        job.cluster,
+        events,
+        ongoing=ongoing,
+        severity=severity,
+        subject=h.job_subject(job),
+        title=f"The autoscaler: {clause}{where}",
+        why=f"{clause}: {h.fmt.shorten(last.values.get('said') or clause, 120)}",
+        cause="autoscaler-blocked",
+        rank=h.Rank.REPORTED_CAUSE,
+        explain=h.explanation("autoscaler-blocked"),
+        measurements=(h.measurement("events", sum(e.count for e in events), "events"),),
+        actions=h.remedies("autoscaler-blocked", job.job, *remedies) if remedies else (),
+    )
+
+
+RULE: Final = h.Rule("ST404", judge, causes=("autoscaler-blocked",), needs="dated-records")

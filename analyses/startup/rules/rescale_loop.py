@@ -1,0 +1,109 @@
+"""The adaptive scheduler changes the parallelism of a job up and down again and again.
+
+What it reports
+---------------
+The rule reports how often a job rescaled, between which parallelisms, and the most frequent reason: a TaskManager
+that leaves and comes back, slots that appear, or changed requirements, for example by the autoscaler.
+
+Why it matters
+--------------
+Each rescale stops the job, restores its state and processes records again. Each restart looks fine on its own.
+
+How it decides
+--------------
+A rescale is a switch of the same job from CREATED to RUNNING with another parallelism (or an entry of Flink's rescale
+history). The rule reports at least `reversals` changes of direction, each at most `gap` after the last. A job that
+grows step by step does not change its direction, and neither does one lost and replaced TaskManager.
+
+What to do
+----------
+Fix the TaskManager or the autoscaler that causes the changes. A longer cooldown makes the job ignore short ones.
+
+False alarms
+------------
+A cluster on preemptible hosts rescales by design. The price is the number of records that are processed again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Final
+
+from flowdiag.analyses.startup import autoscaling
+from flowdiag.analyses.startup import helpers as h
+
+
+class Limits(h.Limits):
+    reversals: float = h.limit(
+        3, "changes", "one lost and replaced TaskManager changes the direction once or twice"
+    )
+    gap: float = h.limit(900, "s", "rescales that are rarer cost little")
+
+
+def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
+    """One finding per job, about its longest loop."""
+    loop = max(_loops(job.rescales, limits.gap), key=_reversals, default=[])
+    if _reversals(loop) >= limits.reversals:
+        yield _finding(job, loop, limits)
+
+
+def _loops(rescales: tuple[h.Rescale, ...], gap_s: float) -> list[list[h.Rescale]]:
+    """Split the rescales where nothing happened for long."""
+    found: list[list[h.Rescale]] = []
+    for rescale in rescales:
+        if not found or rescale.time_us - found[-1][-1].time_us > gap_s * 1_000_000:
+            found.append([])
+        found[-1].append(rescale)
+    return found
+
+
+def _reversals(loop: list[h.Rescale]) -> int:
+    """Count the changes of direction."""
+    up = [rescale.after > rescale.before for rescale in loop]
+    return sum(one != other for one, other in pairwise(up))
+
+
+def _finding(job: h.JobStarting, loop: list[h.Rescale], limits: Limits) -> h.Finding:
+    lost = Counter((r.taskmanager, r.host) for r in loop if r.taskmanager or r.host)
+    ((taskmanager, host), times) = lost.most_common(1)[0] if lost else ((None, None), 0)
+    scaled = autoscaling.events_of(job.cluster, job).get("report", [])
+    widths = [loop[0].before, *(rescale.after for rescale in loop)]
+    span = (loop[-1].time_us - loop[0].time_us) / 1000
+    last_us = job.cluster.last_us or loop[-1].time_us
+    ongoing = last_us - loop[-1].time_us <= limits.gap * 1_000_000
+    # The same TaskManager every time, not the victims of a rolling restart.
+    named = times >= 2
+    place = h.fmt.place(taskmanager, host) if named else "the TaskManager"
+    requested = sum(rescale.cause == "requirements" for rescale in loop)
+    remedies = ["boundary"] if scaled and requested > len(loop) / 2 else ["taskmanager"]
+    why = f"{place} left {h.fmt.plural(times, 'time')}" if named else f"{len(loop)} rescales"
+    return h.start_finding(
+        job,
+        ongoing=ongoing,
+        severity=h.Severity.WARNING,
+        subject=h.job_subject(job, "taskmanager", taskmanager=taskmanager, host=host)
+        if named
+        else None,
+        title=f"{len(loop)} rescales within {h.fmt.duration(span)}, "
+        f"between {min(widths)} and {max(widths)} slots: {why}",
+        why=why,
+        cause="rescale-loop",
+        rank=h.Rank.REPETITION,
+        first_us=loop[0].time_us,
+        last_us=loop[-1].time_us,
+        count=len(loop),
+        measurements=(
+            h.measurement("rescales", len(loop), "rescales"),
+            h.measurement("reversals", _reversals(loop), "changes", limits.reversals),
+            h.measurement("requested", requested, "rescales"),
+        ),
+        evidence=h.cite((rescale.ref, rescale.time_us) for rescale in loop),
+        ranked=True,
+        actions=h.remedies(
+            "rescale-loop", job.job, *remedies, "cooldown", "stabilization", place=place
+        ),
+    )
+
+
+RULE: Final = h.Rule("ST401", judge, Limits, causes=("rescale-loop",), needs="starts")
