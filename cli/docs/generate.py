@@ -22,6 +22,7 @@ from flowdiag.analyses.report.transform import schema_text
 from flowdiag.cli.app import app
 from flowdiag.cli.docs.actions import actions_document
 from flowdiag.cli.docs.components import components_document
+from flowdiag.cli.docs.man import WIDTH, man_page
 from flowdiag.cli.docs.manual import rules_document
 from flowdiag.cli.exit_codes import MEANINGS
 from flowdiag.cli.options.help import help_text
@@ -44,9 +45,17 @@ def documents(root: Path) -> Iterator[tuple[Path, str]]:
     yield root / "docs" / "comparison.schema.json", wire.schema_text()
     yield root / "docs" / "tables.md", tables_document()
     yield root / "docs" / "cli.md", commands_document()
+    yield root / "docs" / "flowdiag.1", man_page(help_texts(WIDTH), *_release(root))
     for name in ("README.md", "docs/reliability.md", "docs/next.md"):
         page = root / name
         yield page, with_blocks(page.read_text(encoding="utf-8"))
+
+
+def _release(root: Path) -> tuple[str, str]:
+    """Return the version and date of the newest section of the changelog."""
+    text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    version, date = re.findall(r"^## \[(\d[\d.]*)\] - (\d[\d-]*)$", text, re.MULTILINE)[0]
+    return version, date
 
 
 def with_blocks(text: str) -> str:
@@ -62,18 +71,23 @@ def with_blocks(text: str) -> str:
 
 def commands_document() -> str:
     """Return docs/cli.md: the help of every command."""
+    parts = [f"## {path}\n\n```text\n{text}```\n" for path, text in help_texts(100)]
+    return "\n".join([_COMMANDS, *parts])
+
+
+def help_texts(width: int) -> Iterator[tuple[str, str]]:
+    """Yield the path of every command, such as `flowdiag collect flink`, and its help."""
     group: Any = get_command(app)
     with group.make_context("flowdiag", [], resilient_parsing=True) as context:
-        parts = [_COMMANDS, *_help(group, context, "flowdiag")]
-    return "\n".join(parts)
+        yield from _help(group, context, "flowdiag", width)
 
 
-def _help(command: Any, context: Any, path: str) -> Iterator[str]:
-    yield f"## {path}\n\n```text\n{help_text(command, context, width=100)}```\n"
+def _help(command: Any, context: Any, path: str, width: int) -> Iterator[tuple[str, str]]:
+    yield path, help_text(command, context, width=width)
     for name in command.list_commands(context) if isinstance(command, TyperGroup) else ():
         child = command.get_command(context, name)
         with child.make_context(name, [], parent=context, resilient_parsing=True) as inner:
-            yield from _help(child, inner, f"{path} {name}")
+            yield from _help(child, inner, f"{path} {name}", width)
 
 
 def _warnings() -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,18 @@ def test_the_reliability_page_names_existing_tests() -> None:
     named = re.findall(r"`(?:test_\w+\.py::)?(?:test_|…)(\w+)…?`", page)
     assert len(named) > 80
     assert [name for name in named if not any(name in test for test in defined)] == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["mandoc", "-T", "lint", "-W", "warning"], ["man", "--warnings", "-l", "-P", "cat"]],
+    ids=lambda value: str(value[0]),
+)
+def test_the_man_page_is_valid(command: list[str]) -> None:
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"needs {command[0]}")
+    page = str(ROOT / "docs" / "flowdiag.1")
+    done = subprocess.run([*command, page], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    if command[0] == "man":
+        assert "flowdiag collect flink" in done.stdout and "EXIT STATUS" in done.stdout
