@@ -55,6 +55,7 @@ class Yarn:
         for part, reply in self.broken.items():
             if part in path:
                 return reply
+        path = path.replace("/gateway/default/resourcemanager/v1", "/ws/v1")
         for prefix, answer in (
             ("/ws/v1/cluster", self.manager),
             ("/ws/v1/applicationhistory", self.timeline),
@@ -208,6 +209,13 @@ def test_credentials_go_only_to_named_servers(yarn: Yarn, tmp_path: Path) -> Non
         assert main(["collect", "yarn", APP, *given]) == 0
         assert node.asked and all("Authorization" not in headers for headers in node.headers)
     assert f"{MASTER}/jobmanager.log" in files(tmp_path / "out")
+
+
+def test_the_path_of_a_gateway(yarn: Yarn, tmp_path: Path) -> None:
+    gateway = f"{yarn.url}/gateway/default/resourcemanager"
+    given = ["--resourcemanager", gateway, "--timeline", yarn.url, "--no-rest", "-q"]
+    assert main(["collect", "yarn", APP, "-o", str(tmp_path), *given]) == 0
+    assert {"attempts.json", "queue.json", f"{MASTER}/jobmanager.log"} <= files(tmp_path)
 
 
 @pytest.mark.parametrize("application", ["orders", "job_1700000000000_0007"])

@@ -42,7 +42,6 @@ COMPLETE: Final = "all data is collected"
 APPLICATION: Final = re.compile(r"application_\d{1,19}_\d{1,9}")
 _CONTAINER: Final = re.compile(rb"container_(?:e\d{1,9}_)?\d{1,19}_\d{1,9}_\d{1,9}_\d{1,12}")
 _SCANNED_BYTES: Final = 4 * 1024 * 1024
-_CLUSTER: Final = "/ws/v1/cluster"
 _SKIPPED_FILES: Final = re.compile(
     r"launch_container\.sh|directory\.info|container_tokens|.*\.(?:hprof|jfr|jar)"
 )
@@ -132,6 +131,9 @@ class _Collector:
         self._files: SnapshotFolder
         self._nodes: list[str] = []
         self._silent: set[str] = set()
+        # Knox adds the first part of the path itself.
+        knox = options.manager.rstrip("/").endswith("/resourcemanager")
+        self._cluster = "/v1/cluster" if knox else "/ws/v1/cluster"
 
     async def find(self) -> Json:
         """Return the application, from the ResourceManager or else from the timeline server.
@@ -143,7 +145,7 @@ class _Collector:
         self._progress("finding the application")
         try:
             client = await self._client(options.manager)
-            answer = await client.get(f"{_CLUSTER}/apps/{options.application}")
+            answer = await client.get(f"{self._cluster}/apps/{options.application}")
             return object_at(answer.body, "app") if isinstance(answer.body, Mapping) else {}
         except RequestFailed as failed:
             if failed.status != 404:
@@ -244,7 +246,7 @@ class _Collector:
         self._files.write_object(name, masked_values(value))
 
     async def _read_attempts(self) -> None:
-        app = f"{_CLUSTER}/apps/{self._options.application}/appattempts"
+        app = f"{self._cluster}/apps/{self._options.application}/appattempts"
         answer = await self._get(self._options.manager, app)
         if answer is None:
             return
@@ -291,11 +293,12 @@ class _Collector:
         known.master = known.master or master
         address = as_string(node)
         if address is not None:
-            known.node = re.sub(r"^(?!https?://)", "http://", address)
+            scheme = urlsplit(self._options.manager).scheme
+            known.node = re.sub(r"^(?!https?://)", f"{scheme}://", address)
         return known
 
     async def _read_nodes(self) -> None:
-        answer = await self._get(self._options.manager, f"{_CLUSTER}/nodes")
+        answer = await self._get(self._options.manager, f"{self._cluster}/nodes")
         if answer is None:
             return
         used = {urlsplit(known.node).netloc for known in self._containers.values() if known.node}
@@ -303,13 +306,13 @@ class _Collector:
         kept = [node for node in listed if node.get("nodeHTTPAddress") in used]
         self._write("nodes", {"nodes": {"node": kept}})
         self._nodes = [
-            f"http://{node['nodeHTTPAddress']}"
+            f"{urlsplit(self._options.manager).scheme}://{node['nodeHTTPAddress']}"
             for node in listed
             if node.get("state") == "RUNNING" and as_string(node.get("nodeHTTPAddress"))
         ][:MAX_NODES]
 
     async def _read_queue(self, application: Json) -> None:
-        answer = await self._get(self._options.manager, f"{_CLUSTER}/scheduler")
+        answer = await self._get(self._options.manager, f"{self._cluster}/scheduler")
         queue = answer and _queue_named(answer, str(application.get("queue")))
         if queue:
             self._write("queue", {"queue": queue})
