@@ -16,7 +16,7 @@ uses the lag in the output of `kafka-consumer-groups --describe`, of a lag expor
 in all of the input by at least 3% of the records read, and the job must be at least `behind` behind. If a task
 downstream is the root of back pressure, the growing lag is a consequence. If all subtasks of the source are busy
 for at least `busy`, the source and the operators chained to it are the culprit. A source whose subtasks are busy
-for less than `idle` waits for the system that it reads.
+for less than `idle`, while no task downstream waits, waits for Kafka, which is then the culprit.
 
 Flink commits offsets only when checkpoints complete. The lag of the consumer group grows until the next
 checkpoint, and without end if none completes. `pendingRecords` is exact.
@@ -61,7 +61,8 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     if trend is None or not h.falls_behind(trend, limits.behind):
         return
     downstream = h.serious_spells(job) or h.pressed_sources(job)
-    loads = [] if downstream else h.active_loads(job, trend.of)
+    source = _source(job, trend)
+    loads = [] if downstream else h.active_loads(job, source)
     busy = min((load.busy or 0.0 for load in loads), default=None)
     saturated = busy is not None and busy >= limits.busy
     fields: h.FindingFields = {
@@ -79,6 +80,16 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     }
     if h.uneven_sources(job, limits.behind, limits.busy):
         return  # reported with the partition, or with the idle subtasks
+    if busy is not None and busy < limits.idle and not downstream:
+        fields |= {
+            "cause": "slow-kafka",
+            "rank": h.Rank.BOTTLENECK,
+            "why": f"the source is busy {h.fmt.percent(busy)} of the time, no task downstream waits, and the lag grows",
+            "confidence": h.Confidence.MEDIUM,
+            "actions": h.remedies("slow-kafka", job.job, "fetches"),
+        }
+        yield h.job_finding(job, subject=_kafka(job), **fields)
+        return
     if saturated:
         fields |= {
             "cause": "slow-operator",
@@ -86,9 +97,20 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             "why": f"its subtasks are busy at least {h.fmt.percent(busy or 0.0)} of the time, and its lag grows",
             "actions": h.remedies("slow-operator", job.job, "flame-graph", "chain"),
         }
-        yield h.task_finding(job, trend.of, **fields)
+        yield h.task_finding(job, source, **fields)
         return
     yield h.job_finding(job, **fields)
+
+
+def _source(job: h.JobQueues, trend: h.Trend) -> str:
+    """Return the source of a trend: a consumer group belongs to the only source of a job."""
+    sources = job.topology.sources
+    return next(iter(sources)) if trend.of not in sources and len(sources) == 1 else trend.of
+
+
+def _kafka(job: h.JobQueues) -> h.Subject:
+    key = job.job.key.job_id or None
+    return h.Subject(kind="service", service="Kafka", job_id=key, job_name=job.job.name)
 
 
 def _title(trend: h.Trend) -> str:
@@ -99,4 +121,4 @@ def _title(trend: h.Trend) -> str:
     )
 
 
-RULE = h.Rule("IO101", judge, Limits, causes=("slow-operator",))
+RULE = h.Rule("IO101", judge, Limits, causes=("slow-operator", "slow-kafka"))
