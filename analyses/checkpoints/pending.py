@@ -11,6 +11,7 @@ from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
+from flowdiag.analyses.flink.judging import ended_or_last
 from flowdiag.analyses.flink.suspects import NamedCulprit, find_culprit
 from flowdiag.analyses.flink.suspects.case import Case
 from flowdiag.analyses.flink.tasks.pressure import median, view_during
@@ -155,3 +156,13 @@ def culprit(job: h.Job) -> NamedCulprit | None:
     since = expired.triggered_us or 0
     since = since if still is None else max(since, still.since_us)
     return find_culprit(Case(job, episode, view_during(job, since, found.until_us), fewest=1))
+
+
+def hours_without_checkpoint(job: h.Job) -> float | None:
+    """Return how long tasks ran; None with checkpoints, or if the JobManager's log is missing."""
+    deployed = [a.deployed_us for a in job.attempts if a.deployed_us is not None]
+    end = ended_or_last(job)
+    if job.checkpoints or not job.cluster.has_jobmanager_log or not deployed or end is None:
+        return None
+    begun = min(deployed)
+    return (jobmanager_logged_until(job.cluster, begun, end) - begun) / 3_600_000_000

@@ -239,3 +239,32 @@ def catch_up_bursts(job: h.Job, *, intervals: float, share: float) -> list[Gap]:
         if burst >= max(2, share * (due - 1)):
             found.append(Gap(gap.before, after, burst + 1))
     return found
+
+
+def signal_texts(job: h.Job, found: Stalls, together_ms: float) -> dict[str, str | None]:
+    """Return the text of each signal, in order."""
+    texts: dict[str, str | None] = {}
+    if found.lapses:
+        last = found.lapses[-1]
+        lost = len({i.taskmanager for i in last})
+        texts["heartbeats-together"] = (
+            f"{lost} heartbeats timed out within {together_ms / 1000:.0f} s"
+        )
+        if again := count_registered_again(job, last):
+            texts["registered-again"] = f"{again} of them registered again"
+    if found.overdue:
+        took = h.fmt.duration(max(map(expired_after_ms, found.overdue)))
+        texts["expiry-overdue"] = (
+            f"a checkpoint expired after {took}, with a timeout of {h.fmt.duration(job.timeout_ms)}"
+        )
+    if found.bursts:
+        longest = max(found.bursts, key=lambda burst: burst.ms)
+        interval = h.fmt.duration(trigger_interval_ms(job))
+        texts["triggers-made-up"] = (
+            f"no checkpoint was triggered for {h.fmt.duration(longest.ms)}, then "
+            f"{longest.caught_up} within an interval of {interval}"
+        )
+    if found.gaps:
+        pause = h.fmt.duration(max(gap.ms for gap in found.gaps))
+        texts["gap-in-triggers"] = f"no checkpoint was triggered for {pause} ({len(found.gaps)}×)"
+    return texts

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.failures.episodes import Episode, episodes, incidents, reason_word
 from flowdiag.analyses.flink.job import Checkpoint, Decline, Incident, JobFacts, Status
 from flowdiag.analyses.flink.judging import setting
@@ -219,3 +220,32 @@ def _path(job: JobFacts, refusals: tuple[Refusal, ...]) -> str | None:
         if (match := _PATH.search(item.text)) is not None
     )
     return found.most_common(1)[0][0] if found else None
+
+
+def victims_text(found: Refused) -> str:
+    """Return the victims and since when, for readers."""
+    begun = min((r.time_us for r in found.refusals if r.time_us is not None), default=None)
+    since = (
+        f"since checkpoint {min(found.checkpoints)[1]}"
+        if found.checkpoints
+        else f"since {h.fmt.clock(begun)} UTC"
+        if begun is not None
+        else "in the whole input"
+    )
+    if found.exception is None:
+        return (
+            f"Every task acknowledged, but the JobManager could not write the metadata, {since}. The exception "
+            "with the reason is not in the logs."
+        )
+    who = []
+    if found.taskmanagers:
+        managers = h.fmt.plural(len(found.taskmanagers), "TaskManager")
+        who.append(f"{h.fmt.plural(found.subtasks, 'subtask')} on {managers}")
+    if found.itself:
+        who.append("the JobManager")
+    if not who and found.jobmanager:
+        return (
+            f"Checkpoints have failed {since}. The logs do not show whether one task, several tasks or the JobManager "
+            "got the exception. If only one task did, its own disk or data may be the reason."
+        )
+    return f"{h.fmt.capital(' and '.join(who))} got the same exception {since}: they are victims."

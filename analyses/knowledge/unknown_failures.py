@@ -181,7 +181,7 @@ class FailureGroup:
         ]
         if not steps:
             steps.append(
-                Action(text="Read the log of the process around this line, from the first error on")
+                Action(text="Read the process's log around this line, starting at the first error")
             )
         return tuple(steps)
 

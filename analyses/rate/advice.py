@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from flowdiag.analyses.model import fmt
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.assessment import AssessedApplication, StreamState
 from flowdiag.analyses.rate.assessment.batches import concurrent_jobs
@@ -156,3 +157,74 @@ def what_if(assessed: AssessedApplication, state: StreamState, **changes: object
         return f"{found.text}."
     reason = poor_fit(state.line, state.interval_ms) or "the input has no arrival rate"
     return f"The model cannot predict the effect: {reason}."
+
+
+LIMITS_OF_KIND: Final = {"max-rate": h.pid.MAX_RATE, "max-per-partition": h.pid.MAX_PER_PARTITION}
+
+
+_CATCH_UP: Final = 1.3  # times the arrival rate, so that the backlog shrinks
+
+
+def raise_rate(
+    assessed: h.AssessedApplication, state: h.StreamState, cap: h.defaults.Cap
+) -> h.Action:
+    app, option, line = assessed.app, LIMITS_OF_KIND[cap.kind], state.line
+    streams = max(1, len({s.stream for b in app.batches for s in b.streams}))
+    rate, model = 0.0, ""
+    if state.headroom_per_s is not None and line is not None and line.spread > 0.2:
+        # The headroom covers all streams together, the limit a single stream.
+        rate = 0.8 * state.headroom_per_s / streams
+    elif 0 < (state.use or 0.0) < 0.5:
+        # The processing time grows at most in proportion to the records.
+        rate = cap.per_s * 0.6 / (state.use or 1.0)
+    gains = rate >= cap.per_s + 1
+    if gains and cap.kind == "max-rate" and line is not None:
+        model = f". {what_if(assessed, state, max_rate=round(rate) * streams)}"
+    return h.Action(
+        text=f"Raise the limit, or use back pressure instead{model}",
+        option=option,
+        current=h.current_value(app, option),
+        proposed=h.write(option, rate) if gains else None,
+        measure=None if gains else "processing time of batches of different sizes",
+        risk="more load on the sink",
+        restart_needed=True,
+        verify="records per batch, and processing time over interval",
+    )
+
+
+def unread_per_s(late: h.Sequence[h.Trigger]) -> float | None:
+    """Return by how much the backlog of the sources grows per second, if it does."""
+    known = [t for t in late if t.backlog is not None]
+    seconds = (known[-1].time_us - known[0].time_us) / 1e6 if len(known) > 1 else 0.0
+    growth = ((known[-1].backlog or 0) - (known[0].backlog or 0)) / seconds if seconds else 0.0
+    return growth if growth > 0 else None
+
+
+def catch_up_limit(
+    late: h.Sequence[h.Trigger], state: h.StreamState, cap: h.defaults.Cap
+) -> int | None:
+    """Return a limit per trigger that catches up with the arrival rate, if triggers have the time for it."""
+    growth, seconds = unread_per_s(late), (state.interval_ms or 0) / 1000
+    if growth is None or not state.use or not seconds:
+        return None
+    rate = _CATCH_UP * (cap.per_s + growth)
+    return round(rate * seconds) if state.use * rate / cap.per_s <= h.defaults.NARROW else None
+
+
+def longer_batches(assessed: h.AssessedApplication, state: h.StreamState) -> h.Iterator[h.Action]:
+    """Yield the advice to use a longer interval if the model predicts a higher rate."""
+    line, interval = state.line, state.interval_ms or 1000
+    if line is None or line.base < 0.15 * interval:
+        return
+    found = predict(assessed, state, interval_ms=2 * interval)
+    if found is None or found.after.queued > max(1, found.before.queued):
+        return
+    if found.after.steady_per_s >= 1.1 * found.before.steady_per_s:
+        cost = h.fmt.duration(line.base)
+        yield h.longer_interval(
+            h.BATCH_INTERVAL,
+            interval,
+            2 * interval,
+            f"Use a longer interval: each batch has a fixed cost of {cost}. {found.text}",
+            verify="records per second of the batches",
+        )

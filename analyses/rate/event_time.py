@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate.assessment.triggers import late_triggers
 from flowdiag.analyses.rate.facts import QueryFacts, Trigger
+from flowdiag.analyses.rate.stability import Trend, trend
 
 AHEAD_MS: Final = 600_000.0
 """From there on, a watermark is ahead of the clock, and not only of another clock."""
@@ -123,3 +125,100 @@ def event_span_ms(triggers: Sequence[Trigger]) -> float:
         (t.min_event_us or t.max_event_us or 0 for t in triggers if t.max_event_us), default=0
     )
     return max(0.0, (newest - oldest) / 1000)
+
+
+_FACTORS: Final = {1_000: "milliseconds", 1_000_000: "microseconds"}
+
+
+_QUARTER_US: Final = 15 * 60 * 1_000_000
+
+
+_DAY_US: Final = 86_400 * 1_000_000
+
+
+_OVERFLOW_US: Final = 9_200_000_000_000_000_000  # Spark's largest time is 2^63 us
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A clause about all event times, and the functions that convert them."""
+
+    clause: str
+    conversion: str
+
+
+def mistake_of(
+    events: Sequence[Trigger], *, fewest: float, ratio: float, jitter_ms: float
+) -> Mistake | None:
+    """Return the unit or time zone that all event times share, if it is wrong.
+
+    Args:
+        events: triggers with event times.
+        fewest: number of event times that are needed.
+        ratio: deviation from a factor of 1,000.
+        jitter_ms: deviation from a multiple of 15 minutes.
+    """
+    times = [(t.max_event_us, end_us(t)) for t in events if t.max_event_us]
+    if len(times) < max(1, fewest):
+        return None
+    if all(newest >= _OVERFLOW_US for newest, _ in times):
+        return Mistake(
+            "exceed the largest time of Spark: a smaller unit is read as seconds",
+            "timestamp_millis, timestamp_micros",
+        )
+    for factor, unit in _FACTORS.items():
+        if all(abs(newest / clock / factor - 1) <= ratio for newest, clock in times):
+            return Mistake(
+                f"are {factor:,} times the clock: {unit} are read as seconds",
+                f"timestamp_{unit.removesuffix('seconds')}s",
+            )
+        if all(abs(clock / newest / factor - 1) <= ratio for newest, clock in times):
+            return Mistake(
+                f"are a factor of {factor:,} too small: seconds are read as {unit}",
+                "timestamp_seconds",
+            )
+    return _offset([newest - clock for newest, clock in times], jitter_ms)
+
+
+def _offset(leads: Sequence[int], jitter_ms: float) -> Mistake | None:
+    steps = {round(lead / _QUARTER_US) for lead in leads}
+    if len(steps) > 1 or not 0 < (step := steps.pop()) * _QUARTER_US < _DAY_US:
+        return None
+    if any(abs(lead - step * _QUARTER_US) > jitter_ms * 1000 for lead in leads):
+        return None
+    offset = fmt.duration(step * _QUARTER_US / 1000)
+    return Mistake(
+        f"are {offset} ahead of the clock: local times are read as UTC",
+        "to_utc_timestamp, or spark.sql.session.timeZone",
+    )
+
+
+def effect_text(after: Sequence[Trigger], dropped: int) -> str:
+    """Return what the triggers after the event did, each count with what it counts."""
+    counts = [f"read {fmt.plural(sum(t.rows or 0 for t in after), 'row')}"]
+    if all(t.written is not None for t in after):
+        counts.append(f"wrote {fmt.plural(sum(t.written or 0 for t in after), 'row')}")
+    text = f" Since then, {fmt.plural(len(after), 'trigger')} {' and '.join(counts)}."
+    if dropped:
+        # Operators count their own input, often after a partial aggregation.
+        text += (
+            f" Their stateful operators dropped {fmt.plural(dropped, 'row')} of their own input."
+        )
+    return text
+
+
+def lag_growth(late: Sequence[Trigger], *, lag_ms: float, share: float) -> Trend | None:
+    """Return the growth of the gap to the newest event, in milliseconds per second, or None."""
+    points = [
+        (t.time_us / 1e6, (t.max_event_us - (t.watermark_us or 0)) / 1000)
+        for t in late
+        # The first watermark of a query is the epoch. Rows older than the watermark do not show its lag.
+        if t.max_event_us is not None and 0 < (t.watermark_us or 0) <= t.max_event_us
+    ]
+    if len(points) < len(late) / 2:
+        return None
+    slope = trend([x for x, _ in points], [y for _, y in points])
+    first = min(y for _, y in points[:3])
+    if slope is None or not slope.rises:
+        return None
+    return slope if slope.rise >= max(lag_ms, share * max(0.0, first)) else None

@@ -43,7 +43,7 @@ Container = Annotated[
     bool | None,
     _calculator(
         "--container/--standalone",
-        help="Runs on YARN or Kubernetes, or not; matters up to Flink 1.9.",
+        help="On YARN or Kubernetes, or neither; matters up to Flink 1.9.",
         show_default=False,
     ),
 ]

@@ -110,7 +110,7 @@ def _check_executors(spark: SparkSession, master: str, discovery: Discovery) -> 
     if unpacked:
         raise InputError(
             f"{unpacked[0]}: unpacked on this host, where the executors of {master} cannot read it",
-            hint="unpack it to a place that they can read, or omit --master",
+            hint="unpack it where they can read it, or omit --master",
         )
     from flowdiag.parsers.spark.frame import check_executors
 

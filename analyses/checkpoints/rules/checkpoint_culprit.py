@@ -79,17 +79,18 @@ if only one subtask of each vertex runs there and no metrics show the time per r
 
 from __future__ import annotations
 
-from typing import Final, Unpack
+from typing import Final
 
 from msgspec import structs
 
 from flowdiag.analyses.checkpoints import culprit, pending
+from flowdiag.analyses.checkpoints.detect.culprit_fields import culprit_fields
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_finding
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.judging import severity_of
-from flowdiag.analyses.flink.suspects import NamedCulprit, culprit_measurements
+from flowdiag.analyses.flink.suspects import NamedCulprit
 from flowdiag.analyses.flink.suspects.causes import CULPRIT_CAUSES
-from flowdiag.analyses.flink.suspects.remedies import explanation, remedies_for
+from flowdiag.analyses.flink.suspects.remedies import explanation
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.flink.tasks.standstill import standstill
 from flowdiag.analyses.model.finding import MAX_CITED
@@ -114,7 +115,7 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding | h.Inconclusive
     elif (late := slow_finding(job)) is not None and late.severity is not h.Severity.INFO:
         slow = culprit.slowed_by(job, late.first_us, late.last_us)
         if slow is not None:
-            fields = _fields(
+            fields = culprit_fields(
                 job,
                 slow,
                 "slows checkpoints down, although they complete",
@@ -166,7 +167,7 @@ def _late_alone(job: h.Job, found: culprit.LateAlone) -> h.Finding:
 def _overdue(job: h.Job, found: NamedCulprit, waits: pending.Pending) -> h.Finding:
     """Report the culprit of a checkpoint that has not expired yet."""
     name, age = f"checkpoint {waits.checkpoint.id}", h.fmt.duration(waits.age_ms)
-    fields = _fields(
+    fields = culprit_fields(
         job,
         found,
         f"blocks {name}, which has been in progress for {age}",
@@ -202,7 +203,7 @@ def _saturated(
             " checkpoints fail because of it."
         )
     recent = culprit.moved_from(job, found)
-    fields = _fields(
+    fields = culprit_fields(
         job,
         found,
         what,
@@ -230,7 +231,7 @@ def _delayed(
             what += f", then {culprit.name_of(after)} did"
         cited = h.cite((ref, None) for one in delay.culprits for ref in one.refs)
         ended = h.end_records(c for e in series for c in e.checkpoints)
-        fields = _fields(
+        fields = culprit_fields(
             job,
             best,
             what,
@@ -247,36 +248,6 @@ def _delayed(
             reason = answer.missing or "no signal"
             yield h.Inconclusive(reason=reason, checks=answer.checks, job=job.key)
             return
-
-
-def _fields(
-    job: h.Job, found: NamedCulprit, what: str, **overrides: Unpack[h.FindingFields]
-) -> h.FindingFields:
-    """Return the fields of a finding about a culprit; `what` follows the name in its title."""
-    size = found.subject.parallelism
-    # Subtasks with the same problem at the same time.
-    more = [h.fmt.subtask_of("", one.subtask_index, size).strip() for one in found.others[:3]]
-    name = h.fmt.listed([culprit.name_of(found), *more], " and ")
-    weights = [vote.weight for vote in found.votes]
-    cited = h.cite((ref, None) for ref in found.refs)
-    fields: h.FindingFields = {
-        "title": f"{name} {what}" + (f" ({found.cause})" if found.cause else ""),
-        "why": found.why,
-        "cause": found.cause,
-        "confidence": found.confidence,
-        "rank": h.Rank.MECHANISM,
-        "measurements": (
-            *culprit_measurements(found),
-            h.measurement("points-for", sum(w for w in weights if w > 0), "points"),
-            h.measurement("points-against", -sum(w for w in weights if w < 0), "points"),
-        ),
-        "evidence": cited[:MAX_CITED],
-        "evidence_total": len(cited),
-        "actions": remedies_for(job, found),
-        "votes": found.votes,
-    }
-    fields.update(overrides)
-    return fields
 
 
 RULE: Final = h.Rule(

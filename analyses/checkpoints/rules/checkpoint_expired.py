@@ -35,16 +35,11 @@ first completed checkpoint are reported as information. Expired savepoints count
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 from flowdiag.analyses.checkpoints.culprit import names_culprit
+from flowdiag.analyses.checkpoints.detect.time_of_day import time_of_day_text
 from flowdiag.analyses.flink import helpers as h
-
-_DAY_US: Final = 86_400_000_000
-_MIN_EXPIRIES: Final = 6  # fewer expiries cluster by chance
-_MIN_DAYS: Final = 3
-_HOURS: Final = 3  # an eighth of the day: three quarters of the expiries in it are not chance
 
 
 class Limits(h.Limits):
@@ -92,7 +87,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
         explain="A checkpoint expires when a subtask does not acknowledge it within the timeout. "
         "Either the barrier waits behind data (back pressure, skew, a task that hangs), or "
         "the snapshot takes too long. CP201 names the subtask if the inputs show it."
-        + _time_of_day(expired),
+        + time_of_day_text(expired),
         rank=h.Rank.SYMPTOM,
         measurements=(
             h.measurement("expired-checkpoints", len(expired), "checkpoints", over=over),
@@ -125,23 +120,6 @@ def _outcome(job: h.Job, at_the_end: int, in_a_row: int) -> str:
     if at_the_end == 1:
         return ", including the last one"
     return f"; none of the last {at_the_end} completed"
-
-
-def _time_of_day(expired: list[h.Checkpoint]) -> str:
-    """Return a sentence if the expiries cluster by time of day: a nightly job, a backup, a peak."""
-    moments = [c.triggered_us for c in expired if c.triggered_us is not None]
-    days = {moment // _DAY_US for moment in moments}
-    if len(moments) < _MIN_EXPIRIES or len(days) < _MIN_DAYS:
-        return ""
-    hours = Counter(moment % _DAY_US // 3_600_000_000 for moment in moments)
-    within = [sum(hours[(hour + offset) % 24] for offset in range(_HOURS)) for hour in range(24)]
-    begin = max(range(24), key=lambda hour: (within[hour], hours[hour] > 0, -hour))
-    if within[begin] * 4 < len(moments) * 3:
-        return ""
-    return (
-        f" {within[begin]} of {len(moments)} were triggered between {begin:02d}:00 and "
-        f"{(begin + _HOURS) % 24:02d}:00 UTC, on {len(days)} days. Check what runs at that time."
-    )
 
 
 RULE: Final = h.Rule("CP101", judge, Limits, core=True, needs="ended-checkpoints")

@@ -43,10 +43,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.checkpoints.pending import LEAST_MS, TIMES, Pending, pending
+from flowdiag.analyses.checkpoints.pending import (
+    LEAST_MS,
+    TIMES,
+    Pending,
+    hours_without_checkpoint,
+    pending,
+)
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
-from flowdiag.analyses.flink.judging import ended_or_last
 from flowdiag.analyses.flink.tasks.standstill import standstill
 
 _HANGING: Final = (
@@ -189,7 +193,7 @@ def _overdue(job: h.Job, found: Pending, timeout_ms: float, limits: Limits) -> h
 
 
 def _off(job: h.Job, limits: Limits) -> h.FindingFields | None:
-    hours = _hours_without(job)
+    hours = hours_without_checkpoint(job)
     if hours is None or hours < limits.hours_without:
         return None
     deployed = [(a.ref, a.deployed_us) for a in job.attempts if a.deployed_us is not None]
@@ -203,16 +207,6 @@ def _off(job: h.Job, limits: Limits) -> h.FindingFields | None:
         "evidence": h.cite(deployed),
         "actions": h.shared_remedies(job, "switch-on"),
     }
-
-
-def _hours_without(job: h.Job) -> float | None:
-    """Return how long tasks ran; None with checkpoints, or if the JobManager's log is missing."""
-    deployed = [a.deployed_us for a in job.attempts if a.deployed_us is not None]
-    end = ended_or_last(job)
-    if job.checkpoints or not job.cluster.has_jobmanager_log or not deployed or end is None:
-        return None
-    begun = min(deployed)
-    return (jobmanager_logged_until(job.cluster, begun, end) - begun) / 3_600_000_000
 
 
 RULE: Final = h.Rule("CP106", judge, Limits, core=True, needs="checkpoints")

@@ -40,11 +40,9 @@ from collections import Counter
 from operator import attrgetter
 from typing import Final
 
+from flowdiag.analyses.checkpoints.detect.triggers import all_finished, refused_triggers, silence_ms
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.failures.crises import crises
 from flowdiag.analyses.flink.failures.episodes import finished_us
-from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
-from flowdiag.analyses.flink.judging import setting
 from flowdiag.parsers.flink.failures import reason_kind
 
 
@@ -73,12 +71,14 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     if finished_us(job) is not None:
         return
-    refused = _refused_triggers(job)
-    if len(refused) >= limits.attempts or _all_finished(refused, limits):
+    refused = refused_triggers(job)
+    if len(refused) >= limits.attempts or all_finished(
+        refused, fewest=limits.finished_attempts, finishing_ms=limits.finishing
+    ):
         yield _refusal_finding(job, refused, limits)
         return
     most = max(limits.silence_floor, limits.silence * (job.interval_ms or 0.0))
-    silence = _silence_ms(job)
+    silence = silence_ms(job)
     if silence is None or silence <= most:
         return
     last = max(
@@ -103,57 +103,6 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             ),
         ),
     )
-
-
-def _all_finished(refused: list[h.Incident], limits: Limits) -> bool:
-    """Whether all refusals name finished tasks, for longer than a bounded job needs to end."""
-    if len(refused) < limits.finished_attempts:
-        return False
-    span = ((refused[-1].time_us or 0) - (refused[0].time_us or 0)) / 1000
-    return span >= limits.finishing and all("finished" in (i.cause or "") for i in refused)
-
-
-def _refused_triggers(job: h.Job) -> list[h.Incident]:
-    """Return the refused triggers since the last successful one; none if the job then failed."""
-    # A job that fails and does not recover explains its refused triggers: other rules report why.
-    if any(crisis.state is h.State.ONGOING for crisis in crises(job)):
-        return []
-    last = max(
-        (c.triggered_us for c in job.checkpoints if c.triggered_us is not None), default=None
-    )
-    return [
-        i
-        for i in h.incidents(job, "not-triggered")
-        if i.time_us is not None and (last is None or i.time_us > last)
-    ]
-
-
-_EXCUSES: Final = (
-    "cancelled",
-    "coordinator-stopped",
-    "job-failure",
-    "job-failing",
-    "job-restarting",
-    "suspended",
-    "task-failure",
-    "savepoint",
-)
-
-
-def _silence_ms(job: h.Job) -> float | None:
-    """Return milliseconds since the last checkpoint; None if no further one was provably due."""
-    triggered = [c for c in job.checkpoints if c.triggered_us is not None]
-    if job.interval_ms is None or job.last_us is None or not triggered:
-        return None
-    if any(c.status is h.Status.IN_FLIGHT for c in triggered):
-        return None
-    if setting(job, "execution.checkpointing.interval-during-backlog") is not None:
-        return None  # while a source reads its backlog, checkpoints may be rare or off (1.19+)
-    last = max(c.ended_us or c.triggered_us or 0 for c in triggered)
-    until = jobmanager_logged_until(job.cluster, last, job.last_us)
-    if any(i.time_us is None or i.time_us >= last for i in h.incidents(job, *_EXCUSES)):
-        return None
-    return (until - last) / 1000
 
 
 _BROKEN: Final = (

@@ -43,7 +43,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from flowdiag.analyses.checkpoints.storage import Refused, refusals_of
+from flowdiag.analyses.checkpoints.storage import Refused, refusals_of, victims_text
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
 
@@ -108,7 +108,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         # Without an exception the JobManager may have failed to write for another reason.
         confidence=h.Confidence.MEDIUM if found.exception is None else h.weigh(votes),
         rank=h.Rank.ROOT_CAUSE,
-        explain=_victims_text(found),
+        explain=victims_text(found),
         measurements=(
             h.measurement("refused-taskmanagers", managers, "taskmanagers"),
             h.measurement("refused-subtasks", found.subtasks, "subtasks"),
@@ -134,35 +134,6 @@ def _unnumbered(job: h.Job, found: Refused, limits: Limits) -> dict[str, Any]:
         "first_us": min(times),
         "last_us": max(times),
     }
-
-
-def _victims_text(found: Refused) -> str:
-    """Return the victims and since when, for readers."""
-    begun = min((r.time_us for r in found.refusals if r.time_us is not None), default=None)
-    since = (
-        f"since checkpoint {min(found.checkpoints)[1]}"
-        if found.checkpoints
-        else f"since {h.fmt.clock(begun)} UTC"
-        if begun is not None
-        else "in the whole input"
-    )
-    if found.exception is None:
-        return (
-            f"Every task acknowledged, but the JobManager could not write the metadata, {since}. The exception "
-            "with the reason is not in the logs."
-        )
-    who = []
-    if found.taskmanagers:
-        managers = h.fmt.plural(len(found.taskmanagers), "TaskManager")
-        who.append(f"{h.fmt.plural(found.subtasks, 'subtask')} on {managers}")
-    if found.itself:
-        who.append("the JobManager")
-    if not who and found.jobmanager:
-        return (
-            f"Checkpoints have failed {since}. The logs do not show whether one task, several tasks or the JobManager "
-            "got the exception. If only one task did, its own disk or data may be the reason."
-        )
-    return f"{h.fmt.capital(' and '.join(who))} got the same exception {since}: they are victims."
 
 
 RULE: Final = h.Rule(

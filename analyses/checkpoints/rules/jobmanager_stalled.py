@@ -96,7 +96,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     )
     if not found.count:
         return
-    votes = h.votes_for(_signals(job, found, limits.together), RULE.signals)
+    votes = h.votes_for(stalls.signal_texts(job, found, limits.together), RULE.signals)
     times = [time_us for _, time_us in found.records if time_us is not None]
     recovered = job.completed_after(max(times, default=0))
     state = h.State.RECOVERED if recovered else h.State.ONGOING
@@ -129,35 +129,6 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         actions=h.remedies("jobmanager-stalled", job),
         votes=votes,
     )
-
-
-def _signals(job: h.Job, found: stalls.Stalls, together_ms: float) -> dict[str, str | None]:
-    """Return the text of each signal, in order."""
-    texts: dict[str, str | None] = {}
-    if found.lapses:
-        last = found.lapses[-1]
-        lost = len({i.taskmanager for i in last})
-        texts["heartbeats-together"] = (
-            f"{lost} heartbeats timed out within {together_ms / 1000:.0f} s"
-        )
-        if again := stalls.count_registered_again(job, last):
-            texts["registered-again"] = f"{again} of them registered again"
-    if found.overdue:
-        took = h.fmt.duration(max(map(stalls.expired_after_ms, found.overdue)))
-        texts["expiry-overdue"] = (
-            f"a checkpoint expired after {took}, with a timeout of {h.fmt.duration(job.timeout_ms)}"
-        )
-    if found.bursts:
-        longest = max(found.bursts, key=lambda burst: burst.ms)
-        interval = h.fmt.duration(stalls.trigger_interval_ms(job))
-        texts["triggers-made-up"] = (
-            f"no checkpoint was triggered for {h.fmt.duration(longest.ms)}, then "
-            f"{longest.caught_up} within an interval of {interval}"
-        )
-    if found.gaps:
-        pause = h.fmt.duration(max(gap.ms for gap in found.gaps))
-        texts["gap-in-triggers"] = f"no checkpoint was triggered for {pause} ({len(found.gaps)}×)"
-    return texts
 
 
 RULE: Final = h.Rule("CP305", judge, Limits, causes=("jobmanager-stalled",), needs="dated-records")

@@ -35,13 +35,10 @@ None. A late acknowledgement is a fact, but the subtask that sent it may be a vi
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
-from flowdiag.analyses.checkpoints.culprit import sender_name
+from flowdiag.analyses.checkpoints.detect.late import most_often_text, sender_of, unmatched_text
 from flowdiag.analyses.flink import helpers as h
-
-_LISTED: Final = 6  # subtasks by name, and checkpoints by number
 
 
 def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
@@ -53,7 +50,7 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
     checkpoints = {(item.run, item.checkpoint) for item in late}
     # In a cut log the message may be the only record of its checkpoint.
     series = [e for e in h.episodes(job) if e.ids & checkpoints]
-    senders = len({_sender(item.attempt) for item in late})
+    senders = len({sender_of(item.attempt) for item in late})
     managers = len({item.attempt.taskmanager for item in late} - {None, ""})
     received = [item.received_us for item in late if item.received_us is not None]
     title = (
@@ -66,7 +63,7 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
         len(checkpoints),
         fatal=False,
         title=f"{title} on {h.fmt.plural(managers, 'TaskManager')}" if managers else title,
-        explain=f"{_most_often(late)} {_unmatched(late)}"
+        explain=f"{most_often_text(late)} {unmatched_text(late)}"
         "The late sender is often not the culprit. Up to Flink 1.10 everything downstream of the "
         "culprit is late too. From 1.11 a task that never received the barrier sends nothing. "
         "CP201 weighs these messages against the other signals.",
@@ -92,44 +89,6 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
     # No line shows how the checkpoints of unmatched messages ended.
     open_end = h.replace(finding, severity=h.Severity.INFO, state=h.State.ONGOING)
     yield finding if matched else open_end
-
-
-def _sender(attempt: h.Attempt) -> tuple[str, int | None]:
-    """Return task and subtask index; an attempt without a name counts as a separate sender."""
-    if attempt.task is None:
-        return attempt.attempt_id, None
-    return attempt.task, attempt.subtask_index
-
-
-def _most_often(late: list[h.LateAcknowledgement]) -> str:
-    """Return the subtasks that were late most often; attempts known only by their id are left out."""
-    named = [
-        a
-        for a in (item.attempt for item in late)
-        if a.task or a.subtask_index is not None or a.taskmanager or a.host
-    ]
-    if not named:
-        return "No record names the senders."
-    times = Counter(map(_sender, named))
-    names = {_sender(attempt): sender_name(attempt) for attempt in reversed(named)}
-    ranked = sorted(times.items(), key=lambda item: (-item[1], str(item[0])))
-    listed = ", ".join(f"{names[who]} {count}×" for who, count in ranked[:_LISTED])
-    return f"Most often late: {listed}."
-
-
-def _unmatched(late: list[h.LateAcknowledgement]) -> str:
-    """Return an explanation of messages about checkpoints whose end no line shows; empty for others."""
-    if late[0].expired:
-        return ""
-    numbers = sorted({item.checkpoint for item in late})
-    shown, more = [str(number) for number in numbers[:_LISTED]], len(numbers) - _LISTED
-    if more > 0:
-        shown.append(f"{more} more")
-    which = "checkpoint" if len(numbers) == 1 else "checkpoints"
-    return (
-        f"They belong to {which} {h.fmt.listed(shown, ' and ')}, and no line shows how these ended. Late messages "
-        "also follow from declined or aborted checkpoints. The INFO lines of the JobManager's log would show which. "
-    )
 
 
 def _measurements(

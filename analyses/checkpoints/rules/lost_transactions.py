@@ -32,27 +32,10 @@ before" after a restore is normal and does not count.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Final
 
+from flowdiag.analyses.checkpoints.detect import transactions as t
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.failures.crises import classify_incident
-from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
-from flowdiag.analyses.flink.judging import setting
-from flowdiag.parsers.units import duration_ms
-
-_TRANSACTIONS: Final = frozenset(
-    {
-        "transaction-fenced",
-        "transaction-given-up",
-        "producer-fatal",
-        "producer-fenced",
-        "invalid-transaction-state",
-        "invalid-producer-epoch",
-        "invalid-producer-mapping",
-    }
-)
-_DATA_LOSS: Final = frozenset({"transaction-fenced", "transaction-given-up"})
 
 
 class Limits(h.Limits):
@@ -66,12 +49,12 @@ class Limits(h.Limits):
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
-    hit = _of_templates(job, _TRANSACTIONS)
-    sure = _of_templates(job, _DATA_LOSS)
-    if not hit or (not job.checkpoints and not sure and _reported_by_task_failure(job)):
+    hit = t.records_of(job, t.TRANSACTIONS)
+    sure = t.records_of(job, t.DATA_LOSS)
+    if not hit or (not job.checkpoints and not sure and t.reported_by_task_failure(job)):
         return
-    timeout = _timeout_ms(job) or limits.transaction_timeout
-    gap = _longest_gap_ms(job)
+    timeout = t.timeout_ms(job) or limits.transaction_timeout
+    gap = t.longest_gap_ms(job)
     exceeded = gap >= timeout
     others = len(hit) - len(sure)
     records = h.fmt.plural(others, "record")
@@ -127,55 +110,9 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     )
 
 
-def _of_templates(job: h.Job, templates: frozenset[str]) -> list[h.Incident]:
-    failures = h.incidents(job, "external-failure")
-    return [
-        incident
-        for incident in failures
-        if incident.text.get("template") in templates and not _never_began(incident)
-    ]
-
-
-def _never_began(incident: h.Incident) -> bool:
-    """Whether Kafka refused the producer itself: no transaction of it can be lost."""
-    found = classify_incident(incident)
-    return found is not None and found.name in ("kafka-denied", "transaction-too-long")
-
-
 def _common_subject(job: h.Job, hit: list[h.Incident]) -> h.Subject | None:
     """Return the last subtask if all records name the same task."""
     return h.subtask_subject(job, hit[-1]) if len({i.task for i in hit if i.task}) == 1 else None
-
-
-_EXCEPTIONS: Final = ("exception", "task-failure", "job-failing", "job-failure")
-
-
-def _reported_by_task_failure(job: h.Job) -> bool:
-    """Whether the records belong to a pasted exception or one that ended a task: CP301 reports it."""
-    classes = (classify_incident(incident) for incident in h.incidents(job, *_EXCEPTIONS))
-    return any(found is not None and found.name == "fenced-transaction" for found in classes)
-
-
-def _longest_gap_ms(job: h.Job) -> float:
-    """Return the longest time between completed checkpoints, or to the end; holes in the log do not count."""
-    moments = [c.ended_us for c in job.completed if c.ended_us is not None]
-    if moments and job.last_us is not None and job.last_us > moments[-1]:
-        moments.append(job.last_us)
-    return max(
-        (
-            (jobmanager_logged_until(job.cluster, before, after) - before) / 1000
-            for before, after in pairwise(sorted(moments))
-        ),
-        default=0.0,
-    )
-
-
-def _timeout_ms(job: h.Job) -> float | None:
-    """Return the transaction timeout that a record prints, else the configured one."""
-    printed = (duration_ms(i.text.get("timeout_ms")) for i in h.incidents(job, "external-failure"))
-    known = setting(job, "transaction.timeout.ms", "properties.transaction.timeout.ms")
-    configured = duration_ms(known.value) if known is not None else None
-    return next((value for value in printed if value), configured)
 
 
 RULE: Final = h.Rule("CP308", judge, Limits, causes=("lost-transactions",), needs="dated-records")

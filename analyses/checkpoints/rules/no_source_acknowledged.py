@@ -31,12 +31,12 @@ None known.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Final
 
+from flowdiag.analyses.checkpoints.detect.sources import silent_checkpoints
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.tasks.pressure import PRESSED, overall_view
-from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
+from flowdiag.analyses.flink.tasks.topology import topology_of
 
 
 class Limits(h.Limits):
@@ -54,7 +54,7 @@ class Limits(h.Limits):
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
     """At most one finding per job."""
     topology = topology_of(job)
-    silent, detailed = _silent_checkpoints(job, topology)
+    silent, detailed = silent_checkpoints(job, topology)
     if len(silent) < max(limits.checkpoints, limits.share * detailed):
         return
     shares = [
@@ -110,23 +110,6 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
         actions=h.remedies("checkpoint-lock-held", job),
         votes=votes,
     )
-
-
-def _silent_checkpoints(job: h.Job, topology: Topology) -> tuple[list[h.Checkpoint], int]:
-    """Return expired checkpoints without an acknowledgement by a source, and how many show sources."""
-    expired = {
-        c.id: c for e in h.episodes(job) for c in e.checkpoints if c.status is h.Status.EXPIRED
-    }
-    acknowledged: dict[int, list[bool]] = defaultdict(list)
-    for row in job.subtask_checkpoints:
-        if (
-            row.checkpoint in expired
-            and row.source != "debug"
-            and topology.canonical(row.task) in topology.sources
-        ):
-            acknowledged[row.checkpoint].append(row.acknowledged)
-    silent = [expired[number] for number, known in sorted(acknowledged.items()) if not any(known)]
-    return silent, len(acknowledged)
 
 
 RULE: Final = h.Rule("CP309", judge, Limits, causes=("checkpoint-lock-held",), needs="checkpoints")

@@ -39,9 +39,14 @@ about as long as the interval and exceed `floor`, the rule reports them. Raise `
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Final
 
+from flowdiag.analyses.checkpoints.detect.durations import (
+    lasted_ms,
+    rising_checkpoints,
+    upper_median,
+    with_duration,
+)
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.model.derived import once
 
@@ -90,34 +95,18 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     far = (job.timeout_ms or h.DEFAULT_TIMEOUT_MS) * limits.timeout_share
     near = far if job.interval_ms is None else min(far, job.interval_ms * limits.interval_share)
     limit_ms = max(near, limits.floor)
-    timed = _timed(h.steady_checkpoints(job, h.WARM_UP))
+    timed = with_duration(h.steady_checkpoints(job, h.WARM_UP))
     last = timed[-int(limits.checkpoints) :]
-    at_the_end = len(last) >= limits.checkpoints and all(_ms(c) >= limit_ms for c in last)
-    if not at_the_end and (climbing := _rising_checkpoints(job, limits, far)):
+    at_the_end = len(last) >= limits.checkpoints and all(lasted_ms(c) >= limit_ms for c in last)
+    if not at_the_end and (climbing := rising_checkpoints(job, limits.climb, far)):
         timed, at_the_end = climbing, True
-    slow = [c for c in timed if _ms(c) >= limit_ms]
+    slow = [c for c in timed if lasted_ms(c) >= limit_ms]
     many = len(slow) >= max(limits.checkpoints, len(timed) * limits.slow_share)
     if slow and (at_the_end or many):
         finding = _finding(job, slow, timed, limit_ms, at_the_end)
         passing = not at_the_end and len(slow) < len(timed) * limits.burst_share
-        passing = passing and max(map(_ms, slow)) < far
+        passing = passing and max(map(lasted_ms, slow)) < far
         yield h.replace(finding, severity=h.Severity.INFO) if passing else finding
-
-
-def _timed(stretches: list[list[h.Checkpoint]]) -> list[h.Checkpoint]:
-    return [c for stretch in stretches for c in stretch if h.elapsed_ms(c) is not None]
-
-
-def _rising_checkpoints(job: h.Job, limits: Limits, far: float) -> list[h.Checkpoint]:
-    """Return the completed checkpoints of the last stretch if the last `climb` only rise, to `far`."""
-    every = _timed(h.steady_checkpoints(job, 0)[-1:])
-    last = [_ms(c) for c in every[-int(limits.climb) :]]
-    climbs = all(one < other for one, other in pairwise(last))
-    return every if climbs and len(last) >= limits.climb and last[-1] >= far else []
-
-
-def _ms(checkpoint: h.Checkpoint) -> float:
-    return h.elapsed_ms(checkpoint) or 0.0
 
 
 def _finding(
@@ -128,8 +117,8 @@ def _finding(
     at_the_end: bool,
 ) -> h.Finding:
     interval, timeout = job.interval_ms, job.timeout_ms or h.DEFAULT_TIMEOUT_MS
-    median, longest = _median(_ms(c) for c in timed), max(_ms(c) for c in timed)
-    size = _median(c.bytes for c in slow)
+    median, longest = upper_median(lasted_ms(c) for c in timed), max(lasted_ms(c) for c in timed)
+    size = upper_median(c.bytes for c in slow)
     over = f"{len(timed)} completed, without savepoints and warm-up"
     numbers = (
         ("slow-checkpoints", len(slow), "checkpoints", None, over),
@@ -137,7 +126,7 @@ def _finding(
         ("longest-duration", longest, "ms", timeout),
         ("interval", interval, "ms"),
         ("median-size", size, "bytes"),
-        ("median-request-in-queue", _median(c.queue_ms for c in slow), "ms"),
+        ("median-request-in-queue", upper_median(c.queue_ms for c in slow), "ms"),
     )
     against = f"the timeout is {h.fmt.duration(timeout)}"
     if interval is not None and interval <= timeout:
@@ -154,7 +143,7 @@ def _finding(
         + " They still complete, but with almost no headroom: a moment of back pressure makes them expire.",
         rank=h.Rank.SYMPTOM,
         measurements=tuple(h.measurement(*row) for row in numbers if row[1] is not None),
-        evidence=h.end_records(sorted(slow, key=lambda c: (-_ms(c), c.run, c.id))),
+        evidence=h.end_records(sorted(slow, key=lambda c: (-lasted_ms(c), c.run, c.id))),
         ranked=True,
         actions=(
             h.Action(
@@ -165,12 +154,6 @@ def _finding(
             *h.shared_remedies(job, "incremental"),
         ),
     )
-
-
-def _median(values: h.Iterable[float | None]) -> float | None:
-    """Return the upper median of the known values; None without any."""
-    known = sorted(value for value in values if value is not None)
-    return known[len(known) // 2] if known else None
 
 
 RULE: Final = h.Rule("CP104", judge, Limits, needs="ended-checkpoints")

@@ -41,11 +41,16 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
+from flowdiag.analyses.checkpoints.detect.writes import (
+    Rows,
+    rows_with_state,
+    slow_taskmanager_of,
+    writes_slowly,
+    written_ms,
+)
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.judging import unaligned
 from flowdiag.analyses.flink.tasks.pressure import median
-
-Rows = list[h.SubtaskCheckpoint]
 
 
 class Limits(h.Limits):
@@ -69,61 +74,25 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     if unaligned(job, job.checkpoints):
         return
-    found = ((n, rows) for n, rows in _with_state(job).items() if len(rows) >= limits.subtasks)
+    found = ((n, rows) for n, rows in rows_with_state(job).items() if len(rows) >= limits.subtasks)
     detailed = dict(sorted(found))
     by_place: defaultdict[str | None, dict[int, Rows]] = defaultdict(dict)  # None: everywhere
     for number, rows in detailed.items():
-        slow = [row for row in rows if _ms(row) >= limits.async_]
-        if len(slow) >= limits.subtask_share * len(rows) and _writing(rows, limits):
+        slow = [row for row in rows if written_ms(row) >= limits.async_]
+        if len(slow) >= limits.subtask_share * len(rows) and writes_slowly(
+            rows, async_ms=limits.async_, share=limits.share, throughput=limits.throughput
+        ):
             by_place[None][number] = slow
-        elif (manager := _one_taskmanager(rows, limits)) is not None:
+        elif (
+            manager := slow_taskmanager_of(rows, async_ms=limits.async_, times=limits.times)
+        ) is not None:
             by_place[manager][number] = [row for row in slow if row.taskmanager == manager]
     enough = max(limits.checkpoints, limits.agree * len(detailed))
     for manager, checkpoints in sorted(by_place.items(), key=lambda pair: pair[0] is not None):
         if len(checkpoints) >= enough:
             last = detailed[max(checkpoints)]
-            yield _finding(job, manager, checkpoints, median(map(_ms, last)), len(detailed))
+            yield _finding(job, manager, checkpoints, median(map(written_ms, last)), len(detailed))
             return
-
-
-def _with_state(job: h.Job) -> dict[int, Rows]:
-    """Return the rows of subtasks that wrote state, by checkpoint."""
-    found: defaultdict[int, Rows] = defaultdict(list)
-    for row in job.subtask_checkpoints:
-        if row.acknowledged and row.async_ms is not None and (row.bytes or 0) > 0:
-            found[row.checkpoint].append(row)
-    return found
-
-
-def _ms(row: h.SubtaskCheckpoint) -> float:
-    return float(row.async_ms or 0)
-
-
-def _writing(rows: Rows, limits: Limits) -> bool:
-    """Whether writing is slow, dominates the time, and moves little data."""
-    share = median(_ms(row) / max(1, row.end_to_end_ms or row.async_ms or 1) for row in rows)
-    rate = median((row.bytes or 0) * 1000 / max(1, row.async_ms or 1) for row in rows)
-    return (
-        (median(map(_ms, rows)) or 0.0) >= limits.async_
-        and (share or 0.0) >= limits.share
-        and (rate or 0.0) <= limits.throughput
-    )
-
-
-def _one_taskmanager(rows: Rows, limits: Limits) -> str | None:
-    """Return the TaskManager whose subtasks all write slowly while all others are fast."""
-    places: defaultdict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        if row.taskmanager is not None:
-            places[row.taskmanager].append(_ms(row))
-    if len(places) < 2:
-        return None
-    worst, *others = sorted(places, key=lambda name: -min(places[name]))
-    fastest, slowest = min(places[worst]), max(max(places[name]) for name in others)
-    # Two subtasks at least: one alone is a slow snapshot (CP201), not a slow TaskManager.
-    if len(places[worst]) < 2 or fastest < limits.async_:
-        return None
-    return worst if fastest >= limits.times * max(1.0, slowest) else None
 
 
 def _finding(

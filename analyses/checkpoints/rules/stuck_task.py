@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.checkpoints.detect.stuck import ended_by, method_of
 from flowdiag.analyses.flink import helpers as h
 
 _WATCHDOG: Final = "task-never-ended"
@@ -58,7 +59,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             ends.append(incident)
     unnamed = list(ends)
     for group in groups.values():
-        end = _ended_by(group[-1], ends, alone=len(groups) == 1)
+        end = ended_by(group[-1], ends, alone=len(groups) == 1)
         if end is not None:
             unnamed = [other for other in unnamed if other.ref != end.ref]
         yield _finding(job, group, end, limits)
@@ -85,32 +86,11 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     )
 
 
-def _ended_by(last: h.Incident, ends: list[h.Incident], *, alone: bool) -> h.Incident | None:
-    """Return the record of the watchdog that waited for this task, or for a task on its TaskManager."""
-    for end in ends:
-        here = end.ref is not None and last.ref is not None and end.ref.source == last.ref.source
-        same = end.taskmanager == last.taskmanager if end.taskmanager and last.taskmanager else here
-        after = 0 <= (end.time_us or 0) - (last.time_us or 0) <= 2000 * (end.duration_ms or 0)
-        if after and (same or alone):
-            return end
-    return None
-
-
-def _method(incident: h.Incident) -> str:
-    """Return the method a task is stuck in: the innermost frame, and the user frame that called it."""
-    lines = [line.strip() for line in (incident.cause or "").splitlines() if line.strip()]
-    innermost = h.fmt.shorten(lines[0].removeprefix("at "), 120) if lines else None
-    own = incident.text.get("user_frame")
-    if own and innermost and own not in innermost:
-        return f"{innermost}, called by {h.fmt.shorten(own, 120)}"
-    return innermost or own or "an unknown method"
-
-
 def _finding(
     job: h.Job, group: list[h.Incident], end: h.Incident | None, limits: Limits
 ) -> h.Finding:
     last, ends = group[-1], [end] if end is not None else []
-    method = _method(last)
+    method = method_of(last)
     signals: dict[str, str | None] = {"stuck-task": f"stuck in {method} ({len(group)}×)"}
     explain = "The job cannot restart before this task ends. If it does not end, Flink kills its TaskManager."
     what = f"stuck in {method}"

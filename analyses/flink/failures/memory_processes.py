@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.flink.failures.crises import classify_incident
+from flowdiag.analyses.flink.failures.exception_texts import option_actions
 from flowdiag.analyses.flink.failures.memory_pools import POOLS
 from flowdiag.analyses.flink.job import Incident
 
@@ -108,3 +111,25 @@ def process_of_incident(incident: Incident) -> MemoryProcess:
     if named is not None:
         return _BY_COMPONENT[f"flink-{named['process']}"]
     return TASKMANAGER if "container_" in container else _UNKNOWN
+
+
+def memory_actions(job: h.Job, root: h.Incident, kind: str) -> tuple[h.Action, ...]:
+    """Propose more of the memory that ran out if that helps, and how to find out what fills it."""
+    pool, process = POOLS[kind], process_of_incident(root)
+    if pool.remedy is not None:
+        return h.remedies("out-of-memory", job, pool.remedy)
+    if kind == "network" or process is not TASKMANAGER:
+        return h.remedies("out-of-memory", job, *remedies_of(kind, process))
+    # The error may recommend an option of another process.
+    named = tuple(option_actions(classify_incident(root), ()))
+    more: tuple[h.Action, ...] = ()
+    other = any((action.option or "").startswith("jobmanager.") for action in named)
+    if pool.option is not None and not other:
+        more = h.remedies("out-of-memory", job, f"more-{pool.option}")
+        more = more or h.remedies("out-of-memory", job, "more")
+    covered = {action.option for action in more}
+    return (
+        *(action for action in named if action.option not in covered),
+        *more,
+        *h.remedies("out-of-memory", job, "find-growth"),
+    )

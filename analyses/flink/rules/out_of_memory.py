@@ -43,12 +43,12 @@ from typing import Any, Final
 
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.failures.crises import classify_incident, memory_kind
-from flowdiag.analyses.flink.failures.exception_texts import exception_measurements, option_actions
+from flowdiag.analyses.flink.failures.exception_texts import exception_measurements
 from flowdiag.analyses.flink.failures.memory_pools import POOLS
 from flowdiag.analyses.flink.failures.memory_processes import (
     TASKMANAGER,
+    memory_actions,
     process_of_incident,
-    remedies_of,
     title_of,
 )
 
@@ -121,31 +121,9 @@ def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]
                 h.measurement("memory-errors", len(group), "times", over=kind),
                 *exception_measurements(classify_incident(root)),
             ),
-            actions=_actions(job, root, kind),
+            actions=memory_actions(job, root, kind),
             votes=votes,
         )
-
-
-def _actions(job: h.Job, root: h.Incident, kind: str) -> tuple[h.Action, ...]:
-    """Propose more of the memory that ran out if that helps, and how to find out what fills it."""
-    pool, process = POOLS[kind], process_of_incident(root)
-    if pool.remedy is not None:
-        return h.remedies("out-of-memory", job, pool.remedy)
-    if kind == "network" or process is not TASKMANAGER:
-        return h.remedies("out-of-memory", job, *remedies_of(kind, process))
-    # The error may recommend an option of another process.
-    named = tuple(option_actions(classify_incident(root), ()))
-    more: tuple[h.Action, ...] = ()
-    other = any((action.option or "").startswith("jobmanager.") for action in named)
-    if pool.option is not None and not other:
-        more = h.remedies("out-of-memory", job, f"more-{pool.option}")
-        more = more or h.remedies("out-of-memory", job, "more")
-    covered = {action.option for action in more}
-    return (
-        *(action for action in named if action.option not in covered),
-        *more,
-        *h.remedies("out-of-memory", job, "find-growth"),
-    )
 
 
 RULE: Final = h.Rule(

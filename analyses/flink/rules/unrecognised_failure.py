@@ -32,24 +32,19 @@ In a fragment of a log, a handled error looks like a failure. The finding then h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any, Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.failures.crises import Crisis
-from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
+from flowdiag.analyses.flink.failures import unrecognised as u
+from flowdiag.analyses.flink.job import UNKNOWN_JOB
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.analyses.knowledge.unknown_failures import (
     GROUPS,
     UNRECOGNISED,
     FailureGroup,
-    Occurrence,
     failure_groups,
 )
-from flowdiag.parsers.exceptions import is_root_cause
-from flowdiag.parsers.flink.failures import failure_kind, is_consequence
-from flowdiag.parsers.lines.failure_lines import ended_by, is_routine
 
 
 class Unrecognised(h.Limits):
@@ -71,11 +66,12 @@ def judge_failures(facts: h.ClusterFacts, limits: Unrecognised) -> h.Iterator[h.
     """One finding per job and kind of failure, by the incidents of the job."""
     jobs = h.jobs_of(facts)
     for job in jobs:
-        yield from _of_job(job, job.incidents, limits)
-    if not any(_lived(job) for job in jobs):
+        for group in u.groups_of(u.failures_of(job, limits.before), job.incidents)[:GROUPS]:
+            yield _finding(job, group)
+    if not any(u.shows_work(job) for job in jobs):
         crises = [crisis for job in jobs for crisis in job.crises]
-        unassigned = _of_fragment(UNKNOWN_JOB, crises, facts.incidents)
-        for group in _groups(unassigned, facts.incidents)[:GROUPS]:
+        unassigned = u.failures_of_fragment(UNKNOWN_JOB, crises, facts.incidents)
+        for group in u.groups_of(unassigned, facts.incidents)[:GROUPS]:
             yield _finding(UNKNOWN_JOB, group)
 
 
@@ -86,182 +82,19 @@ def judge_rest(facts: Any, limits: Unrecognised) -> h.Iterator[h.Finding]:
     """
     common = getattr(facts, "common", facts)
     jobs = h.jobs_of(common)
-    if any(_lived(job) for job in jobs):
+    if any(u.shows_work(job) for job in jobs):
         return
     incidents = [one for job in jobs for one in job.incidents]
     incidents += [one for one in common.incidents if one not in incidents]
-    occurrences = [_occurrence(one) for one in incidents if _is_failure(one)]
+    occurrences = [u.occurrence_of(one) for one in incidents if u.is_failure(one)]
     for group in failure_groups(occurrences)[:GROUPS]:
         yield _finding(jobs[0] if len(jobs) == 1 else UNKNOWN_JOB, group)
-
-
-def _is_failure(one: Incident) -> bool:
-    return one.kind in _FAILURES and bool(one.cause) and not is_routine((one.cause or "",))
-
-
-def _of_job(
-    job: h.Job, incidents: tuple[Incident, ...], limits: Unrecognised
-) -> h.Iterator[h.Finding]:
-    if _lived(job):
-        found = [one for one in incidents if _is_candidate(one) and not _is_warning(one)]
-        found = [one for one in found if _is_fatal(one) or _precedes_failure(job, one, limits)]
-    else:
-        found = _of_fragment(job, job.crises, incidents)
-        if job.crises:
-            found = [
-                one for one in found if one.kind != "failure" or _precedes_failure(job, one, limits)
-            ]
-    for group in _groups(found, incidents)[:GROUPS]:
-        yield _finding(job, group)
-
-
-def _of_fragment(
-    job: h.JobFacts, crises: Sequence[Crisis], incidents: Sequence[Incident]
-) -> list[Incident]:
-    """Return the failures of a fragment; without any, the processes that ended with an error."""
-    found = [
-        one
-        for one in incidents
-        if _is_candidate(one) or _is_second(crises, one) or _is_failed_snapshot(job, one)
-    ]
-    return found or [one for one in incidents if not crises and _stop(one)][-1:]
 
 
 def _finding(job: h.JobFacts, group: FailureGroup) -> h.Finding:
     known = group.cause != UNRECOGNISED
     advice = h.remedies(group.cause, job, *group.remedies) if known else ()
     return h.job_finding(job, **group.finding_fields(advice))
-
-
-def _groups(found: list[Incident], incidents: tuple[Incident, ...]) -> list[FailureGroup]:
-    reported = [
-        text
-        for incident in incidents
-        if incident not in found and not _is_candidate(incident)
-        for text in (incident.cause, incident.text.get("exception"))
-        if text
-    ]
-    return failure_groups(map(_occurrence, found), reported)
-
-
-def _occurrence(incident: Incident) -> Occurrence:
-    text = dict(incident.text)
-    if incident.kind == "process-stopped":
-        text["ended"] = ended_by((text.get("exception", ""),)) or "process"
-        of_task = "TaskExecutor" in text.get("component", "") or "task" in text.get("template", "")
-        text.setdefault("process", "flink-taskmanager" if of_task else "flink-jobmanager")
-    if incident.task is not None:
-        text["named"] = "task"
-    if is_consequence(incident.cause or ""):
-        text["follows"] = "yes"
-    return Occurrence(
-        failure=_failure(incident),
-        text=text,
-        time_us=incident.time_us,
-        ref=incident.ref,
-        place=h.subtask_name(incident) if incident.task is not None else incident.taskmanager,
-    )
-
-
-def _failure(incident: Incident) -> str:
-    """Return the deepest exception of an incident, or the message of its record."""
-    text = incident.text
-    if incident.kind == "process-stopped" and text.get("template") not in _FATAL:
-        return _stop(incident) or ""
-    found = incident.cause or text.get("exception")
-    if found is None and incident.kind in _SNAPSHOTS:
-        reason = text.get("reason", "")
-        number = "" if incident.checkpoint is None else f" of checkpoint {incident.checkpoint}"
-        return f"The snapshot{number} failed{': ' * bool(reason)}{reason}"
-    return found or _stop(incident) or text.get("message", "")
-
-
-def _stop(incident: Incident) -> str | None:
-    """Return how a process ended, if it ended with an error."""
-    text, template = incident.text, incident.text.get("template")
-    if incident.kind != "process-stopped":
-        return None
-    if template in _FATAL:
-        place = text.get("component") or f"thread {text.get('name', 'unknown')}"
-        return f"Fatal error in {place.removeprefix('in ')}, without an exception in the input"
-    if text.get("status") == "FAILED":
-        return f"{text.get('component', 'A process')} ended with the status FAILED"
-    code = text.get("exit_code", "0")
-    if code in _ORDINARY_EXITS:
-        return None
-    return f"{text.get('component', 'TaskManagerRunner')} ended with exit code {code}"
-
-
-_SNAPSHOTS: Final = ("snapshot-failed", "async-failure")
-_ORDINARY_EXITS: Final = ("0", "143", "1445")  # 1445: a session cluster's own, after a normal stop
-_FAILURES: Final = frozenset(
-    {"failure", "exception", "task-failure", "job-failure", "job-failing", "taskmanager-lost", "worker-lost", "external-failure"}
-    | {"out-of-memory", "network-buffers", "no-resource", "task-stuck", *_SNAPSHOTS}
-)  # fmt: skip
-_FATAL: Final = ("fatal-cluster-error", "task-fatal-error", "uncaught-exception")
-
-
-def _is_candidate(incident: Incident) -> bool:
-    """Return whether an incident is a failure on its own, not the consequence of another one."""
-    if incident.kind == "process-stopped":
-        return incident.text.get("template") in _FATAL and bool(incident.cause)
-    if incident.kind != "failure":
-        return False
-    text = f"{incident.text.get('exception', '')}\n{incident.cause or ''}"
-    return failure_kind(text) != "cancelled" and not is_consequence(text)
-
-
-def _is_second(crises: Sequence[Crisis], incident: Incident) -> bool:
-    """Return whether a text contains an exception in addition to that of another finding, both with known causes."""
-    return (
-        incident.kind == "exception"
-        and bool(crises)
-        and all(crisis.root.incident is not incident for crisis in crises)
-        and is_root_cause(incident.text.get("class", ""))
-        and not is_consequence(incident.cause or "")
-    )
-
-
-def _is_failed_snapshot(job: h.JobFacts, incident: Incident) -> bool:
-    """Return whether a task's snapshot failed, and no other record shows the checkpoint."""
-    return incident.kind in _SNAPSHOTS and not (job.checkpoints or job.declines)
-
-
-def _is_fatal(incident: Incident) -> bool:
-    return incident.kind == "process-stopped"
-
-
-def _is_warning(incident: Incident) -> bool:
-    """Return whether a record below ERROR reports a failure: Flink retried, or another rule knows the effect."""
-    return incident.kind == "failure" and incident.text.get("level") in ("WARN", "INFO", "DEBUG")
-
-
-def _lived(job: h.JobFacts) -> bool:
-    """Return whether the input shows the job at work, so that its fate is known without guessing."""
-    deployed = any(attempt.deployed_us is not None for attempt in job.attempts)
-    return bool(job.checkpoints) or deployed or any(one.kind in _LIFE for one in job.incidents)
-
-
-_LIFE: Final = frozenset(
-    {"started", "job-running", "finished", "cancelled", "restored", "suspended", "submitted"}
-)
-
-
-def _precedes_failure(job: h.Job, one: Incident, limits: Unrecognised) -> bool:
-    """Return whether a task or the job failed right after a failure."""
-    for crisis in job.crises:
-        began, at = crisis.failures[0].time_us, one.time_us
-        if at is not None and began and 0 <= began - at <= limits.before * 1_000_000:
-            return True
-        root = crisis.root.incident.ref
-        if (
-            (at is None or not began)
-            and root is not None
-            and one.ref is not None
-            and one.ref <= root
-        ):
-            return True
-    return False
 
 
 RULE: Final = h.Rule(

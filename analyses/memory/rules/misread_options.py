@@ -31,30 +31,8 @@ from __future__ import annotations
 
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import derive_with
+from flowdiag.analyses.memory.detect.removed_options import NOT_SET, ignored_in
 
-NOT_SET = "(not set)"
-# Removed in 2.0: the option and its replacement (catalogue 7.1, 8.1).
-REMOVED = {
-    "taskmanager.heap.size": "taskmanager.memory.process.size",
-    "taskmanager.heap.mb": "taskmanager.memory.process.size",
-    "jobmanager.heap.size": "jobmanager.memory.process.size",
-    "jobmanager.heap.mb": "jobmanager.memory.process.size",
-    "taskmanager.network.numberOfBuffers": "taskmanager.memory.network.min",
-    "taskmanager.network.memory.buffers-per-channel": "(fixed: 2)",
-    "taskmanager.network.memory.floating-buffers-per-gate": "(fixed: 8)",
-    "taskmanager.network.memory.max-buffers-per-channel": "(fixed: 10)",
-    "taskmanager.network.memory.max-overdraft-buffers-per-gate": "(fixed: 20)",
-}
-# Ignored from 1.10 on.
-IGNORED = {
-    "taskmanager.memory.fraction": "taskmanager.memory.managed.fraction",
-    "taskmanager.memory.off-heap": "(managed memory is always off-heap)",
-    "taskmanager.memory.preallocate": NOT_SET,
-    # Variables of the start scripts of 1.9.
-    "FLINK_TM_HEAP": "taskmanager.memory.process.size",
-    "FLINK_TM_NET_BUF_MIN": "taskmanager.memory.network.min",
-    "FLINK_TM_NET_BUF_MAX": "taskmanager.memory.network.max",
-}
 CAUSE = "wrong-memory-options"
 
 
@@ -68,7 +46,7 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
         version = h.version_of(process.version)
         if version is None:
             continue
-        gone = (IGNORED if version >= (1, 10) else {}) | (REMOVED if version >= (2, 0) else {})
+        gone = ignored_in(version)
         for key in gone:
             if key not in process.configured or key in reported:
                 continue

@@ -35,10 +35,9 @@ require a different number of buffers.
 
 from __future__ import annotations
 
-from flowdiag.analyses.flink.failures.crises import classify_incident
-from flowdiag.analyses.flink.failures.exception_texts import exception_measurements
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import network_memory_actions, size_option
+from flowdiag.analyses.memory.detect.buffers import measurements_of, texts_of
 from flowdiag.analyses.memory.shortage import (
     BufferShortage,
     affected_job,
@@ -77,7 +76,7 @@ def _finding(
     pools = [(needs.process.refs.get("segments"), None) for needs in short if needs.process]
     actions = tuple(network_memory_actions(worst, last))
     place = (worst.taskmanager, worst.host) if worst else (None, None)
-    title, why = _texts(proof, last)
+    title, why = texts_of(proof, last)
     return h.place_finding(
         job,
         *place,
@@ -95,44 +94,13 @@ def _finding(
         count=max(1, len(errors)),
         explain="Each input gate and result partition takes its required buffers when its task is "
         "deployed. The task that is deployed last fails, so the failed task is not the cause.",
-        measurements=tuple(_measurements(worst, last)),
+        measurements=tuple(measurements_of(worst, last)),
         # Evidence of both kinds: the errors first, then the pools.
         evidence=h.cite([*failed[:8], *pools[:2]]),
         evidence_total=len(h.cite([*failed, *pools])),
         actions=actions,
         votes=votes,
     )
-
-
-def _texts(worst: h.BufferNeeds | None, last: BufferShortage | None) -> tuple[str, str]:
-    """Return the title and the reason."""
-    if worst is not None:
-        return (
-            f"{worst.taskmanager} has {worst.segments} network buffers, but its tasks require {worst.required}",
-            f"{worst.missing} segments of {h.fmt.size(worst.segment_bytes)} are missing",
-        )
-    title = "Too few network buffers"
-    if last is not None and last.text:
-        title += f": {last.required} more required, {last.available} left of {last.total or '?'}"
-    cause = last.incident.cause or "" if last is not None else "the pools do not fit"
-    return title, h.fmt.shorten(cause, 140)
-
-
-def _measurements(
-    worst: h.BufferNeeds | None, last: BufferShortage | None
-) -> h.Iterator[h.Measurement]:
-    if worst is None:
-        if last is not None:
-            yield from exception_measurements(classify_incident(last.incident))
-        return
-    tasks = f"{len(worst.tasks)} subtasks on {worst.taskmanager}"
-    yield h.measurement("required-buffers", worst.required, "segments", worst.segments, over=tasks)
-    yield h.measurement("enough-for-any-placement", worst.any_placement, "segments")
-    yield h.measurement("desired-buffers", worst.desired, "segments")
-    if worst.tasks:
-        most = max(worst.tasks, key=lambda need: need.required)
-        subtask = f"{most.task} ({most.subtask_index + 1})"
-        yield h.measurement("most-by-one-subtask", most.required, "segments", over=subtask)
 
 
 RULE = h.Rule("MM201", judge, whole=True, causes=("insufficient-network-buffers",))

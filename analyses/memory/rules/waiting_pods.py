@@ -35,51 +35,13 @@ By default, Kubernetes keeps events for only one hour. A problem may be over alt
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 from flowdiag.analyses.memory import helpers as h
-
-IMAGE = ("an image that cannot be pulled", "deployment-failed", "image")
-# A number at the start of each reason; the reasons contain commas within braces only.
-_REFUSAL: Final = re.compile(r"(?:^|,) *([0-9]{1,6}) ([A-Za-z][^,{]{1,200}(?:\{[^}]{0,200}\})?)")
-_BAD_NODES: Final = ("NodePressure", "NodeNotReady", "NodeUnhealthy", "NodeDecommissioned")
-VOLUME = ("a volume that cannot be mounted", "deployment-failed", "events")
-REASONS = {  # the words of the title, the cause and its remedy
-    "FailedScheduling": ("no node to run on", "no-container", "ask"),
-    "ImagePullBackOff": IMAGE,
-    "ErrImagePull": IMAGE,
-    "InvalidImageName": IMAGE,
-    "CrashLoopBackOff": ("a container that exits repeatedly", "deployment-failed", "events"),
-    "Evicted": ("been evicted by the node", "taskmanager-lost", "find-out"),
-    "Preempted": ("been preempted", "taskmanager-lost", "share"),
-    "NodeLost": ("lost its node", "taskmanager-lost", "find-out"),
-    "NodeShutdown": ("lost its node", "taskmanager-lost", "find-out"),
-    "ProbeKilled": ("been killed by its liveness probe", "taskmanager-lost", "find-out"),
-    "FailedMount": VOLUME,
-    "FailedAttachVolume": VOLUME,
-    "Unscheduled": ("no container for its application master", "no-container", "queue"),
-    "LocalizationFailed": ("files that YARN cannot copy to the node", "deployment-failed", "files"),
-    "AttemptsExhausted": (
-        "no attempt of its application master left",
-        "deployment-failed",
-        "attempts",
-    ),
-    "TokenExpired": ("an expired delegation token", "deployment-failed", "token"),
-    "DisksFailed": ("lost the disks of its node", "taskmanager-lost", "find-out"),
-    "Killed": ("been killed by a signal", "taskmanager-lost", "find-out"),
-    "SubmissionFailed": ("not been started by its operator", "deployment-failed", "events"),
-    "Throttled": ("too little CPU", "slow-taskmanager", "cpu"),
-    "NodePressure": ("run short of a resource", "taskmanager-lost", "node"),
-    "NodeNotReady": ("stopped responding", "taskmanager-lost", "node"),
-    "NodeUnhealthy": ("become unhealthy", "taskmanager-lost", "find-out"),
-    "NodeDecommissioned": ("been decommissioned", "taskmanager-lost", "find-out"),
-}
+from flowdiag.analyses.memory.detect.pods import pods_by_problem, refusing_nodes
 
 
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding for all pods with the same problem."""
-    for (problem, cause, remedy), pods in _alike(facts).items():
+    for (problem, cause, remedy), pods in pods_by_problem(facts).items():
         first = pods[0][0]
         # The message without the columns in front of it.
         message = first.text.partition(f"pod/{first.pod}")[2] if first.pod else ""
@@ -102,51 +64,11 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
             last_us=max(times, default=None),
             count=sum(kill.count for kill in kills),
             explain="A job that needs the slots of this pod waits until the pod runs.",
-            measurements=(h.measurement("pods", len(pods), "pods"), *_refusing_nodes(first)),
+            measurements=(h.measurement("pods", len(pods), "pods"), *refusing_nodes(first)),
             evidence=tuple(h.Evidence(*kill.ref, kill.time_us) for kill in kills),
             ranked=True,
             actions=(h.remedy_action(cause, remedy, place=place),),
         )
-
-
-def _alike(facts: h.MemoryFacts) -> dict[tuple[str, str, str], list[list[h.Kill]]]:
-    """Group pods by problem, cause and remedy. The first failure of a pod explains its later ones."""
-    alike: dict[tuple[str, str, str], list[list[h.Kill]]] = {}
-    for pod, kills in _kills_by_pod(facts).items():
-        problem, cause, remedy = REASONS[kills[0].reason]
-        if cause == "taskmanager-lost" and h.runs_master(pod):
-            cause, remedy = "jobmanager-lost", "survive"
-        alike.setdefault((problem, cause, remedy), []).append(kills)
-    return alike
-
-
-def _kills_by_pod(facts: h.MemoryFacts) -> dict[str | None, list[h.Kill]]:
-    by_pod: dict[str | None, list[h.Kill]] = {}
-    out_of_memory = {kill.pod for kill in facts.kills if kill.for_memory}
-    for kill in facts.kills:
-        # A container that was killed for its memory waits for its next start: CP303 reports it.
-        if (
-            kill.waits
-            and not (kill.reason == "CrashLoopBackOff" and kill.pod in out_of_memory)
-            and (kill.reason not in _BAD_NODES or _is_host(facts, kill.pod))
-        ):
-            by_pod.setdefault(kill.pod, []).append(kill)
-    return by_pod
-
-
-def _is_host(facts: h.MemoryFacts, name: str | None) -> bool:
-    """Return whether a job reports a failure on this host, or a pod there ended."""
-    failed = any(name == i.host for job in facts.jobs for i in job.incidents)
-    return failed or any(name == each.node != each.pod for each in facts.kills)
-
-
-def _refusing_nodes(kill: h.Kill) -> h.Iterator[h.Measurement]:
-    """Yield how many nodes refuse the pod, by reason: `0/5 nodes are available: 3 Insufficient memory, …`."""
-    if kill.reason == "FailedScheduling":
-        reasons = kill.text.partition("nodes are available:")[2].partition("preemption:")[0]
-        for count, reason in _REFUSAL.findall(reasons):
-            text = reason.removeprefix("node(s) ").strip(" .")
-            yield h.measurement("refusing-nodes", int(count), "nodes", over=text)
 
 
 RULE = h.Rule(

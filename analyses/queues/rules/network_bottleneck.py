@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from flowdiag.analyses.flink.tasks.pressure import BUSY, FULL, PRESSED
 from flowdiag.analyses.queues import helpers as h
-from flowdiag.analyses.queues.root import FILLED
+from flowdiag.analyses.queues.detect.pools import full_senders, is_free, pool_usage
 
 
 class Limits(h.Limits):
@@ -54,44 +54,19 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         return
     if h.serious_spells(job) or h.awaits_barrier(job, windows):
         return  # a slow task or a late barrier explains why tasks upstream wait
+    free = {"empty": limits.empty, "busy": limits.busy, "samples": limits.samples}
     grouped = h.by_task(h.loads_in(job, windows))
     for receiver in job.topology.tasks:
         receivers = grouped.get(receiver, [])
         if len(receivers) < max(1, job.topology.parallelism[receiver]):
             continue
-        if not all(_is_free(job, load, windows, limits) for load in receivers):
+        if not all(is_free(job, load, windows, **free) for load in receivers):
             continue
-        fullest = max(_usage(job, load, windows, "in_pool")[0] for load in receivers)
+        fullest = max(pool_usage(job, load, windows, "in_pool")[0] for load in receivers)
         for sender in job.topology.upstream[receiver]:
-            senders = _full_senders(job, grouped.get(sender, ()), windows, limits)
+            senders = full_senders(job, grouped.get(sender, ()), windows, limits.full)
             if senders and len(job.topology.next_to(sender)) == 1:
                 yield _finding(job, senders, receivers, windows, fullest)
-
-
-def _usage(job: h.JobQueues, load: h.Load, windows: list[int], pool: str) -> tuple[float, int]:
-    """Return the mean usage of a pool and the number of its samples."""
-    gauge = h.merged_gauge(h.samples_in(job, windows).get(load.key, ()), pool)
-    return (gauge.mean, gauge.n) if gauge is not None else (-1.0, 0)
-
-
-def _full_senders(
-    job: h.JobQueues, loads: h.Sequence[h.Load], windows: list[int], limits: Limits
-) -> list[h.Load]:
-    """Return the subtasks that wait with full output buffers."""
-    waiting = [load for load in loads if load.waits and load.wait_measured]
-    return [load for load in waiting if _usage(job, load, windows, "out_pool")[0] >= limits.full]
-
-
-def _is_free(job: h.JobQueues, load: h.Load, windows: list[int], limits: Limits) -> bool:
-    """Return whether a receiver with remote channels has free buffers and time."""
-    capacity = job.capacity.get(load.key)
-    if capacity is None or not capacity.remote or load.waits or not load.measured:
-        return False
-    share, number = _usage(job, load, windows, "in_pool")
-    idle = load.busy is not None and load.busy < limits.busy
-    if load.queue is not None and load.queue >= FILLED * capacity.total:
-        return False  # its data has arrived: it waits for a barrier on another channel
-    return idle and number >= limits.samples and 0 <= share < limits.empty
 
 
 def _finding(

@@ -32,9 +32,8 @@ Jobs that are fast enough with the buffers they have.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from flowdiag.analyses.queues import helpers as h
+from flowdiag.analyses.queues.detect.segments import Shortage, shortage_of
 
 
 class Limits(h.Limits):
@@ -50,24 +49,20 @@ class Limits(h.Limits):
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 
-class _Shortage(NamedTuple):
-    """A TaskManager short of segments, and the share of them that its tasks request."""
-
-    taskmanager: str
-    requested: float | None
-    measurements: tuple[h.Measurement, ...]
-    exhausted: bool
-
-
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per job."""
-    short = [_shortage(name, reports, limits) for name, reports in job.machines.items()]
+    short = [
+        shortage_of(
+            name, reports, most=limits.requested, hardly=limits.hardly, samples=limits.samples
+        )
+        for name, reports in job.machines.items()
+    ]
     found = sorted(filter(None, short), key=lambda s: (-(s.requested or 0.0), s.taskmanager))
     if found:
         yield _finding(job, found, limits)
 
 
-def _finding(job: h.JobQueues, found: list[_Shortage], limits: Limits) -> h.Finding:
+def _finding(job: h.JobQueues, found: list[Shortage], limits: Limits) -> h.Finding:
     loads = h.loads_in(job).values()
     waits = any(load.wait_measured and (load.pressed or 0.0) > limits.waits for load in loads)
     exhausted = any(shortage.exhausted for shortage in found)
@@ -101,36 +96,6 @@ def _finding(job: h.JobQueues, found: list[_Shortage], limits: Limits) -> h.Find
         ranked=True,
         actions=h.remedies("network-memory", job.job),
     )
-
-
-def _shortage(name: str, reports: h.Sequence[h.Machine], limits: Limits) -> _Shortage | None:
-    asked = h.merged_gauge(reports, "segments_requested")
-    free = h.merged_gauge(reports, "segments_free")
-    total = h.merged_gauge(reports, "segments")
-    # Samples of the windows with hardly any free segment on average, and none at times.
-    empty = sum(
-        gauge.n
-        for report in reports
-        if (gauge := report.gauges.get("segments_free")) is not None
-        and (segments := report.gauges.get("segments")) is not None
-        and gauge.low <= 0
-        and gauge.mean <= limits.hardly * segments.high
-    )
-    requested = None if asked is None else asked.mean / 100
-    too_many = asked and asked.n >= limits.samples and asked.mean / 100 > limits.requested
-    if not too_many and empty < limits.samples:
-        return None
-    numbers = (
-        ("requested-network-memory", requested, "share"),
-        ("free-segments", free and free.mean, "buffers"),
-        ("segments", total and total.high, "buffers"),
-    )
-    measurements = tuple(
-        h.measurement(what, round(value, 3), unit, over=f"mean on {name}")
-        for what, value, unit in numbers
-        if value is not None
-    )
-    return _Shortage(name, requested, measurements, empty >= limits.samples)
 
 
 RULE = h.Rule("BP202", judge, Limits, causes=("network-memory",))

@@ -42,12 +42,12 @@ If the events stop at the origin, event time stops as well.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Unpack
 
 from flowdiag.analyses.queues import event_time as e
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.alignment import PausedSource, paused_source
+from flowdiag.analyses.queues.detect.watermark_culprits import Culprit, clock, culprit_of, marks_of
 
 
 class Limits(h.Limits):
@@ -172,218 +172,88 @@ def _stuck_operator(job: h.JobQueues, stuck: e.Stuck, holder: e.Holder | None) -
     lasted = h.fmt.duration(stuck.held.lasted_ms)
     name = h.fmt.shorten(stuck.operator or stuck.task)
     size = job.topology.parallelism.get(stuck.task, 0)
-    some = len(stuck.keys) < size
-    where = f"{len(stuck.keys)} of {h.fmt.plural(size, 'subtask')} of {name}" if some else name
-    cause = "stuck-watermark"
-    subject = h.task_subject(job, stuck.task)
-    mark = e.event_time(job).inputs.get(stuck.keys[0])
-    evidence = [h.mark_evidence(mark, stuck.held.until_us)]
-    value = (
-        "has no watermark"
-        if stuck.held.value is None
-        else f"stays at {h.fmt.clock(round(stuck.held.value * 1000))}"
+    where, has = name, "has"
+    if len(stuck.keys) < size:
+        where, has = f"{len(stuck.keys)} of {h.fmt.plural(size, 'subtask')} of {name}", "have"
+    marked = stuck.held.value
+    value = "has no watermark" if marked is None else f"stays at {clock(marked)}"
+    culprit = culprit_of(
+        job, stuck.task, holder, f"its watermark {value}", f"currentInputWatermark {value}"
     )
-    reason, why = f"its watermark {value}", f"currentInputWatermark {value}"
-    actions = h.remedies(cause, job.job, "idleness", "timestamps")
-    if holder is not None:
-        cause, subject, reason, why, names = _culprit(job, holder)
-        actions = h.remedies(cause, job.job, *names)
-        evidence = [*_evidence(job, holder), *evidence]
-    received = f"in {lasted}"
-    return h.job_finding(
+    mark = e.event_time(job).inputs.get(stuck.keys[0])
+    evidence = (*marks_of(job, holder), h.mark_evidence(mark, stuck.held.until_us))
+    return _finding(
         job,
-        subject=subject,
-        severity=h.Severity.WARNING,
-        title=f"{where} {'have' if some else 'has'} emitted nothing for {lasted}: {reason}"
-        if not stuck.emitted
-        else f"The watermark of {where} has not advanced for {lasted}: {reason}",
-        why=why,
-        cause=cause,
+        culprit,
+        (stuck.records, stuck.emitted, lasted),
+        title=f"The watermark of {where} has not advanced for {lasted}: {culprit.reason}"
+        if stuck.emitted
+        else f"{where} {has} emitted nothing for {lasted}: {culprit.reason}",
         confidence=h.Confidence.HIGH if holder else h.Confidence.MEDIUM,
-        rank=h.Rank.BOTTLENECK,
         first_us=stuck.held.since_us,
         last_us=stuck.held.until_us,
-        measurements=(
-            h.measurement("records-in", round(stuck.records), "records", over=received),
-            h.measurement("records-out", round(stuck.emitted), "records", over=received),
-        ),
         evidence=h.cite((item, None) for item in evidence),
-        actions=actions,
     )
-
-
-class _Culprit(NamedTuple):
-    """The reason why a watermark stays back: cause, subject, reason, proof, and the names of the remedies."""
-
-    cause: str
-    subject: h.Subject
-    reason: str
-    why: str
-    remedies: tuple[str, ...]
-
-
-def _culprit(job: h.JobQueues, holder: e.Holder) -> _Culprit:
-    task = h.fmt.shorten(holder.task)
-    value = holder.held.value
-    marks = "no watermark" if value is None else f"no watermark after {_clock(value)}"
-    if holder.whole and not holder.reading:
-        return _Culprit(
-            "stuck-watermark",
-            h.task_subject(job, holder.task),
-            f"{task} has no records",
-            f"{task}: no subtask reads records, so it sends {marks}",
-            ("idle-input", "idleness"),
-        )
-    if holder.whole and value is None and not holder.others:
-        return _without_strategy(job, holder)
-    if holder.splits:
-        return _silent_splits(job, holder, marks)
-    subject, names = _subtasks(job, holder)
-    if holder.reading:
-        return _Culprit(
-            "stuck-watermark",
-            subject,
-            f"{names} sends {marks}",
-            f"{names} reads records and sends {marks}: one of its splits has no records, or old timestamps",
-            ("idleness", "timestamps"),
-        )
-    unassigned = ": it has no split" if holder.unassigned else ""
-    return _Culprit(
-        "stuck-watermark",
-        subject,
-        f"{names} has no records",
-        f"{names} reads no records and sends {marks}{unassigned}",
-        ("idleness", "parallelism") if unassigned or value is None else ("idleness",),
-    )
-
-
-def _without_strategy(job: h.JobQueues, holder: e.Holder) -> _Culprit:
-    task, splits = h.fmt.shorten(holder.task), sum(map(len, holder.splits.values()))
-    subtasks = h.fmt.plural(len(holder.keys), "subtask")
-    why = f"{task}: all {subtasks} read records and send no watermark"
-    if splits:
-        why += f", and none of its {h.fmt.plural(splits, 'split')} has one"
-    return _Culprit(
-        "no-watermarks",
-        h.task_subject(job, holder.task),
-        f"{task} emits no watermarks",
-        why,
-        ("strategy",) if splits else ("strategy", "idleness"),
-    )
-
-
-def _silent_splits(job: h.JobQueues, holder: e.Holder, marks: str) -> _Culprit:
-    subject, names = _subtasks(job, holder)
-    splits = [split for key in holder.keys for split in holder.splits.get(key, ())]
-    one = len(splits) == 1
-    shown = f"split{'' if one else 's'} {_first_three(splits)}"
-    idle = "" if e.event_time(job).declares_idle is None else " and is not declared idle"
-    if not holder.reading:
-        marks = f"no records, and {marks}"
-    why = f"{names}: {shown} {'has' if one else 'have'} {marks}{idle if one else ''}"
-    if holder.others:
-        why += f"; {_others(holder.others)} there"
-    return _Culprit(
-        "stuck-watermark",
-        subject,
-        f"{shown} of {names} {'holds' if one else 'hold'} it back",
-        why,
-        ("idleness", "timestamps") if holder.reading else ("idleness", "idle-input"),
-    )
-
-
-def _subtasks(job: h.JobQueues, holder: e.Holder) -> tuple[h.Subject, str]:
-    """Return the subject and the names of the subtasks: the task if there are several."""
-    first = holder.keys[0]
-    names = _first_three([h.subtask_name(job, key) for key in holder.keys])
-    if len(holder.keys) > 1:
-        return h.task_subject(job, holder.task), names
-    return h.subtask_subject(job, first, h.taskmanager_of(job, first)), names
-
-
-def _first_three(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return h.fmt.listed(names[:3], ", " if more else " and ") + more
-
-
-def _others(count: int) -> str:
-    return "the other split advances" if count == 1 else f"{count} other splits advance"
-
-
-def _clock(value: float | None) -> str:
-    return h.fmt.clock(round((value or 0) * 1000))
-
-
-def _evidence(job: h.JobQueues, holder: e.Holder) -> h.Iterator[h.Evidence | None]:
-    times = e.event_time(job)
-    for key in holder.keys[:3]:
-        for split in holder.splits.get(key, ())[:3]:
-            yield h.mark_evidence(times.splits[key][split], holder.held.until_us)
-        yield h.mark_evidence(times.output_of(key), holder.held.until_us)
 
 
 def _stuck(job: h.JobQueues, silent: h.Silence, watermark_ms: float | None) -> h.Finding:
     name, lasted = h.fmt.shorten(silent.name), h.fmt.duration(silent.lasted_ms)
-    received = f"{h.fmt.thousands(silent.records)} records"
     standing = e.stuck_subtasks(job, silent.task)
     holder = next(iter(e.holders(job, silent.task, standing[1])), None) if standing else None
-    cause, subject = "stuck-watermark", h.task_subject(job, silent.task)
-    reason = "its watermark does not advance"
-    value = (
-        "it has no watermark"
-        if watermark_ms is None
-        else f"its watermark stays at {_clock(watermark_ms)}"
-    )
+    value = "it has no watermark"
+    if watermark_ms is not None:
+        value = f"its watermark stays at {clock(watermark_ms)}"
+    received = f"{h.fmt.thousands(silent.records)} records"
     why = f"{name}: {received} in and none out, and {value}"
-    remedies: tuple[str, ...] = ("idleness", "timestamps")
-    if holder is not None:
-        cause, subject, reason, why, remedies = _culprit(job, holder)
-    return h.job_finding(
+    culprit = culprit_of(job, silent.task, holder, "its watermark does not advance", why)
+    records = h.records_of(silent.samples, "watermark", key=silent.key)
+    return _finding(
         job,
-        subject=subject,
-        severity=h.Severity.WARNING,
-        title=f"{name} has emitted nothing for {lasted}: {reason}",
-        why=why,
-        cause=cause,
-        confidence=h.Confidence.MEDIUM,
-        rank=h.Rank.BOTTLENECK,
+        culprit,
+        (silent.records, 0, lasted),
+        title=f"{name} has emitted nothing for {lasted}: {culprit.reason}",
         first_us=silent.since_us,
         last_us=silent.until_us,
-        measurements=_measurements(silent),
-        evidence=h.cite(
-            [(item, None) for item in (_evidence(job, holder) if holder else ())]
-            + [(item, None) for item in h.records_of(silent.samples, "watermark", key=silent.key)]
-        ),
-        actions=h.remedies(cause, job.job, *remedies),
+        evidence=h.cite((item, None) for item in (*marks_of(job, holder), *records)),
     )
 
 
 def _empty(job: h.JobQueues, silent: h.Silence) -> h.Finding:
     name, lasted = h.fmt.shorten(silent.name), h.fmt.duration(silent.lasted_ms)
-    return h.task_finding(
+    why = f"{name}: {h.fmt.thousands(silent.records)} records in and none out"
+    return _finding(
         job,
-        silent.task,
-        severity=h.Severity.WARNING,
+        Culprit("no-output", h.task_subject(job, silent.task), "", why, ("condition",)),
+        (silent.records, 0, lasted),
         title=f"{name} has emitted nothing for {lasted}",
-        why=f"{name}: {h.fmt.thousands(silent.records)} records in and none out",
-        cause="no-output",
-        confidence=h.Confidence.MEDIUM,
-        rank=h.Rank.BOTTLENECK,
         first_us=silent.since_us,
         last_us=silent.until_us,
-        measurements=_measurements(silent),
         evidence=h.records_of(silent.samples, "records_in", key=silent.key),
         explain="Its filters, joins or windows let nothing through. The job runs, and its sinks receive nothing.",
-        actions=h.remedies("no-output", job.job, "condition"),
     )
 
 
-def _measurements(silent: h.Silence) -> tuple[h.Measurement, ...]:
-    over = f"in {h.fmt.duration(silent.lasted_ms)}"
-    return (
-        h.measurement("records-in", round(silent.records), "records", over=over),
-        h.measurement("records-out", 0, "records", over=over),
-    )
+def _finding(
+    job: h.JobQueues,
+    culprit: Culprit,
+    counted: tuple[float, float, str],
+    **fields: Unpack[h.FindingFields],
+) -> h.Finding:
+    """Return a finding about a culprit; `counted` are records in and out, and in which time."""
+    received, emitted, lasted = counted
+    defaults: h.FindingFields = {
+        "severity": h.Severity.WARNING,
+        "why": culprit.why,
+        "cause": culprit.cause,
+        "confidence": h.Confidence.MEDIUM,
+        "rank": h.Rank.BOTTLENECK,
+        "measurements": (
+            h.measurement("records-in", round(received), "records", over=f"in {lasted}"),
+            h.measurement("records-out", round(emitted), "records", over=f"in {lasted}"),
+        ),
+        "actions": h.remedies(culprit.cause, job.job, *culprit.remedies),
+    }
+    return h.job_finding(job, subject=culprit.subject, **(defaults | fields))
 
 
 RULE = h.Rule(

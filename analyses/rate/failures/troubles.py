@@ -8,7 +8,8 @@ connectors for DStreams and for SQL, 2.0 to 4.3, Kafka's own client, and `BlockR
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -236,3 +237,27 @@ def _of_record(record: Record) -> Iterator[Trouble]:
         executor=fields.get("executor"),
         ref=record.ref,
     )
+
+
+def is_poll_pasted(app: ApplicationFacts) -> bool:
+    """Return whether a pasted exception contains a poll, which RT103 reports."""
+    return any(
+        event.what == "terminated"
+        and event.fields.get("origin") == "paste"
+        and (classify_failure(event.cause) or ("",))[0] == POLL
+        for query in app.queries
+        for event in query.events
+    )
+
+
+def main_partition(of: Sequence[Trouble], mostly: float) -> tuple[str | None, str]:
+    """Return the partition that most of the failures name, and a clause for the title."""
+    named = Counter(trouble.what for trouble in of if trouble.what)
+    if not named:
+        return None, ""
+    name, times = named.most_common(1)[0]
+    if len(named) == 1:
+        return name, f", all of partition {name}" if len(of) > 1 else f": partition {name}"
+    if times >= mostly * len(of):
+        return name, f", {times} of them of partition {name}"
+    return None, f", of {len(named)} partitions"

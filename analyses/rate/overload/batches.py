@@ -189,7 +189,7 @@ def drained_overload(
             severity=h.Severity.INFO,
             title=f"Batches were up to {peak:.1f} intervals late at the start, until back pressure "
             "found its rate",
-            explain="The estimator lowers the rate once batches are late. The queue is drained.",
+            explain="The estimator lowers the rate once batches are late. The queue has drained.",
             cause=None,
             actions=(
                 h.Action(
@@ -208,7 +208,7 @@ def drained_overload(
         severity=h.Severity.WARNING,
         title=f"Batches were up to {peak:.1f} intervals late for {h.fmt.duration(lasted)}, "
         "and caught up",
-        explain="For a while, more records arrived than were processed. The queue is drained.",
+        explain="For a while, more records arrived than were processed. The queue has drained.",
         why=f"needed up to {longest} to process the records of {h.fmt.duration(interval)}",
         cause="overloaded",
         actions=h.remedies("overloaded", assessed.app, "cores", now=""),

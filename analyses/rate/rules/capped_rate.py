@@ -40,13 +40,14 @@ from __future__ import annotations
 from typing import Final, Unpack
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.advice import what_if
+from flowdiag.analyses.rate.advice import (
+    LIMITS_OF_KIND,
+    catch_up_limit,
+    raise_rate,
+    unread_per_s,
+)
 
-_OPTIONS: Final = {"max-rate": h.pid.MAX_RATE, "max-per-partition": h.pid.MAX_PER_PARTITION}
 _IN_TIME: Final = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDERLINE)
-
-
-_CATCH_UP: Final = 1.3  # times the arrival rate, so that the backlog shrinks
 
 
 class Limits(h.Limits):
@@ -80,19 +81,21 @@ def judge(
             assessed.app, late, assessed.estimators, full=limits.full, fixed=limits.share
         )
         # A limit of several streams is reported once.
-        for kind, cap in {cap.kind: cap for cap in reversed(caps) if cap.kind in _OPTIONS}.items():
+        for kind, cap in {
+            cap.kind: cap for cap in reversed(caps) if cap.kind in LIMITS_OF_KIND
+        }.items():
             yield h.option_finding(
                 assessed,
-                _OPTIONS[kind],
+                LIMITS_OF_KIND[kind],
                 **_fields(
-                    f"{_OPTIONS[kind]} = {cap.per_s:g}",
+                    f"{LIMITS_OF_KIND[kind]} = {cap.per_s:g}",
                     "batches",
                     state.use,
                     cap,
                     limits,
                     count=round(cap.share * len(late)),
                     evidence=h.evidence_of(late),
-                    actions=(_raise_rate(assessed, state, cap),),
+                    actions=(raise_rate(assessed, state, cap),),
                 ),
             )
     for query, state in assessed.queries:
@@ -134,33 +137,6 @@ def _fields(
     return fields
 
 
-def _raise_rate(
-    assessed: h.AssessedApplication, state: h.StreamState, cap: h.defaults.Cap
-) -> h.Action:
-    app, option, line = assessed.app, _OPTIONS[cap.kind], state.line
-    streams = max(1, len({s.stream for b in app.batches for s in b.streams}))
-    rate, model = 0.0, ""
-    if state.headroom_per_s is not None and line is not None and line.spread > 0.2:
-        # The headroom covers all streams together, the limit a single stream.
-        rate = 0.8 * state.headroom_per_s / streams
-    elif 0 < (state.use or 0.0) < 0.5:
-        # The processing time grows at most in proportion to the records.
-        rate = cap.per_s * 0.6 / (state.use or 1.0)
-    gains = rate >= cap.per_s + 1
-    if gains and cap.kind == "max-rate" and line is not None:
-        model = f". {what_if(assessed, state, max_rate=round(rate) * streams)}"
-    return h.Action(
-        text=f"Raise the limit, or use back pressure instead{model}",
-        option=option,
-        current=h.current_value(app, option),
-        proposed=h.write(option, rate) if gains else None,
-        measure=None if gains else "processing time of batches of different sizes",
-        risk="more load on the sink",
-        restart_needed=True,
-        verify="records per batch, and processing time over interval",
-    )
-
-
 def _query_finding(
     assessed: h.AssessedApplication,
     query: h.QueryFacts,
@@ -176,7 +152,7 @@ def _query_finding(
         more = max(files + 1, int(files * 0.6 / state.use)) if state.use else None
     elif "Kafka" in names:
         option = "maxOffsetsPerTrigger"
-        more = _enough(late, state, cap)
+        more = catch_up_limit(late, state, cap)
     setting = (option or "a limit per trigger") + (f" = {current}" if current else "")
     action = h.Action(
         text="Raise the limit until triggers take about half of their interval",
@@ -208,7 +184,7 @@ def _query_finding(
 
 def _add_unread(fields: h.SubjectFields, late: h.Sequence[h.Trigger], cap: h.defaults.Cap) -> None:
     """Add how many records arrive, are read and stay unread."""
-    growth = _unread_per_s(late)
+    growth = unread_per_s(late)
     if growth is None:
         return
     unread = late[-1].backlog
@@ -219,23 +195,6 @@ def _add_unread(fields: h.SubjectFields, late: h.Sequence[h.Trigger], cap: h.def
     over = f"grows by {h.fmt.rate(growth)}"
     measured = h.measurement("unread", unread, "records", over=over)
     fields["measurements"] = (*fields["measurements"], measured)
-
-
-def _unread_per_s(late: h.Sequence[h.Trigger]) -> float | None:
-    """Return by how much the backlog of the sources grows per second, if it does."""
-    known = [t for t in late if t.backlog is not None]
-    seconds = (known[-1].time_us - known[0].time_us) / 1e6 if len(known) > 1 else 0.0
-    growth = ((known[-1].backlog or 0) - (known[0].backlog or 0)) / seconds if seconds else 0.0
-    return growth if growth > 0 else None
-
-
-def _enough(late: h.Sequence[h.Trigger], state: h.StreamState, cap: h.defaults.Cap) -> int | None:
-    """Return a limit per trigger that catches up with the arrival rate, if triggers have the time for it."""
-    growth, seconds = _unread_per_s(late), (state.interval_ms or 0) / 1000
-    if growth is None or not state.use or not seconds:
-        return None
-    rate = _CATCH_UP * (cap.per_s + growth)
-    return round(rate * seconds) if state.use * rate / cap.per_s <= h.defaults.NARROW else None
 
 
 RULE = h.Rule("RT204", judge, Limits, causes=("max-rate",))

@@ -40,6 +40,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.detect.successors import successor_of
 
 DISASSOCIATED: Final = "driver-disassociated"
 _WELL: Final = (
@@ -111,7 +112,7 @@ def _votes(
     if "event-log" in app.origins:
         if app.damaged:
             texts["cut-off"] = "its event log breaks off in the middle of a record"
-        if (later := _successor(assessed)) is not None:
+        if (later := successor_of(assessed)) is not None:
             after = h.fmt.duration(((later.started_us or 0) - (last or 0)) / 1000)
             texts["started-again"] = (
                 f"{later.application or later.name} started under the same name {after} later"
@@ -126,15 +127,6 @@ def _votes(
         for signal in RULE.signals
         if signal.name in texts
     )
-
-
-def _successor(assessed: h.AssessedApplication) -> h.ApplicationFacts | None:
-    """Return the next application of the same name."""
-    app = assessed.app
-    if app.name is None or app.last_us is None:
-        return None
-    later = (o for o in assessed.others if o.name == app.name and (o.started_us or 0) > app.last_us)
-    return min(later, key=lambda other: other.started_us or 0, default=None)
 
 
 RULE: Final = h.Rule("RT311", judge, Limits, causes=("driver-killed",))

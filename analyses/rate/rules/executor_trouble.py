@@ -33,21 +33,12 @@ A late executor loads its classes first, but its first stages are few among many
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.failures import executors as x
 from flowdiag.analyses.rate.failures.troubles import BLOCK, Trouble, troubles
 
-_BENIGN: Final = re.compile(
-    r"idle|killed by driver|decommission|kill request|removed by request|application finished"
-    r"|sparkcontext|shutdown|shutting down|command exited with code 0|exited with exit code 0\(",
-    re.IGNORECASE,
-)
-# Exit codes above 128 are 128 plus a signal: 9 is SIGKILL.
-_KILLED: Final = re.compile(
-    r"\b(?:exit(?:ed)? ?(?:with)? ?(?:code|status)|code|status)\D{0,3}137\b", re.IGNORECASE
-)
 _BY_WHOM: Final = (
     " Exit code 137 is a SIGKILL from a user or the node. Memory is the reason only if the events of "
     "the container or the node's log (dmesg) confirm it."
@@ -92,21 +83,15 @@ def judge(
                 actions=h.remedies("slow-executor", app),
             )
     # Blocks are lost with every removal, whatever its reason.
-    removed = [executor for executor in app.executors if _removed(app, executor, limits)]
-    lost = [e for e in removed if e.reason is not None and not _BENIGN.search(e.reason)]
+    removed = [
+        executor for executor in app.executors if x.was_removed(app, executor, limits.at_end)
+    ]
+    lost = [executor for executor in removed if x.is_loss(executor)]
     blocks = troubles(app, BLOCK)
     if lost:
         yield _lost_executors(assessed, lost, blocks, limits)
     elif blocks:
         yield _lost_blocks(assessed, removed, blocks, limits)
-
-
-def _removed(app: h.ApplicationFacts, executor: h.Executor, limits: Limits) -> bool:
-    """Return whether Spark removed the executor before the application began to stop."""
-    removed, stopped = executor.removed_us, app.stopped_us
-    if removed is None or (stopped is not None and removed >= stopped):
-        return False
-    return app.ended_us is None or removed <= app.ended_us - limits.at_end * 1000
 
 
 def _severity(
@@ -131,7 +116,7 @@ def _lost_blocks(
     app = assessed.app
     names = {block.what for block in blocks if block.what}
     last = max(block.time_us or 0 for block in blocks)
-    subject, how = _place_and_reason(app, removed, names)
+    subject, how = x.place_and_reason(app, removed, names)
     count = len(names) or len(blocks)
     gone = h.fmt.plural(count, "block of receivers is lost", "blocks of receivers are lost")
     return h.application_finding(
@@ -152,25 +137,6 @@ def _lost_blocks(
     )
 
 
-def _place_and_reason(
-    app: h.ApplicationFacts, removed: list[h.Executor], names: set[str]
-) -> tuple[h.Subject, str]:
-    """Return the executor, receiver or application that lost the blocks, and the reason."""
-    if removed:
-        reason = h.fmt.shorten(removed[-1].reason or "", 80)
-        return (
-            h.executor_subject(app, removed[-1]),
-            f"after executor {removed[-1].executor} was removed ({reason})",
-        )
-    how = "although no executor was lost: memory evicted them"
-    if not app.executors and app.origins.isdisjoint(("log", "event-log")):
-        how = "and only the driver's log shows whether an executor was lost"
-    streams = {name.split("-")[1] for name in names if name.count("-") >= 2}
-    if len(streams) == 1:
-        return h.receiver_subject(app, int(streams.pop())), how
-    return h.application_subject(app), how
-
-
 def _lost_executors(
     assessed: h.AssessedApplication,
     lost: list[h.Executor],
@@ -185,13 +151,13 @@ def _lost_executors(
     explain, with_blocks = h.explanation("executor-lost"), ""
     if blocks:
         explain = h.explanation("blocks-lost")
-        with_blocks = f", and {_block_names(blocks)} with {'them' if len(lost) > 1 else 'it'}"
+        with_blocks = f", and {x.block_names(blocks)} with {'them' if len(lost) > 1 else 'it'}"
     reason_clause = reason and f": {reason}"
     memory = "memory" in reason.lower() or "oomkilled" in reason.lower()
     cause, actions = "executor-lost", h.remedies("executor-lost", app)
     if memory:
         cause, actions = "out-of-memory", h.remedies("out-of-memory", app, "spark-overhead")
-    elif _KILLED.search(reason):
+    elif x.was_killed(reason):
         explain += _BY_WHOM
     executors = h.cite((executor.ref, executor.removed_us) for executor in lost)
     missing = h.cite((block.ref, block.time_us) for block in blocks)
@@ -205,7 +171,7 @@ def _lost_executors(
             "explain": explain,
             "why": f"lost{reason_clause}",
             "cause": cause,
-            "confidence": _confidence(app, last, memory=memory),
+            "confidence": x.loss_confidence(app, last, memory=memory),
             "first_us": first,
             "last_us": last.removed_us,
             "count": len(lost),
@@ -218,19 +184,6 @@ def _lost_executors(
             "actions": actions,
         },
     )
-
-
-def _confidence(app: h.ApplicationFacts, last: h.Executor, *, memory: bool) -> h.Confidence:
-    """Return low confidence if the log ends with the loss, because a stop removes executors, too."""
-    at_end = app.ended_us is None and (app.last_us or 0) - (last.removed_us or 0) < 1_000_000
-    return h.Confidence.LOW if at_end and not memory else h.Confidence.HIGH
-
-
-def _block_names(blocks: list[Trouble]) -> str:
-    names = sorted({block.what for block in blocks if block.what})
-    if not names:
-        return "blocks of receivers"
-    return f"block {names[0]}" + (f" and {len(names) - 1} more blocks" if len(names) > 1 else "")
 
 
 RULE = h.Rule(

@@ -35,14 +35,10 @@ Stages that must run in one task, such as a global sort.
 from __future__ import annotations
 
 from statistics import median
-from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of, free_cores
-
-BLOCK_INTERVAL: Final = "spark.streaming.blockInterval"
-SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
-SHORTEST_MS: Final = 50  # shorter blocks cost more to schedule than they gain
+from flowdiag.analyses.rate.detect.tasks import more_tasks
 
 
 class Limits(h.Limits):
@@ -100,25 +96,8 @@ def _finding(
         rank=h.Rank.MECHANISM if alone else h.Rank.REPETITION,
         count=len(few),
         measurements=(h.measurement("tasks", tasks, "tasks", most, over=over),),
-        actions=_actions(flow, cores),
+        actions=more_tasks(flow, cores),
     )
-
-
-def _actions(flow: h.Flow, cores: int) -> tuple[h.Action, ...]:
-    app, remedy, proposed = flow.assessed.app, "partitions", {}
-    if flow.query is not None:
-        # The option only matters if the tasks are those of a shuffle.
-        tasks = {str(unit.stage.tasks) for unit in flow.units if unit.stage is not None}
-        if tasks == {app.settings.get(SHUFFLE_PARTITIONS)}:
-            remedy, proposed = "shuffle", {"shuffle": float(cores)}
-    else:
-        # The longest block interval with one block per core and batch.
-        streams = {s.stream for b in app.batches for s in b.streams}
-        now = h.duration_ms(app.settings.get(BLOCK_INTERVAL, "200ms")) or 200.0
-        most = max(float(SHORTEST_MS), (app.interval_ms or 0) * max(1, len(streams)) / cores)
-        shorter = app.receivers and most < now
-        remedy, proposed = ("blocks", {"blocks": most}) if shorter else ("repartition", {})
-    return h.remedies("few-tasks", app, remedy, proposed=proposed, cores=str(cores))
 
 
 RULE = h.Rule("RT306", judge, Limits, causes=("few-tasks",))

@@ -32,20 +32,14 @@ Events that are planned for the future, if they share a column with the time of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
-
+from flowdiag.analyses.rate import event_time as e
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.event_time import AHEAD_MS, day_of, end_us, is_ahead, lead_of
-
-_FACTORS: Final = {1_000: "milliseconds", 1_000_000: "microseconds"}
-_QUARTER_US: Final = 15 * 60 * 1_000_000
-_DAY_US: Final = 86_400 * 1_000_000
-_OVERFLOW_US: Final = 9_200_000_000_000_000_000  # Spark's largest time is 2^63 us
 
 
 class Limits(h.Limits):
-    ahead: float = h.limit(AHEAD_MS, "ms", "clocks of producers differ by seconds, rarely minutes")
+    ahead: float = h.limit(
+        e.AHEAD_MS, "ms", "clocks of producers differ by seconds, rarely minutes"
+    )
     ratio: float = h.limit(
         0.02, "share", "deviation from a factor of 1,000: event times of the last years"
     )
@@ -53,14 +47,6 @@ class Limits(h.Limits):
         60_000, "ms", "deviation of a constant offset from a multiple of 15 minutes"
     )
     fewest: float = h.limit(3, "triggers", "fewer may share their unit or offset by chance")
-
-
-@dataclass(frozen=True, slots=True)
-class _Mistake:
-    """A clause about all event times, and the functions that convert them."""
-
-    clause: str
-    conversion: str
 
 
 def judge(
@@ -71,7 +57,9 @@ def judge(
         timed = [t for t in query.triggers if t.max_event_us is not None or t.watermark_us]
         ahead = [t for t in timed if _leads(t, limits)]
         events = [t for t in timed if t.max_event_us is not None]
-        mistake = _mistake(events, limits)
+        mistake = e.mistake_of(
+            events, fewest=limits.fewest, ratio=limits.ratio, jitter_ms=limits.jitter
+        )
         if mistake is not None:
             yield _wrong(assessed, query, events, mistake)
         elif ahead:
@@ -81,52 +69,15 @@ def judge(
 def _leads(trigger: h.Trigger, limits: Limits) -> bool:
     """Return whether a trigger has an event from the future, or such a watermark."""
     newest = trigger.max_event_us
-    late = newest is not None and newest > end_us(trigger) + limits.ahead * 1000
-    return late or is_ahead(trigger, limits.ahead)
-
-
-def _mistake(events: h.Sequence[h.Trigger], limits: Limits) -> _Mistake | None:
-    """Return the unit or time zone that all event times share, if it is wrong."""
-    times = [(t.max_event_us, end_us(t)) for t in events if t.max_event_us]
-    if len(times) < max(1, limits.fewest):
-        return None
-    if all(newest >= _OVERFLOW_US for newest, _ in times):
-        return _Mistake(
-            "exceed the largest time of Spark: a smaller unit is read as seconds",
-            "timestamp_millis, timestamp_micros",
-        )
-    for factor, unit in _FACTORS.items():
-        if all(abs(newest / clock / factor - 1) <= limits.ratio for newest, clock in times):
-            return _Mistake(
-                f"are {factor:,} times the clock: {unit} are read as seconds",
-                f"timestamp_{unit.removesuffix('seconds')}s",
-            )
-        if all(abs(clock / newest / factor - 1) <= limits.ratio for newest, clock in times):
-            return _Mistake(
-                f"are a factor of {factor:,} too small: seconds are read as {unit}",
-                "timestamp_seconds",
-            )
-    return _offset([newest - clock for newest, clock in times], limits)
-
-
-def _offset(leads: h.Sequence[int], limits: Limits) -> _Mistake | None:
-    steps = {round(lead / _QUARTER_US) for lead in leads}
-    if len(steps) > 1 or not 0 < (step := steps.pop()) * _QUARTER_US < _DAY_US:
-        return None
-    if any(abs(lead - step * _QUARTER_US) > limits.jitter * 1000 for lead in leads):
-        return None
-    offset = h.fmt.duration(step * _QUARTER_US / 1000)
-    return _Mistake(
-        f"are {offset} ahead of the clock: local times are read as UTC",
-        "to_utc_timestamp, or spark.sql.session.timeZone",
-    )
+    late = newest is not None and newest > e.end_us(trigger) + limits.ahead * 1000
+    return late or e.is_ahead(trigger, limits.ahead)
 
 
 def _wrong(
     assessed: h.AssessedApplication,
     query: h.QueryFacts,
     events: h.Sequence[h.Trigger],
-    mistake: _Mistake,
+    mistake: e.Mistake,
 ) -> h.Finding:
     newest = events[-1].max_event_us or 0
     return h.trigger_finding(
@@ -138,8 +89,8 @@ def _wrong(
         cause="wrong-event-time",
         rank=h.Rank.ROOT_CAUSE,
         measurements=(
-            h.measurement("newest-event", day_of(newest), over=f"batch {events[-1].batch}"),
-            h.measurement("clock", day_of(end_us(events[-1]))),
+            h.measurement("newest-event", e.day_of(newest), over=f"batch {events[-1].batch}"),
+            h.measurement("clock", e.day_of(e.end_us(events[-1]))),
         ),
         actions=h.remedies("wrong-event-time", assessed.app, conversion=mistake.conversion),
     )
@@ -150,12 +101,12 @@ def _jump(
 ) -> h.Finding:
     newest, mark = first.max_event_us or 0, first.watermark_us or 0
     # The input may begin after the event.
-    named = newest > end_us(first) + limits.ahead * 1000
+    named = newest > e.end_us(first) + limits.ahead * 1000
     after = [t for t in query.triggers if t.time_us >= first.time_us and not (named and t is first)]
     state = h.State.ONGOING if _leads(query.triggers[-1], limits) else h.State.RECOVERED
     dropped = sum(t.dropped for t in after)
     far = newest if named else mark
-    lead_us = far - end_us(first)
+    lead_us = far - e.end_us(first)
     title, why = _words(query, first, far, named=named)
     return h.trigger_finding(
         assessed,
@@ -164,7 +115,8 @@ def _jump(
         severity=h.grade(state=state, share=1.0, fatal=state is h.State.ONGOING and dropped > 0),
         state=state,
         title=title,
-        explain=h.explanation("future-watermark") + (_effect(after, dropped) if after else ""),
+        explain=h.explanation("future-watermark")
+        + (e.effect_text(after, dropped) if after else ""),
         why=why,
         cause="future-watermark",
         rank=h.Rank.ROOT_CAUSE,
@@ -181,28 +133,14 @@ def _jump(
 def _words(query: h.QueryFacts, first: h.Trigger, far: int, *, named: bool) -> tuple[str, str]:
     """Return the title and the reason, with the batch of the event if it is known."""
     batch = "a batch" if first.batch is None else f"batch {first.batch}"
-    ahead = f"dated {day_of(far)}, {lead_of(far - end_us(first))} ahead of the clock"
-    late = f"is dated {day_of(far)}, so rows with correct times are late"
+    ahead = f"dated {e.day_of(far)}, {e.lead_of(far - e.end_us(first))} ahead of the clock"
+    late = f"is dated {e.day_of(far)}, so rows with correct times are late"
     if named:
         title = f"{h.fmt.capital(batch)} of {query.label} contains an event {ahead}"
         return title, f"an event of {batch} {late}"
     since = batch if first.batch is not None else h.fmt.clock(first.time_us)
     title = f"The watermark of {query.label} is {ahead}: an event before {since} moved it"
     return title, f"its watermark {late}"
-
-
-def _effect(after: h.Sequence[h.Trigger], dropped: int) -> str:
-    """Return what the triggers after the event did, each count with what it counts."""
-    counts = [f"read {h.fmt.plural(sum(t.rows or 0 for t in after), 'row')}"]
-    if all(t.written is not None for t in after):
-        counts.append(f"wrote {h.fmt.plural(sum(t.written or 0 for t in after), 'row')}")
-    text = f" Since then, {h.fmt.plural(len(after), 'trigger')} {' and '.join(counts)}."
-    if dropped:
-        # Operators count their own input, often after a partial aggregation.
-        text += (
-            f" Their stateful operators dropped {h.fmt.plural(dropped, 'row')} of their own input."
-        )
-    return text
 
 
 RULE = h.Rule(

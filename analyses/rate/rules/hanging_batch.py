@@ -37,9 +37,8 @@ driver, and do not count.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.detect.hanging import find_hanging_batch, longest_ms, running_clause
 
 
 class Limits(h.Limits):
@@ -59,13 +58,15 @@ def judge(
 ) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application with a batch that hangs at the end, and one per such query."""
     app = assessed.app
-    if (hanging := _hanging_batch(app, limits)) is not None:
+    if (
+        hanging := find_hanging_batch(app, intervals=limits.intervals, ratio=limits.ratio)
+    ) is not None:
         yield hanging_batch(assessed, *hanging)
     for query, state in assessed.queries:
         last = query.unfinished
         if last is None or query.real_time or h.parts.exception_records(query):
             continue
-        longest = _longest_ms(query.triggers)
+        longest = longest_ms(query.triggers)
         least = max(
             limits.least,
             limits.ratio * longest if longest else limits.alone,
@@ -82,36 +83,11 @@ def judge(
             )
 
 
-def _longest_ms(triggers: h.Sequence[h.Trigger]) -> int:
-    """Return the longest earlier trigger, without the cold ones if there are others."""
-    warm = [b for a, b in pairwise(triggers) if a.run_id == b.run_id]
-    return max((t.duration_ms or 0 for t in warm or triggers), default=0)
-
-
-def _hanging_batch(app: h.ApplicationFacts, limits: Limits) -> tuple[h.Batch, int, int] | None:
-    """Return the batch that hangs, how long it has run, and the longest earlier batch."""
-    running = [
-        batch
-        for batch in h.batches.unfinished_batches(app)
-        if batch.state == "processing" and batch.start_ms is not None
-    ]
-    ends = [us for us in (app.last_us, app.stopped_us) if us is not None]
-    if not running or not app.interval_ms or not ends:
-        return None
-    oldest = min(running, key=lambda b: b.start_ms or 0)
-    begun = oldest.start_ms or 0
-    ran = min(min(ends) // 1000, h.batches.contiguous_until_ms(app, begun)) - begun
-    warm = app.completed[h.defaults.COLD :] or app.completed
-    longest = max((b.processing_ms or 0 for b in warm), default=0)
-    enough = max(limits.intervals * app.interval_ms, limits.ratio * longest)
-    return (oldest, ran, longest) if ran >= enough else None
-
-
 def hanging_batch(
     assessed: h.AssessedApplication, batch: h.Batch, ran: int, longest: int
 ) -> h.Finding:
     """Return the finding about a batch of an application."""
-    what = _what_runs(batch.open_tasks, batch.work)
+    what = running_clause(batch.open_tasks, batch.work)
     fields: h.SubjectFields = {
         "title": f"A batch has been running for {h.fmt.duration(ran)}{what}; "
         f"the longest earlier batch took {h.fmt.duration(longest)}",
@@ -125,7 +101,7 @@ def hanging_trigger(
     assessed: h.AssessedApplication, query: h.QueryFacts, last: h.OpenTrigger, longest: int
 ) -> h.Finding:
     """Return the finding about the last trigger of a query."""
-    lasted, what = h.fmt.duration(last.lasted_ms), _what_runs(last.tasks, last.work)
+    lasted, what = h.fmt.duration(last.lasted_ms), running_clause(last.tasks, last.work)
     than = f"; the longest earlier batch took {h.fmt.duration(longest)}" if longest else ""
     running = f"of {query.label} has been running for {lasted}{what}"
     records = [(last.ref, last.since_us), *((task.ref, task.since_us) for task in last.tasks)]
@@ -137,31 +113,6 @@ def hanging_trigger(
     }
     common = _common(assessed, query, last.tasks, last.work, last.lasted_ms, longest)
     return h.query_finding(assessed, query, **(common | fields))
-
-
-def _what_runs(tasks: h.Sequence[h.OpenTask], work: h.Work | None) -> str:
-    """Return what has not ended, in a clause."""
-    if tasks:
-        task = tasks[0]
-        name = f" ({h.fmt.shorten(code, 60)})" if (code := _code_of(task)) else ""
-        others = f" and {h.fmt.plural(len(tasks) - 1, 'other task')}" if len(tasks) > 1 else ""
-        ended = f", while {task.ended} of its stage ended" if task.ended else ""
-        return (
-            f": task {task.index} of stage {task.stage}{name} on executor {task.executor}{others} "
-            f"{'have' if others else 'has'} not ended{ended}"
-        )
-    if work is None:
-        return ""
-    if work.busy_ms is not None:
-        return ": no Spark job runs, so the driver waits in the sink"
-    return ": a job of it has no running task"
-
-
-def _code_of(task: h.OpenTask) -> str:
-    """Return the name of the stage if it shows the user's code, not the gateway that calls it."""
-    name = task.stage_name or ""
-    gateways = ("py4j", "NativeMethodAccessorImpl", "<unknown>")
-    return "" if any(word in name for word in gateways) else name
 
 
 def _common(

@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of
+from flowdiag.analyses.rate.detect.resources import ends_us, resources_text
 
 
 class Limits(h.Limits):
@@ -99,7 +100,7 @@ def _refused(assessed: h.AssessedApplication, refused: list[h.Record]) -> h.Find
     records = refused or quotas
     last = max(record.time_us or 0 for record in records)
     fields: h.SubjectFields = {
-        "why": f"no executor accepts its jobs{_resources(app, quotas)}",
+        "why": f"no executor accepts its jobs{resources_text(app, quotas)}",
         "first_us": min((r.time_us for r in records if r.time_us), default=None),
         "last_us": last or None,
         "count": len(records),
@@ -114,11 +115,11 @@ def _refused(assessed: h.AssessedApplication, refused: list[h.Record]) -> h.Find
     who = "No executor accepted a job" if refused else "Kubernetes refused executor pods"
     outcome: h.SubjectFields = {
         "severity": h.Severity.CRITICAL,
-        "title": f"{who} ({times}){_resources(app, quotas)}",
+        "title": f"{who} ({times}){resources_text(app, quotas)}",
         "cause": "no-core-left",
         "rank": h.Rank.FATAL,
     }
-    if any(end > last for end in _ends_us(app)):
+    if any(end > last for end in ends_us(app)):
         outcome = {
             "severity": h.Severity.INFO,
             "state": h.State.RECOVERED,
@@ -128,34 +129,6 @@ def _refused(assessed: h.AssessedApplication, refused: list[h.Record]) -> h.Find
             "rank": h.Rank.CONSEQUENCE,
         }
     return h.application_finding(assessed, **(fields | outcome))
-
-
-def _ends_us(app: h.ApplicationFacts) -> h.Iterator[int]:
-    """Yield the ends of batches and triggers."""
-    yield from (b.end_ms * 1000 for b in app.completed if b.end_ms is not None)
-    for query in app.queries:
-        yield from (t.time_us + (t.duration_ms or 0) * 1000 for t in query.triggers)
-
-
-def _resources(app: h.ApplicationFacts, quotas: list[h.Record]) -> str:
-    """Return the available executors, the quota, and the requested size, in clauses."""
-    text = ""
-    if alive := [executor for executor in app.executors if executor.removed_us is None]:
-        cores = h.fmt.plural(cores_of(app) or 0, "core")
-        number = h.fmt.plural(len(alive), "executor is", "executors are")
-        text += f"; {number} available with {cores}"
-    if quotas:
-        quota = {name: value.rstrip(".,") for name, value in quotas[-1].fields.items()}
-        text += (
-            f"; the namespace quota {quota['quota']} forbids executor pods: requested "
-            f"{quota['requested']}, used {quota['used']}, limited {quota['limited']}"
-        )
-    cores_each = app.settings.get("spark.executor.cores")
-    memory = app.settings.get("spark.executor.memory")
-    sizes = (cores_each and f"{cores_each} cores", memory and f"{memory} of memory")
-    if size := " and ".join(filter(None, sizes)):
-        text += f"; each executor requests {size}"
-    return text
 
 
 RULE = h.Rule("RT313", judge, Limits, causes=("no-core-left",))

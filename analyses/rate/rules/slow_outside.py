@@ -34,12 +34,18 @@ One poll that timed out during a broker restart: that is a note.
 
 from __future__ import annotations
 
-from collections import Counter
 from statistics import median
 from typing import Final, Unpack
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.failures.troubles import GONE, POLL, Trouble, classify_failure, troubles
+from flowdiag.analyses.rate.failures.troubles import (
+    GONE,
+    POLL,
+    Trouble,
+    is_poll_pasted,
+    main_partition,
+    troubles,
+)
 from flowdiag.analyses.rate.limits import RETENTION_MS
 
 _FAILED: Final = {
@@ -76,8 +82,8 @@ def _kafka(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Find
     """Yield findings about polls that timed out, and about records that Kafka no longer has."""
     app = assessed.app
     polls, gone = troubles(app, POLL), troubles(app, GONE)
-    if polls and not (len(polls) == 1 and _poll_pasted(app)):
-        partition, where = _main_partition(polls, limits)
+    if polls and not (len(polls) == 1 and is_poll_pasted(app)):
+        partition, where = main_partition(polls, limits.mostly)
         yield _finding(
             assessed,
             polls,
@@ -89,7 +95,7 @@ def _kafka(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Find
         )
     if not gone:
         return
-    partition, where = _main_partition(gone, limits)
+    partition, where = main_partition(gone, limits.mostly)
     late = (assessed.state.delay_ms if assessed.state is not None else None) or 0.0
     explain, retention = h.explanation("offsets-out-of-range"), None
     if late > 60_000:
@@ -106,30 +112,6 @@ def _kafka(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Find
         explain=explain,
         actions=h.remedies("offsets-out-of-range", app, proposed={"retention": retention})[:1],
     )
-
-
-def _poll_pasted(app: h.ApplicationFacts) -> bool:
-    """Return whether a pasted exception contains a poll, which RT103 reports."""
-    return any(
-        event.what == "terminated"
-        and event.fields.get("origin") == "paste"
-        and (classify_failure(event.cause) or ("",))[0] == POLL
-        for query in app.queries
-        for event in query.events
-    )
-
-
-def _main_partition(of: h.Sequence[Trouble], limits: Limits) -> tuple[str | None, str]:
-    """Return the partition that most of the failures name, and a clause for the title."""
-    named = Counter(trouble.what for trouble in of if trouble.what)
-    if not named:
-        return None, ""
-    name, times = named.most_common(1)[0]
-    if len(named) == 1:
-        return name, f", all of partition {name}" if len(of) > 1 else f": partition {name}"
-    if times >= limits.mostly * len(of):
-        return name, f", {times} of them of partition {name}"
-    return None, f", of {len(named)} partitions"
 
 
 def _storage(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:

@@ -65,7 +65,7 @@ def judge(
             late,
             title=f"{h.fmt.capital(query.label)} spends {h.fmt.duration(took)} of each trigger on asking its "
             f"source for new data, {h.fmt.percent(share)} of its time",
-            why=f"{h.fmt.percent(share)} of each trigger goes to asking the source for new data",
+            why=f"{h.fmt.percent(share)} of each trigger is spent asking the source for new data",
             cause="slow-source",
             rank=h.Rank.ROOT_CAUSE,
             measurements=(

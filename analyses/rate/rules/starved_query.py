@@ -34,6 +34,7 @@ from __future__ import annotations
 from statistics import median
 
 from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.detect.starved import measured_waits
 from flowdiag.analyses.rate.event_time import end_us
 
 
@@ -126,7 +127,7 @@ def _finding(
     of = f"{len(starved)} of {h.fmt.plural(len(reading), 'trigger')}"
     ongoing = starved[-1] in query.triggers[-max(1, len(query.triggers) // 3) :]
     state = h.State.ONGOING if ongoing else h.State.RECOVERED
-    waits = [*_waits(starved)]
+    waits = [*measured_waits(starved)]
     return h.trigger_finding(
         assessed,
         query,
@@ -144,16 +145,6 @@ def _finding(
         ),
         actions=h.remedies("starved-query", assessed.app),
     )
-
-
-def _waits(starved: h.Sequence[h.Trigger]) -> h.Iterator[h.Measurement]:
-    """Yield how long the jobs and the tasks of the triggers took, if the input has both."""
-    known = [(t.work.busy_ms or 0, t.stage.total_ms) for t in starved if t.work and t.stage]
-    if known:
-        over = "median per trigger"
-        yield h.measurement("jobs", round(median(busy for busy, _ in known)), "ms", over=over)
-        over = "of the longest stage, median per trigger"
-        yield h.measurement("tasks", round(median(tasks for _, tasks in known)), "ms", over=over)
 
 
 RULE = h.Rule("RT413", judge, Limits, causes=("starved-query",), needs="triggers")

@@ -39,10 +39,11 @@ from flowdiag.analyses.rate.event_time import (
     STUCK_TIMES,
     STUCK_TRIGGERS,
     idle_sources,
+    lag_growth,
     marked_triggers,
     stuck_triggers,
 )
-from flowdiag.analyses.rate.stability import Trend, trend
+from flowdiag.analyses.rate.stability import Trend
 
 
 class Limits(h.Limits):
@@ -71,7 +72,7 @@ def judge(
             yield _stuck(assessed, query, stuck, limits)
             continue
         late = marked_triggers(query, limits.triggers)
-        if late and (slope := _lag_growth(late, limits)) is not None:
+        if late and (slope := lag_growth(late, lag_ms=limits.lag, share=limits.growth)) is not None:
             yield _behind(assessed, query, late, slope, limits)
 
 
@@ -113,23 +114,6 @@ def _stuck(
             *(("heartbeat", "policy") if idle else ("input", "policy")),
         ),
     )
-
-
-def _lag_growth(late: h.Sequence[h.Trigger], limits: Limits) -> Trend | None:
-    """Return the growth of the gap to the newest event, in milliseconds per second, or None."""
-    points = [
-        (t.time_us / 1e6, (t.max_event_us - (t.watermark_us or 0)) / 1000)
-        for t in late
-        # The first watermark of a query is the epoch. Rows older than the watermark do not show its lag.
-        if t.max_event_us is not None and 0 < (t.watermark_us or 0) <= t.max_event_us
-    ]
-    if len(points) < len(late) / 2:
-        return None
-    slope = trend([x for x, _ in points], [y for _, y in points])
-    first = min(y for _, y in points[:3])
-    if slope is None or not slope.rises:
-        return None
-    return slope if slope.rise >= max(limits.lag, limits.growth * max(0.0, first)) else None
 
 
 def _behind(

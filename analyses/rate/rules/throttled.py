@@ -29,7 +29,7 @@ A source that happens to deliver exactly the permitted rate.
 from __future__ import annotations
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.advice import poor_fit, predict, what_if
+from flowdiag.analyses.rate.advice import longer_batches, poor_fit, what_if
 from flowdiag.analyses.rate.cores import free_cores
 from flowdiag.analyses.rate.holding import deciding_term
 
@@ -110,7 +110,7 @@ def _actions(
             proposed={"initial-rate": initial},
             model=what_if(assessed, state, initial_rate=initial),
         )
-    yield from _longer(assessed, state)
+    yield from longer_batches(assessed, state)
     cores = free_cores(app)
     now = f"; now {h.fmt.plural(cores, 'core is', 'cores are')} free for batches" if cores else ""
     reason = poor_fit(line, state.interval_ms)
@@ -118,25 +118,6 @@ def _actions(
     if reason:
         more = f". The model recommends no setting: {reason}"
     yield from h.remedies("throttled", app, "cores", now=now + more)
-
-
-def _longer(assessed: h.AssessedApplication, state: h.StreamState) -> h.Iterator[h.Action]:
-    """Yield the advice to use a longer interval if the model predicts a higher rate."""
-    line, interval = state.line, state.interval_ms or 1000
-    if line is None or line.base < 0.15 * interval:
-        return
-    found = predict(assessed, state, interval_ms=2 * interval)
-    if found is None or found.after.queued > max(1, found.before.queued):
-        return
-    if found.after.steady_per_s >= 1.1 * found.before.steady_per_s:
-        cost = h.fmt.duration(line.base)
-        yield h.longer_interval(
-            h.BATCH_INTERVAL,
-            interval,
-            2 * interval,
-            f"Use a longer interval: each batch has a fixed cost of {cost}. {found.text}",
-            verify="records per second of the batches",
-        )
 
 
 RULE = h.Rule("RT203", judge, Limits, causes=("throttled",), needs="batches")

@@ -38,11 +38,11 @@ from flowdiag.analyses.knowledge.unknown_failures import (
     GROUPS,
     UNRECOGNISED,
     FailureGroup,
-    Occurrence,
     failure_groups,
 )
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.assessment.endings import harmless_failure
+from flowdiag.analyses.rate.detect.unexplained import is_end, is_last, occurrence_of, reported_texts
 from flowdiag.analyses.rate.failures import exceptions
 from flowdiag.parsers.exceptions import Classified
 from flowdiag.parsers.lines.failure_lines import is_routine
@@ -61,9 +61,9 @@ def judge(
             job=assessed.key,
         )
     found = [one for one in app.failures if not harmless_failure(one.cause or "")]
-    groups = failure_groups(map(_occurrence, found), [*_reported(app)])
+    groups = failure_groups(map(occurrence_of, found), [*reported_texts(app)])
     if app.batches or any(query.triggers for query in app.queries):
-        groups = [group for group in groups if _is_end(group) and _is_last(app, group)]
+        groups = [group for group in groups if is_end(group) and is_last(app, group)]
     for group in groups[:GROUPS]:
         yield _finding(assessed, group)
 
@@ -79,14 +79,9 @@ def judge_rest(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[
         *(event for query in app.queries for event in query.events if event.what == "terminated"),
         *app.failures,
     ]
-    named = [_occurrence(one) for one in records if one.cause and not is_routine((one.cause,))]
-    for group in failure_groups(named or [_occurrence(one) for one in app.failures])[:GROUPS]:
+    named = [occurrence_of(one) for one in records if one.cause and not is_routine((one.cause,))]
+    for group in failure_groups(named or [occurrence_of(one) for one in app.failures])[:GROUPS]:
         yield _finding(assessed, group)
-
-
-def _is_end(group: FailureGroup) -> bool:
-    """Return whether the text shows that a failure ended the application."""
-    return group.ended == "application" and group.confidence is not h.Confidence.LOW
 
 
 def _finding(assessed: h.AssessedApplication, group: FailureGroup) -> h.Finding:
@@ -97,34 +92,6 @@ def _finding(assessed: h.AssessedApplication, group: FailureGroup) -> h.Finding:
     cause, names = exceptions.cause_of_exception(found)
     advice = exceptions.exception_actions(assessed, cause, names, found)
     return h.application_finding(assessed, **group.finding_fields(advice))
-
-
-def _occurrence(record: h.Record) -> Occurrence:
-    return Occurrence(
-        failure=record.cause or "",
-        text=record.fields,
-        time_us=record.time_us,
-        ref=record.ref,
-        place=record.host,
-    )
-
-
-def _reported(app: h.ApplicationFacts) -> h.Iterator[str]:
-    """Yield the texts of the failures that other rules report."""
-    for record in (*app.incidents, *(event for query in app.queries for event in query.events)):
-        yield from filter(None, (record.cause, record.fields.get("exception")))
-    for output in app.outputs:
-        yield output.failure or ""
-    for executor in app.executors:
-        yield executor.reason or ""
-
-
-def _is_last(app: h.ApplicationFacts, group: FailureGroup) -> bool:
-    """Return whether no batch or trigger begins after a failure."""
-    last_us = group.times[1]
-    begun = [batch.start_ms * 1000 for batch in app.batches if batch.start_ms is not None]
-    begun += [trigger.time_us for query in app.queries for trigger in query.triggers]
-    return last_us is None or not any(time_us > last_us for time_us in begun)
 
 
 RULE = h.Rule(

@@ -29,11 +29,9 @@ A source with bursts about as long as an interval.
 
 from __future__ import annotations
 
-from itertools import pairwise
-from statistics import median
-
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import what_if
+from flowdiag.analyses.rate.detect.swings import late_updates, swing
 from flowdiag.analyses.rate.stability import quantile
 
 
@@ -69,23 +67,6 @@ def judge(
                 break
 
 
-def _late(estimator: h.Replay, fewest: float) -> int:
-    return max(int(fewest), len(estimator.updates) // 2)
-
-
-def swing(estimator: h.Replay, fewest: float = 8) -> tuple[float, float] | None:
-    """Return the spread of the late rates over their median, and the share of updates that reverse it."""
-    late = [step.new_rate for step in estimator.updates[-_late(estimator, fewest) :]]
-    rates = [rate for rate in late if rate is not None]
-    if len(rates) < max(1, fewest):
-        return None
-    middle = median(rates)
-    spread = (quantile(rates, 0.9) - quantile(rates, 0.1)) / middle if middle else 0.0
-    steps = [b - a for a, b in pairwise(rates) if a != b]
-    turns = sum((a > 0) != (b > 0) for a, b in pairwise(steps))
-    return spread, turns / max(1, len(steps) - 1)
-
-
 def _finding(
     assessed: h.AssessedApplication,
     state: h.StreamState,
@@ -100,7 +81,7 @@ def _finding(
     low, high = quantile(rates, 0.1), quantile(rates, 0.9)
     steps = zip(estimator.batch_ms, estimator.steps, strict=True)
     published = [time for time, step in steps if step.new_rate is not None]
-    late = set(published[max(0, len(published) - _late(estimator, limits.updates)) :])
+    late = set(published[max(0, len(published) - late_updates(estimator, limits.updates)) :])
     model = what_if(assessed, state, **{gain: 1.0 if gain == "proportional" else 0.0})
     return h.option_finding(
         assessed,

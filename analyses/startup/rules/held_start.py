@@ -32,11 +32,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.failures.silences import logged_until
-from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_FAILURE
 from flowdiag.analyses.model.finding import Inconclusive
 from flowdiag.analyses.startup import helpers as h
+from flowdiag.analyses.startup.detect.held import (
+    failure_before,
+    last_start,
+    last_successful,
+    waited_ms,
+)
 
 _ADVICE: Final = (
     "Check the other findings for the reason. While the job waits, take a thread dump of the JobManager "
@@ -56,7 +60,7 @@ class Limits(h.Limits):
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding | Inconclusive]:
     """One finding per job that does not run at the end."""
-    last = _last_start(job)
+    last = last_start(job)
     ended = any(i.kind == "finished" for i in job.job.incidents)
     if last is None or last.held is None or ended:
         return
@@ -69,50 +73,13 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding | Inconclu
             job=job.job.key,
         )
         return
-    ran = _last_successful(job, limits.stable * 1_000_000)
-    waited = _waited_ms(job, last, ran)
+    ran = last_successful(job, limits.stable * 1_000_000)
+    waited = waited_ms(job, last, ran)
     grace = 0.0 if any(start.failed_us is not None for start in job.starts) else limits.grace
     if job.cancelled and ran is not None:
         grace = max(grace, limits.cancelled)
     if waited is not None and waited >= grace * 1000:
         yield _finding(job, last, waited)
-
-
-def _last_start(job: h.JobStarts) -> h.Start | None:
-    """Return the last start with tasks, else with steps: a cancelled job leaves an empty one behind."""
-    with_tasks = next((s for s in reversed(job.starts) if s.tasks), None)
-    return with_tasks or next((s for s in reversed(job.starts) if s.steps), None)
-
-
-def _last_successful(job: h.JobStarts, stable_us: float) -> int | None:
-    """Return the index of the last start that ran for `stable_us`; None without any."""
-    for place, start in reversed([*enumerate(job.starts)]):
-        if start.running_us is None:
-            continue
-        if start.failed_us is None or start.failed_us - start.running_us > stable_us:
-            return place
-    return None
-
-
-def _waited_ms(job: h.JobStarting, last: h.Start, ran: int | None) -> int | None:
-    """Return how long the job has not been running at the end of the input, or when it was cancelled.
-
-    The logs that cover the tasks that do not run limit it: they may end before other logs.
-    """
-    begun = job.starts[0].started_us
-    if ran is not None:
-        begun = next((s.started_us for s in job.starts[ran + 1 :]), job.starts[-1].started_us)
-    cancelled = [i.time_us for i in job.job.incidents if i.kind == "cancelled" and i.time_us]
-    end = min(cancelled, default=None) or max(job.job.last_us or 0, job.cluster.last_us or 0)
-    if not end:
-        return None
-    heard = [
-        logged_until(job.cluster.common, task.taskmanager, since, end)
-        for task in last.tasks
-        if task.running_us is None and (since := task.begins_us) is not None
-    ]
-    end = max(heard, default=None) or logged_until(job.cluster.common, None, last.started_us, end)
-    return max(0, end - begun) // 1000
 
 
 def _finding(job: h.JobStarting, last: h.Start, waited: int) -> h.Finding:
@@ -137,7 +104,7 @@ def _finding(job: h.JobStarting, last: h.Start, waited: int) -> h.Finding:
         ongoing=True,
         subject=subject,
         title=title,
-        why=_why(last),
+        why=failure_before(last),
         cause=CAUSE_OF_FAILURE.get(last.trigger or ""),
         rank=h.Rank.CONSEQUENCE,
         first_us=job.starts[0].started_us,
@@ -153,14 +120,6 @@ def _finding(job: h.JobStarting, last: h.Start, waited: int) -> h.Finding:
         evidence=evidence,
         actions=(h.Action(text=_ADVICE),),
     )
-
-
-def _why(last: h.Start) -> str | None:
-    """Return the failure before this start, the only known reason why the job does not run."""
-    if last.trigger is None:
-        return None
-    failure = h.fmt.shorten(without_package((last.cause or "").split("\n", 1)[0]), 100)
-    return "the run before it failed" + (f": {failure}" if failure else "")
 
 
 RULE: Final = h.Rule(

@@ -27,16 +27,19 @@ A planned restart of the JobManager also revokes its leadership.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
 from typing import Final
 
 from flowdiag.analyses.startup import helpers as h
+from flowdiag.analyses.startup.detect.leadership import (
+    follows,
+    has_leader_after,
+    suspensions,
+    times_us,
+)
 from flowdiag.analyses.startup.failures import incidents_by_template, leadership_signs
 
 _REVOKED: Final = ("leadership-revoked",)
 _LOCK: Final = ("leader-lock-lost",)
-_GRANTED: Final = ("leadership-session", "leadership-granted")
 
 
 class Limits(h.Limits):
@@ -50,9 +53,9 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding for the cluster."""
     signs = leadership_signs(facts)
     lost = incidents_by_template(facts, _REVOKED) or incidents_by_template(facts, _LOCK)
-    times, after_us = _times_us(signs), limits.after * 1_000_000
-    suspended = [i for i in _suspensions(facts) if _follows(i, times, after_us)]
-    failed = [i for i in lost if _follows(i, times, after_us)]
+    times, after_us = times_us(signs), limits.after * 1_000_000
+    suspended = [i for i in suspensions(facts) if follows(i, times, after_us)]
+    failed = [i for i in lost if follows(i, times, after_us)]
     end = float("inf") if facts.last_us is None else facts.last_us - limits.end * 1_000_000
     revoked = [i for i in lost if i in failed or (i.time_us or 0) < end]
     if suspended or failed:
@@ -84,7 +87,7 @@ def _failed(
     known = {sign.ref for sign in signs}
     records = [*signs, *revoked, *(i for i in suspended if i.ref not in known)]
     records.sort(key=lambda i: i.time_us or 0)
-    back = _has_leader_after(facts, records[-1].time_us or 0)
+    back = has_leader_after(facts, records[-1].time_us or 0)
     sign = h.fmt.shorten(" ".join((signs[0].cause or "").split()).rstrip("."), 120)
     names = {i.job: i.text.get("job_name") or (i.job.job_id if i.job else "") for i in suspended}
     what = f"; {h.fmt.plural(len(names), 'job')} suspended" if names else ""
@@ -103,32 +106,6 @@ def _failed(
         evidence=h.cite((i.ref, i.time_us) for i in records),
         actions=h.remedies("leadership-lost", h.UNKNOWN_JOB),
     )
-
-
-def _times_us(incidents: list[h.Incident]) -> list[int]:
-    return [incident.time_us or 0 for incident in incidents]
-
-
-def _suspensions(facts: h.StartupFacts) -> h.Iterator[h.Incident]:
-    for incident in h.incidents_of(facts):
-        if incident.kind == "suspended" and incident.time_us is not None:
-            yield incident
-
-
-def _has_leader_after(facts: h.StartupFacts, time_us: int) -> bool:
-    """Whether a leader was elected, or a job runs again, after a moment."""
-    return any(
-        (i.time_us or 0) > time_us
-        and (i.kind == "job-running" or i.text.get("template") in _GRANTED)
-        for i in h.incidents_of(facts)
-    )
-
-
-def _follows(incident: h.Incident, signs_us: Sequence[int], after_us: float) -> bool:
-    """Whether an incident comes with or soon after a sign of a failed election; signs in order."""
-    at = incident.time_us or 0
-    before = bisect_right(signs_us, at)
-    return before > 0 and at - signs_us[before - 1] <= after_us
 
 
 RULE: Final = h.Rule(

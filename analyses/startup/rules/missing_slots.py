@@ -28,12 +28,11 @@ Some TaskManagers may only be slow to register. ST203 reports late TaskManagers.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import Final
 
 from flowdiag.analyses.flink.failures.crises import crises
-from flowdiag.analyses.flink.judging import setting
 from flowdiag.analyses.startup import helpers as h
+from flowdiag.analyses.startup.detect.slots import is_short, slot_numbers, slots_each
 from flowdiag.parsers.flink.failures import failure_kind
 
 
@@ -45,23 +44,13 @@ def judge(job: h.JobStarting, limits: h.Limits) -> h.Iterator[h.Finding]:
         if "no-resource" in (incident.kind, failure_kind(incident.cause or ""))
     ]
     times = sorted(i.time_us for i in refusals if i.time_us)
-    short = [start for start in job.starts if _is_short(start, times)]
+    short = [start for start in job.starts if is_short(start, times)]
     if short:
         yield _finding(job, short, refusals)
 
 
-def _is_short(start: h.Start, times: list[int]) -> bool:
-    """Whether a start had too few slots: by its numbers, else by a slot error during it."""
-    if start.held not in ("slots", "back-off"):
-        return False
-    slots = start.slots
-    if slots and slots.required and slots.acquired is not None and start.tasks:
-        return slots.acquired < slots.required
-    return bisect_left(times, start.started_us) < bisect_left(times, start.ended_us or 1 << 62)
-
-
 def _finding(job: h.JobStarting, short: list[h.Start], refusals: list[h.Incident]) -> h.Finding:
-    required, acquired = _numbers(job, short)
+    required, acquired = slot_numbers(job, short)
     taskmanagers = sum(bool(w.registered_us) for w in job.cluster.workers) or None
     roots = {crisis.root.kind for crisis in crises(job.job, job.cluster.common)}
     missing = "fewer" if acquired is None else acquired
@@ -97,33 +86,9 @@ def _finding(job: h.JobStarting, short: list[h.Start], refusals: list[h.Incident
             job.job,
             "slots",
             "taskmanagers",
-            proposed={"slots": _slots_each(job, required, acquired, taskmanagers)},
+            proposed={"slots": slots_each(job, required, acquired, taskmanagers)},
         ),
     )
-
-
-def _slots_each(
-    job: h.JobStarting, required: int | None, acquired: int | None, taskmanagers: int | None
-) -> int | None:
-    """Return how many slots each TaskManager needs.
-
-    With known slots per TaskManager, count those that offered slots: others may be gone by now.
-    """
-    each = setting(job.job, "taskmanager.numberOfTaskSlots")
-    slots = int(each.value) if each is not None and each.value.isdecimal() else None
-    offering = (acquired // slots if slots and acquired else None) or taskmanagers
-    return -(-required // offering) if required and offering else None
-
-
-def _numbers(job: h.JobStarting, short: list[h.Start]) -> tuple[int | None, int | None]:
-    """Return required and acquired slots of the latest start with numbers, else of the widest vertex."""
-    slots = [start.slots for start in short if start.slots]
-    latest = next(
-        (s for s in reversed(slots) if s.acquired is not None), slots[0] if slots else None
-    )
-    vertices = job.job.graph.vertices if job.job.graph else ()
-    widest = max((vertex.parallelism for vertex in vertices), default=0) or None
-    return (latest.required if latest else None) or widest, latest.acquired if latest else None
 
 
 RULE: Final = h.Rule("ST201", judge, causes=("not-enough-slots",), needs="starts")

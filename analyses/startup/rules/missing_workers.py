@@ -33,6 +33,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
 from flowdiag.analyses.startup import helpers as h
+from flowdiag.analyses.startup.detect.workers import all_jobs_run, never_registered, refusal_of
 from flowdiag.parsers.flink.failures import failure_kind
 
 
@@ -44,13 +45,13 @@ class Limits(h.Limits):
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding for open requests, one for workers that ended before they registered."""
-    running = _all_jobs_run(facts)
+    running = all_jobs_run(facts)
     since, until = facts.first_request_us, facts.last_us
     if facts.wanted_workers and since is not None and until is not None:
         waited = (jobmanager_logged_until(facts.common, since, until) - since) / 1000
         if waited >= limits.wait * 1000:
             yield _open(facts, facts.wanted_workers, waited, running=running)
-    dead = _never_registered(facts)
+    dead = never_registered(facts)
     begun = [w for w in dead if not w.is_only_ended]
     if begun:
         yield _dead(facts, begun, " before registering", running=running)
@@ -60,29 +61,12 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
         yield _dead(facts, unbegun, "", running=running)
 
 
-def _all_jobs_run(facts: h.StartupFacts) -> bool:
-    """Whether the last start of every job reached RUNNING."""
-    starts = [job.starts[-1] if job.starts else None for job in facts.jobs]
-    return bool(starts) and all(s is not None and s.running_us is not None for s in starts)
-
-
-def _never_registered(facts: h.StartupFacts) -> list[h.Worker]:
-    """Return the workers that ended without a registration, and that no record shows running tasks."""
-    dead = [w for w in facts.workers if w.ended_us is not None and w.registered_us is None]
-    if not dead:
-        return []
-    ran = {task.taskmanager for job in facts.jobs for s in job.starts for task in s.tasks}
-    ran |= {attempt.taskmanager for job in facts.jobs for attempt in job.job.attempts}
-    ran |= {i.taskmanager for i in h.incidents_of(facts) if i.kind == "task-failure"}
-    return [worker for worker in dead if worker.name not in ran]
-
-
 def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -> h.Finding:
     granted = sum(
         bool(w.requested_us and not w.registered_us and not w.ended_us) for w in facts.workers
     )
     what = "granted and never registered" if granted >= wanted else "not granted"
-    refused, refusals = _refusal(facts)
+    refused, refusals = refusal_of(facts)
     where = {"yarn": "YARN", "kubernetes": "Kubernetes"}.get(facts.mode or "", "the cluster")
     registered = sum(w.registered_us is not None for w in facts.workers)
     return h.cluster_finding(
@@ -106,25 +90,6 @@ def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -
         evidence=h.cite([*refusals, (facts.last_request_ref, None)]),
         actions=h.remedies("no-container", h.UNKNOWN_JOB),
     )
-
-
-def _refusal(facts: h.StartupFacts) -> tuple[str | None, h.Cited]:
-    """Return why the resource manager refuses the requests, and the records; None if it logs no reason."""
-    if large := facts.of_kind("yarn-request-too-large"):
-        values = large[-1].values
-        text = f"{values.get('asked')} requested, the largest container is {values.get('offered')}"
-        return text, [(t.ref, t.first_us) for t in large]
-    failed = [
-        incident
-        for incident in h.incidents_of(facts)
-        if incident.text.get("template") == "worker-request-failed" and incident.cause
-    ]
-    if failed:
-        last = max(failed, key=lambda i: i.time_us or 0)
-        return last.cause, [(i.ref, i.time_us) for i in failed]
-    if rate := facts.of_kind("worker-failure-rate"):
-        return f"too many failures: {rate[-1].values.get('rate')}", [(rate[-1].ref, None)]
-    return None, []
 
 
 def _dead(facts: h.StartupFacts, dead: list[h.Worker], when: str, *, running: bool) -> h.Finding:

@@ -28,10 +28,10 @@ A single request of the Web UI may time out while the JobManager is busy.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final, Unpack
 
 from flowdiag.analyses.startup import helpers as h
+from flowdiag.analyses.startup.detect.calls import before_shutdown, main_peer
 from flowdiag.parsers.units import version_of
 
 _QUARANTINES: Final = ("remote-quarantined", "rpc-quarantined-by-peer", "rpc-unreachable")
@@ -47,8 +47,8 @@ class Limits(h.Limits):
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding for quarantines, one for timeouts."""
-    if quarantined := _before_shutdown(facts, _QUARANTINES):
-        peer, _, count = _main_peer(quarantined)
+    if quarantined := before_shutdown(facts, _QUARANTINES):
+        peer, _, count = main_peer(quarantined)
         yield _finding(
             facts,
             quarantined,
@@ -56,10 +56,10 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
             measurements=(h.measurement("records", count),),
             actions=h.remedies("rpc-trouble", h.UNKNOWN_JOB),
         )
-    timed_out = _before_shutdown(facts, _TIMEOUTS)
+    timed_out = before_shutdown(facts, _TIMEOUTS)
     if not timed_out or h.oversized(facts):
         return  # oversized messages were never sent
-    peer, from_peer, count = _main_peer(timed_out)
+    peer, from_peer, count = main_peer(timed_out)
     versions = [v for p in facts.processes if (v := version_of(p.version)) is not None]
     option = "pekko.ask.timeout" if versions and min(versions) >= (1, 18) else "akka.ask.timeout"
     timeout = next((t.values["timeout_ms"] for t in timed_out if "timeout_ms" in t.values), None)
@@ -85,29 +85,11 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     )
 
 
-def _before_shutdown(facts: h.StartupFacts, kinds: tuple[str, ...]) -> list[h.Trouble]:
-    """Return the troubles of these kinds that occurred before the shutdown of the cluster."""
-    ends = [job.ended_us for job in facts.jobs]
-    for job in facts.jobs:
-        ends += [i.time_us for i in job.job.incidents if i.kind in ("cancelled", "finished")]
-    known = [us for us in ends if us is not None]
-    shutdown_us = max(known) if known and len(known) >= len(facts.jobs) else float("inf")
-    return [t for t in facts.of_kind(*kinds) if t.first_us is None or t.first_us < shutdown_us]
-
-
-def _main_peer(troubles: list[h.Trouble]) -> tuple[str | None, int, int]:
-    """Return the remote host of most records (None: they name no host), their number, and the total."""
-    peers: Counter[str | None] = Counter()
-    for trouble in troubles:
-        peers[trouble.peer or None] += trouble.count
-    return *peers.most_common(1)[0], peers.total()
-
-
 def _finding(
     facts: h.StartupFacts, troubles: list[h.Trouble], **overrides: Unpack[h.FindingFields]
 ) -> h.Finding:
     """Return a finding about the remote process that most of the troubles name."""
-    peer, *_ = _main_peer(troubles)
+    peer, *_ = main_peer(troubles)
     known = next((w for w in facts.workers if peer is not None and w.host == peer), None)
     fields: h.FindingFields = {
         "severity": h.Severity.WARNING,

@@ -33,10 +33,10 @@ Large state takes time to restore. Compare the duration with the size of the sta
 from __future__ import annotations
 
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Final
 
-from flowdiag.analyses.flink.failures.silences import logged_until
 from flowdiag.analyses.startup import helpers as h
+from flowdiag.analyses.startup.detect.initialisation import Slowest, read_ms, slow_starts
 
 _WORK: Final = {
     "slow-open": ("in open()", "in open()"),
@@ -70,26 +70,9 @@ class Limits(h.Limits):
     )
 
 
-class _Slowest(NamedTuple):
-    """The slowest task of one start, and the times of the others, in milliseconds."""
-
-    took: int
-    task: h.TaskTimes
-    start: h.Start
-    others: list[int]
-    siblings: list[int]
-
-    @property
-    def usual_ms(self) -> float:
-        return median(self.others or [0])
-
-    def is_far_above(self, others: list[int], ratio: float) -> bool:
-        return self.took >= ratio * max(median(others or [0]), 1.0)
-
-
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per job, for the slowest start."""
-    slow = _slow_starts(job, limits)
+    slow = slow_starts(job, limits.slow)
     if not slow:
         return
     worst = max(slow, key=lambda each: each.took)
@@ -97,7 +80,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     name = h.fmt.subtask_of(task.task, task.subtask_index, task.parallelism)
     long = h.fmt.duration(took)
     # The TaskManager's own log lines, or else the span, separate the restore from the work after it.
-    read = _read_ms(start, task)
+    read = read_ms(start, task)
     restoring = start.restored if read is None else read >= took * limits.reading
     cause = "slow-restore" if restoring else "slow-open"
     alone = worst.is_far_above(others, limits.ratio)
@@ -148,31 +131,6 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     )
 
 
-def _slowest(job: h.JobStarting, start: h.Start) -> _Slowest | None:
-    """Return the slowest task of a start, up to the end of the input if it is still INITIALIZING."""
-    found: list[tuple[int, h.TaskTimes]] = []
-    for task in start.tasks:
-        begun = task.initializing_us
-        end = task.running_us or task.ended_us or start.ended_us or job.job.last_us
-        failed = task.running_us is None and task.end_state in ("CANCELED", "FAILED")
-        if begun is None or end is None or failed:
-            continue  # failed: another task failed first
-        if task.running_us is None and task.ended_us is None:
-            end = logged_until(job.cluster.common, task.taskmanager, begun, end)
-        found.append((max(0, end - begun) // 1000, task))
-    if not found:
-        return None
-    took, worst = max(found, key=lambda pair: pair[0])
-    found.remove((took, worst))
-    siblings = [ms for ms, task in found if task.task == worst.task]
-    return _Slowest(took, worst, start, [ms for ms, _ in found], siblings)
-
-
-def _slow_starts(job: h.JobStarting, limits: Limits) -> list[_Slowest]:
-    slowest = (_slowest(job, start) for start in job.starts)
-    return [each for each in slowest if each is not None and each.took >= limits.slow * 1000]
-
-
 def _split_text(parts: h.Initialization) -> str:
     """Return a clause about the longest part of a restore; empty if the span has no parts."""
     if parts.longest is None:
@@ -201,18 +159,8 @@ def _measured_parts(parts: h.Initialization | None) -> h.Iterator[h.Measurement]
         yield h.measurement("restored-state", parts.bytes, "bytes", over=_OF_SLOWEST)
 
 
-def _read_ms(start: h.Start, task: h.TaskTimes) -> int | None:
-    """Return how long the task's TaskManager read state in that start; None if no log shows it."""
-    until = task.running_us or start.ended_us
-    there = [r for r in start.restores if None is not r.taskmanager == task.taskmanager]
-    times = [ms for r in there if (ms := r.took_ms(until)) is not None]
-    if not times and start.initialization is not None:
-        return start.initialization.restored_ms
-    return max(times, default=None)
-
-
 def _votes(
-    worst: _Slowest, slow: list[_Slowest], name: str, read: int | None, ratio: float
+    worst: Slowest, slow: list[Slowest], name: str, read: int | None, ratio: float
 ) -> tuple[h.Vote, ...]:
     took, task, _, others, siblings = worst
     above = f"{h.fmt.duration(took)}, the median is {h.fmt.duration(worst.usual_ms)}"

@@ -34,6 +34,7 @@ from flowdiag.analyses.flink.failures.crises import Crisis, crises
 from flowdiag.analyses.knowledge.causes import CAUSES, checking_command
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_FAILURE
 from flowdiag.analyses.startup import helpers as h
+from flowdiag.analyses.startup.detect.first_failure import first_failure_place
 
 # If buffers or slots are missing, the failed task is arbitrary: no task is blamed.
 _ARBITRARY: Final = ("network-buffers", "no-resource")
@@ -69,7 +70,7 @@ def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
     # A task that lost its connection runs on a survivor, so it is not blamed either.
     survivor = crisis.root.kind == "taskmanager-lost" and root.task is not None
     arbitrary = survivor or crisis.root.kind in _ARBITRARY
-    subject, where = _first_failure_place(job, root)
+    subject, where = first_failure_place(job, root)
     cause = CAUSE_OF_FAILURE.get(crisis.root.kind, "task-failure")
     text = root.cause or root.text.get("exception") or root.text.get("text") or crisis.root.kind
     first_line = text.split("\n", 1)[0]
@@ -112,27 +113,6 @@ def _fix_first(cause: str) -> h.Action:
     if command == "startup":
         return h.Action(text=f"{text}. Another finding lists the remedy")
     return h.Action(text=f"{text}. flowdiag {command} lists the remedy", command=command)
-
-
-def _first_failure_place(job: h.JobStarts, root: h.Incident) -> tuple[h.Subject, str]:
-    """Return the first failure's place, as a subject and in words."""
-    kind, where = "job", "the job"
-    if root.taskmanager or root.host:
-        kind, where = "taskmanager", h.fmt.place(root.taskmanager, root.host)
-    if root.subtask_index is not None:
-        kind = "subtask"
-    if root.task:
-        where = h.fmt.subtask_of(root.task, root.subtask_index, root.parallelism)
-    subject = h.job_subject(
-        job,
-        kind,
-        task=root.task,
-        subtask_index=root.subtask_index,
-        parallelism=root.parallelism,
-        taskmanager=root.taskmanager,
-        host=root.host,
-    )
-    return subject, where
 
 
 RULE: Final = h.Rule(

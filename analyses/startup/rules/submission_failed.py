@@ -30,7 +30,6 @@ as recovered.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Final
 
@@ -41,10 +40,9 @@ from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS, cause_of_class
 from flowdiag.analyses.knowledge.message_advice import with_advice
 from flowdiag.analyses.startup import helpers as h
+from flowdiag.analyses.startup.detect import submissions as s
 from flowdiag.analyses.startup.failures import KEEPS, keeps_from_running
-from flowdiag.parsers.exceptions import classify
 
-_UNKNOWN: Final = "no reason is logged"
 # Most specific first: the JobManager's records come before the client's.
 _KINDS: Final = (
     "entrypoint-failed",
@@ -53,16 +51,6 @@ _KINDS: Final = (
     "client-failed",
     "rest-request-failed",
     "rest-handler-failed",
-)
-_RAN: Final = re.compile(
-    r"Job execution failed|Job failed[. (]|JobCancellationException|Job was cancelled|"
-    r"NoRestartBackoffTimeStrategy|Recovery is suppressed"
-)
-_OF_YARN: Final = (
-    "yarn-request-too-large",
-    "yarn-largest-container",
-    "yarn-too-little-free",
-    "yarn-queue-missing",
 )
 _WORDS: Final = {
     "entrypoint-failed": "The cluster does not start",
@@ -82,39 +70,27 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     for job in facts.jobs:
         if not job.starts:
             yield from _of_exceptions(job)
-    if submissions := [trouble for trouble in troubles if _is_submission(facts, trouble)]:
+    if submissions := [trouble for trouble in troubles if s.is_submission(facts, trouble)]:
         yield _of_troubles(facts, submissions)
-
-
-def _is_submission(facts: h.StartupFacts, trouble: h.Trouble) -> bool:
-    if _RAN.search(" ".join(filter(None, [trouble.cause, trouble.values.get("exception")]))):
-        return False
-    accepted = facts.accepted_us.get(trouble.source) if trouble.source is not None else None
-    if accepted is not None and (trouble.first_us or 0) >= accepted:
-        return False
-    if trouble.kind in ("application-failed", "rest-request-failed", "rest-handler-failed"):
-        # If a job was scheduled since, its own failures are more specific.
-        return not any(start.tasks for job in facts.jobs for start in job.starts)
-    return True
 
 
 def _of_job(facts: h.StartupFacts, job: h.JobStarts, troubles: list[h.Trouble]) -> h.Finding:
     # Up to 1.12 only the client's log has the reason, not the end of the JobMaster.
     troubles = [trouble for trouble in troubles if trouble.cause]
-    reason = job.ended_cause or next((t.cause for t in troubles if t.cause), _UNKNOWN)
+    reason = job.ended_cause or next((t.cause for t in troubles if t.cause), s.NO_REASON)
     name = job.job.name or job.job.key.job_id
     return h.start_finding(
         job,
         ongoing=not h.ran_after(facts, job.ended_us),
         title=f"{h.fmt.shorten(name, 40)} was refused: {h.fmt.shorten(reason, 160)}",
         why=h.fmt.shorten(reason, 160),
-        cause=_cause(reason),
+        cause=s.cause_of(reason),
         rank=h.Rank.ROOT_CAUSE,
         first_us=job.ended_us,
         measurements=(h.measurement("submissions", 1, "submissions"),),
         evidence=h.cite([(job.ended_ref, job.ended_us), *((t.ref, t.first_us) for t in troubles)]),
         ranked=True,
-        actions=_actions(reason),
+        actions=s.actions_against(reason),
     )
 
 
@@ -152,11 +128,11 @@ def _of_exceptions(job: h.JobStarts) -> h.Iterator[h.Finding]:
 
 def _of_troubles(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
     first = troubles[0]
-    reason = first.cause or first.values.get("exception") or _UNKNOWN
+    reason = first.cause or first.values.get("exception") or s.NO_REASON
     what = _WORDS.get(first.kind, "The submission failed")
     cluster = first.kind == "entrypoint-failed"
-    yarn = facts.of_kind(*_OF_YARN)
-    hint = f"; YARN: {_yarn_text(yarn[0])}" if yarn else ""
+    yarn = facts.of_kind(*s.OF_YARN)
+    hint = f"; YARN: {s.yarn_text(yarn[0])}" if yarn else ""
     count = max(trouble.count for trouble in troubles)
     return h.trouble_finding(
         None,
@@ -164,58 +140,14 @@ def _of_troubles(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
         ongoing=not h.ran_after(facts, max(t.last_us or 0 for t in troubles)),
         title=f"{what}: {without_package(h.fmt.shorten(reason, 400))}{hint}",
         why=h.fmt.shorten(reason, 160),
-        cause=_cause(reason, cluster=cluster),
+        cause=s.cause_of(reason, cluster=cluster),
         rank=h.Rank.ROOT_CAUSE,
         last_us=None,
         count=count,  # client, Dispatcher and JobMaster log the same submissions
         measurements=(h.measurement("submissions", count, "submissions"),),
         evidence=h.cite((t.ref, t.first_us) for t in (*troubles, *yarn)),
-        actions=_actions(reason, cluster=cluster),
+        actions=s.actions_against(reason, cluster=cluster),
     )
-
-
-def _yarn_text(trouble: h.Trouble) -> str:
-    values = trouble.values
-    if trouble.kind == "yarn-queue-missing":
-        return f"queue '{values.get('queue')}' does not exist"
-    requested = values.get("asked") or f"{values.get('asked_mb')} MB"
-    offered = values.get("offered") or f"{values.get('offered_mb')} MB"
-    return f"{requested} requested, {offered} offered"
-
-
-def _cause(reason: str, *, cluster: bool = False) -> str:
-    """Return the cause: memory that ran out is one incident with the finding about the process.
-
-    Args:
-        reason: the exception.
-        cluster: whether a cluster does not start, for which storage and services are causes of their own.
-    """
-    found = classify([reason], "flink")
-    cause = cause_of_class(None if found is None else found.name, "submission-failed")[0]
-    own = (*_OF_CLUSTERS, "out-of-memory") if cluster else ("out-of-memory",)
-    return cause if cause in own else "submission-failed"
-
-
-_OF_CLUSTERS: Final = ("storage-failure", "service-unreachable")
-"""Causes that stop a cluster from starting."""
-
-
-def _actions(reason: str, *, cluster: bool = False) -> tuple[h.Action, ...]:
-    known = h.remedies("submission-failed", h.UNKNOWN_JOB, *_remedies(reason))
-    found, cause = classify([reason], "flink"), _cause(reason, cluster=cluster)
-    if found is not None and cause in _OF_CLUSTERS:
-        known = h.remedies(cause, h.UNKNOWN_JOB, *cause_of_class(found.name, "")[1])
-    return known if reason == _UNKNOWN else with_advice(known, reason)
-
-
-def _remedies(reason: str) -> tuple[str, ...]:
-    if reason == _UNKNOWN:
-        return ("ask",)
-    if re.search(r"avepoint|checkpoint", reason) and re.search(r"FileNotFound|Cannot find", reason):
-        return "path", "reason"
-    if re.search(r"Cannot map .*state|no operator|allowNonRestoredState", reason):
-        return "uids", "reason"
-    return ("reason",)
 
 
 RULE: Final = h.Rule(
@@ -227,7 +159,7 @@ RULE: Final = h.Rule(
             (
                 "submission-failed",
                 "out-of-memory",
-                *_OF_CLUSTERS,
+                *s.OF_CLUSTERS,
                 *(CAUSE_OF_CLASS[name][0] for name in sorted(KEEPS)),
             )
         )

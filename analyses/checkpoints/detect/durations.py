@@ -1,0 +1,29 @@
+"""Durations of completed checkpoints."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from flowdiag.analyses.flink import helpers as h
+
+
+def with_duration(stretches: list[list[h.Checkpoint]]) -> list[h.Checkpoint]:
+    return [c for stretch in stretches for c in stretch if h.elapsed_ms(c) is not None]
+
+
+def rising_checkpoints(job: h.Job, climb: float, far: float) -> list[h.Checkpoint]:
+    """Return the completed checkpoints of the last stretch if the last `climb` only rise, to `far`."""
+    every = with_duration(h.steady_checkpoints(job, 0)[-1:])
+    last = [lasted_ms(c) for c in every[-int(climb) :]]
+    climbs = all(one < other for one, other in pairwise(last))
+    return every if climbs and len(last) >= climb and last[-1] >= far else []
+
+
+def lasted_ms(checkpoint: h.Checkpoint) -> float:
+    return h.elapsed_ms(checkpoint) or 0.0
+
+
+def upper_median(values: h.Iterable[float | None]) -> float | None:
+    """Return the upper median of the known values; None without any."""
+    known = sorted(value for value in values if value is not None)
+    return known[len(known) // 2] if known else None

@@ -1,0 +1,50 @@
+"""How long subtasks write their snapshots, by checkpoint and TaskManager."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.flink.tasks.pressure import median
+
+Rows = list[h.SubtaskCheckpoint]
+
+
+def rows_with_state(job: h.Job) -> dict[int, Rows]:
+    """Return the rows of subtasks that wrote state, by checkpoint."""
+    found: defaultdict[int, Rows] = defaultdict(list)
+    for row in job.subtask_checkpoints:
+        if row.acknowledged and row.async_ms is not None and (row.bytes or 0) > 0:
+            found[row.checkpoint].append(row)
+    return found
+
+
+def written_ms(row: h.SubtaskCheckpoint) -> float:
+    return float(row.async_ms or 0)
+
+
+def writes_slowly(rows: Rows, *, async_ms: float, share: float, throughput: float) -> bool:
+    """Whether writing is slow, dominates the time, and moves little data."""
+    part = median(written_ms(row) / max(1, row.end_to_end_ms or row.async_ms or 1) for row in rows)
+    rate = median((row.bytes or 0) * 1000 / max(1, row.async_ms or 1) for row in rows)
+    return (
+        (median(map(written_ms, rows)) or 0.0) >= async_ms
+        and (part or 0.0) >= share
+        and (rate or 0.0) <= throughput
+    )
+
+
+def slow_taskmanager_of(rows: Rows, *, async_ms: float, times: float) -> str | None:
+    """Return the TaskManager whose subtasks all write slowly while all others are fast."""
+    places: defaultdict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        if row.taskmanager is not None:
+            places[row.taskmanager].append(written_ms(row))
+    if len(places) < 2:
+        return None
+    worst, *others = sorted(places, key=lambda name: -min(places[name]))
+    fastest, slowest = min(places[worst]), max(max(places[name]) for name in others)
+    # Two subtasks at least: one alone is a slow snapshot (CP201), not a slow TaskManager.
+    if len(places[worst]) < 2 or fastest < async_ms:
+        return None
+    return worst if fastest >= times * max(1.0, slowest) else None

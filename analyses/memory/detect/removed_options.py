@@ -1,0 +1,36 @@
+"""Memory options that newer versions of Flink ignore, with their replacements."""
+
+from __future__ import annotations
+
+NOT_SET = "(not set)"
+
+
+# Removed in 2.0: the option and its replacement (catalogue 7.1, 8.1).
+_REMOVED = {
+    "taskmanager.heap.size": "taskmanager.memory.process.size",
+    "taskmanager.heap.mb": "taskmanager.memory.process.size",
+    "jobmanager.heap.size": "jobmanager.memory.process.size",
+    "jobmanager.heap.mb": "jobmanager.memory.process.size",
+    "taskmanager.network.numberOfBuffers": "taskmanager.memory.network.min",
+    "taskmanager.network.memory.buffers-per-channel": "(fixed: 2)",
+    "taskmanager.network.memory.floating-buffers-per-gate": "(fixed: 8)",
+    "taskmanager.network.memory.max-buffers-per-channel": "(fixed: 10)",
+    "taskmanager.network.memory.max-overdraft-buffers-per-gate": "(fixed: 20)",
+}
+
+
+# Ignored from 1.10 on.
+_IGNORED = {
+    "taskmanager.memory.fraction": "taskmanager.memory.managed.fraction",
+    "taskmanager.memory.off-heap": "(managed memory is always off-heap)",
+    "taskmanager.memory.preallocate": NOT_SET,
+    # Variables of the start scripts of 1.9.
+    "FLINK_TM_HEAP": "taskmanager.memory.process.size",
+    "FLINK_TM_NET_BUF_MIN": "taskmanager.memory.network.min",
+    "FLINK_TM_NET_BUF_MAX": "taskmanager.memory.network.max",
+}
+
+
+def ignored_in(version: tuple[int, int]) -> dict[str, str]:
+    """Return the options without effect in a version, with their replacements."""
+    return (_IGNORED if version >= (1, 10) else {}) | (_REMOVED if version >= (2, 0) else {})

@@ -1,0 +1,48 @@
+"""TaskManagers without free segments of network memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flowdiag.analyses.queues import helpers as h
+
+
+class Shortage(NamedTuple):
+    """A TaskManager short of segments, and the share of them that its tasks request."""
+
+    taskmanager: str
+    requested: float | None
+    measurements: tuple[h.Measurement, ...]
+    exhausted: bool
+
+
+def shortage_of(
+    name: str, reports: h.Sequence[h.Machine], *, most: float, hardly: float, samples: float
+) -> Shortage | None:
+    asked = h.merged_gauge(reports, "segments_requested")
+    free = h.merged_gauge(reports, "segments_free")
+    total = h.merged_gauge(reports, "segments")
+    # Samples of the windows with hardly any free segment on average, and none at times.
+    empty = sum(
+        gauge.n
+        for report in reports
+        if (gauge := report.gauges.get("segments_free")) is not None
+        and (segments := report.gauges.get("segments")) is not None
+        and gauge.low <= 0
+        and gauge.mean <= hardly * segments.high
+    )
+    requested = None if asked is None else asked.mean / 100
+    too_many = asked and asked.n >= samples and asked.mean / 100 > most
+    if not too_many and empty < samples:
+        return None
+    numbers = (
+        ("requested-network-memory", requested, "share"),
+        ("free-segments", free and free.mean, "buffers"),
+        ("segments", total and total.high, "buffers"),
+    )
+    measurements = tuple(
+        h.measurement(what, round(value, 3), unit, over=f"mean on {name}")
+        for what, value, unit in numbers
+        if value is not None
+    )
+    return Shortage(name, requested, measurements, empty >= samples)

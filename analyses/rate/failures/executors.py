@@ -1,0 +1,71 @@
+"""Executors that were lost, and the blocks that were lost with them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.failures.troubles import Trouble
+
+_BENIGN: Final = re.compile(
+    r"idle|killed by driver|decommission|kill request|removed by request|application finished"
+    r"|sparkcontext|shutdown|shutting down|command exited with code 0|exited with exit code 0\(",
+    re.IGNORECASE,
+)
+
+
+# Exit codes above 128 are 128 plus a signal: 9 is SIGKILL.
+_KILLED: Final = re.compile(
+    r"\b(?:exit(?:ed)? ?(?:with)? ?(?:code|status)|code|status)\D{0,3}137\b", re.IGNORECASE
+)
+
+
+def was_removed(app: h.ApplicationFacts, executor: h.Executor, at_end_ms: float) -> bool:
+    """Return whether Spark removed the executor before the application began to stop."""
+    removed, stopped = executor.removed_us, app.stopped_us
+    if removed is None or (stopped is not None and removed >= stopped):
+        return False
+    return app.ended_us is None or removed <= app.ended_us - at_end_ms * 1000
+
+
+def place_and_reason(
+    app: h.ApplicationFacts, removed: list[h.Executor], names: set[str]
+) -> tuple[h.Subject, str]:
+    """Return the executor, receiver or application that lost the blocks, and the reason."""
+    if removed:
+        reason = h.fmt.shorten(removed[-1].reason or "", 80)
+        return (
+            h.executor_subject(app, removed[-1]),
+            f"after executor {removed[-1].executor} was removed ({reason})",
+        )
+    how = "although no executor was lost: memory evicted them"
+    if not app.executors and app.origins.isdisjoint(("log", "event-log")):
+        how = "and only the driver's log shows whether an executor was lost"
+    streams = {name.split("-")[1] for name in names if name.count("-") >= 2}
+    if len(streams) == 1:
+        return h.receiver_subject(app, int(streams.pop())), how
+    return h.application_subject(app), how
+
+
+def loss_confidence(app: h.ApplicationFacts, last: h.Executor, *, memory: bool) -> h.Confidence:
+    """Return low confidence if the log ends with the loss, because a stop removes executors, too."""
+    at_end = app.ended_us is None and (app.last_us or 0) - (last.removed_us or 0) < 1_000_000
+    return h.Confidence.LOW if at_end and not memory else h.Confidence.HIGH
+
+
+def block_names(blocks: list[Trouble]) -> str:
+    names = sorted({block.what for block in blocks if block.what})
+    if not names:
+        return "blocks of receivers"
+    return f"block {names[0]}" + (f" and {len(names) - 1} more blocks" if len(names) > 1 else "")
+
+
+def is_loss(executor: h.Executor) -> bool:
+    """Return whether the reason of a removal shows a loss, not an idle or requested removal."""
+    return executor.reason is not None and not _BENIGN.search(executor.reason)
+
+
+def was_killed(reason: str) -> bool:
+    """Return whether an executor ended with a SIGKILL."""
+    return bool(_KILLED.search(reason))

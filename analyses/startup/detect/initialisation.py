@@ -1,0 +1,61 @@
+"""The slowest task of each start, against the other tasks of the same start."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import NamedTuple
+
+from flowdiag.analyses.flink.failures.silences import logged_until
+from flowdiag.analyses.startup import helpers as h
+
+
+class Slowest(NamedTuple):
+    """The slowest task of one start, and the times of the others, in milliseconds."""
+
+    took: int
+    task: h.TaskTimes
+    start: h.Start
+    others: list[int]
+    siblings: list[int]
+
+    @property
+    def usual_ms(self) -> float:
+        return median(self.others or [0])
+
+    def is_far_above(self, others: list[int], ratio: float) -> bool:
+        return self.took >= ratio * max(median(others or [0]), 1.0)
+
+
+def _slowest_of(job: h.JobStarting, start: h.Start) -> Slowest | None:
+    """Return the slowest task of a start, up to the end of the input if it is still INITIALIZING."""
+    found: list[tuple[int, h.TaskTimes]] = []
+    for task in start.tasks:
+        begun = task.initializing_us
+        end = task.running_us or task.ended_us or start.ended_us or job.job.last_us
+        failed = task.running_us is None and task.end_state in ("CANCELED", "FAILED")
+        if begun is None or end is None or failed:
+            continue  # failed: another task failed first
+        if task.running_us is None and task.ended_us is None:
+            end = logged_until(job.cluster.common, task.taskmanager, begun, end)
+        found.append((max(0, end - begun) // 1000, task))
+    if not found:
+        return None
+    took, worst = max(found, key=lambda pair: pair[0])
+    found.remove((took, worst))
+    siblings = [ms for ms, task in found if task.task == worst.task]
+    return Slowest(took, worst, start, [ms for ms, _ in found], siblings)
+
+
+def slow_starts(job: h.JobStarting, slow_s: float) -> list[Slowest]:
+    slowest = (_slowest_of(job, start) for start in job.starts)
+    return [each for each in slowest if each is not None and each.took >= slow_s * 1000]
+
+
+def read_ms(start: h.Start, task: h.TaskTimes) -> int | None:
+    """Return how long the task's TaskManager read state in that start; None if no log shows it."""
+    until = task.running_us or start.ended_us
+    there = [r for r in start.restores if None is not r.taskmanager == task.taskmanager]
+    times = [ms for r in there if (ms := r.took_ms(until)) is not None]
+    if not times and start.initialization is not None:
+        return start.initialization.restored_ms
+    return max(times, default=None)

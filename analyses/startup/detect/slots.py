@@ -1,0 +1,42 @@
+"""Slots that a start required and acquired."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from flowdiag.analyses.flink.judging import setting
+from flowdiag.analyses.startup import helpers as h
+
+
+def is_short(start: h.Start, times: list[int]) -> bool:
+    """Whether a start had too few slots: by its numbers, else by a slot error during it."""
+    if start.held not in ("slots", "back-off"):
+        return False
+    slots = start.slots
+    if slots and slots.required and slots.acquired is not None and start.tasks:
+        return slots.acquired < slots.required
+    return bisect_left(times, start.started_us) < bisect_left(times, start.ended_us or 1 << 62)
+
+
+def slots_each(
+    job: h.JobStarting, required: int | None, acquired: int | None, taskmanagers: int | None
+) -> int | None:
+    """Return how many slots each TaskManager needs.
+
+    With known slots per TaskManager, count those that offered slots: others may be gone by now.
+    """
+    each = setting(job.job, "taskmanager.numberOfTaskSlots")
+    slots = int(each.value) if each is not None and each.value.isdecimal() else None
+    offering = (acquired // slots if slots and acquired else None) or taskmanagers
+    return -(-required // offering) if required and offering else None
+
+
+def slot_numbers(job: h.JobStarting, short: list[h.Start]) -> tuple[int | None, int | None]:
+    """Return required and acquired slots of the latest start with numbers, else of the widest vertex."""
+    slots = [start.slots for start in short if start.slots]
+    latest = next(
+        (s for s in reversed(slots) if s.acquired is not None), slots[0] if slots else None
+    )
+    vertices = job.job.graph.vertices if job.job.graph else ()
+    widest = max((vertex.parallelism for vertex in vertices), default=0) or None
+    return (latest.required if latest else None) or widest, latest.acquired if latest else None

@@ -1,0 +1,41 @@
+"""Workers that were requested or started, and never registered."""
+
+from __future__ import annotations
+
+from flowdiag.analyses.startup import helpers as h
+
+
+def all_jobs_run(facts: h.StartupFacts) -> bool:
+    """Whether the last start of every job reached RUNNING."""
+    starts = [job.starts[-1] if job.starts else None for job in facts.jobs]
+    return bool(starts) and all(s is not None and s.running_us is not None for s in starts)
+
+
+def never_registered(facts: h.StartupFacts) -> list[h.Worker]:
+    """Return the workers that ended without a registration, and that no record shows running tasks."""
+    dead = [w for w in facts.workers if w.ended_us is not None and w.registered_us is None]
+    if not dead:
+        return []
+    ran = {task.taskmanager for job in facts.jobs for s in job.starts for task in s.tasks}
+    ran |= {attempt.taskmanager for job in facts.jobs for attempt in job.job.attempts}
+    ran |= {i.taskmanager for i in h.incidents_of(facts) if i.kind == "task-failure"}
+    return [worker for worker in dead if worker.name not in ran]
+
+
+def refusal_of(facts: h.StartupFacts) -> tuple[str | None, h.Cited]:
+    """Return why the resource manager refuses the requests, and the records; None if it logs no reason."""
+    if large := facts.of_kind("yarn-request-too-large"):
+        values = large[-1].values
+        text = f"{values.get('asked')} requested, the largest container is {values.get('offered')}"
+        return text, [(t.ref, t.first_us) for t in large]
+    failed = [
+        incident
+        for incident in h.incidents_of(facts)
+        if incident.text.get("template") == "worker-request-failed" and incident.cause
+    ]
+    if failed:
+        last = max(failed, key=lambda i: i.time_us or 0)
+        return last.cause, [(i.ref, i.time_us) for i in failed]
+    if rate := facts.of_kind("worker-failure-rate"):
+        return f"too many failures: {rate[-1].values.get('rate')}", [(rate[-1].ref, None)]
+    return None, []
