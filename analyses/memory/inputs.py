@@ -81,6 +81,7 @@ class _Reading:
         self._version = version
         self.files: list[ConfigFile] = []
         self.kills: list[Kill] = []
+        self._seen: set[tuple[object, ...]] = set()
         self.usages: list[Usage] = []
         self.kinds: dict[int, str] = {}
         self.unread: dict[int, str] = {}
@@ -93,7 +94,12 @@ class _Reading:
             return
         listed = reports_ended_containers(text)
         if listed:
-            self.kills += _kills(source, text)
+            # Two servers, or two snapshots, may report the same end.
+            for kill in _kills(source, text):
+                same = (kill.reason, kill.pod, kill.exit_code, kill.time_us, kill.text)
+                if kill.pod is None or same not in self._seen:
+                    self._seen.add(same)
+                    self.kills.append(kill)
             self.kinds[source.index] = "kubectl"
         read = None if of_flink else _options_of(text, source.name, self._version)
         if read is not None and not (listed and (read.error or read.several)):
