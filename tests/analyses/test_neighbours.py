@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
+from flowdiag.analyses.flink.job import UNKNOWN_JOB, ClusterFacts, Incident
 from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.finding import Finding, State
-from flowdiag.analyses.model.keys import Ref
+from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.model.rule import Rule
+from flowdiag.analyses.queues.assemble import assemble_queues
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.neighbours.facts import DatabaseSession, Lag, Neighbours
 from flowdiag.analyses.queues.neighbours.flow import flow_of
@@ -159,3 +160,27 @@ def test_outages_are_split_by_pauses() -> None:
     found = spells_of_records(unreachable(0, 10, 100), 30)
     assert [len(each) for each in found] == [2, 1]
     assert server_name("10.0.0.1:9092") == "10.0.0.1:9092"
+
+
+@pytest.mark.parametrize(("ended", "owners"), [((), 0), ((0,), 1), ((0, 1), 0)])
+def test_neighbours_of_several_jobs_belong_to_the_only_one_that_runs(
+    ended: tuple[int, ...], owners: int
+) -> None:
+    keys = [JobKey("", "a" * 32), JobKey("", "b" * 32)]
+    jobs = tuple(
+        replace(
+            UNKNOWN_JOB,
+            key=key,
+            incidents=(Incident(kind="cancelled", time_us=BEGIN, job=key, ref=Ref(0, 0)),)
+            if number in ended
+            else (),
+        )
+        for number, key in enumerate(keys)
+    )
+    found = assemble_queues(
+        [],
+        ClusterFacts(jobs=jobs, processes=()),
+        window_us=60 * SECOND,
+        neighbours=lags([1000, 6000]),
+    )
+    assert [j.job.key for j in found.jobs if not j.neighbours.empty] == keys[1:] * owners

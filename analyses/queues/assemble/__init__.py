@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Final
 
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, ClusterFacts, Garbage, JobFacts
+from flowdiag.analyses.flink.judging import job_failed
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.keys import JobKey
@@ -31,6 +32,7 @@ from flowdiag.parsers.units import version_of
 NO_NEIGHBOURS: Final = Neighbours()
 
 
+_ENDS: Final = frozenset({"cancelled", "finished"})
 MEANS_OF_A_MINUTE: Final = (1, 18)
 """From this version on, Flink reports busy, idle and back-pressured times as means over the last minute."""
 
@@ -48,7 +50,7 @@ def assemble_queues(
         rows: of `measure.queue_frame`.
         common: the facts that all topics share.
         window_us: length of a window.
-        neighbours: the systems around the jobs. No input shows to which of several jobs they belong.
+        neighbours: the systems around the jobs. No input shows to which of several running jobs they belong.
     """
     by_what: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -75,9 +77,24 @@ def assemble_queues(
         _job(job, windows[key], others[key], machines, reports, common, window_us)
         for key, job in known.items()
     )
-    if len(jobs) == 1:
-        jobs = (replace(jobs[0], neighbours=neighbours),)
+    owner = _owner_of_neighbours(jobs)
+    jobs = tuple(replace(job, neighbours=neighbours) if job is owner else job for job in jobs)
     return QueueFacts(common=common, jobs=jobs)
+
+
+def _owner_of_neighbours(jobs: Sequence[JobQueues]) -> JobQueues | None:
+    """Return the only job, the only one that runs, or the only running one that reports a backlog; else None."""
+    running = [
+        job
+        for job in jobs
+        if not any(i.kind in _ENDS for i in job.job.incidents) and not job_failed(job.job)
+    ]
+    lagging = [
+        job
+        for job in running
+        if any("pending" in sample.gauges for each in job.samples.values() for sample in each)
+    ]
+    return next((found[0] for found in (jobs, running, lagging) if len(found) == 1), None)
 
 
 def _job(

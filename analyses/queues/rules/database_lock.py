@@ -22,7 +22,7 @@ Find out what the other process does, and end its transaction. A timeout in the 
 False alarms
 ------------
 Inputs of a database that the job does not use. Sessions do not show to which job they belong, so flowdiag only
-judges them if the inputs are about a single job.
+judges them if a single job runs, or a single one reports a backlog.
 """
 
 from __future__ import annotations
