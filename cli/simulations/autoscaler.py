@@ -94,7 +94,7 @@ def run_autoscaler(flags: AutoscalerFlags) -> ExitCode:
     if flags.as_json:
         text = _document(replayed)
     else:
-        from flowdiag.cli.views.autoscaler_simulation import page_of
+        from flowdiag.cli.simulations.autoscaler_page import page_of
 
         text = page_of(replayed)
     write_report(text, flags.output)

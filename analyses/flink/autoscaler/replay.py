@@ -39,34 +39,44 @@ class Step:
 
 def job_graph(document: Mapping[str, Any]) -> list[Vertex]:
     """Return the vertices of a response of `/jobs/:jobid` in topological order."""
-    plan = objects_at(object_at(document, "plan"), "nodes")
-    known = {str(vertex.get("id")): vertex for vertex in objects_at(document, "vertices")}
-    inputs = {
-        str(node.get("id")): {
-            str(edge.get("id")): str(edge.get("ship_strategy", "")).upper()
-            for edge in objects_at(node, "inputs")
-        }
-        for node in plan
+    nodes = {str(n.get("id")): n for n in objects_at(object_at(document, "plan"), "nodes")}
+    details = {str(vertex.get("id")): vertex for vertex in objects_at(document, "vertices")}
+    inputs = {vertex: _inputs(node, nodes) for vertex, node in nodes.items()}
+    return [
+        _vertex(vertex, nodes[vertex], details.get(vertex, {}), inputs[vertex])
+        for vertex in _sorted(inputs)
+    ]
+
+
+def _inputs(node: Mapping[str, Any], nodes: Mapping[str, Any]) -> dict[str, str]:
+    """Return the partitioning of each input inside the plan."""
+    return {
+        str(edge.get("id")): str(edge.get("ship_strategy", "")).upper()
+        for edge in objects_at(node, "inputs")
+        if str(edge.get("id")) in nodes
     }
-    ordered: list[Vertex] = []
-    while waiting := [v for v in inputs if all(v != done.id for done in ordered)]:
-        placed = {vertex.id for vertex in ordered}
-        # An input outside the plan counts as placed.
-        ready = [v for v in waiting if all(i in placed or i not in inputs for i in inputs[v])]
-        for vertex in ready or waiting[:1]:
-            details = known.get(vertex, {})
-            node = next(node for node in plan if str(node.get("id")) == vertex)
-            ordered.append(
-                Vertex(
-                    id=vertex,
-                    name=str(details.get("name") or node.get("description") or "") or None,
-                    parallelism=as_integer(details.get("parallelism", node.get("parallelism")))
-                    or 1,
-                    max_parallelism=as_integer(details.get("maxParallelism")) or MOST,
-                    inputs={i: s for i, s in inputs[vertex].items() if i in inputs},
-                )
-            )
+
+
+def _sorted(inputs: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return the vertices with the inputs of each before itself; a loop is cut anywhere."""
+    ordered: list[str] = []
+    while waiting := [vertex for vertex in inputs if vertex not in ordered]:
+        ready = [vertex for vertex in waiting if all(i in ordered for i in inputs[vertex])]
+        ordered += ready or waiting[:1]
     return ordered
+
+
+def _vertex(
+    vertex: str, node: Mapping[str, Any], details: Mapping[str, Any], inputs: Mapping[str, str]
+) -> Vertex:
+    parallelism = as_integer(details.get("parallelism", node.get("parallelism")))
+    return Vertex(
+        id=vertex,
+        name=str(details.get("name") or node.get("description") or "") or None,
+        parallelism=parallelism or 1,
+        max_parallelism=as_integer(details.get("maxParallelism")) or MOST,
+        inputs=inputs,
+    )
 
 
 def at_present(state: State, graph: Sequence[Vertex], settings: Settings) -> Decision | None:

@@ -50,11 +50,7 @@ class Runs:
         self._begins = sorted(
             {i.time_us for i in job.incidents if i.kind == "job-running" and i.time_us}
         )
-        self._widths = [0] * len(self._begins)
-        for task in tasks:
-            place = bisect_right(self._begins, (task.begins_us or 0) + 1_000_000) - 1
-            if place >= 0 and task.parallelism:
-                self._widths[place] = max(self._widths[place], task.parallelism)
+        self._widths = _widths(self._begins, tasks)
         self._wanted = [
             (row["time_us"], slots, row)
             for row in marks
@@ -136,6 +132,16 @@ class Runs:
         ]
         lost = [i for i in near if kind_of(i) == "taskmanager-lost"]
         return next(iter((*lost, *near, *restarts)), None) if restarts else None
+
+
+def _widths(begins: Sequence[int], tasks: Iterable[TaskTimes]) -> list[int]:
+    """Return the parallelism of the widest task of each run."""
+    found = [0] * len(begins)
+    for task in tasks:
+        place = bisect_right(begins, (task.begins_us or 0) + 1_000_000) - 1
+        if place >= 0 and task.parallelism:
+            found[place] = max(found[place], task.parallelism)
+    return found
 
 
 def _from_history(rows: Iterable[Row]) -> list[Rescale]:

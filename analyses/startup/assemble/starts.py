@@ -144,26 +144,29 @@ def _tasks(job: JobFacts, times: Mapping[str, Row]) -> Iterator[TaskTimes]:
 def _starts(
     job: JobFacts, shared: Shared, marks: Sequence[Row], tasks: Sequence[TaskTimes]
 ) -> Iterator[Start]:
-    restarts, submitted = _restarts(job), _submitted_us(marks)
-    moments = (submitted, tasks[0].begins_us if tasks else None)
-    first = min((us for us in moments if us is not None), default=None)
+    submitted = _submitted_us(marks)
+    first = _earliest(submitted, tasks[0].begins_us if tasks else None)
     if first is None:
         return
-    rescaled = frozenset(time for time in rescale_times(job) if time > first)
-    later = {restart.time_us or 0: restart for restart in restarts}
-    bounds = [first, *sorted({*(t for t in later if t > first), *rescaled})]
+    restarts = _restarts(job)
+    later = {us: restart for restart in restarts if (us := restart.time_us or 0) > first}
+    rescaled = [time for time in rescale_times(job) if time > first]
+    bounds = [first, *sorted({*later, *rescaled})]
     by_start, lines = _by_start(bounds, tasks), _timelines(job, shared, marks)
-    total, most = _parallelism(job), 0
+    # After a rescale, the graph shows the number of tasks of one run only.
+    total, most = 0 if rescaled else _parallelism(job), 0
     kind = "cold" if submitted is not None or not restarts else "restart"
     for number, (begin, end) in enumerate(zip(bounds, [*bounds[1:], None], strict=True)):
         members = by_start[number]
-        most = max(most, len(members))
-        # After a rescale, the graph shows the number of tasks of one run only.
-        otherwise = len(members) if rescaled else total or most
-        expected = _expected(later.get(begin) if number else None, otherwise or None)
+        most = len(members) if rescaled else max(most, len(members))
+        expected = _expected(later.get(begin), total or most or None)
         kind = "rescale" if begin in rescaled else kind
         yield _start(job, lines, members, number, begin, end, expected, kind=kind)
         kind = "restart"
+
+
+def _earliest(*moments: int | None) -> int | None:
+    return min((us for us in moments if us is not None), default=None)
 
 
 def _submitted_us(marks: Iterable[Row]) -> int | None:
