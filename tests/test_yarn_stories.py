@@ -80,3 +80,16 @@ def test_a_preempted_container_explains_the_lost_taskmanager(tmp_path: Path) -> 
     assert (story["cause"], story["state"]) == ("taskmanager-lost", "recovered")
     assert story["narrative"].startswith(f"{WORKERS[0]} has been preempted: Container preempted")
     assert f"TaskManager {WORKERS[0]} @ worker-1.flink.example was lost" in story["narrative"]
+
+
+def test_one_command_collects_and_diagnoses(tmp_path: Path) -> None:
+    world, report = Yarn(logs={MASTER: {"jobmanager.log": "began\n"}}), tmp_path / "report.json"
+    with serving(world) as server:
+        world.url = server.url
+        servers = f"resourcemanager={server.url}&timeline={server.url}"
+        given = ["--format", "json", "-o", str(report), "--keep", str(tmp_path / "kept"), "-q"]
+        assert flowdiag(f"yarn://{APP}?{servers}", *given) == 1
+    found = json.loads(report.read_bytes())
+    assert found["summary"]["cause"] == "out-of-memory"
+    kept = {path.parent.name for path in (tmp_path / "kept").rglob("jobmanager.log")}
+    assert kept == {MASTER}
