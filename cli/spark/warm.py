@@ -26,7 +26,7 @@ from flowdiag.parsers.cleanup import at_exit, temporary_folder
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.extras import pip_install
 
-_DUMP_TIMEOUT_S: Final = 300.0
+_DUMP_TIMEOUT_S: Final = 1800.0  # an image for another architecture is built in an emulator
 _REQUIRED_SPACE_BYTES: Final = (
     1_000_000_000  # while an ahead-of-time cache is created, it needs twice its size
 )

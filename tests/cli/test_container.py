@@ -23,6 +23,7 @@ def test_the_image_runs_as_a_user_without_rights() -> None:
     last = CONTAINERFILE.rpartition("\nFROM ")[2]
     (user,) = re.findall(r"^USER (\d+):\d+$", last, re.MULTILINE)
     assert int(user) > 1000
+    assert f"flowdiag:x:{user}:{user}:" in last, "Hadoop refuses a user without a name"
 
 
 def test_the_context_contains_what_the_build_reads() -> None:
