@@ -249,7 +249,7 @@ class _Question:
             (name, check, self._decision(name, check))
             for name in names
             if (check := CHECKS[name]).engine in (None, self.engine)
-            and not (self.has_stacks and name == "thread-dump")
+            and not (self.has_stacks and name in _DUMPS)
             and not inputs.answer(check, taskmanager)
         ]
 
@@ -261,6 +261,9 @@ class _Question:
             if name in CAUSES[cause].checks
         ]
         return "; ".join(clauses) or self.reason or f"shows {check.shows}"
+
+
+_DUMPS: Final = ("thread-dump", "executor-threads", "driver-threads")
 
 
 def suggestions_for(

@@ -41,7 +41,6 @@ from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.stacks import (
-    ALL_CODE_CAUSES,
     CODE_CAUSES,
     WAITING,
     CodeReading,
@@ -51,7 +50,12 @@ from flowdiag.analyses.stacks import (
     read_samples,
 )
 
-CAUSES: Final = {**CODE_CAUSES, "python": "slow-python-code", "python-driver": "driver-gaps"}
+CAUSES: Final = {
+    **{kind: cause for kind, cause in CODE_CAUSES.items() if kind != "async-queue"},
+    "state": "slow-state-access",
+    "python": "slow-python-code",
+    "python-driver": "driver-gaps",
+}
 
 
 class Limits(h.Limits):
@@ -161,4 +165,4 @@ _DRIVER = ("stream execution thread", "streaming-job-executor")
 _THREADS = "of its threads show this activity"
 _WORKING = "of the samples that wait neither for input nor for tasks"
 
-RULE = h.Rule("RT315", judge, Limits, causes=(*ALL_CODE_CAUSES, "slow-python-code", "driver-gaps"))
+RULE = h.Rule("RT315", judge, Limits, causes=(*CAUSES.values(), "deadlock"))
