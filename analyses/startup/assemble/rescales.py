@@ -30,7 +30,7 @@ def count_slots(text: str) -> int:
     return sum(int(n) for n in _REQUIRED.findall(text))
 
 
-def rescale_times(job: JobFacts) -> list[int]:
+def rescale_times(job: JobFacts, since_us: int = 0) -> list[int]:
     """Return when the tasks of a run had ended for a rescale that no failure caused.
 
     New tasks may be scheduled some milliseconds before the job switches to RUNNING.
@@ -38,7 +38,7 @@ def rescale_times(job: JobFacts) -> list[int]:
     changed = sorted(i.time_us for i in job.incidents if i.kind == "rescaled" and i.time_us)
     running = sorted(i.time_us for i in job.incidents if i.kind == "job-running" and i.time_us)
     last = {bisect_right(running, time): time for time in changed}
-    return [time for place, time in sorted(last.items()) if place < len(running)]
+    return [t for place, t in sorted(last.items()) if place < len(running) and t > since_us]
 
 
 class Runs:

@@ -150,7 +150,7 @@ def _starts(
         return
     restarts = _restarts(job)
     later = {us: restart for restart in restarts if (us := restart.time_us or 0) > first}
-    rescaled = [time for time in rescale_times(job) if time > first]
+    rescaled = rescale_times(job, first)
     bounds = [first, *sorted({*later, *rescaled})]
     by_start, lines = _by_start(bounds, tasks), _timelines(job, shared, marks)
     # After a rescale, the graph shows the number of tasks of one run only.
