@@ -173,11 +173,12 @@ def excerpt(record: bytes) -> str:
     'connecting with password=***'
     """
     from flowdiag.parsers.envelopes.objects import unwrap_json
+    from flowdiag.parsers.lines.prefix import strip_progress_bar
 
     line = record.split(b"\n", 1)[0].rstrip(b"\r")
     unwrapped = unwrap_json(line) if line.lstrip()[:1] == b"{" else None
     text = unwrapped.text.split("\n", 1)[0] if unwrapped else line.decode("utf-8", "replace")
-    return clean(text, EXCERPT_CHARACTERS)
+    return clean(strip_progress_bar(text), EXCERPT_CHARACTERS)
 
 
 def instant(record: bytes, zone_ms: int | None = None) -> int | None:

@@ -110,6 +110,11 @@ class _Place:
     def taskmanager(self) -> str | None:
         return self._first("taskmanager")
 
+    @property
+    def in_one_process(self) -> bool:
+        """Whether the application has no executor but its driver, as with the master `local[*]`."""
+        return (self._first("application") or "").startswith("local-")
+
     def deployment(self) -> str:
         """Return `yarn`, `kubernetes`, or `any` if no name shows the deployment."""
         names = [*self.inputs.names, *filter(None, map(self._first, _PLACES))]
@@ -250,6 +255,7 @@ class _Question:
             for name in names
             if (check := CHECKS[name]).engine in (None, self.engine)
             and not (self.has_stacks and name in _DUMPS)
+            and not (self.place.in_one_process and name == "executor-log")
             and not inputs.answer(check, taskmanager)
         ]
 

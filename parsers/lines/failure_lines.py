@@ -52,10 +52,14 @@ def failure_line(text: str, *, weak: bool = False) -> FailureLine | None:
 
     >>> failure_line("Task did not exit gracefully within 180 + seconds.").name
     'task-not-cancelled'
+    >>> failure_line("Unable to load native-hadoop library for your platform", weak=True) is None
+    True
     >>> failure_line("Container exited with a non-zero exit code 0") is None
     True
     """
     text = text[:_TEXT].strip()
+    if _harmless().search(text):
+        return None
     for line in failure_lines():
         if line.weak <= weak and any(pattern.search(text) for pattern in line.patterns):
             return line
@@ -116,6 +120,11 @@ def _fill(short: str, facts: Mapping[str, str | None]) -> str:
 
 
 _OPTIONAL: Final = re.compile(r"\{([^{}|]{0,40})\|(\w{1,20})\|([^{}|]{0,40})\}")
+
+
+@functools.cache
+def _harmless() -> re.Pattern[str]:
+    return re.compile("|".join(_data()["harmless"]))
 
 
 @functools.cache

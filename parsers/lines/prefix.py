@@ -375,6 +375,17 @@ def strip_colours(line: str) -> str:
     return line.removeprefix("\ufeff")
 
 
+def strip_progress_bar(line: str) -> str:
+    """Return the line without the progress bar that Spark's console draws before a record.
+
+    >>> strip_progress_bar("[Stage 0:>      (0 + 1) / 1]26/11/26 18:49:35 WARN A: x")
+    '26/11/26 18:49:35 WARN A: x'
+    """
+    bar = next(carrier for carrier in load_layouts().carriers if carrier.name == "progress-bar")
+    found = bar.pattern.match(line) if bar.pattern is not None else None
+    return line[found.end() :] if found is not None else line
+
+
 def parse(line: str) -> Prefix:
     """Parse a line around its message.
 

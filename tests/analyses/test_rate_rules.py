@@ -700,3 +700,29 @@ def test_an_executor_that_lost_its_driver() -> None:
     assert (found.severity, found.confidence) == (Severity.CRITICAL, Confidence.HIGH)
     # An executor may also lose its driver at a regular end of the application.
     assert _driver_killed(replace(app, ended_us=app.last_us)) == {}
+
+
+def test_two_triggers_show_an_overload_that_no_start_explains() -> None:
+    """400 rows arrive each second, and the second trigger processes 98 of them in 41 s of a 3 s interval."""
+    first = w.trigger(0, 6000, interval=3000, input_per_s=0.0, processed_per_s=0.0)
+    last = w.trigger(1, 41_000, interval=3000, input_per_s=400.0, processed_per_s=98.0)
+    facts = w.application(queries=(w.query([first, last], trigger_interval_ms=3000),))
+    assert "RT101" in w.codes(facts)
+    (found,) = [f for o in w.outcomes(facts) if o.code == "RT101" for f in o.findings]
+    assert found.confidence is Confidence.LOW
+    cold = replace(last, batch=0)
+    assert w.verdict(w.application(queries=(w.query([cold]),))) == "inconclusive"
+    catching_up = replace(last, processed_per_s=390.0)
+    facts = w.application(queries=(w.query([first, catching_up], trigger_interval_ms=3000),))
+    assert w.verdict(facts) == "inconclusive"
+
+
+def test_a_log_at_warn_shows_restarts_of_a_receiver_by_its_stops() -> None:
+    reason = "Restarting receiver with delay 2000ms: Error connecting to localhost:9"
+    stops = tuple(
+        w.record("receiver-deregistered", kind="spark_receiver", at=n * 2000, cause=reason,
+                 what="stopped", stream="0", origin="log")
+        for n in range(5)
+    )
+    batches = [w.batch(n) for n in range(10)]
+    assert "RT302" in w.codes(w.application(batches, receivers=stops))

@@ -50,6 +50,13 @@ _OF_AN_END: Final = (
     "keyboardinterrupt",
     "rpcenvstoppedexception",
     "rpcenv already stopped",
+    # A null pointer is the first sign of a stop that cleared the fields of the context.
+    'sparkcontext.dagscheduler()" is null',
+    'sparkenv.get()" is null',
+    "dagscheduler.cleanupqueryjobs",
+    # Thread pools name their state in a rejection.
+    "[shutting down, pool size",
+    "[terminated, pool size",
 )
 
 
@@ -148,4 +155,5 @@ def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
             if record.template in _STOPS or not ending.caused(record.time_us, record.cause)
         ),
         queries=tuple(map(ending.settle_query, app.queries)),
+        failures=tuple(r for r in app.failures if not ending.caused(r.time_us, r.cause)),
     )

@@ -22,6 +22,7 @@ NARROW: Final = 0.8  # of the interval: above it, headroom is low
 AT_LIMIT: Final = 0.85  # of the permitted records, that a batch has to hold to be "at the limit"
 MOSTLY: Final = 0.6  # of the recent batches
 FASTER: Final = 1.15  # ratio of arrival to processing rate: two rates are never equal
+TWICE: Final = 2.0  # the same ratio where a single trigger shows it
 SAME: Final = 0.95  # of the rows of the largest trigger: it counts as full
 PERIODIC: Final = 1.5  # ratio to the median, for a periodically long batch
 LONGER_MS: Final = 200.0  # minimum excess over the median

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -37,7 +38,22 @@ def late_triggers(triggers: Sequence[Trigger]) -> tuple[Trigger, ...]:
 
 def timed_triggers(query: QueryFacts) -> tuple[Trigger, ...]:
     """Return the recent triggers with a known duration."""
-    return tuple(t for t in late_triggers(query.triggers) if t.duration_ms is not None)
+    late = tuple(t for t in late_triggers(query.triggers) if t.duration_ms is not None)
+    return late[-1:] if _far_behind(query) else late
+
+
+def _far_behind(query: QueryFacts) -> bool:
+    """Return whether the last of two triggers alone shows that a query cannot keep up.
+
+    It takes several intervals, and during it rows arrive much faster than it processes them. The first trigger of
+    a run never counts: it is cold, and reads the backlog.
+    """
+    late = late_triggers(query.triggers)
+    if len(late) != 2 or query.trigger_interval_ms is None or late[0].run_id != late[1].run_id:
+        return False
+    last = late[1]
+    slow = (last.duration_ms or 0) >= d.LOST * query.trigger_interval_ms
+    return slow and (last.input_per_s or 0.0) >= d.TWICE * (last.processed_per_s or math.inf)
 
 
 def recovered(query: QueryFacts, *, worked: float = d.WORKED) -> bool:
@@ -64,7 +80,7 @@ def query_state(query: QueryFacts) -> StreamState:
             processing_ms=median(float(t.duration_ms or 0) for t in late) if late else None,
             failed=failed,
         )
-    if busy < 3:
+    if busy < 3 and not _far_behind(query):
         return StreamState(
             stability=Stability.INCONCLUSIVE,
             because=parts.too_few_clause(busy, "trigger", "triggers", after_gap=bool(before)),

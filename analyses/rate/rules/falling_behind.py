@@ -37,6 +37,9 @@ It is also overloaded if rows arrive at least `faster` times as fast as they are
 read more and more rows. A growing backlog (latest minus end offsets) also counts, unless a limit per
 trigger explains it.
 
+Two triggers are enough if the second takes at least five intervals and rows arrive at least twice as fast as it
+processes them. The confidence is then low.
+
 In real-time mode (`--real-time`, the configuration, or the driver's log), only the backlog counts. If
 triggers merely look like that mode, the result is inconclusive. `Once` and `AvailableNow` never match,
 because their input and processing rates are equal. If the last trigger takes at least `failing`

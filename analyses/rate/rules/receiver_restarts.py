@@ -34,6 +34,9 @@ from collections import defaultdict
 from flowdiag.analyses.rate import helpers as h
 
 
+_RESTARTS = "Restarting receiver"  # in the reason of a stop that Spark follows with a start
+
+
 class Limits(h.Limits):
     restarts: float = h.limit(
         1, "restarts", "minimum number of restarts; a healthy receiver starts only once"
@@ -58,12 +61,17 @@ def judge(
 
 
 def restarts(records: list[h.Record]) -> list[h.Record]:
-    """Return the starts of one stream after a stop, each once even if listener and log both have it."""
+    """Return the starts of one stream after a stop, each once even if listener and log both have it.
+
+    A log at WARN has no starts. There, each stop that announces a restart counts.
+    """
     by_origin: dict[str, list[h.Record]] = defaultdict(list)
     for record in records:
         if record.what == "started":
             by_origin[record.fields.get("origin", "log")].append(record)
     starts = max(by_origin.values(), key=len, default=[])
+    if not starts:
+        return [r for r in records if r.what == "stopped" and _RESTARTS in (r.cause or "")]
     stopped_before = any(
         record.what == "stopped"
         and (record.time_us or 0) < (starts[0].time_us or 0)
@@ -79,7 +87,7 @@ def _stopped_again(assessed: h.AssessedApplication, records: list[h.Record]) -> 
     last = next((record for record in reversed(logged) if record.what != "error"), None)
     if last is None or last.what != "stopped" or assessed.app.ended_us is not None:
         return False
-    return "Restarting receiver" in (last.cause or "")
+    return _RESTARTS in (last.cause or "")
 
 
 def _finding(
@@ -91,7 +99,7 @@ def _finding(
 ) -> h.Finding:
     app, last, count = assessed.app, again[-1].time_us, len(again)
     times = "once" if count == 1 else f"{count} times"
-    if _stopped_again(assessed, records):
+    if again[-1].what == "started" and _stopped_again(assessed, records):
         times += ", and stopped once more"
     number = int(stream) if stream.isdecimal() else None
     name = h.receiver_name(app, number) or f"The receiver of stream {stream}"
