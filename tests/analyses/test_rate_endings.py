@@ -234,16 +234,14 @@ def test_back_pressure_is_no_advice_for_files() -> None:
     assert enabled not in options(w.application(late, incidents=files))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'java.lang.NullPointerException: Cannot invoke "org.apache.spark.scheduler.DAGScheduler.cleanupQueryJobs(long)"'
-        ' because the return value of "org.apache.spark.SparkContext.dagScheduler()" is null',
-        "Executor launch task task 51.0 in stage 0.0 (TID 51) failed, reason: Task org.apache.spark.executor.Executor"
-        "$TaskRunner@66f006de rejected from java.util.concurrent.ThreadPoolExecutor@16566170[Terminated, pool size = 0]",
-    ],
+REJECTED = (
+    "Executor launch task task 51.0 in stage 0.0 (TID 51) failed, reason: Task org.apache.spark.executor.Executor"
+    "$TaskRunner@66f006de rejected from java.util.concurrent.ThreadPoolExecutor@16566170[Terminated, pool size = 0]"
 )
-def test_failures_of_a_stopped_context_have_no_cause(text: str) -> None:
+
+
+@pytest.mark.parametrize("text", [NO_SCHEDULER, REJECTED])
+def test_failures_right_before_the_end_of_a_log_at_warn_are_effects_of_the_stop(text: str) -> None:
     failure = w.record(kind="spark_failure", at=59_000, cause=text)
     query = w.query([w.trigger(n, 500) for n in range(30)])
     app = w.application(queries=(query,), failures=(failure,), last_us=(w.T0 + 60_000) * 1000)

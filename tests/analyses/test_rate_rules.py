@@ -720,9 +720,32 @@ def test_two_triggers_show_an_overload_that_no_start_explains() -> None:
 def test_a_log_at_warn_shows_restarts_of_a_receiver_by_its_stops() -> None:
     reason = "Restarting receiver with delay 2000ms: Error connecting to localhost:9"
     stops = tuple(
-        w.record("receiver-deregistered", kind="spark_receiver", at=n * 2000, cause=reason,
-                 what="stopped", stream="0", origin="log")
+        w.record(
+            "receiver-deregistered",
+            kind="spark_receiver",
+            at=n * 2000,
+            cause=reason,
+            what="stopped",
+            stream="0",
+            origin="log",
+        )
         for n in range(5)
     )
     batches = [w.batch(n) for n in range(10)]
     assert "RT302" in w.codes(w.application(batches, receivers=stops))
+
+
+def test_an_input_that_ends_while_triggers_overrun_more_and_more_is_not_healthy() -> None:
+    steady = [w.trigger(n, 900) for n in range(20)]
+    rising = [*steady, *(w.trigger(20 + n, ms) for n, ms in enumerate((1900, 2600, 5200)))]
+    assert w.verdict(w.application(queries=(w.query(rising),))) == "inconclusive"
+    once = [*steady, w.trigger(20, 5200), w.trigger(21, 900)]
+    assert w.verdict(w.application(queries=(w.query(once),))) == "healthy"
+
+
+def test_equally_many_rows_of_files_may_be_a_limit() -> None:
+    files = ({"name": "FileStreamSource[file:/in]"},)
+    equal = [w.trigger(n, 500, rows=200, sources=files) for n in range(20)]
+    assert w.verdict(w.application(queries=(w.query(equal),))) == "inconclusive"
+    uneven = [replace(t, rows=200 + 50 * (n % 2)) for n, t in enumerate(equal)]
+    assert w.verdict(w.application(queries=(w.query(uneven),))) == "healthy"

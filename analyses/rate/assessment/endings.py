@@ -35,6 +35,7 @@ _OF_A_STOP: Final = (
     "as part of cancellation",
     "cancelled part of cancelled job group",
     "part of cancelled job group",
+    "continuous execution finished",
 )
 # Messages of a lost peer or a cancelled thread: the stop caused those right before it.
 _OF_AN_END: Final = (

@@ -175,6 +175,14 @@ def _verdict(
             ),
             (behind, Stability.OVERLOADED, behind or ""),
             (
+                _begins_to_overrun(state, query),
+                Stability.INCONCLUSIVE,
+                (
+                    "its last triggers take longer than the interval, each longer than the one before, and "
+                    "the input ends there"
+                ),
+            ),
+            (
                 _backlog_grows(state),
                 Stability.THROTTLED,
                 "the backlog grows behind a limit of rows per trigger",
@@ -187,6 +195,14 @@ def _verdict(
                 (
                     f"triggers take {seconds:.1f} s and follow each other without a pause, and the "
                     "input does not contain the trigger interval"
+                ),
+            ),
+            (
+                not state.caps and _equal_files(late),
+                Stability.INCONCLUSIVE,
+                (
+                    "every trigger reads equally many rows of files, as with a limit of files per trigger, and "
+                    "the input does not show whether files wait"
                 ),
             ),
             (state.use is None, Stability.STABLE, "triggers do not fall behind"),
@@ -202,6 +218,24 @@ def _may_be_start(state: StreamState, query: QueryFacts, late: Sequence[Trigger]
     lasted = [t.duration_ms or 0 for t in late]
     near = (state.processing_ms or 0.0) < d.START * state.interval_ms
     return near and not _backlog_grows(state) and lasted[-1] < max(lasted)
+
+
+def _begins_to_overrun(state: StreamState, query: QueryFacts) -> bool:
+    """Return whether the input ends while triggers overrun more and more."""
+    interval, last = state.interval_ms, query.triggers[-d.TURNING - 1 :]
+    if interval is None or query.real_time or len(last) <= d.TURNING:
+        return False
+    lasted = [t.duration_ms or 0 for t in last]
+    return lasted[1] > interval and all(a < b for a, b in pairwise(lasted))
+
+
+def _equal_files(late: Sequence[Trigger]) -> bool:
+    """Return whether all triggers read equally many rows of files. Files seldom arrive in step with triggers."""
+    sources = {source.get("name", "").partition("[")[0] for t in late for source in t.sources}
+    rows = {t.rows for t in late}
+    return (
+        len(late) >= d.LATE and sources == {"FileStreamSource"} and len(rows) == 1 and rows != {0}
+    )
 
 
 def _needs_interval(state: StreamState, query: QueryFacts, late: Sequence[Trigger]) -> bool:

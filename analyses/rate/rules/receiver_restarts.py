@@ -33,7 +33,6 @@ from collections import defaultdict
 
 from flowdiag.analyses.rate import helpers as h
 
-
 _RESTARTS = "Restarting receiver"  # in the reason of a stop that Spark follows with a start
 
 
