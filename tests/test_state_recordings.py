@@ -1,0 +1,71 @@
+"""Compares the diagnoses of jobs with much state with the faults that the recorder injected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses.report.wire import Report
+
+from .archives import unpacked
+from .measured import Recorded
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[1] / "fixtures" / "recordings" / "state"
+TOPICS = ("checkpoints", "queues")
+ALL = sorted(path.parent for path in ROOT.glob("*/*/truth.json"))
+
+
+def _cases(*parts: str) -> list[Any]:
+    """Return the recordings as parameters; every run tests the logs, `.ci/full` the rest."""
+    return [
+        pytest.param(
+            folder,
+            parts,
+            id=f"{folder.parent.name}-{folder.name}-{'-'.join(parts) or 'all'}",
+            marks=[] if parts == ("logs",) else [pytest.mark.full],
+        )
+        for folder in ALL
+    ]
+
+
+@pytest.fixture(scope="module")
+def reports(recorded: Callable[..., Recorded]) -> Callable[..., list[Report]]:
+    """Return the reports of all topics about a recording, or about parts of it."""
+
+    def of(folder: Path, *parts: str) -> list[Report]:
+        files = unpacked(folder)
+        found = recorded(*([files / part for part in parts] or [files]), topics=TOPICS)
+        return [found.report(name) for name in TOPICS]
+
+    return of
+
+
+def check(expected: dict[str, Any], found: list[Report]) -> None:
+    """Compare the first culprit of the first story with the truth; a healthy job has no serious finding."""
+    serious = [
+        f"{finding.code} {finding.title}"
+        for report in found
+        for finding in report.findings
+        if finding.severity != "info"
+    ]
+    if expected["cause"] is None:
+        assert serious == []
+        return
+    culprits = [culprit for report in found for culprit in report.summary.culprits]
+    assert expected["cause"] in {culprit.cause for culprit in culprits}, serious
+    if expected["culprit"] and expected["culprit"]["task"]:
+        tasks = {c.subject.task for c in culprits if c.cause == expected["cause"]}
+        assert tasks == {expected["culprit"]["task"]}
+
+
+@pytest.mark.parametrize(("folder", "parts"), [*_cases(), *_cases("logs")])
+def test_cause_and_culprit(
+    folder: Path, parts: tuple[str, ...], reports: Callable[..., list[Report]]
+) -> None:
+    check(json.loads((folder / "truth.json").read_text())["expected"], reports(folder, *parts))
