@@ -27,6 +27,7 @@ class Component(NamedTuple):
     check: str
     log: str
     role: str
+    files: bool
     packages: tuple[str, ...]
     texts: tuple[re.Pattern[str], ...]
 
@@ -48,6 +49,7 @@ def components() -> dict[str, Component]:
             check=entry["check"],
             log=entry["log"],
             role=entry.get("role", "part"),
+            files=entry.get("files", False),
             packages=tuple(entry.get("packages", ())),
             texts=tuple(re.compile(text, re.ASCII) for text in entry.get("texts", ())),
         )

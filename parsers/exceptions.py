@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from flowdiag.parsers.components import Component, component_of
 from flowdiag.parsers.formats import read_format
 from flowdiag.parsers.messages import TaskName, parse_task
 
@@ -105,9 +106,64 @@ def classify(chain: Sequence[str], engine: str | None = None) -> Classified | No
                     continue
                 if candidate.hollow and link != deepest:
                     continue
-                if candidate.matches(lower[link]):
+                if candidate.matches(lower[link]) and not _is_elsewhere(candidate, texts, link):
                     return _classified(candidate, texts, links, link)
     return None
+
+
+def is_of_other_service(name: str, text: str, source: Component | None) -> bool:
+    """Return whether a class with a generic name comes from software in which it means something else.
+
+    Args:
+        name: of the class.
+        text: the exception.
+        source: the component that threw it.
+    """
+    is_part = source is not None and source.role == "part"
+    files = source is not None and source.files
+    if name in _OF_FILES:
+        return (is_part and not files) or _OTHER_SERVICE.search(text) is not None
+    if name != "invalid-sql":
+        return False
+    return (
+        files or (is_part and text.startswith(_OF_TABLES)) or _OF_CATALOGUE.match(text) is not None
+    )
+
+
+# Requests to services of AWS that hold no files.
+_OTHER_SERVICE: Final = re.compile(
+    r"\(Service: (?!(?:Amazon ?)?S3\b)\w"
+    r"|Unable to load region|when calling the (?!\w{0,20}(?:Object|Bucket|MultipartUpload|UploadPart))\w{1,60} operation"
+)
+# Spark wraps errors of its catalogue, which are not about the statement.
+_OF_CATALOGUE: Final = re.compile(
+    r"[\w.]{0,100}AnalysisException: (?:[a-z]\w{0,40}\.){2,12}[A-Z]\w{2,80}Exception\b"
+)
+_OF_TABLES: Final = (
+    "org.apache.flink.table.api.ValidationException",
+    "org.apache.flink.table.api.TableException",
+)
+_OF_FILES: Final = ("storage-throttled", "storage-denied", "storage-failure", "file-missing")
+# Status codes and words of many services. They need a sign of a storage.
+_GENERIC: Final = ("storage-throttled", "storage-denied")
+_OF_STORAGE: Final = re.compile(
+    r"(?i)s3|\bgs://|\bgcs\b|abfs|wasb|hdfs|oss://|cosn?://|file:/|(?:^|[\s'\"(=])/?[\w.-]+/[\w.-]+/|bucket|inode|\bblob|filesystem|\bfile\b"
+    r"|\bpath\b|directory|container|AccessControlException|checkpoint|savepoint|\bdelta\b|\[Errno|java\.nio"
+)
+
+
+def _is_elsewhere(candidate: FailureClass, texts: Sequence[str], link: int) -> bool:
+    """Return whether an error of files comes from another service."""
+    if candidate.name not in _OF_FILES:
+        return False
+    source = component_of(texts[: link + 1])
+    if source is not None and source.role == "part":
+        return not source.files
+    signs = " ".join(texts[: link + 1][-_SIGNS:])
+    return candidate.name in _GENERIC and _OF_STORAGE.search(signs) is None
+
+
+_SIGNS: Final = 4  # exceptions above an error of files whose words may name the storage
 
 
 def _classified(
@@ -144,6 +200,35 @@ def _passes() -> tuple[tuple[FailureClass, ...], ...]:
         tuple(each for each in classes() if each.last and each.outer),
         tuple(each for each in classes() if each.last and each.hollow),
     )
+
+
+def announces_failure(line: str) -> bool:
+    """Return whether a line without a class begins with a known message, alone or after a label.
+
+    >>> announces_failure("The heartbeat of TaskManager with id tm-3 timed out."), announces_failure("Reason: Lost leadership")
+    (True, True)
+    >>> announces_failure("The page explains how the JobManager reacts after it lost leadership.")
+    False
+    """
+    text = line[:_TEXT].lower()
+    if _EXPLAINS.search(text) is not None:
+        return False
+    begin = _LABEL.match(text)
+    latest = (begin.end() if begin is not None else 0) + _ARTICLE
+    return any(
+        0 <= text.find(part, 0, latest + len(part)) <= latest
+        for each in classes()
+        for part in each.texts
+        if " " in part and each.matches(text)
+    )
+
+
+_ARTICLE: Final = 6  # characters before the message: "The h"
+_LABEL: Final = re.compile(r"[a-z ]{0,40}(?:: |- )")
+# Words of sentences that explain a failure.
+_EXPLAINS: Final = re.compile(
+    r"\b(?:if|when|means|usually|typically|happens|occurs|for example|e\.g\.|such as|how to)\b"
+)
 
 
 def is_wrapper(name: str) -> bool:

@@ -12,7 +12,8 @@ from flowdiag.analyses.flink.failures.linkage import linkage
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
-from flowdiag.analyses.knowledge.message_advice import frame_action, with_advice
+from flowdiag.analyses.knowledge.message_advice import component_step, frame_action, with_advice
+from flowdiag.parsers.components import component_of
 from flowdiag.parsers.exceptions import Classified, is_root_cause, task_named_in
 
 # The cause by the kind of a crisis' root.
@@ -162,14 +163,24 @@ class TaskFailure:
 
     def actions(self, job: h.Job) -> tuple[h.Action, ...]:
         """The remedies of the cause, and the options that the exception itself names."""
-        known = h.remedies(self.cause, job, *self.remedies) if self.cause is not None else ()
+        known = self._remedies(job)
         # A command that counts the need is more precise than the options that the exception names.
         if not any(action.command for action in known):
             known = (*known, *option_actions(self.exception, known))
-        if self.cause in _OF_CODE:
-            known = (*frame_action(self.root.text), *known)
         texts = (self.root.text.get("exception"), self.root.cause)
         return with_advice(known, "\n".join(filter(None, texts)), self.text)
+
+    def _remedies(self, job: h.Job) -> tuple[h.Action, ...]:
+        """The remedies of the cause. An unknown exception has steps to its code, or to the component that threw it."""
+        frame = frame_action(self.root.text) if self.cause in _OF_CODE else ()
+        if self.cause is None or self.cause != "task-failure" or self.remedies:
+            return (*frame, *(h.remedies(self.cause, job, *self.remedies) if self.cause else ()))
+        if frame:
+            return (*frame, *h.remedies("task-failure", job, "fix-error", "divert"))
+        source = component_of([self.root.text.get("exception", ""), self.root.cause or ""])
+        if source is None or source.role != "part":
+            return h.remedies("task-failure", job, "fix-error")
+        return (h.Action(text=component_step(source)),)
 
 
 def failures_of(job: h.Job) -> list[TaskFailure]:

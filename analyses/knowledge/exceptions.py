@@ -17,6 +17,7 @@ CAUSE_OF_FAILURE: Final = {
 """The cause of each kind of failure (`flink.crises.kind_of`)."""
 
 CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "trigger-late": ("overloaded", ("partitions",)),
     "network-memory-missing": ("out-of-memory", ("network-fraction", "network-max")),
     "metaspace-full": ("out-of-memory", ("more", "spark-overhead")),
     "direct-memory-full": ("out-of-memory", ("more", "spark-overhead")),
@@ -65,6 +66,8 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "rest-message-too-large": ("frame-too-large", ("rest",)),
     "unsupported-java": ("unsupported-java", ()),
     "class-loading": ("class-loading", ("missing", "conflict")),  # `flink.linkage` decides
+    "class-conflict": ("class-loading", ("conflict",)),
+    "filesystem-missing": ("class-loading", ("filesystem", "spark-filesystem")),
     "invalid-sql": ("invalid-sql", ()),
     "invalid-options": ("invalid-options", ()),
     "unreadable-record": ("unreadable-record", ()),

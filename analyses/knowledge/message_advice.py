@@ -12,6 +12,7 @@ from typing import Final
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Action
+from flowdiag.parsers.components import Component
 
 _READ: Final = 8000  # characters of a text
 _QUOTE: Final = 300  # characters of quoted advice
@@ -86,6 +87,11 @@ def frame_action(fields: Mapping[str, str]) -> tuple[Action, ...]:
     if frame is None:
         return ()
     return (Action(text=f"Check {frame}, the first frame of the job's own code"),)
+
+
+def component_step(source: Component) -> str:
+    """Return the first step to the component that threw an exception."""
+    return f"{source.check.rstrip('.')}. Its log: {source.log}"
 
 
 def with_advice(actions: tuple[Action, ...], text: str, error: str = "") -> tuple[Action, ...]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
-from flowdiag.analyses.knowledge.message_advice import frame_action, with_advice
+from flowdiag.analyses.knowledge.message_advice import component_step, frame_action, with_advice
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     Action,
@@ -27,9 +27,9 @@ from flowdiag.analyses.model.finding import (
     cite,
 )
 from flowdiag.analyses.model.keys import Ref
-from flowdiag.parsers.codes import codes_in
+from flowdiag.parsers.codes import Code, codes_in
 from flowdiag.parsers.components import Component, components
-from flowdiag.parsers.lines.failure_lines import is_wrapper_failure, short_failure
+from flowdiag.parsers.lines.failure_lines import failure_line, is_wrapper_failure, short_failure
 
 UNRECOGNISED: Final = "unrecognised-failure"
 GROUPS: Final = 5
@@ -148,11 +148,17 @@ class FailureGroup:
         message = text.get("message", "")
         if (
             message
+            and (
+                text.get("level") not in ("INFO", "DEBUG", "TRACE")
+                or failure_line(message, weak=True)
+            )
             and message[:60] not in self.first.failure
             and self.first.failure[:60] not in message
         ):
             parts.append(f'The log line above it is "{fmt.shorten(message, 120)}".')
-        parts += [f"{code.code}: {code.meaning}." for code in codes_in(self.first.failure)[:2]]
+        parts += [
+            f"{code.code}: {code.meaning}." for code in _telling_codes(self.first.failure)[:2]
+        ]
         parts.append(_ENDS.get(self.ended, _MODEST)[1])
         if self.cause == UNRECOGNISED:
             parts.append("flowdiag knows no remedy for this failure.")
@@ -173,10 +179,10 @@ class FailureGroup:
         if source is None or source.role == "engine":  # the process is more specific
             source = components().get(self.first.text.get("process", "")) or source
         if source is not None and source.role != "engine":
-            steps.append(Action(text=f"{source.check.rstrip('.')}. Its log: {source.log}"))
+            steps.append(Action(text=component_step(source)))
         steps += [
             Action(text=code.check.rstrip("."))
-            for code in codes_in(self.first.failure)[:1]
+            for code in _telling_codes(self.first.failure)[:1]
             if code.check and not steps
         ]
         if not steps:
@@ -223,6 +229,13 @@ _BARE: Final = re.compile(
 _SHAPE: Final = re.compile(r"[0-9a-f]{8,}|\d+")
 
 
+def _telling_codes(text: str) -> list[Code]:
+    """Return the codes in a text. Codes of a vendor replace the general ones next to them."""
+    codes = codes_in(text)
+    own = [code for code in codes if code.family not in ("http", "sqlstate")]
+    return own or [code for code in codes if not (code.family == "http" and "Error Code:" in text)]
+
+
 def failure_groups(
     occurrences: Iterable[Occurrence], reported: Sequence[str] = ()
 ) -> list[FailureGroup]:
@@ -240,7 +253,9 @@ def failure_groups(
     for one in occurrences:
         shape = _shape(one.failure)
         if not any(shape in text or text in shape for text in known):
-            groups.setdefault(shape, []).append(one)
+            members = groups.setdefault(shape, [])
+            if one.ref is None or all(one.ref != other.ref for other in members):
+                members.append(one)
     found = [FailureGroup(tuple(members)) for members in groups.values()]
     return _without_wrappers(found, reported)
 
@@ -265,4 +280,4 @@ def _is_repeated(group: FailureGroup, reported: Sequence[str]) -> bool:
 
 def _shape(text: str) -> str:
     """Return a text without package and numbers, for comparison."""
-    return _SHAPE.sub("#", _PACKAGE.sub("", " ".join(text.split())))[:120]
+    return _SHAPE.sub("#", _PACKAGE.sub("", " ".join(text.split()))).rstrip(".")[:120]

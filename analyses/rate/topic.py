@@ -27,6 +27,7 @@ from flowdiag.analyses.rate.owned import owned_events
 from flowdiag.analyses.rate.rules import RULES
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.wire import Data, Where, iso
+from flowdiag.parsers.lines.paste_rows import KNOWN_RECORD
 from flowdiag.parsers.notes import InputNote, Kind
 
 if TYPE_CHECKING:
@@ -258,6 +259,7 @@ class Rate(Topic):
             or app.queries
             or any(one.fields.get("origin") == "paste" for one in app.incidents)
             or app.failures
+            or any(one.template == KNOWN_RECORD for one in app.incidents)
             or failed_tasks(app)
             for app in facts.applications
         )

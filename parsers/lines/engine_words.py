@@ -19,7 +19,7 @@ def engine_in(text: str) -> str | None:
 
 
 _OF_SPARK: Final = re.compile(
-    r"(?i:py4j)|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d|Job aborted due to stage failure"
+    r"(?i:py4j)|(?<![Tt]ask )\bexecutors?\b|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d|Job aborted due to stage failure"
     r"|\b[Ss]park\b|\bSpark[A-Z]\w+|\bspark[._-][a-z]|\bDStream|ExecutorPods|\bawsglue|[Gg]lueContext|third-party-projects"
     r"|[Dd]atabricks|Executor self-exiting|(?m:^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]{4,5} [A-Z]\w+: )|\bdbutils|\b[Ll]ivy\b|ExecutorLostFailure|\bsc\.\w+\("
 )

@@ -114,7 +114,7 @@ def short_failure(text: str) -> str | None:
 def _fill(short: str, facts: Mapping[str, str | None]) -> str:
     """Fill facts into a short text, without the optional parts whose fact is missing."""
     text = _OPTIONAL.sub(
-        lambda part: f"{part[1]}{facts[part[2]]}{part[3]}" if facts[part[2]] else "", short
+        lambda part: f"{part[1]}{{{part[2]}}}{part[3]}" if facts[part[2]] else "", short
     )
     return text.format(**facts)
 

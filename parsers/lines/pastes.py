@@ -19,8 +19,10 @@ from typing import Final, NamedTuple
 from flowdiag.parsers.components import component_of, process_of
 from flowdiag.parsers.exceptions import (
     Classified,
+    announces_failure,
     classify,
     engine_of_class,
+    is_of_other_service,
 )
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.contexts import with_context
@@ -126,13 +128,8 @@ class Pasted:
         if found.name == "unreadable-record":
             process = process_of(self.chain, self.lines, logger)
             return process is not None and process.name in _WITHOUT_RECORDS
-        if found.name in _OF_STORAGE:
-            return _OTHER_SERVICE.search(text) is not None
-        if found.name != "invalid-sql":
-            return False
         source = component_of(self.chain[: found.link + 1], self.lines, logger)
-        generic = text.startswith(_OF_TABLES) and source is not None and source.role == "part"
-        return generic or _OF_CATALOGUE.match(text) is not None
+        return is_of_other_service(found.name, text, source)
 
     def _process(self, engine: str | None) -> Mapping[str, str]:
         """Return the process whose memory ran out, as values, if the trace shows it."""
@@ -183,23 +180,17 @@ class Pasted:
         return "flink" if flink >= spark else "spark"
 
 
-_OF_STORAGE: Final = ("storage-throttled", "storage-denied", "storage-failure")
-# Requests to services of AWS that hold no files.
-_OTHER_SERVICE: Final = re.compile(
-    r"\(Service: (?!(?:Amazon ?)?S3\b)\w"
-    r"|Unable to load region|when calling the (?!\w{0,20}(?:Object|Bucket|MultipartUpload|UploadPart))\w{1,60} operation"
-)
-# Spark wraps errors of its catalogue, which are not about the statement.
-_OF_CATALOGUE: Final = re.compile(
-    r"[\w.]{0,100}AnalysisException: (?:[a-z]\w{0,40}\.){2,12}[A-Z]\w{2,80}Exception\b"
-)
-_OF_TABLES: Final = (
-    "org.apache.flink.table.api.ValidationException",
-    "org.apache.flink.table.api.TableException",
-)
 _WITHOUT_RECORDS: Final = (
     "flink-jobmanager", "flink-client", "flink-history-server", "flink-kubernetes-operator",
 )  # fmt: skip
+
+
+def shown_engine(one: Pasted) -> str | None:
+    """Return the engine that an exception itself shows, or None."""
+    if one.engine is not None:
+        return one.engine
+    found = one.classified()
+    return None if found is None else engine_of_class(found.name)
 
 
 def engine_and_class(one: Pasted, known: str | None) -> tuple[str, Classified | None]:
@@ -392,7 +383,7 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
         head = _header_of(head) if record is None else record.head
         text = strip_marks(head.text[head.begin : head.end])
         named = head.complete and _NAMED.search(text) is not None
-        if not named and failure_line(text, weak=True) is None:
+        if not (named or failure_line(text, weak=True) or announces_failure(text)):
             continue
         pasted = Pasted(offset, level=head.level, plain=True)
         pasted.local_us, pasted.utc_us, pasted.clock = head.local_us, head.utc_us, head.clock
@@ -756,7 +747,9 @@ class _Segments:
         """Read the continuation of a message, unless another event of a pod or another paragraph begins."""
         if _EVENT.match(text) is not None:
             self._end()
-        elif not (self._blank and _is_whole(block)):
+        elif self._blank and _is_whole(block):
+            self._again = True  # another paragraph
+        else:
             _continue_message(block, text.strip())
 
     def _dated(self, offset: int, stamp: prefix.Stamp, text: str) -> None:

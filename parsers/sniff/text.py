@@ -18,7 +18,8 @@ from flowdiag.parsers.flink.container_texts import looks_like_kubectl, reports_k
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.flink.web_ui import contains_table
 from flowdiag.parsers.kubernetes.throttling import looks_like_throttling
-from flowdiag.parsers.lines.pastes import PASTE_BYTES, engine_and_class, failures_in
+from flowdiag.parsers.lines.engine_words import engine_in
+from flowdiag.parsers.lines.pastes import PASTE_BYTES, failures_in, shown_engine
 from flowdiag.parsers.neighbours.kinds import NeighbourKind, neighbour_kind
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
 from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed, sniff_wrapped
@@ -316,11 +317,10 @@ def _sniff_failures(sample: Sample, *, vague: bool) -> Sniffed | None:
     if found is None:
         return None
     verdict = log_of(Signs(sample.head))
-    return (
-        verdict
-        if verdict.engine != "unknown"
-        else replace(verdict, engine=engine_and_class(found, None)[0])
-    )
+    if verdict.engine != "unknown":
+        return verdict
+    engine = shown_engine(found) or engine_in(sample.head.decode("utf-8", "replace"))
+    return replace(verdict, engine=engine or "unknown")
 
 
 def _search_doubtful_text(sample: Sample, reason: str) -> Sniffed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, Final
@@ -67,7 +68,8 @@ def _executor_lost(row: Row, fields: Fields, following: Iterable[str]) -> list[R
     lines = [text for line in islice(following, _REASON_LINES) if (text := line.strip())]
     if lines and not row.get("cause"):
         first = lines[0] if lines[0].endswith(".") else f"{lines[0]}."
-        reason = next((line for line in lines[1:] if line.startswith("termination reason: ")), "")
+        reasons = filter(None, map(_TERMINATION.search, lines[1:]))
+        reason = next((f"termination reason: {found[1] or found[2]}" for found in reasons), "")
         row["cause"] = f"{first} {reason}".strip()[:_REASON]
     return [row]
 
@@ -133,6 +135,10 @@ _TEMPLATES: Final[dict[str, Callable[[Row, Fields, Iterable[str]], list[Row]]]] 
     "block-added": _block_added,
     "pid-input": _pid_input,
 }
+# Its line, or the printed object of a container that ended.
+_TERMINATION: Final = re.compile(
+    r"\Atermination reason: (\w{3,60})|ContainerStateTerminated\([^()]{0,2000}?(?:\([^()]{0,400}\)[^()]{0,2000}?)?\breason=(?!null)(\w{3,60})"
+)
 _WITH_OWN_CAUSE: Final = ("executor-lost", "total-delay", "job-error")
 
 

@@ -12,6 +12,7 @@ from flowdiag.analyses.flink.job import Attempt, Incident
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.parsers.exceptions import classify, kind_of_class
 from flowdiag.parsers.flink.failures import failure_kind, lost_peer
+from flowdiag.parsers.lines.paste_rows import KNOWN_RECORD
 from flowdiag.parsers.rows import Event
 
 # Failures in REST and a log that are this close are the same.
@@ -244,6 +245,8 @@ def _incident_kind(event: Event, row: Row) -> str | None:
             "FINISHED": "finished",
             "SUSPENDED": "suspended",
         }.get(row["to_state"] or "")
+    if event is Event.FAILURE and row["template"] == KNOWN_RECORD:
+        return "repeated-failure"
     if event is Event.JOB_FINISHED and row["to_state"] not in (None, "FINISHED"):
         return None  # its state transition shows the end
     if event is Event.CHECKPOINT_FAILED and row["checkpoint"] is not None:

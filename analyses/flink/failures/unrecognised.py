@@ -13,7 +13,7 @@ from flowdiag.analyses.knowledge.unknown_failures import (
     Occurrence,
     failure_groups,
 )
-from flowdiag.parsers.exceptions import is_root_cause
+from flowdiag.parsers.exceptions import classify, is_root_cause
 from flowdiag.parsers.flink.failures import failure_kind, is_consequence
 from flowdiag.parsers.lines.failure_lines import ended_by, is_routine
 
@@ -68,6 +68,8 @@ def occurrence_of(incident: Incident) -> Occurrence:
         text["ended"] = ended_by((text.get("exception", ""),)) or "process"
         of_task = "TaskExecutor" in text.get("component", "") or "task" in text.get("template", "")
         text.setdefault("process", "flink-taskmanager" if of_task else "flink-jobmanager")
+    if "exception" not in text and (known := classify([incident.cause or ""], "flink")) is not None:
+        text.setdefault("class", known.name)
     if incident.task is not None:
         text["named"] = "task"
     if is_consequence(incident.cause or ""):
@@ -117,7 +119,7 @@ _ORDINARY_EXITS: Final = ("0", "143", "1445")  # 1445: a session cluster's own, 
 
 
 _FAILURES: Final = frozenset(
-    {"failure", "exception", "task-failure", "job-failure", "job-failing", "taskmanager-lost", "worker-lost", "external-failure"}
+    {"failure", "repeated-failure", "exception", "task-failure", "job-failure", "job-failing", "taskmanager-lost", "worker-lost", "external-failure"}
     | {"out-of-memory", "network-buffers", "no-resource", "task-stuck", *_SNAPSHOTS}
 )  # fmt: skip
 

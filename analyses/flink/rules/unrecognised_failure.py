@@ -93,7 +93,8 @@ def judge_rest(facts: Any, limits: Unrecognised) -> h.Iterator[h.Finding]:
 
 def _finding(job: h.JobFacts, group: FailureGroup) -> h.Finding:
     known = group.cause != UNRECOGNISED
-    advice = h.remedies(group.cause, job, *group.remedies) if known else ()
+    place = group.first.place or "the process"
+    advice = h.remedies(group.cause, job, *group.remedies, place=place) if known else ()
     return h.job_finding(job, **group.finding_fields(advice))
 
 

@@ -30,6 +30,7 @@ from flowdiag.analyses.rate.assemble.sums import (
 )
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, OpenTask, RateFacts, Work
 from flowdiag.analyses.rate.measure import UNKNOWN
+from flowdiag.parsers.lines.paste_rows import KNOWN_RECORD
 from flowdiag.parsers.rows import Event
 
 
@@ -89,7 +90,8 @@ def _application(
         kinds.get("single", ()), key=lambda r: (r.get("time_us") or 0, r["source"], r["offset"])
     )
     for row in order:
-        singles[row["event"]].append(row)
+        is_repeated = row.get("template") == KNOWN_RECORD
+        singles[Event.SPARK_INCIDENT if is_repeated else row["event"]].append(row)
     stages = kinds.get("stage", ())
     by_batch = {
         row["batch"]: stage_of(row["worst"]) for row in stages if row.get("batch") is not None

@@ -35,6 +35,7 @@ def classify_record(record: Record) -> Classified | None:
 
 
 _OF_CODE: Final = (
+    "invalid-sql",
     "failing-batches", "no-connection-left", "service-unreachable", "unreadable-record", "not-serializable",
     "python-worker-lost",
 )  # fmt: skip
@@ -82,7 +83,7 @@ def _is_of_driver(found: Classified) -> bool:
 
 def driver_note(found: Classified | None) -> str:
     """Return the note for an exception of the driver; empty for others."""
-    if found is None or not _is_of_driver(found):
+    if found is None or not _is_of_driver(found) or cause_of_exception(found)[0] != "out-of-memory":
         return ""
     by = ": a collect transfers the rows of all tasks to it" if "by" in found.values else ""
     return f"The driver, not an executor, ran out of memory{by}."
@@ -203,7 +204,7 @@ def exception_actions(
 ) -> tuple[Action, ...]:
     """Return the remedies for the cause with the user's code, and the options in the exception."""
     source = found.values.get("identifier", "").lower().rstrip(".") if found is not None else ""
-    known = h.remedies(cause, assessed.app, *names, package=_PACKAGES.get(source, ""))
+    known = h.remedies(cause, assessed.app, *names, package=_PACKAGES.get(source, ""), now="")
     of_python = found is not None and found.name == "python-memory-full"
     if record is not None and (cause in _OF_CODE or of_python):
         known = (*frame_action(record.fields), *known)

@@ -71,7 +71,7 @@ def judge(
 def judge_rest(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per kind of failure that another rule only reports with more input."""
     app = assessed.app
-    if app.batches or any(query.triggers for query in app.queries):
+    if app.batches or _has_numbered_triggers(app):
         return
     records = [
         *(r for r in app.receivers if r.what in ("stopped", "error")),
@@ -82,6 +82,11 @@ def judge_rest(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[
     named = [occurrence_of(one) for one in records if one.cause and not is_routine((one.cause,))]
     for group in failure_groups(named or [occurrence_of(one) for one in app.failures])[:GROUPS]:
         yield _finding(assessed, group)
+
+
+def _has_numbered_triggers(app: h.ApplicationFacts) -> bool:
+    """Return whether the input shows triggers. Single lines about late triggers have no batch."""
+    return any(t.batch is not None for query in app.queries for t in query.triggers)
 
 
 def _finding(assessed: h.AssessedApplication, group: FailureGroup) -> h.Finding:
