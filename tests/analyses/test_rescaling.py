@@ -215,6 +215,10 @@ def _declared(at: float, slots: int) -> dict[str, Any]:
     }
 
 
+def _allocated(slot: int) -> dict[str, Any]:
+    return _declared(1, 1) | {"template": "slot-allocation", "fields": {"slot": str(slot)}}
+
+
 def test_the_runs_of_a_job() -> None:
     incidents = (
         w.incident("job-running", 0),
@@ -231,7 +235,10 @@ def test_the_runs_of_a_job() -> None:
         replace(w.task(n, at=30 * n + 0.5), parallelism=width)
         for n, width in enumerate((1, 4, 2, 4))
     ]
-    runs = Runs(facts, [_declared(0, 1), _declared(25, 4)], tasks)
+    slots = [_allocated(n) for n in range(4)]
+    runs = Runs(facts, [_declared(0, 1), _declared(25, 4), *slots], tasks)
+    # With two slot sharing groups, the widest task does not show the number of slots.
+    assert Runs(facts, [_declared(0, 8), *slots, _allocated(4)], tasks).usage() is None
     found = [(r.cause, r.before, r.after, r.taskmanager) for r in runs.rescales()]
     assert found == [
         ("requirements", 1, 4, None),

@@ -57,6 +57,12 @@ class Runs:
             if row["template"] == "slots-required"
             and (slots := count_slots((row["fields"] or {}).get("requirements", "")))
         ]
+        # Several slot sharing groups need more slots than the widest task has subtasks.
+        self._allocated = {
+            (row["fields"] or {}).get("slot")
+            for row in marks
+            if row["template"] == "slot-allocation"
+        }
         self._history = [row for row in marks if row["template"] == "rest-rescale"]
         self._declared = [row for row in marks if row["template"] == "rest-resource-requirements"]
 
@@ -72,7 +78,7 @@ class Runs:
 
     def usage(self) -> Usage | None:
         """Return the slots at the end; None without a run or a declaration."""
-        if self._wanted and self._widths and self._widths[-1]:
+        if self._wanted and self._widths and self._widths[-1] == len(self._allocated):
             time_us, desired, row = self._wanted[-1]
             since_us = max(self._begins[-1], time_us)
             used = self._widths[-1]

@@ -12,8 +12,8 @@ runs, but it is slower than its parallelism promises, and so is every forecast o
 How it decides
 --------------
 The requested slots are in the declared requirements (the ResourceManager's log, or the REST response
-`resource-requirements`). The used slots are the parallelism of the widest task of the current run. The rule
-reports a difference that lasts at least `lasts`.
+`resource-requirements`). The used slots are the parallelism of the widest task of the current run, if as many
+slots were allocated. The rule reports a difference that lasts at least `lasts`.
 
 What to do
 ----------
