@@ -100,6 +100,12 @@ def test_a_healthy_or_busy_job_gets_nothing_from_its_stacks() -> None:
     assert code_of(with_stacks(busy, stacks(["cpu"] * 6))) is None
 
 
+def test_the_threads_of_other_tasks_do_not_count() -> None:
+    others = [*stacks(["idle"] * 30, task="enrich"), *stacks(["sleep"] * 30, task="Source: orders")]
+    found = code_of(with_stacks(slow_sink(Queues()).job(), [*stacks(["external"] * 6), *others]))
+    assert found is not None and found.cause == "slow-external-call"
+
+
 def test_a_task_that_waits_all_the_time_needs_nobody_who_waits() -> None:
     """A source and a slow function in one task: no task is before it."""
     bench = Queues().says("Sink: deliver", busy=1000.0, idle=0.0)

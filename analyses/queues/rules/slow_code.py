@@ -125,8 +125,10 @@ def _code_of(job: h.JobQueues, spell: h.Spell, agreement: Agreement) -> CodeRead
         return None
     if h.waits_for_database(job, spell.task):
         return None
-    loads = spell.loads.values() if suspect.kind == "task" else spell.culprit_loads
-    return read_code(job.job, {load.key for load in loads}, agreement)
+    keys = {load.key for load in spell.culprit_loads}
+    if suspect.kind == "task":
+        keys = {key for key in spell.loads if key.task == spell.task}
+    return read_code(job.job, keys, agreement)
 
 
 def _severity_alone(
