@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model.derived import once
-from flowdiag.analyses.queues.event_time import END_OF_INPUT, emits_records, event_time, held
+from flowdiag.analyses.queues.event_time import (
+    END_OF_INPUT,
+    Held,
+    emits_records,
+    event_time,
+    held,
+)
 from flowdiag.analyses.queues.facts import JobQueues, Mark, MarkPoint
 
 _CATCHES_UP: Final = 0.95
@@ -48,38 +55,46 @@ def _paused(job: JobQueues, task: str) -> PausedSource | None:
     keys = [SubtaskKey(task, index) for index in range(job.topology.parallelism.get(task, 0))]
     drifts = [times.gauges.get((key, "watermarkAlignmentDrift")) for key in keys]
     marks = tuple(mark for mark in drifts if mark is not None and (mark.latest or 0) > 0)
-    standing = [held(times.output_of(key)) for key in keys]
-    known = [now for now in standing if now is not None and now.value is not None]
-    if not keys or len(marks) < len(keys) or len(known) < len(keys):
+    standing = _silent(job, keys)
+    if not standing or len(marks) < len(keys):
         return None
-    if any(emits_records(job, key, now) for key, now in zip(keys, known, strict=True)):
-        return None
-    value = min(now.value or 0.0 for now in known)
-    behind = min(
-        (
-            (end.last, other, mark)
-            for other in job.topology.sources
-            if other != task
-            for index in range(job.topology.parallelism.get(other, 0))
-            if (mark := times.output_of(SubtaskKey(other, index))) is not None
-            and (end := mark.points[-1]).last is not None
-            and 0 < end.last < min(value, END_OF_INPUT)
-        ),
-        default=None,
-        key=lambda each: (each[0], each[1]),
-    )
+    value = min(now.value or 0.0 for now in standing)
+    behind = _oldest(job, task, value)
     if behind is None:
         return None
     oldest, other, mark = behind
     return PausedSource(
         task=task,
         behind=other,
-        apart_ms=value - (oldest or 0.0),
-        since_us=max(now.since_us for now in known),
-        until_us=max(now.until_us for now in known),
+        apart_ms=value - oldest,
+        since_us=max(now.since_us for now in standing),
+        until_us=max(now.until_us for now in standing),
         catches_up=_lag_ms(mark.points[-1]) < _CATCHES_UP * _lag_ms(_first(mark)),
         marks=marks[:3],
     )
+
+
+def _silent(job: JobQueues, keys: Sequence[SubtaskKey]) -> list[Held]:
+    """Return the watermarks of subtasks that emit no records; empty if one emits some, or has no watermark."""
+    times, found = event_time(job), []
+    for key in keys:
+        now = held(times.output_of(key))
+        if now is None or now.value is None or emits_records(job, key, now):
+            return []
+        found.append(now)
+    return found
+
+
+def _oldest(job: JobQueues, task: str, value: float) -> tuple[float, str, Mark] | None:
+    """Return the oldest watermark of another source that is older than a value."""
+    found = []
+    for key, marks in event_time(job).outputs.items():
+        if key.task == task or key.task not in job.topology.sources:
+            continue
+        mark = max(marks, key=lambda each: each.latest or 0.0)
+        if 0 < (mark.latest or 0.0) < min(value, END_OF_INPUT):
+            found.append((mark.latest or 0.0, key.task, mark))
+    return min(found, default=None, key=lambda each: each[:2])
 
 
 def _first(mark: Mark) -> MarkPoint:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -497,27 +497,43 @@ def shifted_times(
         steady_ms: how much the difference may vary.
         lasted_ms: for how long the watermarks must be known.
     """
-    times = event_time(job)
-    keys = [SubtaskKey(task, index) for index in range(job.topology.parallelism.get(task, 0))]
-    marks = [mark for key in keys if (mark := times.output_of(key)) is not None]
-    points = [(p.until_us, p.last) for m in marks for p in m.points if p.last is not None and p.n]
-    known = [us for us, value in points if 0 < (value or 0) < END_OF_INPUT]
-    if not marks or len(marks) < len(keys) or len(known) < len(points) or not points:
+    marks = _output_marks(job, task)
+    points = _known_points(marks)
+    if not points:
         return None
-    since_us, until_us = min(known), max(known)
-    lags = [us / 1000 - (value or 0.0) for us, value in points]
+    since_us, until_us = points[0][0], points[-1][0]
+    lags = [us / 1000 - value for us, value in points]
     low, high = min(lags), max(lags)
-    if (until_us - since_us) / 1000 < lasted_ms or high - low > steady_ms:
-        return None
-    shift = _HALF_HOUR_MS * (low // _HALF_HOUR_MS)
-    whole = shift % (2 * _HALF_HOUR_MS) == 0
-    if not (2 if whole else 6) * _HALF_HOUR_MS <= abs(shift) <= _FARTHEST_ZONE_MS:
-        return None
-    if high - shift > delay_ms:
+    shift = _zone_shift(low)
+    steady = (until_us - since_us) / 1000 >= lasted_ms and high - low <= steady_ms
+    if shift is None or not steady or high - shift > delay_ms:
         return None
     return ShiftedTimes(
         shift_ms=shift, since_us=since_us, until_us=until_us, marks=tuple(marks[:3])
     )
+
+
+def _output_marks(job: JobQueues, task: str) -> list[Mark]:
+    """Return the output watermarks of all subtasks of a task; empty if one is missing."""
+    times, size = event_time(job), job.topology.parallelism.get(task, 0)
+    found = [times.output_of(SubtaskKey(task, index)) for index in range(size)]
+    marks = [mark for mark in found if mark is not None]
+    return marks if len(marks) == size else []
+
+
+def _known_points(marks: Iterable[Mark]) -> list[tuple[int, float]]:
+    """Return the times and values of watermarks, in order; empty if one is no time since 1970."""
+    points = [(p.until_us, p.last) for m in marks for p in m.points if p.n and p.last is not None]
+    valid = all(0 < value < END_OF_INPUT for _, value in points)
+    return sorted(points) if valid else []
+
+
+def _zone_shift(lag_ms: float) -> float | None:
+    """Return the difference to a time zone just below a lag: whole hours, or half hours from three hours on."""
+    halves = lag_ms // _HALF_HOUR_MS
+    least = 2 if halves % 2 == 0 else 6
+    shift = _HALF_HOUR_MS * halves
+    return shift if least <= abs(halves) and abs(shift) <= _FARTHEST_ZONE_MS else None
 
 
 _HALF_HOUR_MS: Final = 1_800_000.0

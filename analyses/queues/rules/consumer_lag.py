@@ -60,46 +60,61 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     trend = h.job_trend(job)
     if trend is None or not h.falls_behind(trend, limits.behind):
         return
-    downstream = h.serious_spells(job) or h.pressed_sources(job)
+    if h.uneven_sources(job, limits.behind, limits.busy):
+        return  # reported with the partition, or with the idle subtasks
+    downstream = bool(h.serious_spells(job) or h.pressed_sources(job))
     source = _source(job, trend)
-    loads = [] if downstream else h.active_loads(job, source)
-    busy = min((load.busy or 0.0 for load in loads), default=None)
-    saturated = busy is not None and busy >= limits.busy
-    fields: h.FindingFields = {
+    busy = None if downstream else _least_busy(job, source)
+    fields = _fields(job, trend, limits, downstream=downstream)
+    if busy is None:
+        yield h.job_finding(job, **fields)
+    elif busy < limits.idle:
+        yield h.job_finding(job, subject=_kafka(job), **(fields | _slow_kafka(job, busy)))
+    elif busy >= limits.busy:
+        yield h.task_finding(job, source, **(fields | _slow_source(job, busy)))
+    else:
+        yield h.job_finding(job, **fields)
+
+
+def _least_busy(job: h.JobQueues, source: str) -> float | None:
+    return min((load.busy or 0.0 for load in h.active_loads(job, source)), default=None)
+
+
+def _fields(
+    job: h.JobQueues, trend: h.Trend, limits: Limits, *, downstream: bool
+) -> h.FindingFields:
+    exact = trend.of in job.topology.sources
+    return {
         "title": _title(trend),
         "severity": h.Severity.WARNING,
         "rank": h.Rank.CONSEQUENCE if downstream else h.Rank.SYMPTOM,
-        "confidence": h.Confidence.HIGH
-        if trend.of in job.topology.sources
-        else h.Confidence.MEDIUM,
+        "confidence": h.Confidence.HIGH if exact else h.Confidence.MEDIUM,
         "first_us": trend.first_us,
         "last_us": trend.last_us,
         "measurements": h.lag_measurements(trend, limits.behind),
         "evidence": trend.evidence,
-        "explain": _IDLE if busy is not None and busy < limits.idle else _BEHIND,
+        "explain": _BEHIND,
     }
-    if h.uneven_sources(job, limits.behind, limits.busy):
-        return  # reported with the partition, or with the idle subtasks
-    if busy is not None and busy < limits.idle and not downstream:
-        fields |= {
-            "cause": "slow-kafka",
-            "rank": h.Rank.BOTTLENECK,
-            "why": f"the source is busy {h.fmt.percent(busy)} of the time, no task downstream waits, and the lag grows",
-            "confidence": h.Confidence.MEDIUM,
-            "actions": h.remedies("slow-kafka", job.job, "fetches"),
-        }
-        yield h.job_finding(job, subject=_kafka(job), **fields)
-        return
-    if saturated:
-        fields |= {
-            "cause": "slow-operator",
-            "rank": h.Rank.BOTTLENECK,
-            "why": f"its subtasks are busy at least {h.fmt.percent(busy or 0.0)} of the time, and its lag grows",
-            "actions": h.remedies("slow-operator", job.job, "flame-graph", "chain"),
-        }
-        yield h.task_finding(job, source, **fields)
-        return
-    yield h.job_finding(job, **fields)
+
+
+def _slow_source(job: h.JobQueues, busy: float) -> h.FindingFields:
+    return {
+        "cause": "slow-operator",
+        "rank": h.Rank.BOTTLENECK,
+        "why": f"its subtasks are busy at least {h.fmt.percent(busy)} of the time, and its lag grows",
+        "actions": h.remedies("slow-operator", job.job, "flame-graph", "chain"),
+    }
+
+
+def _slow_kafka(job: h.JobQueues, busy: float) -> h.FindingFields:
+    return {
+        "cause": "slow-kafka",
+        "explain": _IDLE,
+        "rank": h.Rank.BOTTLENECK,
+        "why": f"the source is busy {h.fmt.percent(busy)} of the time, no task downstream waits, and the lag grows",
+        "confidence": h.Confidence.MEDIUM,
+        "actions": h.remedies("slow-kafka", job.job, "fetches"),
+    }
 
 
 def _source(job: h.JobQueues, trend: h.Trend) -> str:

@@ -79,8 +79,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclu
         if not pressed or _never_set(stuck, holder):
             finding = _stuck_operator(job, stuck, holder)
             found.setdefault(finding.subject, finding)
-    paused = None if pressed else paused_source(job)
-    if paused is not None and _lasts(paused, limits):
+    if not pressed and (paused := _lasting_pause(job, limits)):
         yield _paused(job, paused)
         return
     if found or pressed or h.has_ended(job):
@@ -97,9 +96,11 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclu
     yield from _without_output(job, limits)
 
 
-def _lasts(paused: PausedSource, limits: Limits) -> bool:
-    lasted_s = (paused.until_us - paused.since_us) / 1e6
-    return not paused.catches_up and lasted_s >= limits.seconds
+def _lasting_pause(job: h.JobQueues, limits: Limits) -> PausedSource | None:
+    paused = paused_source(job)
+    if paused is None or paused.catches_up:
+        return None
+    return paused if (paused.until_us - paused.since_us) / 1e6 >= limits.seconds else None
 
 
 def _paused(job: h.JobQueues, paused: PausedSource) -> h.Finding:
@@ -133,13 +134,13 @@ def _never_set(stuck: e.Stuck, holder: e.Holder | None) -> bool:
     return stuck.held.value is None and holder is not None and bool(holder.reading)
 
 
+def _silences(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Silence]:
+    found = (h.silence_of(job, task) for task in job.topology.tasks)
+    return (each for each in found if each is not None and each.records >= limits.records)
+
+
 def _without_output(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
-    silences = (
-        found
-        for task in job.topology.tasks
-        if (found := h.silence_of(job, task)) and found.records >= limits.records
-    )
-    silent = next(silences, None) or e.silent_operator(job)
+    silent = next(_silences(job, limits), None) or e.silent_operator(job)
     if silent is None or silent.records < limits.records:
         return
     if silent.lasted_ms < limits.seconds * 1000:
