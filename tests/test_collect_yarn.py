@@ -174,6 +174,7 @@ def test_an_ended_application_comes_from_the_timeline_server(yarn: Yarn, tmp_pat
         ({"/cluster": Reply(status=403)}, "denies access (403)"),
         ({"/cluster": Reply(b"<html>Knox login</html>", kind="text/html")}, "a login page"),
         ({"/cluster": MISSING, "history": MISSING}, f"does not know {APP}"),
+        ({"/cluster": Reply(b"<html>", status=404, kind="text/html")}, "not the REST API"),
     ],
 )  # fmt: skip
 def test_a_refusal_is_one_line(

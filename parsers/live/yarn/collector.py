@@ -148,7 +148,8 @@ class _Collector:
             answer = await client.get(f"{self._cluster}/apps/{options.application}")
             return object_at(answer.body, "app") if isinstance(answer.body, Mapping) else {}
         except RequestFailed as failed:
-            if failed.status != 404:
+            # The ResourceManager reports an unknown application as JSON.
+            if failed.status != 404 or "HTML page" in failed.why:
                 raise FlowdiagError(
                     f"{options.manager}: {failed.why}", hint=hint_for(failed)
                 ) from None
