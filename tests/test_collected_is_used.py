@@ -90,7 +90,8 @@ def test_every_measured_gauge_and_counter_is_read() -> None:
 
 
 def test_every_event_time_metric_is_read() -> None:
-    code = (ROOT / "analyses" / "queues" / "event_time.py").read_text(encoding="utf-8")
+    files = (ROOT / "analyses" / "queues" / f"{name}.py" for name in ("event_time", "alignment"))
+    code = "\n".join(path.read_text(encoding="utf-8") for path in files)
     names = (*measure.MARKS, *measure.SPLIT_METRICS, *measure.FLOWS)
     assert [name for name in names if f'"{name}"' not in code] == []
 

@@ -123,9 +123,7 @@ def read_stack(frames: Sequence[Frame], state: str) -> Reading:
     mine = next((n for n, each in enumerate(active) if _is_user_code(each)), None)
     above = active[:mine]  # what the user code calls
     component = _component(reversed(above))
-    known = mine is not None or component is not None
-    matching = (each for each in activities() if _matches(each, active, state, mine))
-    entry = next((each for each in matching if known or not each.caller), _UNKNOWN)
+    entry = _entry(active, state, mine, known=mine is not None or component is not None)
     calls = [each.method for each in above if not _GENERATED.search(each.method)]
     return Reading(
         activity=entry.name,
@@ -135,13 +133,18 @@ def read_stack(frames: Sequence[Frame], state: str) -> Reading:
         component=component,
         inside_async=_any_starts(active, _ASYNC),
         path=tuple(each.text[:_FRAME_CHARACTERS] for each in active[:_FRAMES]),
-        chained=any(
-            ".processElement" in each.method or "ChainingOutput." in each.method for each in active
-        ),
+        chained=any(_CHAINED.search(each.method) for each in active),
     )
 
 
+def _entry(frames: Sequence[Frame], state: str, mine: int | None, *, known: bool) -> Activity:
+    """Return the first matching entry; those that name a caller need user code or a known component."""
+    matching = (each for each in activities() if _matches(each, frames, state, mine))
+    return next((each for each in matching if known or not each.caller), _UNKNOWN)
+
+
 _UNKNOWN: Final = Activity("unknown", "unknown", "works", frozenset(), (), (), 0, caller=False)
+_CHAINED: Final = re.compile(r"\.processElement|ChainingOutput\.")
 _ASYNC: Final = ("org.apache.flink.streaming.api.operators.async.",)
 
 

@@ -198,7 +198,7 @@ def _verdict(
                 ),
             ),
             (
-                not state.caps and _equal_files(late),
+                _equal_files(late),
                 Stability.INCONCLUSIVE,
                 (
                     "every trigger reads equally many rows of files, as with a limit of files per trigger, and "

@@ -33,8 +33,6 @@ from collections import defaultdict
 
 from flowdiag.analyses.rate import helpers as h
 
-_RESTARTS = "Restarting receiver"  # in the reason of a stop that Spark follows with a start
-
 
 class Limits(h.Limits):
     restarts: float = h.limit(
@@ -70,12 +68,12 @@ def restarts(records: list[h.Record]) -> list[h.Record]:
             by_origin[record.fields.get("origin", "log")].append(record)
     starts = max(by_origin.values(), key=len, default=[])
     if not starts:
-        return [r for r in records if r.what == "stopped" and _RESTARTS in (r.cause or "")]
+        return list(filter(_announces_start, records))
     stopped_before = any(
         record.what == "stopped"
         and (record.time_us or 0) < (starts[0].time_us or 0)
         and "Stopped by driver" not in (record.cause or "")
-        for record in (records if starts else ())
+        for record in records
     )
     return starts if stopped_before else starts[1:]
 
@@ -84,9 +82,17 @@ def _stopped_again(assessed: h.AssessedApplication, records: list[h.Record]) -> 
     """Return whether the last record is a stop that Spark meant to follow with a restart."""
     logged = [record for record in records if record.fields.get("origin", "log") == "log"]
     last = next((record for record in reversed(logged) if record.what != "error"), None)
-    if last is None or last.what != "stopped" or assessed.app.ended_us is not None:
-        return False
-    return _RESTARTS in (last.cause or "")
+    return last is not None and assessed.app.ended_us is None and _announces_start(last)
+
+
+def _announces_start(record: h.Record) -> bool:
+    return record.what == "stopped" and "Restarting receiver" in (record.cause or "")
+
+
+def _times(assessed: h.AssessedApplication, again: list[h.Record], records: list[h.Record]) -> str:
+    times = "once" if len(again) == 1 else f"{len(again)} times"
+    stopped = again[-1].what == "started" and _stopped_again(assessed, records)
+    return f"{times}, and stopped once more" if stopped else times
 
 
 def _finding(
@@ -97,9 +103,7 @@ def _finding(
     limits: Limits,
 ) -> h.Finding:
     app, last, count = assessed.app, again[-1].time_us, len(again)
-    times = "once" if count == 1 else f"{count} times"
-    if again[-1].what == "started" and _stopped_again(assessed, records):
-        times += ", and stopped once more"
+    times = _times(assessed, again, records)
     number = int(stream) if stream.isdecimal() else None
     name = h.receiver_name(app, number) or f"The receiver of stream {stream}"
     causes = [record.cause for record in records if record.cause and record.what != "started"]
