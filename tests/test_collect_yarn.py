@@ -156,7 +156,7 @@ def test_a_snapshot_contains_states_and_the_logs_of_all_containers(
     assert [node["id"] for node in nodes["nodes"]["node"]] == ["n:1"]
     queue = json.loads((tmp_path / "queue.json").read_bytes())
     assert queue == {"queue": {"queueName": "etl", "capacity": 20.0}}
-    manifest = [json.loads(line) for line in (tmp_path / "manifest.jsonl").open()]
+    manifest = [json.loads(line) for line in (tmp_path / "manifest.jsonl").read_text().splitlines()]
     assert (manifest[0]["kind"], manifest[0]["application"]) == ("yarn", APP)
     assert manifest[-1]["why"] == "all data is collected"
 

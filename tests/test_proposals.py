@@ -123,7 +123,21 @@ def test_every_remedy_of_spark_can_be_followed() -> None:
             continue
         names = "model now cores least part place quota task than cpu package column conversion"
         fill: dict[str, Any] = dict.fromkeys(names.split(), "…")
-        fill |= {each: "…" for each in ("key", "old", "why", "change", "note", "gain", "method")}
+        fill |= {
+            each: "…"
+            for each in (
+                "key",
+                "old",
+                "why",
+                "change",
+                "note",
+                "gain",
+                "method",
+                "code",
+                "call",
+                "task",
+            )
+        }
         for action in spark_remedies(word, app, name, **fill):
             assert not [*wrong_with(word, word, [action_of(action)])], remedy
 

@@ -24,7 +24,7 @@ TIMES: Final = 3.0
 """Multiple of the longest completed checkpoint, or of the interval if no input shows one."""
 YOUNG_MS: Final = 10_000.0
 """A checkpoint of this age may be slow for once."""
-SHORT: Final = 0.1
+SHORT: Final = 0.02
 """Share of the interval."""
 _ENDINGS: Final = (
     "cancelled",

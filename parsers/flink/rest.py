@@ -279,7 +279,8 @@ class _Decoded:
 
 def _decoded(answer: _Answer, route: _Route, tally: Tally) -> _Decoded | None:
     """Decode a response; count it and return None if it is damaged or irrelevant to all rules."""
-    if answer.path and route is None and UNINTERESTING.search(answer.path):
+    optional = answer.path is not None and UNINTERESTING.search(answer.path) is not None
+    if optional and route is None:
         tally.recognised += 1
         return None
     try:
@@ -287,8 +288,10 @@ def _decoded(answer: _Answer, route: _Route, tally: Tally) -> _Decoded | None:
     except ValueError as error:
         tally.add_unrecognised(f"{answer.path}: {error}")
         return None
-    if route is not None and body in ({}, []):
-        tally.recognised += 1  # empty, as before the first checkpoint
+    # Empty, as before the first checkpoint; or a feature that is off, such as the history of rescales.
+    is_off = optional and isinstance(body, Mapping) and body.keys() == {"errors"}
+    if route is not None and (is_off or body in ({}, [])):
+        tally.recognised += 1
         return None
     return _Decoded(body)
 

@@ -25,6 +25,7 @@ _QUERY_ID = re.compile(
 _SILENT = re.compile(r"eartbeat of TaskManager|is no longer reachable")
 KNOWN_RECORD: Final = "known-record"
 """Template of failures that repeat a record with a known message. They count only if no rule reports that record."""
+_QUIET: Final = ("INFO", "DEBUG", "TRACE")
 _VALUES: Final = frozenset(
     {"class", "exception", "user_frame", "options", "origin", "what", "run_id"}
 )
@@ -57,7 +58,7 @@ def paste_rows(
     for pasted in failures_in(data, whole=whole):
         written_by, found = engine_and_class(pasted, given)
         if _is_reported(pasted, known):
-            if pasted.plain and len(data) <= PROSE_BYTES:
+            if pasted.plain and pasted.level not in _QUIET and len(data) <= PROSE_BYTES:
                 yield _failure(pasted, found, written_by, source) | {"template": KNOWN_RECORD}
             continue
         if len(data) > PROSE_BYTES and is_routine((pasted.cause(found, outer=False)[0],)):

@@ -16,8 +16,8 @@ from flowdiag.parsers.kubernetes.objects import MESSAGE_CHARACTERS, EndedContain
 
 _SIGN: Final = re.compile(
     r'"(?:containerExitStatus|amContainerLogs|appAttemptState|finalAppStatus|appAttemptId|nodeHTTPAddress)"\s*:'
-    r"|^\s*(?:Application|Container|ApplicationAttempt)-Id : (?:application|container|appattempt)_\d"
-    r"|^\s*Diagnostics : .{0,200}(?:not yet activated|waiting for AM container)",
+    r"|^[ \t]*(?:Application|Container|ApplicationAttempt)-Id : (?:application|container|appattempt)_\d"
+    r"|^[ \t]*Diagnostics : .{0,200}(?:not yet activated|waiting for AM container)",
     re.MULTILINE,
 )
 _PRINTED: Final = re.compile(r"^[ \t]*([A-Z][A-Za-z -]{2,40}?) : (.*)$", re.MULTILINE)

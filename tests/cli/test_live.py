@@ -236,7 +236,7 @@ def test_a_server_that_dies_is_diagnosed_from_its_data(
         return Reply(b"gone", status=500) if asked > 1 else recorded_driver(path, query)
 
     with serving(respond) as server:
-        assert main(["diagnose", server.url, "--for", "1s"]) == 0
+        assert main(["diagnose", server.url, "--for", "1s", "--stacks", "never"]) == 0
     shown = err_of(capsys)
     assert f"{server.url}: stopped responding (responds with 500); the diagnosis uses" in shown
 

@@ -31,7 +31,7 @@ Otherwise take a thread dump of the JobManager. It shows whether the checkpoint 
 an operator coordinator or a master hook. If the log was filtered, pass the whole log.
 
 A younger checkpoint makes the result inconclusive if it takes far longer than completed ones. So does a log that ends
-with one, if checkpoints take a tenth of the interval at most.
+with one, if checkpoints take 2% of the interval at most.
 
 False alarms
 ------------

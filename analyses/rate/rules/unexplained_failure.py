@@ -46,6 +46,7 @@ from flowdiag.analyses.rate.detect.unexplained import is_end, is_last, occurrenc
 from flowdiag.analyses.rate.failures import exceptions
 from flowdiag.parsers.exceptions import Classified
 from flowdiag.parsers.lines.failure_lines import is_routine
+from flowdiag.parsers.lines.paste_rows import KNOWN_RECORD
 
 
 def judge(
@@ -79,8 +80,9 @@ def judge_rest(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[
         *(event for query in app.queries for event in query.events if event.what == "terminated"),
         *app.failures,
     ]
-    named = [occurrence_of(one) for one in records if one.cause and not is_routine((one.cause,))]
-    for group in failure_groups(named or [occurrence_of(one) for one in app.failures])[:GROUPS]:
+    named = [one for one in records if one.cause and not is_routine((one.cause,))]
+    own = [one for one in named if one.template != KNOWN_RECORD]
+    for group in failure_groups(map(occurrence_of, own or named or app.failures))[:GROUPS]:
         yield _finding(assessed, group)
 
 
