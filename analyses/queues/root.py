@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, takewhile
 from math import inf
 from typing import Final
 
@@ -38,6 +38,7 @@ from flowdiag.analyses.flink.tasks.pressure import (
     read_loads,
     roots,
     slow_taskmanager_of_task,
+    stalled,
     unblocked_sources,
 )
 from flowdiag.analyses.model import fmt
@@ -226,7 +227,7 @@ def _load_cache(job: JobQueues) -> dict[tuple[int, ...] | None, Loads]:
 
 def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
     found = {
-        key: replace(load_of(key, load_row(key, each)), buffers_peak=_peak(each))
+        key: replace(_load(key, each), buffers_peak=_peak(each))
         for key, each in samples_in(job, windows).items()
     }
     if not has_samples_over_time(job) and job.totals:
@@ -236,6 +237,16 @@ def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
         records = 0.0 if stands_still(job) is not None else None
         found = {key: replace(load, records=records) for key, load in found.items()}
     return _with_queues_as_work(job, found)
+
+
+def _load(key: SubtaskKey, each: Sequence[Sample]) -> Load:
+    """Return the load of a subtask; of one that hangs, only since its last record."""
+    still = [*takewhile(lambda sample: sample.increases.get("records_in") == 0, reversed(each))]
+    if len(still) < len(each) and sum(sample.samples for sample in still) >= ENOUGH_SAMPLES:
+        load = load_of(key, load_row(key, still[::-1]))
+        if stalled(load):
+            return load
+    return load_of(key, load_row(key, each))
 
 
 def _with_queues_as_work(job: JobQueues, loads: Loads) -> Loads:
