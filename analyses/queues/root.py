@@ -240,7 +240,7 @@ def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
 
 
 def _load(key: SubtaskKey, each: Sequence[Sample]) -> Load:
-    """Return the load of a subtask; of one that hangs, only since its last record."""
+    """Return the load of a subtask: since its last record if it hangs, otherwise over all samples."""
     still = [*takewhile(lambda sample: sample.increases.get("records_in") == 0, reversed(each))]
     if len(still) < len(each) and sum(sample.samples for sample in still) >= ENOUGH_SAMPLES:
         load = load_of(key, load_row(key, still[::-1]))
