@@ -72,7 +72,7 @@ class LinkedFindings:
         more = (
             each.pair[1].cause
             for each in self.consequences
-            if each.of[1] is self.root[1] and known in each.relation.replaces
+            if each.of[1].cause == known and known in each.relation.replaces
         )
         first = next((finding.cause for _, finding in self.pairs if finding.cause), None)
         return next(filter(None, more), first)
