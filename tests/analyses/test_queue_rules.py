@@ -349,6 +349,16 @@ def test_insufficient_network_memory_is_a_warning_if_tasks_wait() -> None:
     assert judged(waits.job()).cause == "network-memory"
 
 
+@pytest.mark.parametrize(("samples", "warns"), [(6, True), (4, False)])
+def test_a_burst_of_a_minute_shows_that_insufficient_network_memory_matters(
+    samples: int, warns: bool
+) -> None:
+    tight = {"segments_requested": 140.0, "segments": 100.0, "segments_free": 20.0}
+    burst = Queues(machines={"taskmanager-1": tight}, per_minute=samples)
+    burst.says("enrich", 0, minutes=[1], back_pressured=200.0)
+    assert (findings(burst.job())["BP202"].severity is Severity.WARNING) == warns
+
+
 def test_exhausted_segments_are_reported_without_request_metrics() -> None:
     empty = {"segments": 64.0, "segments_free": 0.0}
     assert judged(Queues(version="1.14.6", machines={"tm": empty}).job()).cause == "network-memory"

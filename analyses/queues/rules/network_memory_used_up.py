@@ -14,8 +14,9 @@ How it decides
 There are two signs, each with at least `samples`.
 
 Too many buffers requested: the mean of `RequestedMemoryUsage` is above `requested` (1.15 and later; Flink
-also warns about it). The finding is a warning if a task waits for more than `waits` of the time and
-no slow task explains it. Otherwise, it is a note, because the job may not need all these buffers.
+also warns about it). The finding is a warning if a task waits for more than `waits` of a minute, or of all the time, and
+no slow task explains it. Single minutes count because the mean of a long input hides bursts. Otherwise, it is a
+note, because the job may not need all these buffers.
 
 No free buffers: on average, at most `hardly` of the segments are available, and at times none. The finding
 is a warning unless a slow task explains why all buffers are in use.
@@ -63,8 +64,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _finding(job: h.JobQueues, found: list[Shortage], limits: Limits) -> h.Finding:
-    loads = h.loads_in(job).values()
-    waits = any(load.wait_measured and (load.pressed or 0.0) > limits.waits for load in loads)
+    waits = _task_waits(job, limits)
     exhausted = any(shortage.exhausted for shortage in found)
     unexplained = (waits or exhausted) and not h.serious_spells(job)
     worst = found[0]
@@ -95,6 +95,21 @@ def _finding(job: h.JobQueues, found: list[Shortage], limits: Limits) -> h.Findi
         evidence_total=sum(len(h.records_of(each)) for each in reports),
         ranked=True,
         actions=h.remedies("network-memory", job.job),
+    )
+
+
+def _task_waits(job: h.JobQueues, limits: Limits) -> bool:
+    """Return whether a task waits during all of the input, or in a window with enough samples."""
+    whole = h.loads_in(job).values()
+    of_windows = (
+        load
+        for window in job.windows
+        for load in h.loads_in(job, [window]).values()
+        if load.samples >= limits.samples
+    )
+    return any(
+        load.wait_measured and (load.pressed or 0.0) > limits.waits
+        for load in (*whole, *of_windows)
     )
 
 
