@@ -18,6 +18,8 @@ pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[1] / "fixtures" / "recordings" / "state"
 TOPICS = ("checkpoints", "queues")
+# Logs have the sizes of whole checkpoints. Only REST and the archive have those of each task.
+WITHOUT_TASK_IN_LOGS = ("state-fills-heap",)
 ALL = sorted(path.parent for path in ROOT.glob("*/*/truth.json"))
 
 
@@ -46,7 +48,7 @@ def reports(recorded: Callable[..., Recorded]) -> Callable[..., list[Report]]:
     return of
 
 
-def check(expected: dict[str, Any], found: list[Report]) -> None:
+def check(expected: dict[str, Any], found: list[Report], *, only_logs: bool) -> None:
     """Compare the first culprit of the first story with the truth; a healthy job has no serious finding."""
     serious = [
         f"{finding.code} {finding.title}"
@@ -61,11 +63,13 @@ def check(expected: dict[str, Any], found: list[Report]) -> None:
     assert expected["cause"] in {culprit.cause for culprit in culprits}, serious
     if expected["culprit"] and expected["culprit"]["task"]:
         tasks = {c.subject.task for c in culprits if c.cause == expected["cause"]}
-        assert tasks == {expected["culprit"]["task"]}
+        unknown = only_logs and expected["cause"] in WITHOUT_TASK_IN_LOGS
+        assert tasks == {None if unknown else expected["culprit"]["task"]}
 
 
 @pytest.mark.parametrize(("folder", "parts"), [*_cases(), *_cases("logs")])
 def test_cause_and_culprit(
     folder: Path, parts: tuple[str, ...], reports: Callable[..., list[Report]]
 ) -> None:
-    check(json.loads((folder / "truth.json").read_text())["expected"], reports(folder, *parts))
+    expected = json.loads((folder / "truth.json").read_text())["expected"]
+    check(expected, reports(folder, *parts), only_logs=parts == ("logs",))
