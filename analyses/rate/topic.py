@@ -27,7 +27,7 @@ from flowdiag.analyses.rate.owned import owned_events
 from flowdiag.analyses.rate.rules import RULES
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.wire import Data, Where, iso
-from flowdiag.parsers.lines.paste_rows import KNOWN_RECORD
+from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD
 from flowdiag.parsers.notes import InputNote, Kind
 
 if TYPE_CHECKING:

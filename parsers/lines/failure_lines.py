@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from flowdiag.parsers.formats import read_format
 
+KNOWN_RECORD: Final = "known-record"
+"""Template of failures that repeat a record with a known message. They count only if no rule reports that record."""
 _TEXT: Final = 2048  # searched characters of one line
 _LINES: Final = 400  # searched lines of one failure
 

@@ -10,7 +10,7 @@ from typing import Final
 from flowdiag.parsers.components import component_of, process_of
 from flowdiag.parsers.exceptions import Classified, is_root_cause, is_wrapper, task_named_in
 from flowdiag.parsers.flink.failures import lost_peer
-from flowdiag.parsers.lines.failure_lines import ended_by, is_routine
+from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD, ended_by, is_routine
 from flowdiag.parsers.lines.pastes import GRAVE, PROSE_BYTES, Pasted, engine_and_class, failures_in
 from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, own_frame
 from flowdiag.parsers.messages import parse_task
@@ -23,8 +23,6 @@ _QUERY_ID = re.compile(
     r"[Qq]uery (?P<name>[^\[\n]{0,200}?) ?\[id = (?P<id>[^,\]\s]{1,60}), runId = (?P<run>[^,\]\s]{1,60})\]"
 )
 _SILENT = re.compile(r"eartbeat of TaskManager|is no longer reachable")
-KNOWN_RECORD: Final = "known-record"
-"""Template of failures that repeat a record with a known message. They count only if no rule reports that record."""
 _QUIET: Final = ("INFO", "DEBUG", "TRACE")
 _VALUES: Final = frozenset(
     {"class", "exception", "user_frame", "options", "origin", "what", "run_id"}

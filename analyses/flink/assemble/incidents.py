@@ -12,7 +12,7 @@ from flowdiag.analyses.flink.job import Attempt, Incident
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.parsers.exceptions import classify, kind_of_class
 from flowdiag.parsers.flink.failures import failure_kind, lost_peer
-from flowdiag.parsers.lines.paste_rows import KNOWN_RECORD
+from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD
 from flowdiag.parsers.rows import Event
 
 # Failures in REST and a log that are this close are the same.

@@ -30,7 +30,7 @@ from flowdiag.analyses.rate.assemble.sums import (
 )
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, OpenTask, RateFacts, Work
 from flowdiag.analyses.rate.measure import UNKNOWN
-from flowdiag.parsers.lines.paste_rows import KNOWN_RECORD
+from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD
 from flowdiag.parsers.rows import Event
 
 

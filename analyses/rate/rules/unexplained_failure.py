@@ -45,8 +45,7 @@ from flowdiag.analyses.rate.assessment.endings import harmless_failure
 from flowdiag.analyses.rate.detect.unexplained import is_end, is_last, occurrence_of, reported_texts
 from flowdiag.analyses.rate.failures import exceptions
 from flowdiag.parsers.exceptions import Classified
-from flowdiag.parsers.lines.failure_lines import is_routine
-from flowdiag.parsers.lines.paste_rows import KNOWN_RECORD
+from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD, is_routine
 
 
 def judge(
@@ -74,16 +73,18 @@ def judge_rest(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[
     app = assessed.app
     if app.batches or _has_numbered_triggers(app):
         return
-    records = [
-        *(r for r in app.receivers if r.what in ("stopped", "error")),
-        *app.incidents,
-        *(event for query in app.queries for event in query.events if event.what == "terminated"),
-        *app.failures,
-    ]
-    named = [one for one in records if one.cause and not is_routine((one.cause,))]
+    named = [one for one in _records(app) if one.cause and not is_routine((one.cause,))]
     own = [one for one in named if one.template != KNOWN_RECORD]
     for group in failure_groups(map(occurrence_of, own or named or app.failures))[:GROUPS]:
         yield _finding(assessed, group)
+
+
+def _records(app: h.ApplicationFacts) -> h.Iterator[h.Record]:
+    """Yield all records that may be failures."""
+    yield from (r for r in app.receivers if r.what in ("stopped", "error"))
+    yield from app.incidents
+    yield from (event for q in app.queries for event in q.events if event.what == "terminated")
+    yield from app.failures
 
 
 def _has_numbered_triggers(app: h.ApplicationFacts) -> bool:
