@@ -47,7 +47,7 @@ class Limits(h.Limits):
     straight: float = h.limit(
         0.7, "ratio", "1 for a straight line; keys drawn from a fixed set soon fall below"
     )
-    ahead: float = h.limit(10, "ratio", "a trend holds for some times its length, not for ever")
+    ahead: float = h.limit(10, "ratio", "a trend holds for some times its length, not forever")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
