@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from flowdiag.analyses.flink.judging import setting
 from flowdiag.analyses.startup.facts import JobStarts, StartupFacts, Trouble
 
 REASONS: Final = {
@@ -26,22 +26,7 @@ _LINES: Final = {
     "autoscaler-no-rate": "no-metric",
 }
 _DISABLED: Final = re.compile(r"Scaling execution disabled by config (?P<option>[\w.-]{1,80}):")
-_CHANGE: Final = re.compile(
-    r"Vertex ID (?P<vertex>[0-9a-f]{32}) \| Parallelism (?P<before>[0-9]{1,9}) -> (?P<after>[0-9]{1,9})"
-    r" \| Processing capacity (?P<rate>[^ |]{1,40}) -> (?P<expected>[^ |]{1,40})"
-    r" \| Target data rate (?P<target>[^ |}]{1,40})"
-)
-_VERTEX: Final = re.compile(r"\b[0-9a-f]{32}\b")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A change of the parallelism in a scaling report."""
-
-    vertex: str
-    before: int
-    after: int
-    expected: str
+_ID: Final = re.compile(r"\b[0-9a-f]{32}\b")
 
 
 def reason_of(trouble: Trouble) -> str | None:
@@ -68,34 +53,31 @@ def disabled_by(trouble: Trouble) -> str | None:
 
 
 def events_of(facts: StartupFacts, job: JobStarts) -> Mapping[str, list[Trouble]]:
-    """Return the events about a job by kind: all of them if there is only one job."""
+    """Return the events about a job by kind.
+
+    The name of a deployment need not be the name of its job. A single one belongs to a single job.
+    """
+    events = [(_key(t), reason, t) for t in facts.troubles if (reason := reason_of(t)) is not None]
+    deployments = {key for key, _, _ in events if key and not _ID.fullmatch(key)}
+    cluster = setting(job.job, "kubernetes.cluster-id")
+    own = {job.job.key.job_id, job.job.name, cluster.value if cluster is not None else None}
+    if len(facts.jobs) == 1 and len(deployments) <= 1:
+        own |= {"", *deployments}
     found: defaultdict[str, list[Trouble]] = defaultdict(list)
-    for trouble in facts.troubles:
-        reason = reason_of(trouble)
-        if reason is None:
-            continue
-        key = trouble.values.get("key") or (trouble.resource or "").rpartition("/")[2]
-        if len(facts.jobs) == 1 or key in (job.job.key.job_id, job.job.name):
+    for key, reason, trouble in events:
+        if key in own:
             found[reason].append(trouble)
     return found
 
 
-def changes_in(trouble: Trouble) -> list[Change]:
-    """Return the changes of the parallelism in a scaling report."""
-    return [
-        Change(
-            vertex=found["vertex"],
-            before=int(found["before"]),
-            after=int(found["after"]),
-            expected=found["expected"],
-        )
-        for found in _CHANGE.finditer(trouble.values.get("said", ""))
-    ]
+def _key(trouble: Trouble) -> str:
+    """Return the job ID or the name of the deployment that an event is about; empty without any."""
+    return trouble.values.get("key") or (trouble.resource or "").rpartition("/")[2]
 
 
 def task_in(trouble: Trouble, job: JobStarts) -> str | None:
     """Return the name of the task that an event is about, else its vertex ID."""
-    found = _VERTEX.search(trouble.values.get("vertex") or trouble.values.get("said", ""))
+    found = _ID.search(trouble.values.get("vertex") or trouble.values.get("said", ""))
     if found is None:
         return None
     vertices = job.job.graph.vertices if job.job.graph else ()

@@ -11,7 +11,6 @@ import pytest
 from flowdiag.analyses.flink.assemble.incidents import mark_rescales
 from flowdiag.analyses.model.finding import Severity, State
 from flowdiag.analyses.startup.assemble.rescales import Runs, rescale_times
-from flowdiag.analyses.startup.autoscaling import changes_in
 from flowdiag.analyses.startup.facts import JobStarts, Rescale, Usage
 from flowdiag.analyses.startup.rules.below_parallelism import RULE as BELOW
 from flowdiag.analyses.startup.rules.blocked_autoscaler import RULE as BLOCKED
@@ -68,6 +67,17 @@ def test_rescales_that_are_no_loop(widths: list[int]) -> None:
     assert w.findings(LOOP, w.facts(_job(rescales=rescales))) == []
 
 
+def test_a_rolling_restart_has_no_culprit() -> None:
+    rescales = tuple(
+        _rescale(30 * n, 4, 2, taskmanager=f"tm-{min(n, 7) // 2}")
+        if n % 2
+        else _rescale(30 * n, 2, 4)
+        for n in range(10)
+    )
+    (finding,) = w.findings(LOOP, w.facts(_job(rescales=rescales)))
+    assert finding.subject.taskmanager is None
+
+
 def test_rare_rescales_are_no_loop() -> None:
     rescales = tuple(_rescale(4000 * n, *((4, 2), (2, 4))[n % 2]) for n in range(8))
     assert w.findings(LOOP, w.facts(_job(rescales=rescales))) == []
@@ -80,6 +90,8 @@ def test_an_autoscaler_that_reverts_its_own_decisions() -> None:
     seen = w.facts(_job(rescales=rescales), troubles=(_event("ScalingReport", "begin scaling"),))
     (finding,) = w.findings(LOOP, seen)
     assert finding.actions[0].option == "job.autoscaler.target.utilization.boundary"
+    (finding,) = w.findings(LOOP, w.facts(_job(rescales=rescales)))
+    assert not any("TaskManager" in action.text for action in finding.actions)
 
 
 # --- fewer slots than requested ------------------------------------------------------------------
@@ -165,8 +177,7 @@ def test_a_later_scaling_ends_a_reason() -> None:
 
 
 def test_events_of_the_operator_are_no_refusals() -> None:
-    values = {"reason": "SCALINGLIMITED", "said": f"Scaling limited detected for {VERTEX}"}
-    event = w.trouble("operator-event-warning", resource="default/orders", values=values)
+    event = _limited("default/orders")
     assert w.findings(OPERATOR, w.facts(troubles=(event,))) == []
     assert len(w.findings(BLOCKED, w.facts(_job(), troubles=(event,)))) == 1
 
@@ -179,8 +190,27 @@ def test_a_normal_report_is_no_finding() -> None:
     event = _event("ScalingReport", said)
     for rule in (BLOCKED, INEFFECTIVE, LOOP, BELOW):
         assert w.findings(rule, w.facts(_job(), troubles=(event,))) == []
-    (change,) = changes_in(event)
-    assert (change.vertex, change.before, change.after, change.expected) == (VERTEX, 1, 3, "95.00")
+
+
+def _limited(resource: str) -> Any:
+    values = {"reason": "SCALINGLIMITED", "said": f"Scaling limited detected for {VERTEX}"}
+    return w.trouble("operator-event-warning", resource=resource, values=values)
+
+
+def test_events_about_other_jobs_are_no_findings() -> None:
+    other = w.trouble(
+        "autoscaler-event", values=_event("MemoryPressure", "").values | {"key": VERTEX}
+    )
+    assert w.findings(BLOCKED, w.facts(_job(), troubles=(other,))) == []
+    several = (_limited("default/payments"), _limited("default/shipments"))
+    assert w.findings(BLOCKED, w.facts(_job(), troubles=several)) == []
+    (finding,) = w.findings(BLOCKED, w.facts(_job(), troubles=(*several, _limited("prod/orders"))))
+    assert finding.count == 1
+
+
+def test_the_only_deployment_may_have_another_name() -> None:
+    seen = w.facts(_job(), troubles=(_limited("default/payments"),))
+    assert len(w.findings(BLOCKED, seen)) == 1
 
 
 # --- from records --------------------------------------------------------------------------------

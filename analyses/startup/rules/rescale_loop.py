@@ -72,11 +72,13 @@ def _finding(job: h.JobStarting, loop: list[h.Rescale], limits: Limits) -> h.Fin
     span = (loop[-1].time_us - loop[0].time_us) / 1000
     last_us = job.cluster.last_us or loop[-1].time_us
     ongoing = last_us - loop[-1].time_us <= limits.gap * 1_000_000
-    # The same TaskManager every time, not the victims of a rolling restart.
-    named = times >= 2
-    place = h.fmt.place(taskmanager, host) if named else "the TaskManager"
+    # The same TaskManager most of the time, not the victims of a rolling restart.
+    named = times >= 2 and times > lost.total() / 2
+    place = h.fmt.place(taskmanager, host) if named else "a TaskManager"
     requested = sum(rescale.cause == "requirements" for rescale in loop)
-    remedies = ["boundary"] if scaled and requested > len(loop) / 2 else ["taskmanager"]
+    remedies = ["taskmanager", "cooldown", "stabilization"]
+    if requested > len(loop) / 2:
+        remedies = ["boundary", "cooldown"] if scaled else ["cooldown"]
     why = f"{place} left {h.fmt.plural(times, 'time')}" if named else f"{len(loop)} rescales"
     return h.start_finding(
         job,
@@ -100,9 +102,7 @@ def _finding(job: h.JobStarting, loop: list[h.Rescale], limits: Limits) -> h.Fin
         ),
         evidence=h.cite((rescale.ref, rescale.time_us) for rescale in loop),
         ranked=True,
-        actions=h.remedies(
-            "rescale-loop", job.job, *remedies, "cooldown", "stabilization", place=place
-        ),
+        actions=h.remedies("rescale-loop", job.job, *remedies, place=place),
     )
 
 
