@@ -128,6 +128,7 @@ _ORDINARY: Final = re.compile(
 _SHADED: Final = re.compile(r"\.shaded?\.(?:[a-z]+[0-9]+\.)?|(?<=^org\.)sparkproject\.")
 
 
+@functools.lru_cache(maxsize=65_536)
 def component_named(name: str) -> Component | None:
     """Return the component of a class, method or logger, by the longest known prefix.
 

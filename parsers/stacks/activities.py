@@ -6,6 +6,8 @@ import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import or_
 from typing import Final, NamedTuple
 
 from flowdiag.parsers.components import Component, component_named
@@ -123,29 +125,45 @@ def read_stack(frames: Sequence[Frame], state: str) -> Reading:
     mine = next((n for n, each in enumerate(active) if _is_user_code(each)), None)
     above = active[:mine]  # what the user code calls
     component = _component(reversed(above))
-    entry = _entry(active, state, mine, known=mine is not None or component is not None)
-    calls = [each.method for each in above if not _GENERATED.search(each.method)]
+    # The marks of the first n frames together: a stack has many frames, and most occur in many stacks.
+    marks = [*accumulate((_marks(each.method) for each in active), or_, initial=0)]
+    entry = _entry(marks, state, mine, known=mine is not None or component is not None)
+    calls = (each.method for each in reversed(above) if not _GENERATED.search(each.method))
     return Reading(
         activity=entry.name,
         kind=entry.kind,
         frame=None if mine is None else active[mine].text,
-        call=calls[-1] if calls and mine is not None else None,
+        call=None if mine is None else next(calls, None),
         component=component,
-        inside_async=_any_starts(active, _ASYNC),
+        inside_async=bool(marks[-1] & _ASYNC),
         path=tuple(each.text[:_FRAME_CHARACTERS] for each in active[:_FRAMES]),
-        chained=any(_CHAINED.search(each.method) for each in active),
+        chained=bool(marks[-1] & _CHAINED),
     )
 
 
-def _entry(frames: Sequence[Frame], state: str, mine: int | None, *, known: bool) -> Activity:
+def _entry(marks: Sequence[int], state: str, mine: int | None, *, known: bool) -> Activity:
     """Return the first matching entry; those that name a caller need user code or a known component."""
-    matching = (each for each in activities() if _matches(each, frames, state, mine))
-    return next((each for each in matching if known or not each.caller), _UNKNOWN)
+    for number, each in enumerate(activities()):
+        if (known or not each.caller) and _matches(each, number, marks, state, mine):
+            return each
+    return _UNKNOWN
 
 
 _UNKNOWN: Final = Activity("unknown", "unknown", "works", frozenset(), (), (), 0, caller=False)
-_CHAINED: Final = re.compile(r"\.processElement|ChainingOutput\.")
-_ASYNC: Final = ("org.apache.flink.streaming.api.operators.async.",)
+_ASYNC, _CHAINED, _TABLE = 1, 2, 2  # marks of a method; those of the table begin at bit `_TABLE`
+
+
+@functools.lru_cache(maxsize=65_536)
+def _marks(method: str) -> int:
+    """Return one bit for each pattern that a method matches: of each entry, its `frames` and its `below`."""
+    found = _ASYNC if method.startswith("org.apache.flink.streaming.api.operators.async.") else 0
+    if ".processElement" in method or "ChainingOutput." in method:
+        found |= _CHAINED
+    for number, each in enumerate(activities()):
+        for place, prefixes in enumerate((each.frames, each.below)):
+            if method.startswith(prefixes):
+                found |= 1 << _TABLE + 2 * number + place
+    return found
 
 
 def _above_mailbox(frames: Sequence[Frame]) -> Sequence[Frame]:
@@ -162,20 +180,19 @@ def _is_user_code(frame: Frame) -> bool:
     return component_named(frame.method) is None
 
 
-def _matches(entry: Activity, frames: Sequence[Frame], state: str, mine: int | None) -> bool:
+def _matches(
+    entry: Activity, number: int, marks: Sequence[int], state: str, mine: int | None
+) -> bool:
     if entry.states and state not in entry.states:
         return False
     if "user" in entry.frames:
         return mine is not None
     # What the user code is called by is no part of what it does: its own serializer, not the engine's below.
-    limit = entry.top or len(frames)
-    if entry.frames and not _any_starts(frames[:limit], entry.frames):
+    top = marks[min(entry.top or len(marks), len(marks) - 1)]
+    ours = _TABLE + 2 * number
+    if entry.frames and not top >> ours & 1:
         return False
-    return not entry.below or _any_starts(frames, entry.below)
-
-
-def _any_starts(frames: Sequence[Frame], prefixes: tuple[str, ...]) -> bool:
-    return any(each.method.startswith(prefixes) for each in frames)
+    return not entry.below or bool(marks[-1] >> ours + 1 & 1)
 
 
 def _component(frames: Iterator[Frame]) -> str | None:

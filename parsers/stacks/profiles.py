@@ -17,7 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
@@ -55,16 +55,19 @@ def profile_rows(
     """
     found: Counter[Key] = Counter()
     known: dict[str, Mapping[str, Any] | None] = {}
+
+    @cache
+    def read(frames: tuple[str, ...], state: str) -> Reading:  # subtasks share their stacks
+        return Thread("", state, frames).read()
+
     for sample in samples:
         if columns is None:
             if sample.thread not in known:
                 known[sample.thread] = owner_columns(sample.thread)
             if known[sample.thread] is None:
                 continue
-        thread = Thread(
-            sample.thread, sample.state, sample.frames, lock=sample.lock, owner=sample.owner
-        )
-        found[sample.thread, thread.read(), sample.lock, sample.owner] += sample.times
+        reading = read(sample.frames, sample.state)
+        found[sample.thread, reading, sample.lock, sample.owner] += sample.times
     for number, ((name, reading, lock, owner), count) in enumerate(_merged(found)):
         held = {"lock": lock, "owner": owner}
         own = known.get(name) or {}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import struct
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,8 @@ from hypothesis import strategies as st
 from flowdiag.parsers.sources.codecs import Damaged
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.sources.open import open_source
-from flowdiag.parsers.yarn.aggregated import _Reader, is_aggregated_log, members
-from tests.yarn_files import UUID, Logs, number, tfile
+from flowdiag.parsers.yarn.aggregated import JavaObjects, _Reader, is_aggregated_log, members
+from tests.yarn_files import UUID, Logs, number, text, tfile
 
 MASTER = "container_1700000000000_0007_01_000001"
 WORKER = "container_e17_1700000000000_0007_01_000002"
@@ -114,3 +116,51 @@ def test_damage_is_reported(noise: bytes, at: int, way: int) -> None:
             read(broken)
         except Damaged as damage:
             assert json.dumps(str(damage))
+
+
+@given(st.data())
+def test_damage_in_an_index_is_reported(data: st.DataObject) -> None:
+    whole = (WRITTEN / "IFile-none").read_bytes()
+    begin = whole.index(b"\xac\xed\0\5")
+    broken = bytearray(whole)
+    for at in data.draw(st.lists(st.integers(begin, len(whole) - 37), min_size=1, max_size=4)):
+        broken[at] = data.draw(st.integers(0, 255))
+    with suppress(Damaged):
+        read(bytes(broken))
+
+
+STREAM = b"\xac\xed\0\5"
+CLASS = b"\x72\0\1A" + bytes(8) + b"\3\0\0\x78"  # without fields; a parent follows
+A_MAP, A_LIST = CLASS.replace(b"\1A", b"\4AMap"), CLASS.replace(b"\1A", b"\5AList")
+
+
+def test_a_class_that_is_its_own_parent_is_damage() -> None:
+    with pytest.raises(ValueError, match="its own parent"):
+        JavaObjects(STREAM + b"\x73" + CLASS + b"\x71\0\x7e\0\0").read()
+
+
+def test_an_index_with_other_types_is_damage() -> None:
+    an_object_as_key = b"\x73" + A_MAP + b"\x70" + (b"\x73" + A_MAP + b"\x70\x78") * 2 + b"\x78"
+    for index in (STREAM + b"\x70", STREAM + b"\x74\0\1a", STREAM + an_object_as_key):
+        data = UUID + index + struct.pack(">i", len(index)) + UUID
+        with pytest.raises(Damaged):
+            read(data)
+
+
+def test_lists_within_a_list() -> None:
+    an_empty_list = b"\x73\x71\0\x7e\0\0\x78"
+    found = JavaObjects(STREAM + b"\x73" + A_LIST + b"\x70" + an_empty_list * 3 + b"\x78").read()
+    assert found == [[]] * 3
+
+
+def test_blocks_that_overlap_are_damage() -> None:
+    content = tfile(LOGS)
+    length = content.index(text("none") + number(4)) - 16
+    name, one = text("data:BCFile.index"), text("none")
+    index = one + number(9) + (number(16) + number(length) + number(length)) * 9
+    begin, places = len(content), len(content) + len(index)
+    found = content + index + number(1) + name + one
+    found += b"".join(map(number, (begin, len(index), len(index))))
+    found += struct.pack(">q", places) + content[-20:]
+    with pytest.raises(Damaged):
+        read(found)
