@@ -28,7 +28,6 @@ _HASH_BYTES: Final = 32
 _CONTAINER: Final = re.compile(r"container_(?:e\d{1,9}_)?\d{1,19}_\d{1,9}_\d{1,9}_\d{1,12}")
 _INDEX_BYTES: Final = 16 * 1024 * 1024
 _TEXT_BYTES: Final = 64 * 1024
-_FILES: Final = 20_000
 
 Member = tuple[str, Callable[[int], bytes]]
 """`CONTAINER/FILE`, and a function that reads the file."""
@@ -65,7 +64,14 @@ def members(file: BinaryIO, head: bytes, size: int) -> Iterator[Member]:
             yield from _tfile_members(file, size)
         else:
             yield from _indexed_members(file, size - _separator_length(head))
-    except (struct.error, IndexError, UnicodeError, ValueError, OverflowError) as error:
+    except (
+        struct.error,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        OverflowError,
+    ) as error:
         raise Damaged(f"damaged aggregated log ({type(error).__name__})") from None
 
 
@@ -110,6 +116,9 @@ def _block_index(file: BinaryIO, size: int) -> tuple[str, list[tuple[int, int]]]
             algorithm = listed.text(listed.number())
             count = listed.number()
             blocks = [[listed.number() for _ in range(3)] for _ in range(min(count, 1 << 20))]
+            # Blocks that overlap would be read many times.
+            if sum(max(length, 0) for _, length, _ in blocks) > size:
+                raise Damaged("damaged aggregated log")
             return algorithm, [(place, length) for place, length, _ in blocks]
     return None
 
@@ -288,11 +297,16 @@ class _Class:
     fields: list[tuple[str, str]] = field(default_factory=list)  # type and name
     parent: _Class | None = None
 
-    def lineage(self) -> Iterator[_Class]:
-        """Yield the classes from the top one to this one."""
-        if self.parent is not None:
-            yield from self.parent.lineage()
-        yield self
+    def lineage(self) -> list[_Class]:
+        """Return the classes from the top one to this one."""
+        found: list[_Class] = []
+        at: _Class | None = self
+        while at is not None:
+            if len(found) == _DEPTH:
+                raise ValueError("too many parents, or a class that is its own parent")
+            found.append(at)
+            at = at.parent
+        return found[::-1]
 
 
 class JavaObjects:
@@ -369,6 +383,7 @@ class JavaObjects:
         if described is None:
             raise ValueError("an object without a class")
         found: dict[str, Any] = self._remember({})
+        place = len(self._known) - 1
         content: list[Any] = []
         for each in described.lineage():
             for kind, name in each.fields:
@@ -383,7 +398,8 @@ class JavaObjects:
             found.clear()
             found.update(pairs)
         elif described.name.endswith("List"):
-            return self._replace(found, objects)
+            self._known[place] = objects
+            return objects
         return found
 
     def _value(self, kind: str, depth: int) -> Any:
@@ -395,10 +411,6 @@ class JavaObjects:
     def _remember(self, value: Any) -> Any:
         self._known.append(value)
         return value
-
-    def _replace(self, old: Any, new: Any) -> Any:
-        self._known = [new if each is old else each for each in self._known]
-        return new
 
     def _number(self, size: int) -> int:
         return int.from_bytes(self._bytes(size))
