@@ -160,8 +160,6 @@ def what_if(assessed: AssessedApplication, state: StreamState, **changes: object
 
 
 LIMITS_OF_KIND: Final = {"max-rate": h.pid.MAX_RATE, "max-per-partition": h.pid.MAX_PER_PARTITION}
-
-
 _CATCH_UP: Final = 1.3  # times the arrival rate, so that the backlog shrinks
 
 

@@ -128,14 +128,8 @@ def event_span_ms(triggers: Sequence[Trigger]) -> float:
 
 
 _FACTORS: Final = {1_000: "milliseconds", 1_000_000: "microseconds"}
-
-
 _QUARTER_US: Final = 15 * 60 * 1_000_000
-
-
 _DAY_US: Final = 86_400 * 1_000_000
-
-
 _OVERFLOW_US: Final = 9_200_000_000_000_000_000  # Spark's largest time is 2^63 us
 
 

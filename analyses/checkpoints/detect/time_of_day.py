@@ -8,14 +8,8 @@ from typing import Final
 from flowdiag.analyses.flink import helpers as h
 
 _DAY_US: Final = 86_400_000_000
-
-
 _MIN_EXPIRIES: Final = 6  # fewer expiries cluster by chance
-
-
 _MIN_DAYS: Final = 3
-
-
 _HOURS: Final = 3  # an eighth of the day: three quarters of the expiries in it are not chance
 
 

@@ -17,8 +17,6 @@ from flowdiag.parsers.rows import Event
 
 # Failures in REST and a log that are this close are the same.
 REPEATED_US: Final = 2_000_000
-
-
 _INCIDENT_KINDS: Final = {
     Event.JOB_SUBMITTED: "submitted",
     Event.JOB_STARTED: "started",

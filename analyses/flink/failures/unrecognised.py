@@ -113,11 +113,7 @@ def _stop(incident: Incident) -> str | None:
 
 
 _SNAPSHOTS: Final = ("snapshot-failed", "async-failure")
-
-
 _ORDINARY_EXITS: Final = ("0", "143", "1445")  # 1445: a session cluster's own, after a normal stop
-
-
 _FAILURES: Final = frozenset(
     {"failure", "repeated-failure", "exception", "task-failure", "job-failure", "job-failing", "taskmanager-lost", "worker-lost", "external-failure"}
     | {"out-of-memory", "network-buffers", "no-resource", "task-stuck", *_SNAPSHOTS}

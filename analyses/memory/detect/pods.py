@@ -12,8 +12,6 @@ _IMAGE = ("an image that cannot be pulled", "deployment-failed", "image")
 
 # A number at the start of each reason; the reasons contain commas within braces only.
 _REFUSAL: Final = re.compile(r"(?:^|,) *([0-9]{1,6}) ([A-Za-z][^,{]{1,200}(?:\{[^}]{0,200}\})?)")
-
-
 _BAD_NODES: Final = ("NodePressure", "NodeNotReady", "NodeUnhealthy", "NodeDecommissioned")
 
 

@@ -30,8 +30,6 @@ from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.units import version_of
 
 NO_NEIGHBOURS: Final = Neighbours()
-
-
 _ENDS: Final = frozenset({"cancelled", "finished"})
 MEANS_OF_A_MINUTE: Final = (1, 18)
 """From this version on, Flink reports busy, idle and back-pressured times as means over the last minute."""

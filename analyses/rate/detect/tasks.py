@@ -7,11 +7,7 @@ from typing import Final
 from flowdiag.analyses.rate import helpers as h
 
 BLOCK_INTERVAL: Final = "spark.streaming.blockInterval"
-
-
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
-
-
 SHORTEST_MS: Final = 50  # shorter blocks cost more to schedule than they gain
 
 

@@ -11,8 +11,6 @@ from flowdiag.analyses.startup import helpers as h
 from flowdiag.parsers.exceptions import classify
 
 NO_REASON: Final = "no reason is logged"
-
-
 _RAN: Final = re.compile(
     r"Job execution failed|Job failed[. (]|JobCancellationException|Job was cancelled|"
     r"NoRestartBackoffTimeStrategy|Recovery is suppressed"
