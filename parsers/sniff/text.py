@@ -73,6 +73,7 @@ def sniff(sample: Sample) -> Sniffed:
     return verdict if encoding == verdict.encoding else replace(verdict, encoding=encoding)
 
 
+_OTHER_JVM: Final = "crash report of a JVM that ran neither Flink nor Spark"
 _TEXTS: Final = tuple(
     (re.compile(pattern, re.MULTILINE), reason)
     for pattern, reason in (
@@ -85,7 +86,7 @@ _TEXTS: Final = tuple(
                 rb"^# (?:A fatal error has been detected by|There is insufficient memory for) the Java Runtime"
                 rb"(?s:.{0,30000}?)^(?:Command Line|java_command): "
             ),
-            "crash report of a JVM that ran neither Flink nor Spark",
+            _OTHER_JVM,
         ),
         (
             (
@@ -305,7 +306,7 @@ _UNLIKE_LOGS: Final = frozenset({_CONFIGURATION, _SOURCE_CODE})
 _KUBECTL: Final = "output of kubectl: `flowdiag memory` reads which containers ended and why"
 _YARN: Final = "an answer of YARN: `flowdiag memory` reads which containers ended and why"
 _FINAL: Final = frozenset(
-    {_KUBECTL, SEATUNNEL, "binary file", *(kind.reason for kind in NeighbourKind)}
+    {_KUBECTL, SEATUNNEL, _OTHER_JVM, "binary file", *(kind.reason for kind in NeighbourKind)}
 )
 
 
