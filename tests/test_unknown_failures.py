@@ -205,6 +205,22 @@ def test_a_record_that_no_other_rule_reports(
     assert [shown in finding.title for finding in found] == [True]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "WARN NativeCodeLoader: Unable to load native-hadoop library for your platform... using builtin-java classes",
+        "WARN BLAS: Failed to load implementation from: com.github.fommil.netlib.NativeSystemBLAS",
+        "WARN InstanceBuilder: Failed to load implementation from:dev.ludovic.netlib.blas.JNIBLAS",
+        "WARN Utils: Service 'SparkUI' could not bind on port 4040. Attempting port 4041.",
+        "WARN DAGScheduler: Failed to cancel job group 8651bcfa-0dc4. Cannot find active jobs for it.",
+        "WARN ProcfsMetricsGetter: Exception when trying to compute pagesize, as a result reporting of ProcessTree metrics is stopped",
+        "WARN AppInfoParser: Error registering AppInfo mbean",
+    ],
+)
+def test_warnings_of_healthy_processes_are_no_failures(line: str, tmp_path: Path) -> None:
+    assert rows_of(f"26/11/26 06:57:21 {line}\n", tmp_path / "paste") == []
+
+
 def test_errors_of_a_normal_stop_do_not_count_in_a_log(tmp_path: Path) -> None:
     info = "24/03/02 11:04:19 INFO com.acme.Client: order seven\n"
     stop = "24/03/02 11:04:19 ERROR CoarseGrainedExecutorBackend: RECEIVED SIGNAL TERM\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -51,9 +50,10 @@ def _far_behind(query: QueryFacts) -> bool:
     late = late_triggers(query.triggers)
     if len(late) != 2 or query.trigger_interval_ms is None or late[0].run_id != late[1].run_id:
         return False
-    last = late[1]
-    slow = (last.duration_ms or 0) >= d.LOST * query.trigger_interval_ms
-    return slow and (last.input_per_s or 0.0) >= d.TWICE * (last.processed_per_s or math.inf)
+    last, processed = late[1], late[1].processed_per_s
+    if (last.duration_ms or 0) < d.LOST * query.trigger_interval_ms or not processed:
+        return False
+    return (last.input_per_s or 0.0) >= d.TWICE * processed
 
 
 def recovered(query: QueryFacts, *, worked: float = d.WORKED) -> bool:
