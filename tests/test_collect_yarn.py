@@ -161,6 +161,27 @@ def test_a_snapshot_contains_states_and_the_logs_of_all_containers(
     assert manifest[-1]["why"] == "all data is collected"
 
 
+def test_all_containers_of_an_answer_are_known(yarn: Yarn, tmp_path: Path) -> None:
+    yarn.ended.append(
+        {"containerId": LATER, "containerState": "COMPLETE", "containerExitStatus": 0}
+    )
+    yarn.logs[MASTER]["jobmanager.log"] = "no other container\n"
+    assert collect(yarn, tmp_path, "--no-rest") == 0
+    assert {f"{KILLED}/taskmanager.log", f"{LATER}/taskmanager.log"} <= files(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["./../../outside", f"{MASTER}/../../outside", "outside", 7])
+def test_names_in_answers_lead_nowhere(yarn: Yarn, tmp_path: Path, name: object) -> None:
+    yarn.ended.insert(0, {"containerId": name, "nodeHttpAddress": "http://[bad"})
+    listed = {"containerLogInfo": [{"fileName": "x.log", "fileSize": "2"}]}
+    text = Reply(b"x\n", kind="text/plain")
+    yarn.broken = {"outside/logs/": text, "outside/logs": as_json({"containerLogsInfo": [listed]})}
+    folder = tmp_path / "a" / "b"
+    assert collect(yarn, folder, "--no-rest") == 0
+    found = {path.parent for path in tmp_path.rglob("*.log")}
+    assert found == {folder / MASTER, folder / KILLED, folder / LATER}
+
+
 def test_an_ended_application_comes_from_the_timeline_server(yarn: Yarn, tmp_path: Path) -> None:
     yarn.forgotten, yarn.state = True, "FAILED"
     assert collect(yarn, tmp_path) == 0

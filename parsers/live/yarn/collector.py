@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from urllib.parse import quote, urlsplit
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.json_values import as_integer, as_string, object_at, objects_at
-from flowdiag.parsers.live.client import Access, Client, RequestFailed
+from flowdiag.parsers.live.client import Access, Client, RequestFailed, base_of
 from flowdiag.parsers.live.folder import Folder, now_ms
 from flowdiag.parsers.live.snapshots.folder import Failures, SnapshotFolder, unwritable
 from flowdiag.parsers.live.snapshots.masking import masked_lines, masked_values
@@ -39,8 +38,13 @@ MAX_CONTAINERS: Final = 100
 MAX_NODES: Final = 200
 TOTAL_S: Final = 600.0
 COMPLETE: Final = "all data is collected"
-APPLICATION: Final = re.compile(r"application_\d{1,19}_\d{1,9}")
-_CONTAINER: Final = re.compile(rb"container_(?:e\d{1,9}_)?\d{1,19}_\d{1,9}_\d{1,9}_\d{1,12}")
+APPLICATION: Final = re.compile(r"application_[0-9]{1,19}_[0-9]{1,9}")
+# Answers are not trusted: their names become names of files and parts of URLs.
+_CONTAINER: Final = re.compile(
+    r"container_(?:e[0-9]{1,9}_)?[0-9]{1,19}_[0-9]{1,9}_[0-9]{1,9}_[0-9]{1,12}"
+)
+_IN_LOGS: Final = re.compile(_CONTAINER.pattern.encode())
+_ATTEMPT: Final = re.compile(r"appattempt_[0-9]{1,19}_[0-9]{1,9}_([0-9]{1,9})")
 _SCANNED_BYTES: Final = 4 * 1024 * 1024
 _SKIPPED_FILES: Final = re.compile(
     r"launch_container\.sh|directory\.info|container_tokens|.*\.(?:hprof|jfr|jar)"
@@ -126,7 +130,6 @@ class _Collector:
         self._failures = Failures()
         self._containers: dict[str, _Container] = {}
         self._attempts: list[str] = []
-        self._deadline = time.monotonic() + TOTAL_S
         self._left = ALL_LOG_BYTES
         self._files: SnapshotFolder
         self._nodes: list[str] = []
@@ -228,9 +231,13 @@ class _Collector:
 
     async def _timeline(self, path: str) -> Json | None:
         url = self._options.timeline or _default_timeline(self._options.manager)
+        if url in self._silent:
+            return None
         try:
             answer = await (await self._client(url)).get(f"/ws/v1/applicationhistory{path}")
         except RequestFailed as failed:
+            if failed.status is None:
+                self._silent.add(url)
             # Without --timeline, the default port is only a guess.
             if failed.status != 404 and self._options.timeline is not None:
                 self._failures.add(failed.why, urlsplit(url).netloc)
@@ -253,15 +260,10 @@ class _Collector:
             return
         self._write("attempts", answer)
         for attempt in objects_at(object_at(answer, "appAttempts"), "appAttempt"):
-            container = as_string(attempt.get("containerId"))
-            if container is not None:
-                self._know(container, attempt.get("nodeHttpAddress"), master=True)
-            name = as_string(attempt.get("appAttemptId"))
-            if name is None:
-                continue
-            found = await self._get(self._options.manager, f"{app}/{quote(name)}/containers")
-            if found is not None and any(map(self._know_container, _containers(found))):
-                self._write(f"attempt-{name.rpartition('_')[2]}.containers", found)
+            self._know(attempt.get("containerId"), attempt.get("nodeHttpAddress"), master=True)
+            if (name := _ATTEMPT.fullmatch(str(attempt.get("appAttemptId")))) is not None:
+                found = await self._get(self._options.manager, f"{app}/{name[0]}/containers")
+                self._write_containers(f"attempt-{name[1]}.containers", found)
 
     async def _read_timeline(self) -> None:
         app = f"/apps/{self._options.application}"
@@ -272,45 +274,53 @@ class _Collector:
         self._write("timeline.application", application)
         self._write("timeline.attempts", attempts)
         for attempt in objects_at(attempts, "appAttempt"):
-            if master := as_string(attempt.get("amContainerId")):
-                self._know(master, None, master=True)
-            name = str(attempt.get("appAttemptId"))
-            found = await self._timeline(f"{app}/appattempts/{quote(name)}/containers")
-            if found is not None and any(map(self._know_container, _containers(found))):
-                self._write(f"timeline.attempt-{name.rpartition('_')[2]}.containers", found)
+            self._know(attempt.get("amContainerId"), None, master=True)
+            if (name := _ATTEMPT.fullmatch(str(attempt.get("appAttemptId")))) is not None:
+                found = await self._timeline(f"{app}/appattempts/{name[0]}/containers")
+                self._write_containers(f"timeline.attempt-{name[1]}.containers", found)
 
-    def _know_container(self, found: Json) -> bool:
-        name = as_string(found.get("containerId"))
-        if name is None:
-            return False
-        known = self._know(name, found.get("nodeHttpAddress"))
-        status = as_integer(found.get("containerExitStatus"))
-        if found.get("containerState") == "COMPLETE":
-            known.status = status
-        return True
+    def _write_containers(self, name: str, answer: Json | None) -> None:
+        """Write the containers of an attempt, and remember where their logs are."""
+        listed = [] if answer is None else _containers(answer)
+        for each in listed:
+            known = self._know(each.get("containerId"), each.get("nodeHttpAddress"))
+            if known is not None and each.get("containerState") == "COMPLETE":
+                known.status = as_integer(each.get("containerExitStatus"))
+        if listed:
+            self._write(name, answer)
 
-    def _know(self, name: str, node: object, *, master: bool = False) -> _Container:
+    def _know(self, name: object, node: object, *, master: bool = False) -> _Container | None:
+        """Return a container, which may be new; None for a name that is not valid."""
+        if not isinstance(name, str) or not _CONTAINER.fullmatch(name):
+            return None
         known = self._containers.setdefault(name, _Container())
         known.master = known.master or master
-        address = as_string(node)
-        if address is not None:
-            scheme = urlsplit(self._options.manager).scheme
-            known.node = re.sub(r"^(?!https?://)", f"{scheme}://", address)
+        known.node = self._node_url(node) or known.node
         return known
+
+    def _node_url(self, address: object) -> str | None:
+        """Return the URL of a NodeManager; some versions answer without a scheme."""
+        if not isinstance(address, str):
+            return None
+        scheme = urlsplit(self._options.manager).scheme
+        try:
+            return base_of(address if "://" in address else f"{scheme}://{address}")[0]
+        except FlowdiagError:
+            return None
 
     async def _read_nodes(self) -> None:
         answer = await self._get(self._options.manager, f"{self._cluster}/nodes")
         if answer is None:
             return
-        used = {urlsplit(known.node).netloc for known in self._containers.values() if known.node}
-        listed = objects_at(object_at(answer, "nodes"), "node")
-        kept = [node for node in listed if node.get("nodeHTTPAddress") in used]
-        self._write("nodes", {"nodes": {"node": kept}})
-        self._nodes = [
-            f"{urlsplit(self._options.manager).scheme}://{node['nodeHTTPAddress']}"
-            for node in listed
-            if node.get("state") == "RUNNING" and as_string(node.get("nodeHTTPAddress"))
-        ][:MAX_NODES]
+        used = {known.node for known in self._containers.values()}
+        listed = [
+            (node, url)
+            for node in objects_at(object_at(answer, "nodes"), "node")
+            if (url := self._node_url(node.get("nodeHTTPAddress"))) is not None
+        ]
+        self._write("nodes", {"nodes": {"node": [node for node, url in listed if url in used]}})
+        running = [url for node, url in listed if node.get("state") == "RUNNING"]
+        self._nodes = running[:MAX_NODES]
 
     async def _read_queue(self, application: Json) -> None:
         answer = await self._get(self._options.manager, f"{self._cluster}/scheduler")
@@ -325,7 +335,7 @@ class _Collector:
         await self._read_logs_of(name for name, known in self._containers.items() if known.master)
         for path in sorted(self._files.path.glob("container_*/*")):
             with path.open("rb") as file:
-                for found in _CONTAINER.findall(file.read(_SCANNED_BYTES)):
+                for found in _IN_LOGS.findall(file.read(_SCANNED_BYTES)):
                     if _application_of(found.decode()) == self._options.application:
                         self._know(found.decode(), None)
         rest = [name for name, known in self._containers.items() if not known.master]
@@ -394,8 +404,9 @@ class _Collector:
                     self._failures.add("an HTML page instead of the log: a login page", client.base)
                     return
                 stored.seek(0)
-                pieces = iter(lambda: stored.read(1 << 20), b"")
-                self._files.write(f"{container}/{name}", masked_lines(pieces))
+                pieces = masked_lines(iter(lambda: stored.read(1 << 20), b""))
+                # In a thread: the search for secrets takes longer than the timeout of other responses.
+                await asyncio.to_thread(self._files.write, f"{container}/{name}", pieces)
             if size >= most:
                 self._failures.add(
                     f"larger than {most >> 20} MiB: only its end is kept", f"{container}/{name}"
@@ -443,8 +454,14 @@ async def _collect_once(
 
 
 def _default_timeline(manager: str) -> str:
+    """Return the address of the timeline server on the ResourceManager's host, with Hadoop's default port.
+
+    >>> _default_timeline("http://rm-1:8088/x"), _default_timeline("https://[::1]:8090")
+    ('http://rm-1:8188', 'https://[::1]:8190')
+    """
     parts = urlsplit(manager)
-    return f"{parts.scheme}://{parts.hostname}:8188"
+    host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
+    return f"{parts.scheme}://{host}:{8190 if parts.scheme == 'https' else 8188}"
 
 
 def _containers(answer: Json) -> list[Json]:
