@@ -39,12 +39,17 @@ def _has_starts(facts: StartupFacts) -> bool:
     return any(job.starts for job in facts.jobs)
 
 
+def _has_rescales(facts: StartupFacts) -> bool:
+    return any(job.starts or job.rescales or job.usage for job in facts.jobs)
+
+
 def _is_dated(facts: StartupFacts) -> bool:
     return facts.last_us is not None or has_dated_records(facts.common)
 
 
 _REQUIRED: Final = {
     "starts": (_has_starts, "the input contains no start of a job"),
+    "rescales": (_has_rescales, "the input contains no start and no rescale of a job"),
     "dated-records": (_is_dated, UNDATED),
 }
 

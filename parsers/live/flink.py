@@ -39,7 +39,9 @@ from flowdiag.parsers.json_values import (
 from flowdiag.parsers.live.client import Answer, Client, RequestFailed
 from flowdiag.parsers.live.flink_values import (
     busy_share,
+    ended_rescales,
     interval_ms,
+    options_of,
     process_ids,
     source_ids,
     subtask_loads,
@@ -61,6 +63,7 @@ MAX_SOURCE_SUBTASKS: Final = 100  # of a source whose metric ids are listed for 
 LISTED_TICKS: Final = 4  # after a deployment, in which operators may still register metrics
 MAX_MANAGERS: Final = 20  # TaskManagers whose metrics are requested in one tick
 MAX_JOBS: Final = 20
+MAX_RESCALES: Final = 20  # of a job that are requested at once, the latest first
 CHECKPOINTS_PER_TICK: Final = 2  # checkpoints whose subtasks are requested
 PENDING_MS: Final = 10_000  # age of a pending checkpoint whose subtasks are requested
 ALWAYS_BUSY: Final = 0.98  # share of the time: nothing waits yet, but nothing is idle either
@@ -73,7 +76,7 @@ TERMINAL: Final = frozenset(("CANCELED", "FAILED", "FINISHED", "SUSPENDED"))
 def requests_per_tick(vertices: int, taskmanagers: int, batches: int, jobs: int = 1) -> int:
     """Return the maximum requests of a tick without a deployment and without checkpoint details.
 
-    The first ticks cost one more per source, to list its metrics.
+    The first ticks cost one more per source, to list its metrics. The adaptive scheduler costs one more per job.
 
     Args:
         vertices: of all watched jobs. Each inspected checkpoint (at most two per job and tick) costs one more
@@ -155,6 +158,7 @@ class _Job:
     vertices: list[_Vertex] = field(default_factory=list)
     deployed: object = None  # changes with every deployment
     detailed: set[int] = field(default_factory=set)
+    rescales: set[str] = field(default_factory=set)
     plan_stored: bool = False
     refreshed_ms: int | None = None
     lists: int = LISTED_TICKS  # ticks that list metric ids
@@ -210,7 +214,7 @@ class _Collector:
         self._process_ids: dict[str, tuple[str, ...]] = {}
         self._tick_number = 0
         self._manager_turn = 0
-        self._refresh_ms = 10_000  # `metrics.fetcher.update-interval`
+        self._cluster: Mapping[str, str] = {}  # options
         self._skew_ms = 0  # the JobManager's clock minus ours
         self._dumps = ThreadDumps(
             self._watch,
@@ -373,12 +377,8 @@ class _Collector:
                 self._update_managers(answer)
                 continue
             self._keep(answer)
-            for item in answer.body if isinstance(answer.body, list) else ():
-                if (
-                    isinstance(item, Mapping)
-                    and item.get("key") == "metrics.fetcher.update-interval"
-                ):
-                    self._refresh_ms = interval_ms(item.get("value")) or self._refresh_ms
+            if answer.path == "/jobmanager/config":
+                self._cluster = options_of(answer.body)
 
     def _update_managers(self, answer: Answer) -> None:
         items = objects_at(_object(answer), "taskmanagers")
@@ -395,11 +395,19 @@ class _Collector:
             compare=[{k: v for k, v in item.items() if k not in volatile} for item in items],
         )
 
+    @property
+    def _is_adaptive(self) -> bool:
+        """Whether the scheduler responds with requirements (1.18+); others respond with an error."""
+        modes = (self._cluster.get(key, "") for key in ("jobmanager.scheduler", "scheduler-mode"))
+        adaptive = {"adaptive", "reactive"} & {mode.lower() for mode in modes}
+        return bool(adaptive) and self._version >= (1, 18)
+
     async def _collect_job(self, job: _Job, slow: bool) -> None:
         base = f"/jobs/{job.id}"
-        details, checkpoints, exceptions = await self._watch.request_all(
-            [(base, ""), (f"{base}/checkpoints", ""), (f"{base}/exceptions", "")]
-        )
+        paths = [base, f"{base}/checkpoints", f"{base}/exceptions"]
+        if self._is_adaptive:
+            paths.append(f"{base}/resource-requirements")
+        details, checkpoints, *more = await self._watch.request_all((path, "") for path in paths)
         deployed = job.deployed
         if details is not None and isinstance(details.body, Mapping):
             self._update_job(job, details)
@@ -410,12 +418,13 @@ class _Collector:
                 object_at(details.body, "timestamps").get("RUNNING"),
                 tuple(tuple(item.get(key) for key in keys) for item in vertices),
             )
-        self._keep_responses([checkpoints, exceptions])
+        self._keep_responses([checkpoints, *more])
         if slow or not job.deployed:
             config = [(f"{base}/checkpoints/config", ""), (f"{base}/config", "")]
             self._keep_responses(await self._watch.request_all(config))
         if slow or deployed != job.deployed:
             await self._collect_placement(job)
+            await self._collect_rescales(job)
             if deployed != job.deployed:
                 job.lists = LISTED_TICKS
             job.deployed = deployed
@@ -450,6 +459,19 @@ class _Collector:
             body.pop("plan", None)
         job.plan_stored = True
         self._watch.keep(answer.path, redact(body), answer.time_ms, compare=False)
+
+    async def _collect_rescales(self, job: _Job) -> None:
+        """Collect the details of new rescales (2.3+): the history lacks the parallelism."""
+        size = as_count(self._cluster.get("web.adaptive-scheduler.rescale-history.size"))
+        if not self._is_adaptive or not size:
+            return
+        base = f"/jobs/{job.id}/rescales"
+        history = await self._watch.request(f"{base}/history")
+        ended = ended_rescales(history.body if history is not None else None)
+        new = [name for name in ended if name not in job.rescales][:MAX_RESCALES]
+        details = await self._watch.request_all((f"{base}/details/{name}", "") for name in new)
+        job.rescales.update(name for name, answer in zip(new, details, strict=True) if answer)
+        self._keep_responses(details)
 
     async def _collect_placement(self, job: _Job) -> None:
         """Collect the vertices' subtasks with their TaskManagers and counters."""
@@ -585,7 +607,8 @@ class _Collector:
         """
         stamp = await self._fetch_time(job)
         if stamp is not None and stamp == job.refreshed_ms:
-            due_ms = self._refresh_ms - (now_ms() + self._skew_ms - stamp)
+            refresh_ms = interval_ms(self._cluster.get("metrics.fetcher.update-interval")) or 10_000
+            due_ms = refresh_ms - (now_ms() + self._skew_ms - stamp)
             if 0 < due_ms <= 2000:
                 await asyncio.sleep((due_ms + 50) / 1000)
                 stamp = await self._fetch_time(job)

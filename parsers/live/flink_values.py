@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
@@ -86,3 +87,21 @@ def subtask_loads(body: object) -> Iterator[tuple[int, float]]:
         shares = [as_number(item.get(name)) or 0.0 for name in ("busyRatio", "ratio")]
         if index is not None:
             yield index, max(shares)
+
+
+def options_of(body: object) -> dict[str, str]:
+    """Return the options in a response of `/jobmanager/config`."""
+    items = body if isinstance(body, list) else []
+    found = ((item.get("key"), item.get("value")) for item in items if isinstance(item, Mapping))
+    return {key: value for key, value in found if isinstance(key, str) and isinstance(value, str)}
+
+
+def ended_rescales(body: object) -> list[str]:
+    """Return the ids of ended rescales in a response of `/jobs/:jobid/rescales/history`, the latest first."""
+    items = body if isinstance(body, list) else []
+    ended = (
+        str(item.get("rescaleUuid"))
+        for item in items
+        if isinstance(item, Mapping) and item.get("terminalState")
+    )
+    return [name for name in ended if re.fullmatch(r"[0-9a-f]{32}", name)]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.flink.assemble.incidents import mark_rescales
+from flowdiag.analyses.flink.job import Graph, Vertex
 from flowdiag.analyses.model.finding import Severity, State
 from flowdiag.analyses.startup.assemble.rescales import Runs, rescale_times
 from flowdiag.analyses.startup.facts import JobStarts, Rescale, Usage
@@ -278,6 +279,22 @@ def test_the_runs_of_a_job() -> None:
     usage = runs.usage()
     assert usage is not None and (usage.used, usage.desired, usage.lasts_ms) == (4, 4, 510_000)
     assert rescale_times(facts) == [_at(29), _at(89)]
+
+
+def test_the_requested_slots_in_rest() -> None:
+    def declared(at: float, slots: int) -> dict[str, Any]:
+        fields = {"desired": str(slots)}
+        return _declared(at, 1) | {"template": "rest-resource-requirements", "fields": fields}
+
+    facts = _job(incidents=(w.incident("job-running", 0),)).job
+    vertices = tuple(
+        Vertex(job=w.JOB, vertex_id=None, task=f"t{width}", parallelism=width) for width in (4, 2)
+    )
+    facts = replace(facts, graph=Graph(job=w.JOB, vertices=vertices, edges=(), source="plan"))
+    # The job has run with fewer slots only since the request for more.
+    usage = Runs(facts, [declared(100, 4), declared(400, 8), declared(500, 8)], []).usage()
+    assert usage is not None
+    assert (usage.used, usage.desired, usage.lasts_ms) == (4, 8, 200_000)
 
 
 def test_the_history_of_rescales_in_rest() -> None:

@@ -168,6 +168,36 @@ def test_a_suspect_gets_three_thread_dumps(tmp_path: Path) -> None:
     assert truth["expected"]["culprit"]["taskmanager"] in dumps[0]
 
 
+ADAPTIVE = {"jobmanager.scheduler": "Adaptive", "web.adaptive-scheduler.rescale-history.size": "8"}
+
+
+@pytest.mark.parametrize("options", [ADAPTIVE, {"scheduler-mode": "reactive"}, {}])
+def test_rescales_of_the_adaptive_scheduler(tmp_path: Path, options: dict[str, str]) -> None:
+    flink = RecordedFlink("2.3.0")
+    base, new, running = f"/jobs/{flink.job_id}", "ab" * 16, "cd" * 16
+    vertex = flink.job["vertices"][0]["id"]
+    slots = {"g": {"desiredSlots": 4, "preRescaleSlots": 2, "postRescaleSlots": 4}}
+    rescale = {"rescaleUuid": new, "triggerCause": "X", "terminalState": "COMPLETED", "slots": {}}
+    flink.answers |= {
+        "/jobmanager/config": [{"key": key, "value": value} for key, value in options.items()],
+        f"{base}/resource-requirements": {vertex: {"parallelism": {"upperBound": 8}}},
+        f"{base}/rescales/history": [rescale, {"rescaleUuid": running, "triggerCause": "X"}],
+        f"{base}/rescales/details/{new}": rescale | {"slots": slots},
+    }
+    with serving(flink) as server:
+        collect(server.url, tmp_path / "c", ticks=3)
+        details = [path for path in server.paths() if "/rescales/details/" in path]
+    assert details == [f"{base}/rescales/details/{new}"] * (options is ADAPTIVE)
+    found = {
+        (row["template"], fields.get("desired"), fields.get("after"))
+        for row in rows_of(tmp_path / "c")
+        for fields in [dict(row["fields"] or ())]
+        if row["template"] in ("rest-rescale", "rest-resource-requirements")
+    }
+    expected = {("rest-resource-requirements", "8", None)} if options else set()
+    assert found == expected | ({("rest-rescale", "4", "4")} if options is ADAPTIVE else set())
+
+
 def test_secrets_do_not_reach_the_disk(tmp_path: Path) -> None:
     flink = RecordedFlink()
     flink.answers["/jobmanager/config"] = [

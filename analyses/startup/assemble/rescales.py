@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Final
 
 from flowdiag.analyses.flink.failures.crises import kind_of
@@ -91,13 +92,16 @@ class Runs:
             )
         vertices = self._job.graph.vertices if self._job.graph else ()
         if self._declared and vertices:
-            row = self._declared[-1]
+            desired = _declared_slots(self._declared[-1])
+            same = [*takewhile(lambda r: _declared_slots(r) == desired, reversed(self._declared))]
+            # A collection stores a response again only if it differs.
+            last_us = max(same[0]["time_us"], self._job.last_us or 0)
             return Usage(
                 used=max(vertex.parallelism for vertex in vertices),
-                desired=int((row["fields"] or {}).get("desired", "0")),
-                since_us=self._begins[-1] if self._begins else None,
-                last_us=row["time_us"],
-                ref=ref_of(row),
+                desired=desired,
+                since_us=max([same[-1]["time_us"], *self._begins[-1:]]),
+                last_us=last_us,
+                ref=ref_of(same[0]),
             )
         return None
 
@@ -138,6 +142,10 @@ class Runs:
         ]
         lost = [i for i in near if kind_of(i) == "taskmanager-lost"]
         return next(iter((*lost, *near, *restarts)), None) if restarts else None
+
+
+def _declared_slots(row: Row) -> int:
+    return int((row["fields"] or {}).get("desired", "0"))
 
 
 def _widths(begins: Sequence[int], tasks: Iterable[TaskTimes]) -> list[int]:

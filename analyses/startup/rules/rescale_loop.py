@@ -106,4 +106,4 @@ def _finding(job: h.JobStarting, loop: list[h.Rescale], limits: Limits) -> h.Fin
     )
 
 
-RULE: Final = h.Rule("ST401", judge, Limits, causes=("rescale-loop",), needs="starts")
+RULE: Final = h.Rule("ST401", judge, Limits, causes=("rescale-loop",), needs="rescales")
