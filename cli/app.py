@@ -15,6 +15,7 @@ from flowdiag.cli.commands.checkpoints import checkpoints
 from flowdiag.cli.commands.collect import collect
 from flowdiag.cli.commands.compare import compare
 from flowdiag.cli.commands.diagnose import diagnose
+from flowdiag.cli.commands.docs import docs
 from flowdiag.cli.commands.doctor import doctor
 from flowdiag.cli.commands.explain import explain
 from flowdiag.cli.commands.listener import listener
@@ -56,7 +57,7 @@ for command in _DIAGNOSING:
     app.command(cls=HelpfulCommand)(command)
 app.command("next", cls=HelpfulCommand)(next_evidence)
 app.command(cls=ComparingCommand)(compare)
-for command in (baseline, rules, explain, render, schema, warm, doctor, mcp):
+for command in (baseline, rules, explain, docs, render, schema, warm, doctor, mcp):
     app.command(cls=HelpfulCommand)(command)
 app.add_typer(collect)
 app.add_typer(listener)

@@ -22,6 +22,7 @@ from flowdiag.cli.text.words import quantity
 from flowdiag.parsers.errors import FlowdiagError
 
 _FILLED: Final = re.compile(r"\{\w+\}")
+_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 _TO_DO: Final = HEADINGS[3]
 _BOLD: Final = ("\x1b[1m", "\x1b[0m")
 
@@ -176,6 +177,27 @@ def _cause_lines(word: str) -> Iterator[str]:
     for name, (confirms, refutes) in cause.checks.items():
         yield from ("", f"  {fmt.capital(phrase_of(name))}: {command_of(name)}")
         yield from (f"    confirms it if {confirms}", f"    rules it out if {refutes}")
+
+
+def markdown_page(word: str) -> str:
+    """Return the page of a rule, by its code or name, or of a cause, as on the documentation site but without links.
+
+    Raises:
+        FlowdiagError: nothing has that name.
+    """
+    key = word.lower()
+    pages = [page_of(rule) for rule in all_rules() if key in (rule.code.lower(), rule.name)]
+    if key in CAUSES:
+        pages.append(cause_page(key))
+    if not pages:
+        raise FlowdiagError(f"there is no rule or cause '{word}'", hint=_near(key))
+    return _LINK.sub(r"\1", "\n".join(pages))
+
+
+def page_of(rule: Rule) -> str:
+    """Return a rule as a Markdown page."""
+    body = rule_lines(rule, heading="## {}", item="- {}", title=False)
+    return "\n".join([f"# {rule.code} {rule.name}", "", *body]).rstrip() + "\n"
 
 
 def cause_page(word: str) -> str:

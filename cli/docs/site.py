@@ -16,7 +16,7 @@ from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import own_rules_of
-from flowdiag.cli.docs.manual import cause_page, rule_lines
+from flowdiag.cli.docs.manual import cause_page, page_of
 
 SITUATIONS: Final = (
     "tutorial",
@@ -81,8 +81,7 @@ def _pages(root: Path) -> Iterator[tuple[str, str]]:
     yield "dataset.md", (root / "fixtures" / "DATASET.md").read_text(encoding="utf-8")
     yield "speed.md", (root / "benchmarks" / "README.md").read_text(encoding="utf-8")
     for code, rule in _rules().items():
-        body = rule_lines(rule, heading="## {}", item="- {}", title=False)
-        yield f"rules/{code}.md", "\n".join([f"# {code} {rule.name}", "", *body]) + "\n"
+        yield f"rules/{code}.md", page_of(rule)
     for word in CAUSES:
         yield f"causes/{word}.md", cause_page(word)
 

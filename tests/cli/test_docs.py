@@ -12,6 +12,7 @@ import pytest
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model.rule import HEADINGS, Rule, sections
 from flowdiag.analyses.topics import all_rules
+from flowdiag.cli.app import main
 from flowdiag.cli.docs.generate import documents, with_blocks
 from flowdiag.cli.docs.manual import rule_page
 
@@ -91,3 +92,32 @@ def test_the_man_page_is_valid(command: list[str]) -> None:
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     if command[0] == "man":
         assert "flowdiag collect flink" in done.stdout and "EXIT STATUS" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("word", "title"),
+    [("cp101", "# CP101 checkpoint-expired"), ("Task-Hangs", "# task-hangs")],
+)
+def test_the_page_of_the_site_is_shown(
+    word: str, title: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["docs", word]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith(f"{title}\n\n") and "\n## What to do\n" in page
+    assert "](" not in page  # a link to another page has no target here
+
+
+def test_a_name_of_a_rule_and_a_cause_shows_both(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flowdiag.cli.output.console.is_terminal", lambda stream: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(["docs", "data-skew"]) == 0
+    page = capsys.readouterr().out
+    assert "SK101 data-skew" in page and "\x1b[" in page and "##" not in page
+    assert page.count("What to do") == 2
+
+
+def test_a_page_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["docs", "data-skwe"]) == 2
+    assert "did you mean 'data-skew'?" in capsys.readouterr().err

@@ -1,0 +1,60 @@
+"""`flowdiag docs`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Final
+
+import typer
+
+from flowdiag.cli.options import shared as o
+from flowdiag.cli.options.completion import complete_rule
+
+_WIDTH: Final = 100  # columns of text that people read with ease
+
+
+def docs(
+    word: Annotated[
+        str,
+        typer.Argument(
+            metavar="RULE|CAUSE",
+            help="Code or name of a rule, or a cause.",
+            autocompletion=complete_rule,
+        ),
+    ],
+    output: o.TextOutput = None,
+) -> int:
+    """Show the page of a rule or cause from the documentation, without a network.
+
+    \b
+    Examples:
+      flowdiag docs CP101
+      flowdiag docs data-skew
+      flowdiag docs data-skew -o data-skew.md
+
+    A terminal shows formatted text; pipes and files get Markdown. `flowdiag explain` begins with the lines to act on,
+    and also knows codes and components.
+    """
+    from flowdiag.cli.docs.manual import markdown_page, warn_of_plugins
+    from flowdiag.cli.output.console import is_terminal, write_report
+
+    warn_of_plugins()  # first: a rejected plug-in may be the reason why the rule is unknown
+    page = markdown_page(word)
+    if output in (None, "-") and is_terminal(sys.stdout):
+        page = _formatted(page)
+    write_report(page, output)
+    return 0
+
+
+def _formatted(page: str) -> str:
+    """Format Markdown for the terminal."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    from flowdiag.cli.output.console import terminal_width, use_colour
+
+    width = min(terminal_width(sys.stdout), _WIDTH)
+    console = Console(force_terminal=True, no_color=not use_colour(sys.stdout), width=width)
+    with console.capture() as captured:
+        console.print(Markdown(page))
+    return captured.get()
