@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import reduce
 from operator import or_
 from typing import Final, NamedTuple
 
@@ -114,51 +114,87 @@ def frame_of(text: str) -> Frame | None:
     return Frame(found["method"], _MODULE.sub("(", found["place"] or "", count=1))
 
 
-def read_stack(frames: Sequence[Frame], state: str) -> Reading:
+def read_stack(frames: Sequence[Frame], state: str, *, path: bool = True) -> Reading:
     """Return what a thread with these frames, topmost first, is doing.
 
     Args:
         frames: all frames. Those at and below the first one of Flink's mailbox loop are the same in every task.
         state: as Java names it: RUNNABLE, BLOCKED, WAITING or TIMED_WAITING.
+        path: whether to include the frames.
     """
-    active = _above_mailbox(frames)
-    mine = next((n for n, each in enumerate(active) if _is_user_code(each)), None)
+    # A profile has ten thousand stacks of the same few thousand methods, so each method is classified once.
+    marks = [_marks(each.method) for each in frames]
+    if reduce(or_, marks, 0) & _LOOP:
+        marks = marks[: next(n for n, each in enumerate(marks) if each & _LOOP)]
+    active, whole = frames[: len(marks)], reduce(or_, marks, 0)
+    mine = (
+        next((n for n, each in enumerate(marks) if each & _USER), None) if whole & _USER else None
+    )
     above = active[:mine]  # what the user code calls
     component = _component(reversed(above))
-    # The marks of the first n frames together: a stack has many frames, and most occur in many stacks.
-    marks = [*accumulate((_marks(each.method) for each in active), or_, initial=0)]
-    entry = _entry(marks, state, mine, known=mine is not None or component is not None)
-    calls = (each.method for each in reversed(above) if not _GENERATED.search(each.method))
+    entry = _entry(marks, whole, state, known=mine is not None or component is not None)
+    call = None
+    if mine is not None:
+        calls = (each.method for each in reversed(above) if not _GENERATED.search(each.method))
+        call = next(calls, None)
     return Reading(
         activity=entry.name,
         kind=entry.kind,
         frame=None if mine is None else active[mine].text,
-        call=None if mine is None else next(calls, None),
+        call=call,
         component=component,
-        inside_async=bool(marks[-1] & _ASYNC),
-        path=tuple(each.text[:_FRAME_CHARACTERS] for each in active[:_FRAMES]),
-        chained=bool(marks[-1] & _CHAINED),
+        inside_async=bool(whole & _ASYNC),
+        path=tuple(each.text[:_FRAME_CHARACTERS] for each in active[:_FRAMES]) if path else (),
+        chained=bool(whole & _CHAINED),
     )
 
 
-def _entry(marks: Sequence[int], state: str, mine: int | None, *, known: bool) -> Activity:
-    """Return the first matching entry; those that name a caller need user code or a known component."""
-    for number, each in enumerate(activities()):
-        if (known or not each.caller) and _matches(each, number, marks, state, mine):
+def _entry(marks: Sequence[int], whole: int, state: str, *, known: bool) -> Activity:
+    """Return the first matching entry; those that name a caller need user code or a known component.
+
+    Args:
+        marks: of the frames, topmost first. `whole`: of all together.
+        state: of the thread.
+        known: whether the stack contains user code or a known component.
+    """
+    for first, each in _candidates(whole, state):
+        # What the user code is called by is no part of what it does: its own serializer, not the engine's below.
+        if (known or not each.caller) and (
+            not each.top or reduce(or_, marks[: each.top], 0) & first == first
+        ):
             return each
     return _UNKNOWN
 
 
+@functools.lru_cache(maxsize=65_536)
+def _candidates(whole: int, state: str) -> tuple[tuple[int, Activity], ...]:
+    """Return the entries that match if all frames count, each with the mark that its topmost frames need."""
+    found = []
+    for number, each in enumerate(activities()):
+        first = _USER if "user" in each.frames else (1 << _TABLE + 2 * number) * bool(each.frames)
+        needed = first | (1 << _TABLE + 2 * number + 1) * bool(each.below)
+        if whole & needed == needed and (not each.states or state in each.states):
+            found.append((first * ("user" not in each.frames), each))
+    return tuple(found)
+
+
 _UNKNOWN: Final = Activity("unknown", "unknown", "works", frozenset(), (), (), 0, caller=False)
-_ASYNC, _CHAINED, _TABLE = 1, 2, 2  # marks of a method; those of the table begin at bit `_TABLE`
+_ASYNC, _CHAINED, _LOOP, _USER = 1, 2, 4, 8  # marks of a method
+_TABLE: Final = 4  # those of the table begin at this bit
 
 
 @functools.lru_cache(maxsize=65_536)
 def _marks(method: str) -> int:
-    """Return one bit for each pattern that a method matches: of each entry, its `frames` and its `below`."""
+    """Return the marks of a method, with one bit for each pattern of the table: `frames` and `below` of each entry."""
     found = _ASYNC if method.startswith("org.apache.flink.streaming.api.operators.async.") else 0
     if ".processElement" in method or "ChainingOutput." in method:
         found |= _CHAINED
+    if method.startswith(_MAILBOX):
+        found |= _LOOP
+    if _is_user_code(method):
+        found |= _USER
+    if not method.startswith(_all_prefixes()):
+        return found
     for number, each in enumerate(activities()):
         for place, prefixes in enumerate((each.frames, each.below)):
             if method.startswith(prefixes):
@@ -166,33 +202,16 @@ def _marks(method: str) -> int:
     return found
 
 
-def _above_mailbox(frames: Sequence[Frame]) -> Sequence[Frame]:
-    for number, each in enumerate(frames):
-        if each.method.startswith(_MAILBOX):
-            return frames[:number]
-    return frames
+@functools.cache
+def _all_prefixes() -> tuple[str, ...]:
+    """Return all patterns of the table: most methods match none, and this one test is fast."""
+    return tuple(prefix for each in activities() for prefix in (*each.frames, *each.below))
 
 
-@functools.lru_cache(maxsize=65_536)
-def _is_user_code(frame: Frame) -> bool:
-    if _GENERATED.search(frame.method) or is_library(frame.method):
+def _is_user_code(method: str) -> bool:
+    if _GENERATED.search(method) or is_library(method):
         return False
-    return component_named(frame.method) is None
-
-
-def _matches(
-    entry: Activity, number: int, marks: Sequence[int], state: str, mine: int | None
-) -> bool:
-    if entry.states and state not in entry.states:
-        return False
-    if "user" in entry.frames:
-        return mine is not None
-    # What the user code is called by is no part of what it does: its own serializer, not the engine's below.
-    top = marks[min(entry.top or len(marks), len(marks) - 1)]
-    ours = _TABLE + 2 * number
-    if entry.frames and not top >> ours & 1:
-        return False
-    return not entry.below or bool(marks[-1] >> ours + 1 & 1)
+    return component_named(method) is None
 
 
 def _component(frames: Iterator[Frame]) -> str | None:

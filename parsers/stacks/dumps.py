@@ -100,18 +100,21 @@ class Thread:
     block_at: int = 0
     frames: list[Frame] = field(default_factory=list)
 
-    def read(self) -> Reading:
+    def read(self, *, path: bool = True) -> Reading:
         """Parse the frames, and return what the thread is doing.
 
         Most threads of a large dump are idle helpers, whose frames are never parsed.
+
+        Args:
+            path: whether the reading includes the frames.
         """
         self.lines = self.lines or [
             found[1].decode("utf-8", "replace") for found in _AT.finditer(self.block)
         ]
-        parsed = (frame_of(line) for line in self.lines[:MAX_FRAMES])
+        parsed = map(frame_of, self.lines[:MAX_FRAMES])
         self.frames = [frame for frame in parsed if frame is not None]
         self.state = self.state or _state_by(self.frames)
-        return read_stack(self.frames, self.state)
+        return read_stack(self.frames, self.state, path=path)
 
 
 def _state_by(frames: Sequence[Frame]) -> str:

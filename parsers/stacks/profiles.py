@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
@@ -37,10 +36,10 @@ class Sample(NamedTuple):
 
     thread: str
     frames: tuple[str, ...]
-    times: int
     state: str = ""
     lock: str | None = None
     owner: str | None = None
+    times: int = 1
 
 
 def profile_rows(
@@ -53,24 +52,18 @@ def profile_rows(
         profile: identifies the profile.
         columns: of the task, if the profile is about a single one.
     """
-    found: Counter[Key] = Counter()
-    known: dict[str, Mapping[str, Any] | None] = {}
-
-    @cache
-    def read(frames: tuple[str, ...], state: str) -> Reading:  # subtasks share their stacks
-        return Thread("", state, frames).read()
-
+    owners: dict[str, Mapping[str, Any] | None] = {}
+    stacks: Counter[Stack] = Counter()
     for sample in samples:
         if columns is None:
-            if sample.thread not in known:
-                known[sample.thread] = owner_columns(sample.thread)
-            if known[sample.thread] is None:
+            if sample.thread not in owners:
+                owners[sample.thread] = owner_columns(sample.thread)
+            if owners[sample.thread] is None:
                 continue
-        reading = read(sample.frames, sample.state)
-        found[sample.thread, reading, sample.lock, sample.owner] += sample.times
-    for number, ((name, reading, lock, owner), count) in enumerate(_merged(found)):
+        stacks[sample[:-1]] += sample.times
+    for number, ((name, reading, lock, owner), count) in enumerate(_read(stacks).most_common()):
         held = {"lock": lock, "owner": owner}
-        own = known.get(name) or {}
+        own = owners.get(name) or {}
         yield {
             "event": Event.THREAD.value,
             "template": "thread-profile",
@@ -87,17 +80,22 @@ def profile_rows(
         }
 
 
-Key = tuple[str, Reading, str | None, str | None]
+Stack = tuple[str, tuple[str, ...], str, str | None, str | None]
+"""The fields of a `Sample` without `times`."""
 
 
-def _merged(found: Counter[Key]) -> list[tuple[Key, int]]:
-    """Return the most frequent stacks, and the others without their frames."""
-    most: Counter[Key] = Counter()
-    for number, ((name, reading, *lock), count) in enumerate(found.most_common()):
-        if number >= MAX_STACKS:
-            reading = replace(reading, path=())
-        most[name, reading, lock[0], lock[1]] += count
-    return most.most_common()
+def _read(stacks: Counter[Stack]) -> Counter[tuple[str, Reading, str | None, str | None]]:
+    """Count the readings of each thread. Only the most frequent stacks keep their frames."""
+
+    @cache
+    def read(frames: tuple[str, ...], state: str, path: bool) -> Reading:
+        return Thread("", state, frames).read(path=path)  # subtasks share their stacks
+
+    found: Counter[tuple[str, Reading, str | None, str | None]] = Counter()
+    for number, (stack, count) in enumerate(stacks.most_common()):
+        thread, frames, state, lock, owner = stack
+        found[thread, read(frames, state, number < MAX_STACKS), lock, owner] += count
+    return found
 
 
 # -- Flink's flame graphs ------------------------------------------------------------------------
@@ -124,7 +122,7 @@ def flame_graph_samples(body: Mapping[str, Any]) -> tuple[list[Sample], int | No
         inside = sum(_count(child.get("value")) for child in children)
         own = _count(node.get("value")) - inside
         if path and own > 0:
-            found.append(Sample("", path, own))
+            found.append(Sample("", path, times=own))
         if len(path) < MAX_DEPTH:
             open_nodes += [(child, path) for child in children]
     return found, as_moment(body.get("endTimestamp"))
@@ -157,6 +155,7 @@ def _count(value: object) -> int:
 _COLLAPSED = re.compile(
     rb"^(?P<stack>[^\n;]{1,2000}(?:;[^\n;]{1,2000}){2,2000}) (?P<count>\d{1,12})\r?$", re.MULTILINE
 )
+_COUNT = re.compile(r"[0-9]{1,12}")
 _THREAD_FRAME = re.compile(r"\[?(?P<name>.{1,400}?)(?: tid=\d{1,10})?\]?$")
 _JAVA = re.compile(r"^(?:[\w$.-]{1,80}/)+[\w$/.+-]{1,300}\.[^\s/]{1,200}$")
 _SUFFIX = re.compile(r"_\[[jikt01]\]$")
@@ -175,13 +174,16 @@ def is_collapsed(head: bytes) -> bool:
 
 def collapsed_samples(data: bytes) -> Iterator[Sample]:
     """Yield the stacks of a collapsed text, whose lines begin with the root or with the thread."""
-    for found in _COLLAPSED.finditer(data):
-        stack = found["stack"].decode("utf-8", "replace").split(";")
+    for line in data.decode("utf-8", "replace").split("\n"):
+        text, _, count = line.rstrip("\r").rpartition(" ")
+        stack = text.split(";")
+        if len(stack) <= 2 or not _COUNT.fullmatch(count) or "" in stack:
+            continue
         thread = ""
         if not _JAVA.match(stack[0]) and (named := _THREAD_FRAME.match(stack[0])):
             thread, stack = named["name"], stack[1:]
         parsed = tuple(map(_dotted, reversed(stack[-MAX_DEPTH:])))
-        yield Sample(thread, parsed, int(found["count"]))
+        yield Sample(thread, parsed, times=int(count))
 
 
 @lru_cache(maxsize=65_536)
@@ -218,7 +220,7 @@ def speedscope_samples(body: Mapping[str, Any]) -> Iterator[Sample]:
         least = min((weight for weight in known if weight > 0), default=1.0)
         for stack, weight in zip_longest(samples, known[: len(samples)], fillvalue=least):
             path = tuple(_picked(frames, stack))
-            yield Sample(name, path, min(max(1, round(weight / least)), 2**30))
+            yield Sample(name, path, times=min(max(1, round(weight / least)), 2**30))
 
 
 def _picked(frames: Sequence[str], stack: object) -> Iterator[str]:
@@ -271,10 +273,10 @@ def flight_samples(body: Mapping[str, Any]) -> Iterator[Sample]:
         yield Sample(
             as_string(thread.get("javaName")) or as_string(thread.get("osName")) or "",
             tuple(_jfr_frame(frame) for frame in frames[:MAX_DEPTH]),
-            max(1, round(_milliseconds(values.get("duration")) / PERIOD_MS)),
             state,
             _class_name(monitor) or None if blocked else None,
             as_string(previous.get("javaName")) if blocked else None,
+            times=max(1, round(_milliseconds(values.get("duration")) / PERIOD_MS)),
         )
 
 
