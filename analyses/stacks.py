@@ -12,8 +12,17 @@ from dataclasses import dataclass
 from typing import Final, TypedDict
 
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.model.finding import Cited, Confidence, Evidence, StackPath
+from flowdiag.analyses.model.finding import (
+    Cited,
+    Confidence,
+    Evidence,
+    FindingFields,
+    StackPath,
+    cite,
+    measurement,
+)
 from flowdiag.analyses.model.keys import Ref
+from flowdiag.analyses.model.rule import Limits, limit
 from flowdiag.parsers.components import components
 from flowdiag.parsers.focus import Focus
 from flowdiag.parsers.stacks.activities import activity_named
@@ -55,6 +64,33 @@ class Agreement:
 
 
 USUAL: Final = Agreement()
+
+
+class CodeLimits(Limits):
+    """The limits of rules about code."""
+
+    alike: float = limit(
+        USUAL.alike,
+        "share",
+        "of the working samples; a task also does other work between slow calls",
+    )
+    contended: float = limit(
+        USUAL.contended,
+        "share",
+        "of the working samples; one of two threads that share a lock always waits",
+    )
+    working: float = limit(
+        USUAL.working, "share", "of all samples; a task that others wait for is rarely idle"
+    )
+    agreeing: float = limit(
+        3, "dumps", "number of dumps for medium confidence; fewer may show a rare moment"
+    )
+
+
+def agreement_of(limits: CodeLimits) -> Agreement:
+    return Agreement(alike=limits.alike, contended=limits.contended, working=limits.working)
+
+
 MAX_PATHS: Final = 40
 """Different stacks of a finding that a report contains."""
 _LONGEST: Final = 120  # characters of a frame in a sentence
@@ -293,6 +329,33 @@ def _reading(
         seen=seen,
         dumps=len({stack.dump for stack in agreeing}),
     )
+
+
+def code_fields(code: CodeReading, agreeing: float, *, waits_for: str) -> FindingFields:
+    """Return the fields of a finding about code that follow from its samples.
+
+    Args:
+        code: the activity.
+        agreeing: dumps for medium confidence.
+        waits_for: what the threads wait for in the samples that do not count.
+    """
+    times = [stack.time_us for stack in code.agreeing if stack.time_us is not None]
+    working = f"of the samples that wait neither for input nor for {waits_for}"
+    threads = "of its threads show this activity"
+    return {
+        "cause": code.cause,
+        "confidence": confidence_of(code, agreeing),
+        "first_us": min(times, default=None),
+        "last_us": max(times, default=None),
+        "count": code.count,
+        "measurements": (
+            measurement("stack-samples", code.count, "samples", over=threads),
+            measurement("stack-share", round(code.share, 4), "share", over=working),
+            measurement("thread-dumps", code.dumps, "dumps", agreeing),
+        ),
+        "evidence": cite((ref, None) for ref in code.refs),
+        "stacks": code.paths,
+    }
 
 
 def evidence_of(stack: Stack) -> Evidence:

@@ -48,6 +48,7 @@ from flowdiag.analyses.flink.judging import (
 from flowdiag.analyses.flink.options import names_of, option
 from flowdiag.analyses.knowledge.causes import CAUSES, SHARED, Remedy
 from flowdiag.analyses.knowledge.conditions import Setup, conditional, unknown_conditions
+from flowdiag.analyses.knowledge.explanations import text
 from flowdiag.analyses.knowledge.option_types import Value, is_improvement, write
 from flowdiag.analyses.knowledge.signals import Signal
 from flowdiag.analyses.model import fmt
@@ -72,7 +73,7 @@ from flowdiag.analyses.model.finding import (
     measurement,
     weigh,
 )
-from flowdiag.analyses.model.rule import Limits, Rule, limit
+from flowdiag.analyses.model.rule import Limits, Results, Rule, limit
 from flowdiag.parsers.units import version_of
 
 

@@ -326,6 +326,12 @@ class FindingFields(TypedDict, total=False):
     stacks: tuple[StackPath, ...]
 
 
+class SubjectFields(FindingFields, total=False):
+    """The fields of `Finding` that a rule may set if its job is known."""
+
+    subject: Subject
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One episode of one problem, per rule, job and subject.

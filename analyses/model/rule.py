@@ -102,7 +102,9 @@ def _published(field_name: str) -> str:
     return field_name.rstrip("_").replace("_", "-")
 
 
-Judge = Callable[[Any, Any], Iterator[Finding | Inconclusive]]
+Results = Iterator[Finding | Inconclusive]
+"""Findings, and reasons without one."""
+Judge = Callable[[Any, Any], Results]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from flowdiag.analyses.flink.helpers import explanation, measurement, remedies, 
 from flowdiag.analyses.flink.job import Checkpoint, JobFacts
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import Load, by_task, median
+from flowdiag.analyses.knowledge.explanations import text
 from flowdiag.analyses.knowledge.option_types import write
 from flowdiag.analyses.knowledge.signals import Signal
 from flowdiag.analyses.model import fmt
@@ -28,11 +29,12 @@ from flowdiag.analyses.model.finding import (
     Severity,
     State,
     Subject,
+    SubjectFields,
     cite,
     cite_part,
     weigh,
 )
-from flowdiag.analyses.model.rule import Limits, Rule, limit
+from flowdiag.analyses.model.rule import Limits, Results, Rule, limit
 from flowdiag.analyses.queues.facts import (
     Flow,
     FlowPoint,

@@ -14,6 +14,7 @@ from typing import Final, TypeVar, Unpack
 
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.knowledge.causes import CAUSES, Remedy
+from flowdiag.analyses.knowledge.explanations import text
 from flowdiag.analyses.knowledge.option_types import (
     BATCH_INTERVAL,
     TRIGGER_INTERVAL,
@@ -37,13 +38,14 @@ from flowdiag.analyses.model.finding import (
     Severity,
     State,
     Subject,
+    SubjectFields,
     Vote,
     cite,
     grade,
     measurement,
     weigh,
 )
-from flowdiag.analyses.model.rule import Limits, Rule, limit
+from flowdiag.analyses.model.rule import Limits, Results, Rule, limit
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.assessment import (
     AssessedApplication,
@@ -172,12 +174,6 @@ def evidence_of(items: Iterable[Cited]) -> tuple[Evidence, ...]:
 
 
 # -- findings ------------------------------------------------------------------------------------
-
-
-class SubjectFields(FindingFields, total=False):
-    """The fields of `Finding` that a rule may set; the job follows from the application."""
-
-    subject: Subject
 
 
 def application_finding(assessed: AssessedApplication, **fields: Unpack[SubjectFields]) -> Finding:
@@ -550,6 +546,7 @@ __all__ = [
     "OpenTrigger",
     "Operation",
     "Output",
+    "Results",
     "Rule",
     "SparkThread",
     "caps",

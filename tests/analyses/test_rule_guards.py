@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
@@ -18,6 +19,7 @@ import pytest
 from flowdiag import analyses
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.knowledge.causes import CAUSES
+from flowdiag.analyses.knowledge.explanations import tables
 from flowdiag.analyses.model.finding import Rank
 from flowdiag.analyses.model.rule import Limits, Rule, sections
 from flowdiag.analyses.rate.assessment.assess import assess
@@ -90,6 +92,16 @@ def test_every_rule_file_is_registered_under_its_name() -> None:
     assert files == set(listed)
     assert {path.stem.replace("_", "-") for path in listed} == set(listed.values())
     assert len(listed) == len(RULES)
+
+
+# --- texts ---------------------------------------------------------------------------------------
+
+
+def test_every_text_of_a_rule_is_used_and_every_used_one_exists() -> None:
+    sources = "".join(path.read_text(encoding="utf-8") for path in HOME.rglob("*.py"))
+    used = set(re.findall(r'"([A-Z]{2}\d{3}\.[a-z][a-z0-9-]+)"', sources))
+    assert used == {f"{code}.{name}" for code, table in tables().items() for name in table}
+    assert set(tables()) <= {rule.code for rule in RULES}
 
 
 # --- numbers -------------------------------------------------------------------------------------

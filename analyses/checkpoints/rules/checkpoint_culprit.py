@@ -101,7 +101,7 @@ _INFO_LINES: Final = (
 )
 
 
-def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(job: h.Job, limits: h.Limits) -> h.Results:
     """One finding per job and culprit."""
     found, alone = culprit.episode_culprits(job), culprit.late_alone(job)
     if alone is not None and not any(answer.culprit for answer in found):
@@ -180,9 +180,7 @@ def _overdue(job: h.Job, found: NamedCulprit, waits: pending.Pending) -> h.Findi
     return h.job_finding(job, subject=found.subject, **fields)
 
 
-def _saturated(
-    job: h.Job, answer: culprit.EpisodeCulprit
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def _saturated(job: h.Job, answer: culprit.EpisodeCulprit) -> h.Results:
     found = answer.culprit
     if found is None:
         reason = answer.missing or "no signal"
@@ -216,9 +214,7 @@ def _saturated(
     yield h.job_finding(job, subject=found.subject, **fields)
 
 
-def _delayed(
-    job: h.Job, found: tuple[culprit.EpisodeCulprit, ...]
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def _delayed(job: h.Job, found: tuple[culprit.EpisodeCulprit, ...]) -> h.Results:
     named = culprit.delays(found)
     for delay in named:
         best, series = delay.best, delay.episodes

@@ -51,7 +51,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(job: h.Job, limits: Limits) -> h.Results:
     """One finding per job."""
     series = [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)]
     if not series:

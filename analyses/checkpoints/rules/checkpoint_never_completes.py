@@ -84,7 +84,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(job: h.Job, limits: Limits) -> h.Results:
     """At most one finding per job, or the reason why the last checkpoint is not known to be healthy."""
     fields = _only_triggers(job, limits) or _in_progress(job, limits) or _off(job, limits)
     if fields is not None:

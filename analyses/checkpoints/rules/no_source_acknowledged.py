@@ -51,7 +51,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(job: h.Job, limits: Limits) -> h.Results:
     """At most one finding per job."""
     topology = topology_of(job)
     silent, detailed = silent_checkpoints(job, topology)

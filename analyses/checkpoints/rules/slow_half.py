@@ -52,7 +52,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(job: h.Job, limits: Limits) -> h.Results:
     """One finding, or one reason without a finding, per job with failed or slow checkpoints."""
     series = [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)]
     expired = [c for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED]

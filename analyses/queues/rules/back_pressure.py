@@ -61,7 +61,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(job: h.JobQueues, limits: Limits) -> h.Results:
     """Yield at most one finding per job, or the reason why the result is inconclusive."""
     if spells := h.serious_spells(job):
         if waiting := h.waiting_tasks(job):
@@ -80,9 +80,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclu
         yield from _back_pressure_without_cause(job, windows, limits)
 
 
-def _back_pressure_without_cause(
-    job: h.JobQueues, windows: list[int], limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def _back_pressure_without_cause(job: h.JobQueues, windows: list[int], limits: Limits) -> h.Results:
     """Report back pressure without a slow task downstream."""
     samples = list(chain.from_iterable(h.samples_in(job, windows).values()))
     first, last = h.time_span(samples)

@@ -64,7 +64,7 @@ class Limits(h.Limits):
     window_hours: float = h.limit(25, "h", "windows are rarely longer than a day")
 
 
-def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(job: h.JobQueues, limits: Limits) -> h.Results:
     """Yield one finding per culprit, or the reason why the result is inconclusive."""
     if h.has_finished(job):
         return
@@ -139,7 +139,7 @@ def _silences(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Silence]:
     return (each for each in found if each is not None and each.records >= limits.records)
 
 
-def _without_output(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
+def _without_output(job: h.JobQueues, limits: Limits) -> h.Results:
     silent = next(_silences(job, limits), None) or e.silent_operator(job)
     if silent is None or silent.records < limits.records:
         return

@@ -51,7 +51,7 @@ from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.root import busy_chain, loads_in
 
 
-def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
     """Yield one finding per task and spell, or why it is unknown whether a job of one task keeps up."""
     for spell in filter(h.is_whole_task, h.find_spells(job)):
         if h.waits_for_database(job, spell.task):

@@ -31,9 +31,7 @@ from __future__ import annotations
 from flowdiag.analyses.rate import helpers as h
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: h.Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Results:
     """Yield one note per application with batches that never ended."""
     app = assessed.app
     left = h.batches.abandoned_batches(app)

@@ -69,9 +69,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per option that limits an application, and one per limited query."""
     late = h.late_window(assessed.app.completed)
     for state in assessed.dstreams:

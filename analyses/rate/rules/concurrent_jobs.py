@@ -40,9 +40,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application whose estimators miss batches."""
     slots = h.batches.concurrent_jobs(assessed.app.settings)
     for estimator in assessed.estimators if slots > 1 else ():

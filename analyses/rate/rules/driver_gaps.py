@@ -47,9 +47,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application or query whose driver delays batches."""
     for flow in h.flows_of(assessed) if not assessed.app.lost else ():
         units = [unit for unit in flow.units if unit.gap_ms is not None and unit.rows]

@@ -54,9 +54,7 @@ class Limits(h.Limits):
     quiet: float = h.limit(600_000, "ms", "without another loss, the application has recovered")
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per slow executor, and one for all lost executors or blocks."""
     app = assessed.app
     if app.kind == "other" and app.application:

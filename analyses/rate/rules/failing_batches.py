@@ -66,9 +66,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application with failed batches, and one per failed query."""
     app = assessed.app
     failed = h.batches.failed_batches(app) if assessed.dstreams else ()

@@ -95,9 +95,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application and query that falls behind."""
     for state in assessed.dstreams:
         if state.stability is h.Stability.INCONCLUSIVE:

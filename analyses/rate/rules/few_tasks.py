@@ -55,9 +55,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application or query that leaves cores idle."""
     for flow in h.flows_of(assessed):
         cores = free_cores(assessed.app) if flow.query is None else cores_of(assessed.app)

@@ -49,9 +49,7 @@ class Limits(h.Limits):
     fewest: float = h.limit(3, "triggers", "fewer may share their unit or offset by chance")
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield at most one finding per query."""
     for query, _ in assessed.queries:
         timed = [t for t in query.triggers if t.max_event_us is not None or t.watermark_us]

@@ -40,9 +40,7 @@ class Limits(h.Limits):
     fewest: float = h.limit(h.defaults.FEW, "batches", "fewer batches may be a coincidence")
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application whose driver is late."""
     app = assessed.app
     late = [b for b in h.late_window(app.completed) if b.generation_lag_ms is not None]

@@ -38,9 +38,7 @@ class Limits(h.Limits):
     floor: float = h.limit(10_000, "rows", "a smaller state fits on any executor")
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per query whose state grows."""
     for query, _ in assessed.queries:
         late = [t for t in h.late_triggers(query.triggers) if t.rows and t.state_rows is not None]

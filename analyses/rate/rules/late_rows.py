@@ -43,9 +43,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per query that drops rows."""
     for query, _ in assessed.queries:
         dropped = [t for t in query.triggers if t.dropped and not is_ahead(t)]

@@ -60,9 +60,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application or query that barely keeps up."""
     for flow in h.flows_of(assessed):
         state, query = flow.state, flow.query

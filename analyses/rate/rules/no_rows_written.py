@@ -50,9 +50,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield a note, a finding or a doubt per query without output."""
     for query, state in assessed.queries:
         reading = [t for t in query.triggers if t.rows]
@@ -82,7 +80,7 @@ def _unclosed(
     reading: h.Sequence[h.Trigger],
     read: str,
     limits: Limits,
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+) -> h.Results:
     """Yield whether the windows of a query should have been written."""
     delay, window, seen = delay_ms(query) or 0.0, query.plan.window_ms, event_span_ms(reading)
     due, number = delay + (window or 0), h.fmt.plural(len(reading), "trigger")

@@ -54,9 +54,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one note per query with such batches."""
     for query, state in assessed.queries:
         if query.real_time or state.stability is h.Stability.FAILING:

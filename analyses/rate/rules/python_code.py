@@ -50,9 +50,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per query whose Python code takes the time of its tasks."""
     for flow in h.flows_of(assessed):
         if not h.has_no_pause(flow, use=limits.use):

@@ -49,9 +49,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application whose floor is above its processing rate."""
     for state in assessed.dstreams:
         if state.stability is not h.Stability.OVERLOADED or h.fixed_cost(assessed, state):

@@ -43,9 +43,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per stream whose receiver restarted."""
     streams: dict[str, list[h.Record]] = defaultdict(list)
     for record in assessed.app.receivers:

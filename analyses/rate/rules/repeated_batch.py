@@ -39,9 +39,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per query, about its last repeated batch."""
     for query, _ in assessed.queries:
         again = [batch for batch, runs in query.tries.items() if runs >= limits.tries]

@@ -39,9 +39,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application with such a stream."""
     late = h.late_window(assessed.app.completed)
     totals, unit = totals_by_stream(assessed, late)

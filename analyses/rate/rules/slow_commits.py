@@ -64,9 +64,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield at most one finding for the state and one for the metadata of a query."""
     cores = cores_of(assessed.app)
     for query, state in assessed.queries:

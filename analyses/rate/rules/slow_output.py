@@ -39,9 +39,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application with such an operation."""
     app = assessed.app
     operations = [one for one in app.operations if one.batches >= limits.batches]

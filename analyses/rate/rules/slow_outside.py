@@ -69,9 +69,7 @@ class Limits(h.Limits):
     quiet: float = h.limit(600_000, "ms", "since the last failure; after that, it has recovered")
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per kind of trouble and application."""
     if assessed.app.kind != "other":
         yield from _kafka(assessed, limits)

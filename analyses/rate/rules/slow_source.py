@@ -42,9 +42,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per query whose source is slow to answer."""
     for flow in h.flows_of(assessed):
         query = flow.query

@@ -49,9 +49,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield at most one finding about reads and one about loads per query."""
     cores = cores_of(assessed.app)
     for flow in h.flows_of(assessed):

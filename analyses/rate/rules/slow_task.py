@@ -65,9 +65,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application or query whose batches wait for one task."""
     for flow in h.flows_of(assessed):
         units = [unit for unit in flow.units if unit.rows]

@@ -50,9 +50,7 @@ class Limits(h.Limits):
     mostly: float = h.limit(0.7, "share", "of the time of the slow triggers; others may be slow")
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield at most one finding per query."""
     for query, _ in assessed.queries:
         slow = _slow(query, limits)

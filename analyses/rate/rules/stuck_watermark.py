@@ -63,9 +63,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per query whose watermark stalls or falls behind."""
     for query, _ in assessed.queries:
         if stuck := stuck_triggers(query, fewest=limits.triggers, times=limits.times):

@@ -87,9 +87,7 @@ _KINDS: Final[tuple[_Kind, ...]] = (
 )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per kind of overhead and application or query."""
     for flow in h.flows_of(assessed):
         units = [(unit, unit.stage) for unit in flow.units if unit.stage is not None]

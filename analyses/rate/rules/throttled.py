@@ -47,9 +47,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application whose estimators limit the source."""
     late = h.late_window(assessed.app.completed)
     for state in assessed.dstreams:

@@ -48,9 +48,7 @@ from flowdiag.parsers.exceptions import Classified
 from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD, is_routine
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: h.Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Results:
     """Yield one finding per kind of failure."""
     app = assessed.app
     if app.unseen_stop is not None:

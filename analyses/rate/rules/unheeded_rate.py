@@ -48,9 +48,7 @@ class Limits(h.Limits):
     )
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application whose receivers ignore the rate."""
     app, done = assessed.app, h.late_window(assessed.app.completed)
     counted = [b for b in app.batches if b.records is not None]

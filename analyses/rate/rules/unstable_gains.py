@@ -52,9 +52,7 @@ class Limits(h.Limits):
     updates: float = h.limit(8, "updates", "minimum number of updates; fewer may be a coincidence")
 
 
-def judge(
-    assessed: h.AssessedApplication, limits: Limits
-) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application whose rate oscillates."""
     for state in assessed.dstreams:
         for estimator in assessed.estimators:

@@ -1,0 +1,77 @@
+"""The code in which the threads of slow batches spend their time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.stacks import (
+    CODE_CAUSES,
+    WAITING,
+    Agreement,
+    CodeReading,
+    Stack,
+    read_samples,
+)
+
+CAUSES: Final = {
+    **{kind: cause for kind, cause in CODE_CAUSES.items() if kind != "async-queue"},
+    "state": "slow-state-access",
+    "python": "slow-python-code",
+    "python-driver": "driver-gaps",
+}
+
+
+def is_slow(flow: h.Flow, *, use: float, hanging: float) -> bool:
+    """Return whether a flow is short of time, or its last batch does not end."""
+    if h.has_no_pause(flow, use=use):
+        return True
+    if flow.query is not None:
+        last = flow.query.unfinished
+        return last is not None and last.lasted_ms >= hanging
+    begun = [
+        b.start_ms for b in flow.assessed.app.batches if b.state == "processing" and b.start_ms
+    ]
+    return any((flow.assessed.app.last_us or 0) // 1000 - ms >= hanging for ms in begun)
+
+
+def read_code(
+    flow: h.Flow, agreement: Agreement, *, driver: float, alone: bool
+) -> CodeReading | None:
+    """Return what the threads of a flow do: its own on the driver, or those of its tasks.
+
+    Args:
+        flow: the batches or triggers.
+        agreement: how many samples must agree.
+        driver: share of the samples of its own threads outside of Spark's jobs.
+        alone: whether no other query is slow. Otherwise the tasks may belong to that query.
+    """
+    threads, query = flow.assessed.app.threads, flow.query
+    own = [
+        thread.stack
+        for thread in threads
+        if (thread.role == "query" and query is not None and thread.run in (None, *query.runs))
+        or (thread.role == "batch" and query is None)
+    ]
+    outside = [stack for stack in own if stack.kind not in WAITING]
+    if outside and len(outside) >= driver * len(own):
+        code, python = read_samples(own, CAUSES, agreement), _stacks(threads, "python-driver")
+    elif alone:
+        code = read_samples(_stacks(threads, "task"), CAUSES, agreement)
+        python = _stacks(threads, "python-task")
+    else:
+        return None
+    # Prefer what `py-spy` shows of Python code to what the JVM shows.
+    if code is None or code.stack.kind.startswith("python"):
+        code = read_samples(python, CAUSES, agreement) or code
+    return code if code is not None and _is_known(code) else None
+
+
+def _stacks(threads: h.Sequence[h.SparkThread], role: str) -> list[Stack]:
+    return [thread.stack for thread in threads if thread.role == role]
+
+
+def _is_known(code: CodeReading) -> bool:
+    """Return whether user code, Python or a client library is involved: Spark itself reads files and waits."""
+    stack = code.stack
+    return stack.kind.startswith("python") or bool(stack.frame or stack.component)
