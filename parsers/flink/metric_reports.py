@@ -14,9 +14,10 @@ TaskManager, and the common prefix of its tasks identifies the job.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, takewhile
+from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
@@ -44,6 +45,7 @@ _SECTIONS: Final = {
     b"Histograms": "histogram",
 }
 _TRUTH: Final = {b"true": 1.0, b"false": 0.0}
+_TRUTH_AS_NUMBERS: Final = {b"true": b"1", b"false": b"0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +88,17 @@ class _Shape:
 
     Attributes:
         beginnings: the start of every line; a control line is complete.
-        kept: per sample: index of its line, length of its beginning, identifier, series.
+        kept: per sample: its identifier and series.
+        lines: returns the kept lines.
+        values: per sample: the part of its line behind the beginning.
         columns: per series the indices of its samples in `kept`; several if the report repeats an identifier.
     """
 
     beginnings: Sequence[bytes]
-    kept: Sequence[tuple[int, int, bytes, _Series]]
-    columns: Sequence[tuple[_Series, Sequence[int]]]
+    kept: Sequence[tuple[bytes, _Series]]
+    lines: Callable[[Sequence[bytes]], Sequence[bytes]]
+    values: Sequence[slice]
+    columns: Mapping[_Series, Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +110,7 @@ class _Rows:
         columns: the constant columns of `EVENTS`, including columns without values.
         metric: the constant parts of the column `metric`, up to the operator.
         absent: rows whose metric has a value that means "none yet".
+        shape: of reports with exactly these series, if the last one had a shape.
     """
 
     series: list[_Series]
@@ -111,6 +118,7 @@ class _Rows:
     columns: dict[str, pa.Array]
     metric: list[pa.Array]
     absent: list[int]
+    shape: _Shape | None
 
 
 @dataclass(slots=True)
@@ -250,16 +258,22 @@ class MetricFolder:
         beginnings = shape.beginnings
         if len(lines) < len(beginnings) or not all(map(bytes.startswith, lines, beginnings)):
             return False
-        texts = [lines[position][length:] for position, length, _, _ in shape.kept]
+        kept = shape.lines(lines)
+        texts = [line[part] for line, part in zip(kept, shape.values, strict=True)]
         try:
             state.pending.append([*map(float, texts)])
+            return True
+        except ValueError:
+            texts = [*map(bytes.strip, texts)]
+        try:
+            state.pending.append([*map(float, map(_TRUTH_AS_NUMBERS.get, texts, texts))])
         except ValueError:
             _distribute(state)
-            for (_, _, identifier, series), text in zip(shape.kept, texts, strict=True):
+            for (identifier, series), text in zip(shape.kept, texts, strict=True):
                 try:
                     series.values.append(float(text))
                 except ValueError:
-                    self._odd_value(state, identifier, text.strip())
+                    self._odd_value(state, identifier, text)
             _merge_shared_names(state.shared_names)
         return True
 
@@ -336,14 +350,19 @@ class MetricFolder:
 
     def _flush(self, process: str | None, state: _Process) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one process and clear its samples."""
+        rows = state.rows
+        if rows is not None and rows.shape is state.shape and len(state.pending) == state.blocks:
+            yield self._metric_batch(state, rows, _pending_samples(state.pending, rows))
+            state.pending.clear()
+            state.blocks = state.samples = 0
+            return
         _distribute(state)
         used = [s for s in state.series.values() if s.values or s.quantities]
         _place_all(state, used)
         owners, names, samples = _sampled(used)
-        rows = state.rows
         is_new = rows is None or rows.series != owners or rows.names != names
-        if rows is None or is_new:
-            rows = state.rows = self._rows_of(process, owners, names)
+        if rows is None or is_new or rows.shape is not state.shape:
+            rows = state.rows = self._rows_of(process, owners, names, state.shape)
         if owners:
             yield self._metric_batch(state, rows, samples)
         if is_new:  # otherwise all places were reported before
@@ -354,7 +373,13 @@ class MetricFolder:
             series.quantities = None
         state.blocks = state.samples = 0
 
-    def _rows_of(self, process: str | None, series: list[_Series], names: list[str]) -> _Rows:
+    def _rows_of(
+        self,
+        process: str | None,
+        series: list[_Series],
+        names: list[str],
+        shape: _Shape | None,
+    ) -> _Rows:
         """Build the parts of the rows that are the same in every minute."""
         size = len(series)
         places = [each.place or _NOWHERE for each in series]
@@ -382,10 +407,11 @@ class MetricFolder:
                 pa.array([place.operator for place in places], pa.string()),
             ],
             absent=[row for row, each in enumerate(series) if each.metric.absent is not None],
+            shape=shape if shape is not None and {*series} == shape.columns.keys() else None,
         )
 
     def _metric_batch(
-        self, state: _Process, rows: _Rows, samples: list[list[float]]
+        self, state: _Process, rows: _Rows, samples: Sequence[Sequence[float]]
     ) -> pa.RecordBatch:
         """Build the columns directly: separate rows would cost more than their samples."""
         size = len(samples)
@@ -464,7 +490,17 @@ def _shape_of(state: _Process, lines: list[bytes]) -> _Shape | None:
     columns: dict[_Series, list[int]] = {}
     for column, (_, _, _, series) in enumerate(kept):
         columns.setdefault(series, []).append(column)
-    return _Shape(beginnings, kept, [*columns.items()])
+    positions = [position for position, *_ in kept]
+    return _Shape(
+        beginnings=beginnings,
+        kept=[(identifier, series) for _, _, identifier, series in kept],
+        # With fewer than two positions, `itemgetter` returns no tuple, or fails.
+        lines=itemgetter(*positions)
+        if len(positions) > 1
+        else lambda lines: [lines[position] for position in positions],
+        values=[slice(length, None) for _, length, *_ in kept],
+        columns=columns,
+    )
 
 
 _PLACE_COLUMNS: Final = ("job_name", "task", "subtask_index", "taskmanager", "host")
@@ -477,15 +513,29 @@ def _distribute(state: _Process) -> None:
     if not state.pending or state.shape is None:
         return
     columns = [*zip(*state.pending, strict=True)]
-    for series, places in state.shape.columns:
-        if len(places) == 1:
-            series.values += columns[places[0]]
-        elif series.metric.scope == "task-or-operator":  # as in `_merge_shared_names`
-            series.values += map(max, *(columns[place] for place in places))
-        else:
-            series.values += chain(*zip(*(columns[place] for place in places), strict=True))
+    for series, places in state.shape.columns.items():
+        series.values += _samples_of(series, columns, places)
         series.folded = len(series.values)
     state.pending.clear()
+
+
+def _pending_samples(pending: Sequence[Sequence[float]], rows: _Rows) -> list[Sequence[float]]:
+    """Return the samples of each row, if all reports of the minute have the shape of the rows."""
+    columns = [*zip(*pending, strict=True)]
+    places = rows.shape.columns if rows.shape is not None else {}
+    return [_samples_of(series, columns, places[series]) for series in rows.series]
+
+
+def _samples_of(
+    series: _Series, columns: Sequence[Sequence[float]], places: Sequence[int]
+) -> Sequence[float]:
+    """Return the samples of a series in reports of one shape."""
+    if len(places) == 1:
+        return columns[places[0]]
+    repeated = [columns[place] for place in places]
+    if series.metric.scope == "task-or-operator":  # as in `_merge_shared_names`
+        return [*map(max, *repeated)]
+    return [*chain(*zip(*repeated, strict=True))]
 
 
 def _merge_shared_names(repeated: list[_Series]) -> None:
@@ -503,7 +553,7 @@ def _merge_shared_names(repeated: list[_Series]) -> None:
         series.folded = len(values)
 
 
-def _statistics(rows: _Rows, samples: list[list[float]]) -> list[pa.Array]:
+def _statistics(rows: _Rows, samples: Sequence[Sequence[float]]) -> list[pa.Array]:
     """Return count, first, last, min, max and sum of the valid samples of each row."""
     counts: list[int] = list(map(len, samples))
     first: list[float | None] = [each[0] for each in samples]

@@ -49,8 +49,13 @@ def known_metrics() -> dict[str, KnownMetric]:
 
 
 @cache
-def _longest_name() -> int:
-    return max(name.count(".") + 1 for name in known_metrics())
+def _lengths() -> dict[str, list[int]]:
+    """Return the numbers of parts of the names with a last part, longest first."""
+    found: dict[str, set[int]] = {}
+    for name in known_metrics():
+        parts = name.split(".")
+        found.setdefault(parts[-1], set()).add(len(parts))
+    return {last: sorted(lengths, reverse=True) for last, lengths in found.items()}
 
 
 def recognise_metric(parts: list[str]) -> tuple[KnownMetric, int] | None:
@@ -69,18 +74,19 @@ def recognise_metric(parts: list[str]) -> tuple[KnownMetric, int] | None:
     names = known_metrics()
     if (found := _metric_of_group(parts, names)) is not None:
         return found
-    for length in range(min(_longest_name(), len(parts)), 0, -1):
+    for length in _lengths().get(parts[-1], ()):
+        if length > len(parts):
+            continue
         tail = parts[-length:]
         metric = names.get(".".join(tail))
         if metric is None:
             metric = names.get(".".join("#" if part.isdecimal() else part for part in tail))
         if metric is None and length > 2:
             metric = names.get(".".join((*tail[:-2], "*", tail[-1])))
-        if metric is None and length == 1:
-            metric = names.get(tail[0].translate(_DIGITS_TO_NUMBER))
         if metric is not None:
             return metric, length
-    return None
+    metric = names.get(parts[-1].translate(_DIGITS_TO_NUMBER))
+    return None if metric is None else (metric, 1)
 
 
 def _metric_of_group(
