@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from flowdiag.analyses.checkpoints.storage import refusals_of
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.model.derived import once
 from flowdiag.parsers.flink.failures import failure_kind
@@ -28,6 +29,36 @@ class Decliners:
     times: int
     signals: dict[str, str | None]
     records: tuple[h.Evidence, ...]
+
+
+def failed_checkpoints(job: h.Job) -> tuple[list[h.Episode], set[Identity]]:
+    """Return the episodes with declined or failed checkpoints, and these without failures of the storage."""
+    statuses = (h.Status.DECLINED, h.Status.FAILED)
+    series = [e for e in h.episodes(job) if e.count(*statuses)]
+    storage = refusals_of(job)
+    failed = {(c.run, c.id) for e in series for c in e.checkpoints if c.status in statuses}
+    return series, failed - (storage.checkpoints if storage is not None else frozenset())
+
+
+def decliners_of(
+    job: h.Job, failed: set[Identity], *, repeated: float, alike: float
+) -> Decliners | None:
+    """Return who made checkpoints fail; arguments as for `decliners_by_declines`."""
+    if declines := declines_of(job, failed):
+        return decliners_by_declines(declines, len(failed), repeated=repeated, alike=alike)
+    return decliner_by_absence(job, failed, repeated=repeated)
+
+
+def failed_snapshots(job: h.Job, repeated: float) -> h.Iterator[list[h.Incident]]:
+    """Yield the failed snapshots of each subtask in the logs of TaskManagers, `repeated` at least."""
+    by_subtask: dict[tuple[str, int | None], list[h.Incident]] = {}
+    for incident in h.incidents(job, "async-failure", "snapshot-failed"):
+        text = incident.cause or ""
+        if not text or failure_kind(text) == "cancelled" or h.is_blameless(text):
+            continue
+        if incident.task is not None:
+            by_subtask.setdefault((incident.task, incident.subtask_index), []).append(incident)
+    yield from (members for members in by_subtask.values() if len(members) >= repeated)
 
 
 def declines_of(job: h.Job, failed: set[Identity]) -> list[h.Decline]:

@@ -17,7 +17,7 @@ def tables() -> dict[str, dict[str, str]]:
     return tomllib.loads(text)
 
 
-def text(name: str, **fill: str | int) -> str:
+def text(name: str, /, **fill: str | int) -> str:
     """Return a text of a rule, such as `CP106.only-triggers`; `fill` replaces the names in braces."""
     code, _, word = name.partition(".")
     found = tables()[code][word]

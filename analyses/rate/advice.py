@@ -209,6 +209,33 @@ def catch_up_limit(
     return round(rate * seconds) if state.use * rate / cap.per_s <= h.defaults.NARROW else None
 
 
+def raise_trigger_limit(
+    query: h.QueryFacts, state: h.StreamState, cap: h.defaults.Cap
+) -> tuple[str, h.Action]:
+    """Return the limit of a query's triggers, with its value if known, and the advice to raise it."""
+    late, files = h.late_triggers(query.triggers), query.file_limit or 0
+    option = current = more = None
+    names = " ".join(source.get("name", "") for t in query.triggers[-1:] for source in t.sources)
+    if cap.kind == "files":
+        option, current = "maxFilesPerTrigger", str(files)
+        more = max(files + 1, int(files * 0.6 / state.use)) if state.use else None
+    elif "Kafka" in names:
+        option = "maxOffsetsPerTrigger"
+        more = catch_up_limit(late, state, cap)
+    advice = h.Action(
+        text="Raise the limit until triggers take about half of their interval",
+        option=option,
+        current=h.Present(current) if current else None,
+        proposed=h.write(option, more) if option and more else None,
+        measure=None
+        if more
+        else "the highest rate at which triggers can process rows; use half of it",
+        restart_needed=True,
+        verify="rows per trigger, and triggerExecution against the interval",
+    )
+    return (option or "a limit per trigger") + (f" = {current}" if current else ""), advice
+
+
 def longer_batches(assessed: h.AssessedApplication, state: h.StreamState) -> h.Iterator[h.Action]:
     """Yield the advice to use a longer interval if the model predicts a higher rate."""
     line, interval = state.line, state.interval_ms or 1000

@@ -19,6 +19,12 @@ def rising_checkpoints(job: h.Job, climb: float, far: float) -> list[h.Checkpoin
     return every if climbs and len(last) >= climb and last[-1] >= far else []
 
 
+def slow_at_the_end(timed: list[h.Checkpoint], limit_ms: float, number: float) -> bool:
+    """Return whether the last checkpoints, `number` of them, all took that long."""
+    last = timed[-int(number) :]
+    return len(last) >= number and all(lasted_ms(c) >= limit_ms for c in last)
+
+
 def lasted_ms(checkpoint: h.Checkpoint) -> float:
     return h.elapsed_ms(checkpoint) or 0.0
 

@@ -53,16 +53,6 @@ from flowdiag.analyses.checkpoints.pending import (
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.tasks.standstill import standstill
 
-_HANGING: Final = (
-    h.Action(
-        text="Take a thread dump of the JobManager and check the checkpoint coordinator's threads",
-        verify="no thread waits for storage or for an operator coordinator",
-    ),
-    h.Action(
-        text="If the log was filtered, pass the whole JobManager log, or save /jobs/:id/checkpoints",
-    ),
-)
-
 
 class Limits(h.Limits):
     triggers: float = h.limit(
@@ -93,7 +83,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
             "state": h.State.ONGOING,
             "rank": h.Rank.SYMPTOM,
             "last_us": job.last_us,
-            "actions": _HANGING,
+            "actions": h.shared_remedies(job, "coordinator-threads", "whole-log"),
         }
         yield h.job_finding(job, **(defaults | fields))
         return
@@ -117,8 +107,7 @@ def _only_triggers(job: h.Job, limits: Limits) -> h.FindingFields | None:
         return None
     return {
         "title": f"{len(triggered)} checkpoints were triggered, none completed and none failed",
-        "explain": "The log shows only the triggers. The same log would report a checkpoint that "
-        "exceeds its timeout as expired. So either the JobManager hangs, or the log is incomplete.",
+        "explain": h.text("CP106.only-triggers"),
         "first_us": triggered[0].triggered_us,
         "last_us": triggered[-1].triggered_us,
         "count": len(triggered),
@@ -136,8 +125,8 @@ def _in_progress(job: h.Job, limits: Limits) -> h.FindingFields | None:
         return None
     if found.age_ms > limits.stuck * timeout:
         return _stuck(found, timeout, limits)
-    if found.age_ms >= found.limit_ms(limits.usual, limits.least * 1000):
-        return _overdue(job, found, timeout, limits)
+    if found.age_ms >= (limit_ms := found.limit_ms(limits.usual, limits.least * 1000)):
+        return _overdue(job, found, timeout, limit_ms)
     return None
 
 
@@ -146,27 +135,24 @@ def _stuck(found: Pending, timeout_ms: float, limits: Limits) -> h.FindingFields
     last, age = found.checkpoint, found.age_ms
     return {
         "title": f"Checkpoint {last.id} has been in progress for {h.fmt.duration(age)}",
-        "explain": f"It neither completed nor expired, although the timeout is {h.fmt.duration(timeout_ms)} "
-        "and the log continues. Either the coordinator hangs, or log lines are missing.",
+        "explain": h.text("CP106.not-expired", timeout=h.fmt.duration(timeout_ms)),
         "first_us": last.triggered_us,
         "measurements": (h.measurement("in-progress", age, "ms", limits.stuck * timeout_ms),),
         "evidence": h.cite([(last.trigger_ref, last.triggered_us)]),
     }
 
 
-def _overdue(job: h.Job, found: Pending, timeout_ms: float, limits: Limits) -> h.FindingFields:
+def _overdue(job: h.Job, found: Pending, timeout_ms: float, limit_ms: float) -> h.FindingFields:
     """Return the fields about a checkpoint that takes far longer than usual."""
     last, still = found.checkpoint, standstill(job)
     usual = "the interval is" if not job.completed else "completed ones took at most"
     title = f"Checkpoint {last.id} has been in progress for {h.fmt.duration(found.age_ms)}"
     if last.acknowledged is not None and last.subtasks:
         title += f", acknowledged by {last.acknowledged} of {last.subtasks} subtasks"
-    explain = f"It expires after {h.fmt.duration(timeout_ms)} at the earliest."
+    explain = h.text("CP106.expires", timeout=h.fmt.duration(timeout_ms))
     if still is not None:
         title += "; no record moves"
-        explain += (
-            f" No subtask received or emitted a record for {h.fmt.duration(still.lasted_ms)}."
-        )
+        explain += h.text("CP106.no-record-moves", lasted=h.fmt.duration(still.lasted_ms))
     return {
         "severity": h.Severity.CRITICAL if still is not None else h.Severity.WARNING,
         "title": title,
@@ -174,21 +160,11 @@ def _overdue(job: h.Job, found: Pending, timeout_ms: float, limits: Limits) -> h
         "first_us": last.triggered_us,
         "last_us": found.until_us,
         "measurements": (
-            h.measurement(
-                "in-progress",
-                round(found.age_ms),
-                "ms",
-                found.limit_ms(limits.usual, limits.least * 1000),
-            ),
+            h.measurement("in-progress", round(found.age_ms), "ms", limit_ms),
             h.measurement("usual", found.usual_ms, "ms", over=usual),
         ),
         "evidence": h.cite([(last.trigger_ref, last.triggered_us)]),
-        "actions": (
-            h.Action(
-                text="Take a thread dump of a TaskManager whose subtasks have not acknowledged the checkpoint",
-                verify="no task waits for a response, a lock or a buffer",
-            ),
-        ),
+        "actions": h.shared_remedies(job, "unacknowledged-threads"),
     }
 
 
@@ -200,8 +176,7 @@ def _off(job: h.Job, limits: Limits) -> h.FindingFields | None:
     return {
         "severity": h.Severity.INFO,
         "title": f"Tasks ran for {hours:.1f} h and no checkpoint was triggered: checkpointing is off",
-        "explain": "Without checkpoints the job restarts with empty state after a failure. That is fine "
-        "for batch jobs and for jobs without state.",
+        "explain": h.text("CP106.off"),
         "first_us": min(time for _, time in deployed),
         "measurements": (h.measurement("hours-running", hours, "hours", limits.hours_without),),
         "evidence": h.cite(deployed),

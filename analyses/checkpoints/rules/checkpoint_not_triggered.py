@@ -89,30 +89,16 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         severity=h.Severity.WARNING,
         state=h.State.ONGOING,
         title=f"No checkpoint was triggered for {h.fmt.duration(silence)}, without a logged reason",
-        explain=f"The interval is {h.fmt.duration(job.interval_ms)} ({job.interval_from}), and the last "
-        "checkpoint had ended. The log continues, so the job has not ended.",
+        explain=h.text(
+            "CP107.silence", interval=h.fmt.duration(job.interval_ms), origin=job.interval_from
+        ),
         rank=h.Rank.SYMPTOM,
         first_us=last.ended_us,
         last_us=job.last_us,
         measurements=(h.measurement("silence", silence, "ms", most),),
         evidence=h.end_records([last]),
-        actions=(
-            h.Action(
-                text="Take a thread dump of the JobManager: the checkpoint coordinator's timer is probably stuck",
-                verify="the log shows 'Triggering checkpoint' again",
-            ),
-        ),
+        actions=h.shared_remedies(job, "checkpoint-timer"),
     )
-
-
-_BROKEN: Final = (
-    "The JobManager fails before it contacts any task: at the checkpoint storage, the checkpoint counter or a "
-    "source coordinator. No checkpoint has been taken since."
-)
-_READ_EXCEPTION: Final = h.Action(
-    text="Read the deepest exception below these records in the JobManager's log",
-    verify="the log shows 'Triggering checkpoint' again",
-)
 
 
 def _refusal_finding(job: h.Job, refused: list[h.Incident], limits: Limits) -> h.Finding:
@@ -131,7 +117,7 @@ def _refusal_finding(job: h.Job, refused: list[h.Incident], limits: Limits) -> h
         "finished-tasks", job, "keep-running"
     )
     if main_kind == "trigger_io" and not finished:
-        explain, actions = _BROKEN, (_READ_EXCEPTION,)
+        explain, actions = h.text("CP107.broken"), h.shared_remedies(job, "deepest-exception")
     over = "since the last triggered checkpoint"
     number = h.measurement("refused-triggers", len(refused), "attempts", limits.attempts, over)
     return h.incident_finding(

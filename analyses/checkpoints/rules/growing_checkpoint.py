@@ -41,10 +41,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.checkpoints.detect.growth import Growth, growths
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.trends import flanks, is_straight, kendall
-
-_DAY_MS: Final = 86_400_000.0
 
 
 class Limits(h.Limits):
@@ -83,61 +81,39 @@ class Limits(h.Limits):
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding for the duration and one for the size, per job."""
-    stretches = h.steady_checkpoints(job, h.WARM_UP)
-    last = stretches[-1] if stretches else []
-    durations = [(c, lasted) for c in last if (lasted := h.elapsed_ms(c)) is not None]
-    sizes = [(c, float(c.bytes)) for c in last if c.bytes is not None]
-    if len(durations) >= max(1, limits.checkpoints):
-        yield from _growth(job, "duration", "ms", limits.floor_duration, durations, limits)
-    if len(sizes) >= max(1, limits.checkpoints):
-        yield from _growth(job, "size", "bytes", limits.floor_size, sizes, limits)
-
-
-def _growth(
-    job: h.Job,
-    what: str,
-    unit: str,
-    floor: float,
-    points: list[tuple[h.Checkpoint, float]],
-    limits: Limits,
-) -> h.Iterator[h.Finding]:
-    """Yield the growth in a stretch if it meets all criteria of the page."""
-    checkpoints, values = [c for c, _ in points], [value for _, value in points]
-    first, last = checkpoints[0].triggered_us, checkpoints[-1].triggered_us
-    if first is None or last is None or (span_ms := (last - first) / 1000) < limits.span:
-        return
-    flank = _DAY_MS / 4 <= span_ms <= _DAY_MS
-    before, middle, after = flanks(values)
-    factor = after / max(before, 1.0)
-    if (
-        factor < (limits.daily_factor if flank else limits.factor)
-        or after - before < floor
-        or after < middle * limits.still
-        or not is_straight(values, limits.straight)
-        or (tau := kendall(values)) < limits.tau
+    for growth in growths(
+        job,
+        {"duration": limits.floor_duration, "size": limits.floor_size},
+        checkpoints=limits.checkpoints,
+        span_ms=limits.span,
+        factor=limits.factor,
+        daily_factor=limits.daily_factor,
+        still=limits.still,
+        straight=limits.straight,
+        tau=limits.tau,
     ):
-        return
+        yield _finding(job, growth, limits)
+
+
+def _finding(job: h.Job, growth: Growth, limits: Limits) -> h.Finding:
+    what, unit, before, after = growth.what, growth.unit, growth.before, growth.after
     show = {"ms": h.fmt.duration, "bytes": h.fmt.size}[unit]
-    explain = (
-        "The rise is steady and continues in the second half of the stretch, so it is not state "
-        "filling up after a start."
-    )
-    # The medians of the fifths are four fifths of the stretch apart.
-    per_hour = (after - before) / max(1.0, span_ms * 0.8) * 3_600_000
-    explain += f" It grows by {show(per_hour)} per hour."
-    timeout = job.timeout_ms or 0.0
+    per_hour, timeout = growth.per_hour, job.timeout_ms or 0.0
+    explain = h.text("CP105.steady", rate=show(per_hour))
     if unit == "ms" and timeout > after > before:
         left = (timeout - after) / per_hour * 3_600_000
-        explain += (
-            f" At this pace checkpoints reach the timeout of {h.fmt.duration(timeout)} in "
-            f"{h.fmt.duration(left)}, on {h.fmt.moment(last + left * 1000)}."
+        explain += h.text(
+            "CP105.reaches-timeout",
+            timeout=h.fmt.duration(timeout),
+            left=h.fmt.duration(left),
+            moment=h.fmt.moment(growth.last_us + left * 1000),
         )
-    yield h.checkpoint_finding(
+    return h.checkpoint_finding(
         job,
-        checkpoints,
-        among=checkpoints,
+        growth.checkpoints,
+        among=growth.checkpoints,
         ongoing=True,
-        title=f"Checkpoint {what} grew {factor:.1f}-fold in {h.fmt.duration(span_ms)}, "
+        title=f"Checkpoint {what} grew {growth.factor:.1f}-fold in {h.fmt.duration(growth.span_ms)}, "
         f"from {show(before)} to {show(after)}",
         explain=explain,
         rank=h.Rank.SYMPTOM,
@@ -145,21 +121,11 @@ def _growth(
         measurements=(
             h.measurement(f"{what}-before", before, unit, over="first fifth"),
             h.measurement(f"{what}-now", after, unit, over="last fifth"),
-            h.measurement("growth", factor, "ratio", limits.factor),
+            h.measurement("growth", growth.factor, "ratio", limits.factor),
             h.measurement("growth-per-hour", round(per_hour), f"{unit}/h"),
-            h.measurement("kendall-tau", tau, "ratio", limits.tau),
+            h.measurement("kendall-tau", growth.tau, "ratio", limits.tau),
         ),
-        actions=(
-            h.Action(
-                text="Find the unbounded state: set a time-to-live, close windows, bound joins",
-                option="table.exec.state.ttl",
-                measure="how long results need old state; in the DataStream API use StateTtlConfig",
-                risk="results that need older state change",
-                restart_needed=True,
-                verify="the full size levels off",
-            ),
-            *h.shared_remedies(job, "incremental"),
-        ),
+        actions=h.shared_remedies(job, "bound-state", "incremental"),
     )
 
 

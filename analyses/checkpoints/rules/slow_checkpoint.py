@@ -44,6 +44,7 @@ from typing import Final
 from flowdiag.analyses.checkpoints.detect.durations import (
     lasted_ms,
     rising_checkpoints,
+    slow_at_the_end,
     upper_median,
     with_duration,
 )
@@ -95,11 +96,10 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     far = (job.timeout_ms or h.DEFAULT_TIMEOUT_MS) * limits.timeout_share
     near = far if job.interval_ms is None else min(far, job.interval_ms * limits.interval_share)
     limit_ms = max(near, limits.floor)
-    timed = with_duration(h.steady_checkpoints(job, h.WARM_UP))
-    last = timed[-int(limits.checkpoints) :]
-    at_the_end = len(last) >= limits.checkpoints and all(lasted_ms(c) >= limit_ms for c in last)
-    if not at_the_end and (climbing := rising_checkpoints(job, limits.climb, far)):
-        timed, at_the_end = climbing, True
+    timed, at_the_end = with_duration(h.steady_checkpoints(job, h.WARM_UP)), True
+    if not slow_at_the_end(timed, limit_ms, limits.checkpoints):
+        climbing = rising_checkpoints(job, limits.climb, far)
+        timed, at_the_end = climbing or timed, bool(climbing)
     slow = [c for c in timed if lasted_ms(c) >= limit_ms]
     many = len(slow) >= max(limits.checkpoints, len(timed) * limits.slow_share)
     if slow and (at_the_end or many):
@@ -138,18 +138,15 @@ def _finding(
         ongoing=at_the_end,
         title=f"{len(slow)} of {h.fmt.plural(len(timed), 'completed checkpoint')} took "
         f"{h.fmt.duration(limit_ms)} or longer, up to {h.fmt.duration(longest)}; {against}",
-        explain=f"The median duration is {h.fmt.duration(median)}."
-        + (f" The slow ones write {h.fmt.size(size)} each." if size is not None else "")
-        + " They still complete, but with almost no headroom: a moment of back pressure makes them expire.",
+        explain=h.text("CP104.median", median=h.fmt.duration(median))
+        + (h.text("CP104.size", size=h.fmt.size(size)) if size is not None else "")
+        + h.text("CP104.headroom"),
         rank=h.Rank.SYMPTOM,
         measurements=tuple(h.measurement(*row) for row in numbers if row[1] is not None),
         evidence=h.end_records(sorted(slow, key=lambda c: (-lasted_ms(c), c.run, c.id))),
         ranked=True,
         actions=(
-            h.Action(
-                text="Check which half is slow (CP203): waiting for barriers, or taking the snapshot",
-                verify="start delay, alignment, synchronous and asynchronous durations per subtask",
-            ),
+            *h.shared_remedies(job, "slow-half"),
             *h.shared_remedies(job, "pause", proposed=interval / 2 if interval else None),
             *h.shared_remedies(job, "incremental"),
         ),

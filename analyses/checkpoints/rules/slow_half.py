@@ -63,13 +63,8 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
         return
     fields = _measured(job, delayed, limits) or _inferred(job, delayed)
     if fields is None:
-        yield h.Inconclusive(
-            reason="no input shows how long barriers, synchronous and asynchronous parts took",
-            remedy="save /jobs/:id/checkpoints/details/:checkpoint/subtasks/:vertex, or log "
-            "org.apache.flink.streaming.runtime.tasks at DEBUG"
-            " (from 1.18 also org.apache.flink.runtime.checkpoint.CheckpointStatsTracker)",
-            job=job.key,
-        )
+        reason, remedy = h.text("CP203.no-durations"), h.text("CP203.get-durations")
+        yield h.Inconclusive(reason=reason, remedy=remedy, job=job.key)
         return
     records = (*fields.get("evidence", ()), *h.end_records(delayed))
     fields["evidence"] = tuple(dict.fromkeys(records))
@@ -117,8 +112,7 @@ def _inferred(job: h.Job, delayed: list[h.Checkpoint]) -> h.FindingFields | None
     if half is not None:
         return {
             "title": f"The checkpoint time goes into {halves.HALVES[half]}, judging by the missing acknowledgements",
-            "explain": "The logs contain no durations. The missing acknowledgements show the half: "
-            "a stuck barrier is missing everywhere downstream, a slow snapshot in one place only.",
+            "explain": h.text("CP203.by-shape"),
             "option": half,
             "measurements": (),
         }
@@ -128,8 +122,7 @@ def _inferred(job: h.Job, delayed: list[h.Checkpoint]) -> h.FindingFields | None
     longest = h.fmt.duration(max(i.duration_ms or 0 for i in warnings))
     return {
         "title": f"Tasks began a checkpoint up to {longest} after its barriers arrived",
-        "explain": "Their thread was busy with other work, such as records, timers or a blocking call. The default "
-        "log does not name the task.",
+        "explain": h.text("CP203.busy-thread"),
         "option": "barrier",
         "measurements": (),
         "evidence": h.records_of(warnings),
@@ -138,19 +131,14 @@ def _inferred(job: h.Job, delayed: list[h.Checkpoint]) -> h.FindingFields | None
 
 def _actions(job: h.Job, half: str | None) -> tuple[h.Action, ...]:
     if names_culprit(job):
-        return (h.Action(text="Fix the culprit: CP201 names it, with the remedies for its cause"),)
+        return h.shared_remedies(job, "named-culprit")
     # The remedies of the causes that name no subtask.
     if half == "sync":
         return h.remedies("slow-sync-snapshot", job, "thread")
     if half == "async":
         storage = h.remedies("slow-async-snapshot", job, "storage")
         return (*storage, *h.shared_remedies(job, "incremental"))
-    back = h.Action(
-        text="Find the task where the barriers wait: flowdiag queues shows where back pressure begins",
-        command="queues",
-        verify="start delay and alignment decrease",
-    )
-    return (back, *h.shared_remedies(job, "overtake-if-it-works"))
+    return h.shared_remedies(job, "find-barriers", "overtake-if-it-works")
 
 
 RULE: Final = h.Rule("CP203", judge, Limits, needs="ended-checkpoints")

@@ -46,10 +46,8 @@ from typing import Final
 
 from flowdiag.analyses.checkpoints import decliners
 from flowdiag.analyses.checkpoints.failure_texts import JOB_FAULTS, failures_of
-from flowdiag.analyses.checkpoints.storage import refusals_of
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
-from flowdiag.parsers.flink.failures import failure_kind
 
 
 class Limits(h.Limits):
@@ -94,19 +92,8 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 def _declined(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """Failed snapshots, by the checkpoints that were declined for them."""
-    statuses = (h.Status.DECLINED, h.Status.FAILED)
-    series = [e for e in h.episodes(job) if e.count(*statuses)]
-    storage = refusals_of(job)
-    failed = {(c.run, c.id) for e in series for c in e.checkpoints if c.status in statuses}
-    failed -= storage.checkpoints if storage is not None else frozenset()
-    declines = decliners.declines_of(job, failed)
-    found = (
-        decliners.decliners_by_declines(
-            declines, len(failed), repeated=limits.repeated, alike=limits.alike
-        )
-        if declines
-        else decliners.decliner_by_absence(job, failed, repeated=limits.repeated)
-    )
+    series, failed = decliners.failed_checkpoints(job)
+    found = decliners.decliners_of(job, failed, repeated=limits.repeated, alike=limits.alike)
     if found is None:
         return
     votes, number = h.votes_for(found.signals, RULE.signals), len(found.attempts)
@@ -124,8 +111,7 @@ def _declined(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         confidence=h.weigh(votes),
         rank=h.Rank.ROOT_CAUSE,
         count=sum(len(e.checkpoints) for e in series),
-        explain="Its snapshot throws an exception, so it declines, and the checkpoint fails for the "
-        "whole job. The task itself continues.",
+        explain=h.text("CP301.declined"),
         measurements=(
             h.measurement(
                 "declined-by-this-subtask", found.times, "checkpoints", over=f"{len(failed)} failed"
@@ -139,16 +125,7 @@ def _declined(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 def _failed_snapshots(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """Failed snapshots in TaskManager logs, if the input shows no checkpoint."""
-    by_subtask: dict[tuple[str, int | None], list[h.Incident]] = {}
-    for incident in h.incidents(job, "async-failure", "snapshot-failed"):
-        text = incident.cause or ""
-        if not text or failure_kind(text) == "cancelled" or h.is_blameless(text):
-            continue
-        if incident.task is not None:
-            by_subtask.setdefault((incident.task, incident.subtask_index), []).append(incident)
-    for members in by_subtask.values():
-        if len(members) < limits.repeated:
-            continue
+    for members in decliners.failed_snapshots(job, limits.repeated):
         last = members[-1]
         text, name = h.exception_text(last.cause), h.subtask_name(last)
         votes = h.votes_for({"exception": f"{len(members)} snapshots failed: {text}"}, RULE.signals)
@@ -162,8 +139,7 @@ def _failed_snapshots(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             cause="snapshot-exception",
             confidence=h.weigh(votes),
             rank=h.Rank.ROOT_CAUSE,
-            explain="Its TaskManager logs the exception. The JobManager's log, which would show how "
-            "the checkpoints ended, is missing.",
+            explain=h.text("CP301.only-taskmanager"),
             measurements=(h.measurement("failed-snapshots", len(members), "checkpoints"),),
             actions=h.remedies("snapshot-exception", job),
             votes=votes,

@@ -32,10 +32,8 @@ A job that just started with a known set of keys grows until all of them have be
 
 from __future__ import annotations
 
-from collections import defaultdict
-
-from flowdiag.analyses.flink.trends import is_straight, kendall
 from flowdiag.analyses.queues import helpers as h
+from flowdiag.analyses.queues.detect.heap import HeapGrowth, heap_growth, largest_state
 
 
 class Limits(h.Limits):
@@ -52,50 +50,25 @@ class Limits(h.Limits):
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per job."""
-    if h.backend(job.job) != "heap":
-        return
-    stretches = h.steady_checkpoints(job.job, 0)
-    sized = [c for c in (stretches[-1] if stretches else ()) if c.bytes and c.ended_us]
-    sizes = [float(c.bytes or 0) for c in sized]
-    free = _free_heap(job)
-    if len(sizes) < max(2, limits.checkpoints) or free is None or not _grows(sizes, limits):
-        return
-    begun, ended = sized[0].ended_us or 0, sized[-1].ended_us or 0
-    lasted_s = max(1.0, (ended - begun) / 1e6)
-    rate = (sizes[-1] - sizes[0]) / lasted_s
-    left_s = free / rate
-    if left_s <= limits.ahead * lasted_s:
-        numbers = (
-            h.measurement(
-                "growth", round(rate * 3600), "bytes/h", over=f"of {len(sizes)} checkpoints"
-            ),
-            h.measurement("free-heap", round(free), "bytes", over="of its TaskManagers"),
-            h.measurement("full-within", round(left_s), "s", round(limits.ahead * lasted_s)),
-            h.measurement("full-by", h.fmt.moment(ended + left_s * 1e6)),
-        )
-        yield _finding(job, sized, numbers, rate, left_s)
-
-
-def _grows(sizes: list[float], limits: Limits) -> bool:
-    return (
-        sizes[-1] >= limits.factor * sizes[0]
-        and kendall(sizes) >= limits.tau
-        and is_straight(sizes, limits.straight)
+    growth = heap_growth(
+        job,
+        checkpoints=limits.checkpoints,
+        factor=limits.factor,
+        tau=limits.tau,
+        straight=limits.straight,
     )
+    if growth is not None and growth.left_s <= limits.ahead * growth.lasted_s:
+        yield _finding(job, growth, limits)
 
 
-def _finding(
-    job: h.JobQueues,
-    sized: list[h.Checkpoint],
-    numbers: tuple[h.Measurement, ...],
-    rate: float,
-    left_s: float,
-) -> h.Finding:
-    task = _largest(job)
+def _finding(job: h.JobQueues, growth: HeapGrowth, limits: Limits) -> h.Finding:
+    first, last = growth.sized[0], growth.sized[-1]
+    per_hour, count = growth.rate * 3600, len(growth.sized)
+    task = largest_state(job)
     owner = f"the state of {h.fmt.shorten(task)}" if task is not None else "state"
     text = (
-        f"{h.fmt.capital(owner)} on the heap grows by {h.fmt.size(rate * 3600)} per hour and fills the heap within "
-        f"{h.fmt.duration(left_s * 1000)}"
+        f"{h.fmt.capital(owner)} on the heap grows by {h.fmt.size(per_hour)} per hour and fills the heap within "
+        f"{h.fmt.duration(growth.left_s * 1000)}"
     )
     return h.job_finding(
         job,
@@ -106,35 +79,20 @@ def _finding(
         cause="state-fills-heap",
         confidence=h.Confidence.MEDIUM,
         rank=h.Rank.ROOT_CAUSE,
-        first_us=sized[0].ended_us,
-        last_us=sized[-1].ended_us,
-        count=len(sized),
-        measurements=numbers,
-        evidence=h.cite((c.end_ref, c.ended_us) for c in (sized[0], sized[-1])),
+        first_us=first.ended_us,
+        last_us=last.ended_us,
+        count=count,
+        measurements=(
+            h.measurement("growth", round(per_hour), "bytes/h", over=f"of {count} checkpoints"),
+            h.measurement("free-heap", round(growth.free), "bytes", over="of its TaskManagers"),
+            h.measurement(
+                "full-within", round(growth.left_s), "s", round(limits.ahead * growth.lasted_s)
+            ),
+            h.measurement("full-by", h.fmt.moment((last.ended_us or 0) + growth.left_s * 1e6)),
+        ),
+        evidence=h.cite((c.end_ref, c.ended_us) for c in (first, last)),
         actions=h.remedies("state-fills-heap", job.job),
     )
-
-
-def _free_heap(job: h.JobQueues) -> float | None:
-    """Return the free heap of the TaskManagers in their last minute; None if one is unknown."""
-    free = 0.0
-    for reports in job.machines.values():
-        used, most = (reports[-1].gauges.get(name) for name in ("heap_used", "heap_max"))
-        if used is None or most is None:
-            return None
-        free += max(0.0, most.high - used.low)
-    return free if job.machines else None
-
-
-def _largest(job: h.JobQueues) -> str | None:
-    """Return the task with most of the state in the last checkpoint whose subtasks are known."""
-    sizes: dict[str, int] = defaultdict(int)
-    newest = max((report.checkpoint for report in job.job.subtask_checkpoints), default=None)
-    for report in job.job.subtask_checkpoints:
-        if report.checkpoint == newest and report.task is not None:
-            sizes[report.task] += report.bytes or 0
-    total, most = sum(sizes.values()), max(sizes, key=lambda task: sizes[task], default=None)
-    return most if most is not None and sizes[most] > total / 2 else None
 
 
 RULE = h.Rule("IO303", judge, Limits, causes=("state-fills-heap",))

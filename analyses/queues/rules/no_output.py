@@ -46,7 +46,8 @@ from typing import Unpack
 
 from flowdiag.analyses.queues import event_time as e
 from flowdiag.analyses.queues import helpers as h
-from flowdiag.analyses.queues.alignment import PausedSource, paused_source
+from flowdiag.analyses.queues.alignment import PausedSource
+from flowdiag.analyses.queues.detect.silence import lasting_pause, silent_task, stuck_operators
 from flowdiag.analyses.queues.detect.watermark_culprits import Culprit, clock, culprit_of, marks_of
 
 
@@ -69,38 +70,24 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Results:
     if h.has_finished(job):
         return
     pressed = bool(h.serious_spells(job))
+    stuck = stuck_operators(
+        job, pressed=pressed, first=limits.first, seconds=limits.seconds, records=limits.records
+    )
+    if stuck is None:
+        return  # BP106 reports it
     found: dict[h.Subject, h.Finding] = {}
-    for stuck in e.stuck_operators(job):
-        if not stuck.certain or not _is_stuck(stuck, limits):
-            continue
-        if e.is_ahead(stuck.held.value, stuck.held.until_us):
-            return  # BP106 reports it
-        holder = next(iter(e.holders(job, stuck.task, stuck.held)), None)
-        if not pressed or _never_set(stuck, holder):
-            finding = _stuck_operator(job, stuck, holder)
-            found.setdefault(finding.subject, finding)
-    if not pressed and (paused := _lasting_pause(job, limits)):
+    for operator, holder in stuck:
+        finding = _stuck_operator(job, operator, holder)
+        found.setdefault(finding.subject, finding)
+    if not pressed and (paused := lasting_pause(job, limits.seconds)):
         yield _paused(job, paused)
-        return
-    if found or pressed or h.has_ended(job):
+    elif found or pressed or h.has_ended(job):
         yield from found.values()
-        return
-    if (still := h.stands_still(job)) is not None and not h.works_or_waits(job):
-        yield h.Inconclusive(
-            reason=f"no record moved in any task for {h.fmt.duration(still.lasted_ms)}: the sources have no input, "
-            "or they are stuck",
-            checks=("consumer-lag", "thread-dump"),
-            job=job.job.key,
-        )
-        return
-    yield from _without_output(job, limits)
-
-
-def _lasting_pause(job: h.JobQueues, limits: Limits) -> PausedSource | None:
-    paused = paused_source(job)
-    if paused is None or paused.catches_up:
-        return None
-    return paused if (paused.until_us - paused.since_us) / 1e6 >= limits.seconds else None
+    elif (still := h.stands_still(job)) is not None and not h.works_or_waits(job):
+        reason = h.text("BP105.no-record-moves", lasted=h.fmt.duration(still.lasted_ms))
+        yield h.Inconclusive(reason=reason, checks=("consumer-lag", "thread-dump"), job=job.job.key)
+    else:
+        yield from _without_output(job, limits)
 
 
 def _paused(job: h.JobQueues, paused: PausedSource) -> h.Finding:
@@ -123,27 +110,9 @@ def _paused(job: h.JobQueues, paused: PausedSource) -> h.Finding:
     )
 
 
-def _is_stuck(stuck: e.Stuck, limits: Limits) -> bool:
-    """Return whether an operator receives enough records while its watermark stays for long enough."""
-    enough = limits.first if stuck.held.value is None else limits.seconds
-    return stuck.held.lasted_ms >= enough * 1000 and stuck.records >= limits.records
-
-
-def _never_set(stuck: e.Stuck, holder: e.Holder | None) -> bool:
-    """Return whether a source reads records without a watermark: queued records only delay watermarks."""
-    return stuck.held.value is None and holder is not None and bool(holder.reading)
-
-
-def _silences(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Silence]:
-    found = (h.silence_of(job, task) for task in job.topology.tasks)
-    return (each for each in found if each is not None and each.records >= limits.records)
-
-
 def _without_output(job: h.JobQueues, limits: Limits) -> h.Results:
-    silent = next(_silences(job, limits), None) or e.silent_operator(job)
-    if silent is None or silent.records < limits.records:
-        return
-    if silent.lasted_ms < limits.seconds * 1000:
+    silent = silent_task(job, records=limits.records, seconds=limits.seconds)
+    if silent is None:
         return
     if silent.watermark_ms is not None:
         if not e.is_ahead(silent.watermark_ms, silent.until_us):
@@ -157,15 +126,15 @@ def _without_output(job: h.JobQueues, limits: Limits) -> h.Results:
     if silent.lasted_ms >= hours * 3_600_000:
         yield _empty(job, silent)
         return
-    why = "it filters all of them, or its windows have not closed"
-    if e.has_no_watermarks(job, silent.task):
-        why += ". No source emits a watermark: windows of event time never close"
-    yield h.Inconclusive(
-        reason=f"{h.fmt.shorten(silent.name)} received {h.fmt.thousands(silent.records)} records in "
-        f"{h.fmt.duration(silent.lasted_ms)} and emitted none: {why}",
-        checks=("subtask-records", "user-code"),
-        job=job.job.key,
+    reason = h.text(
+        "BP105.emits-none",
+        name=h.fmt.shorten(silent.name),
+        records=h.fmt.thousands(silent.records),
+        lasted=h.fmt.duration(silent.lasted_ms),
     )
+    if e.has_no_watermarks(job, silent.task):
+        reason += h.text("BP105.no-watermarks")
+    yield h.Inconclusive(reason=reason, checks=("subtask-records", "user-code"), job=job.job.key)
 
 
 def _stuck_operator(job: h.JobQueues, stuck: e.Stuck, holder: e.Holder | None) -> h.Finding:
@@ -230,7 +199,7 @@ def _empty(job: h.JobQueues, silent: h.Silence) -> h.Finding:
         first_us=silent.since_us,
         last_us=silent.until_us,
         evidence=h.records_of(silent.samples, "records_in", key=silent.key),
-        explain="Its filters, joins or windows let nothing through. The job runs, and its sinks receive nothing.",
+        explain=h.text("BP105.nothing-through"),
     )
 
 

@@ -29,10 +29,8 @@ After a restore, RocksDB may compact for some minutes. Without stall times, a sh
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
-
 from flowdiag.analyses.queues import helpers as h
+from flowdiag.analyses.queues.detect.stalls import Stall, stalls_of
 
 _REASONS = {
     "memtables": "write buffers are full before RocksDB has flushed them",
@@ -62,52 +60,14 @@ class Limits(h.Limits):
     )
 
 
-@dataclass(frozen=True)
-class _Stall:
-    """The stalled stores of one task, the worst first, and the lines of their logs."""
-
-    task: str
-    stores: list[h.Store]
-    lines: list[h.StoreRecord]
-
-    @property
-    def share(self) -> float | None:
-        return self.stores[0].stalled if self.stores else None
-
-    @property
-    def times_us(self) -> list[int]:
-        """The times of all lines and samples."""
-        times = [line.row.time_us for line in self.lines if line.row.time_us is not None]
-        points = [point for store in self.stores for point in store.points]
-        return [*times, *(point.time_us for point in points), *(point.until_us for point in points)]
-
-    def reason(self, limits: Limits) -> str | None:
-        """Return the limit that was reached: as the logs name it, or as the metrics show."""
-        counts = Counter(line.row.reason for line in self.lines)
-        if counts:
-            return counts.most_common(1)[0][0]
-        for store in self.stores:
-            if (store.latest("num-files-at-level0") or 0.0) >= h.SLOWED_FILES:
-                return "level-0"
-            if (store.share_above("num-immutable-mem-table", limits.immutable) or 0.0) >= 0.5:
-                return "memtables"
-        return None
-
-
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per task."""
-    lines = h.store_lines(job, errors=False)
-    stores = [s for s in h.stores_of_job(job) if (s.stalled or 0.0) >= limits.share]
-    tasks = {store.key.task for store in stores}
-    tasks |= {task for task, found in lines.items() if len(found) >= limits.records}
-    for task in sorted(tasks):
-        mine = [store for store in stores if store.key.task == task]
-        mine.sort(key=lambda store: -(store.stalled or 0.0))
-        yield _finding(job, _Stall(task, mine, lines.get(task, [])), limits)
+    for stall in stalls_of(job, share=limits.share, records=limits.records):
+        yield _finding(job, stall, limits)
 
 
-def _finding(job: h.JobQueues, stall: _Stall, limits: Limits) -> h.Finding:
-    share, reason = stall.share, stall.reason(limits)
+def _finding(job: h.JobQueues, stall: Stall, limits: Limits) -> h.Finding:
+    share, reason = stall.share, stall.reason(limits.immutable)
     text = f"RocksDB delays the writes of {h.fmt.shorten(stall.task)}"
     text += f" {h.fmt.percent(share)} of the time" if share is not None else ""
     text += f": {_REASONS[reason]}" if reason else ""

@@ -261,3 +261,19 @@ def main_partition(of: Sequence[Trouble], mostly: float) -> tuple[str | None, st
     if times >= mostly * len(of):
         return name, f", {times} of them of partition {name}"
     return None, f", of {len(named)} partitions"
+
+
+def failed_writes(app: ApplicationFacts, template: str, at_end_ms: float) -> list[Record]:
+    """Return the writes of the driver that failed, without those of an application that is stopping.
+
+    Args:
+        app: the application.
+        template: of the records.
+        at_end_ms: how long before the end it is stopping.
+    """
+    stopping_us = float("inf") if app.ended_us is None else app.ended_us - at_end_ms * 1000
+    return [
+        record
+        for record in app.incidents_of(template)
+        if "close() was called" not in (record.cause or "") and (record.time_us or 0) <= stopping_us
+    ]

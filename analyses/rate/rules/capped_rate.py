@@ -42,8 +42,8 @@ from typing import Final, Unpack
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import (
     LIMITS_OF_KIND,
-    catch_up_limit,
     raise_rate,
+    raise_trigger_limit,
     unread_per_s,
 )
 
@@ -142,57 +142,34 @@ def _query_finding(
     cap: h.defaults.Cap,
     limits: Limits,
 ) -> h.Finding:
-    late, option, files = h.late_triggers(query.triggers), None, query.file_limit or 0
-    current = more = None
-    names = " ".join(source.get("name", "") for t in query.triggers[-1:] for source in t.sources)
-    if cap.kind == "files":
-        option, current = "maxFilesPerTrigger", str(files)
-        more = max(files + 1, int(files * 0.6 / state.use)) if state.use else None
-    elif "Kafka" in names:
-        option = "maxOffsetsPerTrigger"
-        more = catch_up_limit(late, state, cap)
-    setting = (option or "a limit per trigger") + (f" = {current}" if current else "")
-    action = h.Action(
-        text="Raise the limit until triggers take about half of their interval",
-        option=option,
-        current=h.Present(current) if current else None,
-        proposed=h.write(option, more) if option and more else None,
-        measure=None
-        if more
-        else "the highest rate at which triggers can process rows; use half of it",
-        restart_needed=True,
-        verify="rows per trigger, and triggerExecution against the interval",
-    )
+    late = h.late_triggers(query.triggers)
+    setting, action = raise_trigger_limit(query, state, cap)
+    option = action.option
     fields = _fields(
         setting,
         "triggers",
         state.use,
         cap,
         limits,
-        explain="More data is available than the limit permits, and the triggers have time left.",
+        explain=h.text("RT204.more-data"),
         option=option,
         count=round(cap.share * len(late)),
         actions=(action,),
     )
-    _add_unread(fields, late, cap)
+    if (growth := unread_per_s(late)) is not None:
+        unread, arrive = late[-1].backlog, h.fmt.rate(cap.per_s + growth)
+        fields["explain"] += h.text(
+            "RT204.unread",
+            arrive=arrive,
+            read=h.fmt.rate(cap.per_s),
+            unread=h.fmt.thousands(unread or 0),
+        )
+        over = f"grows by {h.fmt.rate(growth)}"
+        measured = h.measurement("unread", unread, "records", over=over)
+        fields["measurements"] = (*fields["measurements"], measured)
     if option:
         fields["subject"] = h.option_subject(assessed.app, option)
     return h.trigger_finding(assessed, query, late, **fields)
-
-
-def _add_unread(fields: h.SubjectFields, late: h.Sequence[h.Trigger], cap: h.defaults.Cap) -> None:
-    """Add how many records arrive, are read and stay unread."""
-    growth = unread_per_s(late)
-    if growth is None:
-        return
-    unread = late[-1].backlog
-    fields["explain"] += (
-        f" {h.fmt.rate(cap.per_s + growth)} arrive, and {h.fmt.rate(cap.per_s)} are read: "
-        f"{h.fmt.thousands(unread or 0)} are unread (latest minus committed offsets)."
-    )
-    over = f"grows by {h.fmt.rate(growth)}"
-    measured = h.measurement("unread", unread, "records", over=over)
-    fields["measurements"] = (*fields["measurements"], measured)
 
 
 RULE = h.Rule("RT204", judge, Limits, causes=("max-rate",))

@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.detect.receivers import restarts, stopped_again
 
 
 class Limits(h.Limits):
@@ -55,41 +56,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             yield _finding(assessed, stream, again, streams[stream], limits)
 
 
-def restarts(records: list[h.Record]) -> list[h.Record]:
-    """Return the starts of one stream after a stop, each once even if listener and log both have it.
-
-    A log at WARN has no starts. There, each stop that announces a restart counts.
-    """
-    by_origin: dict[str, list[h.Record]] = defaultdict(list)
-    for record in records:
-        if record.what == "started":
-            by_origin[record.fields.get("origin", "log")].append(record)
-    starts = max(by_origin.values(), key=len, default=[])
-    if not starts:
-        return list(filter(_announces_start, records))
-    stopped_before = any(
-        record.what == "stopped"
-        and (record.time_us or 0) < (starts[0].time_us or 0)
-        and "Stopped by driver" not in (record.cause or "")
-        for record in records
-    )
-    return starts if stopped_before else starts[1:]
-
-
-def _stopped_again(assessed: h.AssessedApplication, records: list[h.Record]) -> bool:
-    """Return whether the last record is a stop that Spark meant to follow with a restart."""
-    logged = [record for record in records if record.fields.get("origin", "log") == "log"]
-    last = next((record for record in reversed(logged) if record.what != "error"), None)
-    return last is not None and assessed.app.ended_us is None and _announces_start(last)
-
-
-def _announces_start(record: h.Record) -> bool:
-    return record.what == "stopped" and "Restarting receiver" in (record.cause or "")
-
-
 def _times(assessed: h.AssessedApplication, again: list[h.Record], records: list[h.Record]) -> str:
     times = "once" if len(again) == 1 else f"{len(again)} times"
-    stopped = again[-1].what == "started" and _stopped_again(assessed, records)
+    stopped = again[-1].what == "started" and stopped_again(assessed, records)
     return f"{times}, and stopped once more" if stopped else times
 
 

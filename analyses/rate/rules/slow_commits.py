@@ -34,12 +34,16 @@ A large state that has just been rebalanced: the first commits write all of it.
 
 from __future__ import annotations
 
-from statistics import median
 from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of
-from flowdiag.analyses.rate.state_store import largest_commit_part, rows_per_partition
+from flowdiag.analyses.rate.detect.commits import (
+    commit_remedies,
+    largest_part_text,
+    time_of_commits,
+)
+from flowdiag.analyses.rate.state_store import largest_commit_part
 
 _KINDS: Final = {
     "state": ("committing its state", "slow-state-commits"),
@@ -72,15 +76,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         if not h.short_of_time(state, use=limits.use) or len(late) < max(1, limits.fewest):
             continue
         for kind in _KINDS:
-            times = [t.metadata_ms if kind == "metadata" else t.commit_ms(cores) for t in late]
-            # Commits overlap with other tasks, so their sum may exceed the trigger.
-            shares = [
-                min(1.0, ms / (t.duration_ms or 1)) for ms, t in zip(times, late, strict=True)
-            ]
-            took, share = median(times), median(shares)
-            if took < limits.floor or share < limits.share:
-                continue
-            yield _finding(assessed, query, late, kind, took, share, limits)
+            took, share = time_of_commits(late, kind, cores)
+            if took >= limits.floor and share >= limits.share:
+                yield _finding(assessed, query, late, kind, took, share, limits)
 
 
 def _finding(
@@ -101,7 +99,7 @@ def _finding(
         late,
         title=f"{h.fmt.capital(query.label)} spends {h.fmt.duration(took)} of each trigger "
         f"on {what}, {part} of its time",
-        explain=h.explanation("slow-state-commits") + _part_clause(largest),
+        explain=h.explanation("slow-state-commits") + largest_part_text(largest),
         why=f"spends {part} of its triggers on {what}",
         cause=cause,
         rank=h.Rank.MECHANISM,
@@ -109,40 +107,10 @@ def _finding(
             h.measurement(f"{kind}-commit", round(took), "ms"),
             h.measurement("share", round(share, 3), "share", limits.share, over=over),
         ),
-        actions=_metadata_actions()
+        actions=h.remedies("slow-metadata-writes", assessed.app, "location")
         if kind == "metadata"
-        else _state_actions(assessed.app, late[-1], largest, limits),
+        else commit_remedies(assessed.app, late[-1], largest, rows=limits.rows, more=limits.more),
     )
-
-
-def _part_clause(largest: tuple[str, str | None, float] | None) -> str:
-    if largest is None:
-        return ""
-    text, _, share = largest
-    return f" {text[:1].upper()}{text[1:]} takes {h.fmt.percent(share)} of the commits."
-
-
-def _state_actions(
-    app: h.ApplicationFacts,
-    last: h.Trigger,
-    largest: tuple[str, str | None, float] | None,
-    limits: Limits,
-) -> tuple[h.Action, ...]:
-    """Return the advice for many small partitions, then for the largest part of the commits."""
-    cores = cores_of(app)
-    rocksdb = any(operator.get("rocksdb") for operator in last.state)
-    remedy = (largest[1] if largest else "changelog") if rocksdb else "rocksdb"
-    actions = h.remedies("slow-state-commits", app, remedy) if remedy else _metadata_actions()
-    most = max((operator.get("partitions") or 0 for operator in last.state), default=0)
-    rows = rows_per_partition(last.state)
-    if cores and rows is not None and rows < limits.rows and most >= limits.more * cores:
-        return (*h.remedies("fixed-cost", app, "fewer-tasks", cores=str(cores)), *actions)
-    return actions
-
-
-def _metadata_actions() -> tuple[h.Action, ...]:
-    text = "Move the checkpoint location to a faster file system"
-    return (h.Action(text=text, verify="walCommit and commitOffsets of the triggers"),)
 
 
 RULE = h.Rule(

@@ -42,6 +42,7 @@ from flowdiag.analyses.rate.failures.troubles import (
     GONE,
     POLL,
     Trouble,
+    failed_writes,
     is_poll_pasted,
     main_partition,
     troubles,
@@ -52,13 +53,6 @@ _FAILED: Final = {
     "graph-checkpoint-failed": ("checkpoint of the driver", "checkpoints of the driver"),
     "wal-write-failed": ("record of the write-ahead log", "records of the write-ahead log"),
 }
-_CHECKPOINT_LESS: Final = h.Action(
-    text="Checkpoint less often (DStream.checkpoint), or use faster storage",
-    verify="time in the 'Checkpoint for time' records",
-)
-_CHECK_STORAGE: Final = h.Action(
-    text="Check the error of the storage", verify="no such record in the log"
-)
 
 
 class Limits(h.Limits):
@@ -97,7 +91,7 @@ def _kafka(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Find
     late = (assessed.state.delay_ms if assessed.state is not None else None) or 0.0
     explain, retention = h.explanation("offsets-out-of-range"), None
     if late > 60_000:
-        explain += f" Batches were {h.fmt.duration(late)} late: the delay exceeded the retention."
+        explain += h.text("RT305.later-than-retention", late=h.fmt.duration(late))
         retention = max(float(RETENTION_MS), 2 * late)
     yield _finding(
         assessed,
@@ -117,32 +111,23 @@ def _storage(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Fi
     app = assessed.app
     writes = app.incidents_of("graph-checkpoint")
     times = [record.duration_ms for record in writes if record.duration_ms is not None]
-    if app.interval_ms and len(times) >= max(1, limits.writes):
-        took, least = median(times), limits.share * app.interval_ms
-        over = h.fmt.plural(len(times), "checkpoint")
-        if took >= least:
-            yield _finding(
-                assessed,
-                writes,
-                limits,
-                cause="slow-metadata-writes",
-                title=f"The driver's checkpoints take {h.fmt.duration(took)} to write, with an "
-                f"interval of {h.fmt.duration(app.interval_ms)}",
-                explain="",
-                measurements=(
-                    h.measurement("median-write", round(took), "ms", round(least), over=over),
-                ),
-                actions=(_CHECKPOINT_LESS,),
-            )
-    stopping_us = float("inf") if app.ended_us is None else app.ended_us - limits.at_end * 1000
+    least, over = limits.share * (app.interval_ms or 0), h.fmt.plural(len(times), "checkpoint")
+    if app.interval_ms and len(times) >= max(1, limits.writes) and (took := median(times)) >= least:
+        yield _finding(
+            assessed,
+            writes,
+            limits,
+            cause="slow-metadata-writes",
+            title=f"The driver's checkpoints take {h.fmt.duration(took)} to write, with an "
+            f"interval of {h.fmt.duration(app.interval_ms)}",
+            explain="",
+            measurements=(
+                h.measurement("median-write", round(took), "ms", round(least), over=over),
+            ),
+            actions=h.remedies("slow-metadata-writes", app, "less-often"),
+        )
     for template, (noun, several) in _FAILED.items():
-        failed = [
-            record
-            for record in app.incidents_of(template)
-            if "close() was called" not in (record.cause or "")
-            and (record.time_us or 0) <= stopping_us
-        ]
-        if failed:
+        if failed := failed_writes(app, template, limits.at_end):
             yield _finding(
                 assessed,
                 failed,
@@ -150,7 +135,7 @@ def _storage(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Fi
                 cause="slow-metadata-writes",
                 title=f"{h.fmt.plural(len(failed), noun, several)} could not be written",
                 explain=next(filter(None, (r.cause for r in failed)), ""),
-                actions=(_CHECK_STORAGE,),
+                actions=h.remedies("slow-metadata-writes", app, "storage-error"),
             )
 
 

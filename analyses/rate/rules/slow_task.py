@@ -32,10 +32,8 @@ is not part of a batch.
 
 from __future__ import annotations
 
-from collections import Counter
-from statistics import median
-
 from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.detect.stragglers import straggler_of, task_subject, waits_for_task
 
 
 class Limits(h.Limits):
@@ -72,61 +70,40 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         slow = [
             (unit, unit.stage)
             for unit in units
-            if unit.stage is not None and _waits_for_task(unit.lasted_ms, unit.stage, limits)
+            if unit.stage is not None
+            and waits_for_task(
+                unit.lasted_ms,
+                unit.stage,
+                ratio=limits.ratio,
+                floor=limits.floor,
+                part=limits.part,
+            )
         ]
         if slow and len(slow) >= limits.share * len(units):
             yield _finding(flow, slow, len(units), limits)
 
 
-def _waits_for_task(lasted_ms: int, stage: h.StageLoad, limits: Limits) -> bool:
-    others_ms = stage.others_ms
-    return others_ms is not None and stage.longest_ms >= max(
-        limits.ratio * others_ms, limits.floor + others_ms, limits.part * lasted_ms
-    )
-
-
-def skewed(stage: h.StageLoad, more: float = 2.0) -> bool | None:
-    """Return whether the slowest task read `more` times the records of the others; None without counts."""
-    others = stage.others_records
-    if others is None or not stage.records:
-        return None
-    return stage.slowest_records >= more * max(others, 1.0)
-
-
 def _finding(
     flow: h.Flow, slow: list[tuple[h.Unit, h.StageLoad]], count: int, limits: Limits
 ) -> h.Finding:
-    stages = [stage for _, stage in slow]
-    verdicts = [verdict for s in stages if (verdict := skewed(s, limits.more)) is not None]
-    index, times = Counter(stage.index for stage in stages).most_common(1)[0]
-    same = index if times >= limits.same * len(stages) else None
-    ratio = median(s.longest_ms / max(s.others_ms or 1.0, 1.0) for s in stages)
-    longest = median(s.longest_ms for s in stages)
-    skew, explain = (
-        same is not None,
-        (
-            "The slowest partition is the same in most of these batches, which indicates skew. Record counts are missing."
-        ),
-    )
-    confidence, rank, share, extra = h.Confidence.LOW, h.Rank.MECHANISM, None, ""
-    if verdicts:
-        confidence, rank = h.Confidence.HIGH, h.Rank.ROOT_CAUSE
-        skew = sum(verdicts) >= len(verdicts) / 2
-        explain = "The task also gets more records than the others: the data is skewed."
-        share = median(s.slowest_records / s.records for s in stages if s.records)
-        extra = f", with {h.fmt.percent(share)} of the records" if skew else ""
-    cause, remedies = "data-skew", ["spread"]
-    if not skew:
+    straggler = straggler_of([stage for _, stage in slow], more=limits.more, same=limits.same)
+    ratio, share, last = straggler.ratio, straggler.share, straggler.last
+    cause, remedies, explain = "data-skew", ["spread"], h.text("RT303.more-records")
+    confidence, rank, extra = h.Confidence.HIGH, h.Rank.ROOT_CAUSE, ""
+    if not straggler.counted:
+        confidence, rank, explain = h.Confidence.LOW, h.Rank.MECHANISM, h.text("RT303.no-counts")
+    if straggler.skewed and share is not None:
+        extra = f", with {h.fmt.percent(share)} of the records"
+    if not straggler.skewed:
         cause, remedies, explain = "stragglers", [], h.explanation("stragglers")
-    last = stages[-1]
     return h.flow_finding(
         flow,
         [unit for unit, _ in slow],
-        subject=_task_subject(flow, last, same),
+        subject=task_subject(flow, last, straggler.partition),
         title=f"In {len(slow)} of {flow.plural(count)}{flow.of_query}, one task takes {ratio:.1f} times as long "
         f"as the others{extra}",
         explain=explain,
-        why=f"one task takes {h.fmt.duration(longest)}, {ratio:.1f} times as long as the others{extra}",
+        why=f"one task takes {h.fmt.duration(straggler.longest_ms)}, {ratio:.1f} times as long as the others{extra}",
         confidence=confidence,
         cause=cause,
         rank=rank,
@@ -140,7 +117,7 @@ def _finding(
                 limits.ratio,
                 over="slowest task to the mean of the others, median",
             ),
-            h.measurement("slowest-task", longest, "ms"),
+            h.measurement("slowest-task", straggler.longest_ms, "ms"),
             h.measurement(
                 "record-share",
                 h.round_or_none(share),
@@ -149,20 +126,6 @@ def _finding(
             ),
         ),
         actions=h.remedies(cause, flow.assessed.app, *remedies),
-    )
-
-
-def _task_subject(flow: h.Flow, stage: h.StageLoad, partition: int | None) -> h.Subject:
-    return h.Subject(
-        kind="task",
-        job_name=flow.subject.job_name,
-        application=flow.subject.application,
-        query=flow.subject.query,
-        stage=stage.stage,
-        subtask_index=partition,
-        parallelism=None if partition is None else stage.tasks,
-        executor=stage.executor,
-        host=stage.host,
     )
 
 

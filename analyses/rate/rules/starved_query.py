@@ -34,8 +34,7 @@ from __future__ import annotations
 from statistics import median
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.detect.starved import measured_waits
-from flowdiag.analyses.rate.event_time import end_us
+from flowdiag.analyses.rate.detect.starved import Starvation, measured_waits
 
 
 class Limits(h.Limits):
@@ -52,64 +51,21 @@ class Limits(h.Limits):
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield at most one finding per query."""
+    starvation = Starvation(
+        floor=limits.floor,
+        share=limits.share,
+        longer=limits.longer,
+        after=limits.after,
+        short=limits.short,
+    )
     for query, _ in assessed.queries:
-        slow = _slow(query, limits)
+        slow = starvation.slow(query)
         others = [other for other, _ in assessed.queries if other is not query]
-        by_other = [(_starved(query, slow, other, limits), other) for other in others]
+        by_other = [(starvation.starved(query, slow, other), other) for other in others]
         starved, other = max(by_other, key=lambda one: len(one[0]), default=([], query))
         times = [sum(t.duration_ms or 0 for t in some) for some in (starved, slow)]
         if len(starved) >= max(1, limits.fewest) and times[0] >= limits.mostly * times[1]:
             yield _finding(assessed, query, starved, other)
-
-
-def _slow(query: h.QueryFacts, limits: Limits) -> list[h.Trigger]:
-    firsts = {t.run_id: t for t in reversed(query.triggers)}
-    least = max(limits.floor, query.trigger_interval_ms or 0)
-    return [
-        t
-        for t in query.triggers
-        if t.rows and (t.duration_ms or 0) > least and t is not firsts[t.run_id]
-    ]
-
-
-def _starved(
-    query: h.QueryFacts, slow: h.Sequence[h.Trigger], other: h.QueryFacts, limits: Limits
-) -> list[h.Trigger]:
-    """Return the slow triggers of a query that wait for another query."""
-    spans = [(t.time_us, end_us(t)) for t in other.triggers]
-    found = []
-    for trigger in slow:
-        low, high = trigger.time_us, end_us(trigger)
-        overlap = sum(max(0, min(high, end) - max(low, start)) for start, end in spans)
-        if overlap < limits.share * (high - low):
-            continue
-        waits = _waits_for_cores(trigger, limits)
-        if waits is None:
-            waits = _ends_with(query, trigger, spans, limits)
-        if waits:
-            found.append(trigger)
-    return found
-
-
-def _waits_for_cores(trigger: h.Trigger, limits: Limits) -> bool | None:
-    """Return whether the jobs of a trigger take much longer than their tasks; None without tasks."""
-    work, stage = trigger.work, trigger.stage
-    if work is None or work.busy_ms is None or stage is None:
-        return None
-    waits = work.busy_ms >= limits.longer * max(1, stage.total_ms)
-    return waits and work.busy_ms >= limits.share * (trigger.duration_ms or 0)
-
-
-def _ends_with(
-    query: h.QueryFacts, slow: h.Trigger, spans: h.Sequence[tuple[int, int]], limits: Limits
-) -> bool:
-    """Return whether a trigger begins during another query's trigger and ends right after it."""
-    short = (slow.duration_ms or 0) / limits.longer
-    fast = sum(bool(t.rows) and (t.duration_ms or 0) <= short for t in query.triggers)
-    after = limits.after * 1000
-    return fast >= limits.short and any(
-        start <= slow.time_us + after and abs(end_us(slow) - end) <= after for start, end in spans
-    )
 
 
 def _finding(
