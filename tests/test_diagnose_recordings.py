@@ -17,7 +17,6 @@ from flowdiag.analyses.diagnosis import diagnose, report_on
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.report.fitting import engines_of
-from flowdiag.analyses.report.notebook import html_of, text_of
 from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.pseudonyms import names_in
 from flowdiag.analyses.report.transform import decode
@@ -99,7 +98,7 @@ def test_no_format_of_a_redacted_report_contains_a_name(
     assert len(names) > 5
     assert encode(decode(encode(redacted))) == encode(redacted)
     shown = [render(redacted, Page(width=100)) for render in RENDERERS.values()]
-    for text in [*shown, html_of(redacted), text_of(redacted)]:
+    for text in [*shown, *redacted._repr_mimebundle_().values()]:
         words = spoken(text)
         assert [name for name in names if f" {spoken(name)} " in words] == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -102,3 +103,33 @@ def test_no_package_is_too_crowded_to_read_at_a_glance(package: str) -> None:
         if len([path for path in folder.glob("*.py") if path.name != "__init__.py"]) > PACKAGE_FILES
     }
     assert found <= {name for name in CROWDED if name.split("/")[0] == package}
+
+
+def names() -> dict[str, Path]:
+    """Return every module of the product, by its name."""
+    found: dict[str, Path] = {}
+    for package in PACKAGES:
+        top = ROOT if package != ".package" else ROOT / package / "flowdiag"
+        for path in modules(package):
+            parts = path.relative_to(top).with_suffix("").parts
+            name = ".".join(("flowdiag", *(part for part in parts if part != "__init__")))
+            found[name] = path
+    return found
+
+
+def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
+    """Yield the modules that a module imports anywhere, also within functions and for annotations."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("flowdiag"):
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield name if name in known else str(node.module)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    known = names()
+    assert {"flowdiag", "flowdiag.library", "flowdiag.cli.app", "flowdiag.parsers"} <= set(known)
+    graph = {name: set(imports(path, known)) for name, path in known.items()}
+    graphlib.TopologicalSorter(graph).prepare()

@@ -18,9 +18,10 @@ from flowdiag.analyses.queues.facts import (
     Sample,
     merge_gauges,
 )
+from flowdiag.analyses.queues.loads import has_task_order, loads_in, samples_in
 from flowdiag.analyses.queues.neighbours.flow import BEHIND_S, flow_of
 from flowdiag.analyses.queues.neighbours.lags import Trend, direction_of
-from flowdiag.analyses.queues.root import Spell, focus, has_task_order, loads_in, samples_in
+from flowdiag.analyses.queues.root import Spell, focus
 from flowdiag.analyses.queues.saturation import saturated_share
 from flowdiag.analyses.queues.skew import skew_score
 from flowdiag.analyses.report.wire import iso

@@ -10,15 +10,13 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Inconclusive
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.judging import waiting_tasks
-from flowdiag.analyses.queues.root import (
-    awaits_barrier,
-    find_roots,
+from flowdiag.analyses.queues.loads import (
     has_samples_over_time,
     has_task_order,
     loads_in,
     most_samples,
-    subtask_name,
 )
+from flowdiag.analyses.queues.root import awaits_barrier, find_roots, subtask_name
 
 _MORE_SAMPLES: Final = ("longer-metrics",)
 _MOST_NAMED: Final = 3

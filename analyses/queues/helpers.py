@@ -59,6 +59,7 @@ from flowdiag.analyses.queues.judging import (
     taskmanager_subject,
     waiting_tasks,
 )
+from flowdiag.analyses.queues.loads import has_task_order, loads_in, most_samples, samples_in
 from flowdiag.analyses.queues.movement import Silence, silence_of, stands_still
 from flowdiag.analyses.queues.neighbours.blocked import blocked_sessions
 from flowdiag.analyses.queues.neighbours.facts import StoreRecord
@@ -97,11 +98,7 @@ from flowdiag.analyses.queues.root import (
     Spell,
     awaits_barrier,
     find_spells,
-    has_task_order,
-    loads_in,
-    most_samples,
     pressed_windows,
-    samples_in,
     subtask_name,
 )
 from flowdiag.analyses.queues.stores import (

@@ -26,8 +26,9 @@ from flowdiag.analyses.model.finding import (
     grade,
 )
 from flowdiag.analyses.queues.facts import JobQueues, merge_gauges
+from flowdiag.analyses.queues.loads import loads_in, samples_in
 from flowdiag.analyses.queues.proof import COUNTED, WAITING, WORKING, evidence_in, strongest_reports
-from flowdiag.analyses.queues.root import Spell, find_spells, loads_in, samples_in, subtask_name
+from flowdiag.analyses.queues.root import Spell, find_spells, subtask_name
 from flowdiag.analyses.queues.working import cpu_use
 
 # A recovered spell that lasted less than this share of the metrics was isolated.

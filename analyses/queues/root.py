@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, takewhile
+from itertools import chain
 from math import inf
 from typing import Final
 
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.failures.episodes import Episode, all_spells, episodes, spells
-from flowdiag.analyses.flink.job import JobFacts, Status, SubtaskLoad
+from flowdiag.analyses.flink.job import JobFacts, Status
 from flowdiag.analyses.flink.suspects import NamedCulprit, find_culprit, same_culprit
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, sync_share
 from flowdiag.analyses.flink.suspects.load_signals import HALF_FULL
@@ -25,7 +25,6 @@ from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import (
     COSTLY,
     ENOUGH_SAMPLES,
-    FULL,
     QUEUE_TIMES,
     Load,
     Root,
@@ -33,24 +32,34 @@ from flowdiag.analyses.flink.tasks.pressure import (
     busiest,
     by_task,
     cost_ratio,
-    load_of,
     queue_ratio,
-    read_loads,
     roots,
     slow_taskmanager_of_task,
-    stalled,
     unblocked_sources,
 )
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Confidence, State, Vote
-from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauges
+from flowdiag.analyses.queues.facts import JobQueues, merge_gauges, time_span
+from flowdiag.analyses.queues.loads import (
+    ENOUGH_TIMES,
+    Loads,
+    has_long_queue,
+    has_samples_over_time,
+    has_task_order,
+    loads_in,
+    samples_in,
+)
 from flowdiag.analyses.queues.movement import is_draining, stands_still
+from flowdiag.analyses.queues.neighbours.lags import (
+    direction_of,
+    falls_behind,
+    group_trend,
+    job_trend,
+)
 from flowdiag.analyses.queues.starts import age_us, begins_near, restarted_at_end, resumed
 from flowdiag.analyses.queues.working import cpu_use
 
-ENOUGH_TIMES: Final = 2
-"""Busy and back-pressured times are means over seconds: one may be a burst, two are evidence if others wait."""
 BRIDGE: Final = 1
 """Windows without the root that a spell may contain."""
 FEW_SAMPLES: Final = 3
@@ -65,14 +74,10 @@ SATURATED: Final = 0.9
 """Share of the time that every subtask of a saturated task is busy."""
 PARTLY: Final = 0.1
 """Minimum share of the time that upstream tasks wait for a saturated task: its input is full at times."""
-FILLED: Final = 0.25
-"""Share of a queue's capacity, on average: a subtask that keeps up empties its input between two samples."""
 MOST_CHANCE_LATE: Final = 2
 """Checkpoints that a subtask may be late for by chance."""
 FEWEST_EXPIRED: Final = 2
 """Checkpoints: a single one may expire for any reason."""
-
-Loads = dict[SubtaskKey, Load]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,162 +179,6 @@ class Spell:
         return self.age_us < WARM_UP_US and not self.blocks_sources
 
 
-@once
-def _by_window(job: JobQueues) -> dict[int, dict[SubtaskKey, Sample]]:
-    found: dict[int, dict[SubtaskKey, Sample]] = defaultdict(dict)
-    for key, each in job.samples.items():
-        for sample in each:
-            found[sample.window][key] = sample
-    return found
-
-
-def samples_in(job: JobQueues, windows: Iterable[int] | None) -> dict[SubtaskKey, list[Sample]]:
-    """Return the samples of each subtask in some windows; None means all windows."""
-    if windows is None:
-        return {key: list(each) for key, each in job.samples.items() if each}
-    held = _by_window(job)
-    found: dict[SubtaskKey, list[Sample]] = {}
-    for window in sorted(set(windows)):
-        for key, sample in held.get(window, {}).items():
-            found.setdefault(key, []).append(sample)
-    return found
-
-
-@once
-def has_samples_over_time(job: JobQueues) -> bool:
-    """Return whether the input contains samples over time, not only single responses."""
-    return any(
-        sum(sample.samples for sample in each) >= ENOUGH_TIMES for each in job.samples.values()
-    )
-
-
-@once
-def most_samples(job: JobQueues) -> int:
-    """Return the number of samples of the subtask with the most."""
-    return max((sum(s.samples for s in each) for each in job.samples.values()), default=0)
-
-
-def loads_in(job: JobQueues, windows: Iterable[int] | None = None) -> Loads:
-    """Return the loads of all subtasks over some windows; totals of REST without samples over time.
-
-    The same windows return the same dictionary, which must not be changed.
-    """
-    cache, key = _load_cache(job), None if windows is None else tuple(windows)
-    if key not in cache:
-        cache[key] = _loads(job, key)
-    return cache[key]
-
-
-@once
-def _load_cache(job: JobQueues) -> dict[tuple[int, ...] | None, Loads]:
-    return {}
-
-
-def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
-    found = {
-        key: replace(_load(key, each), buffers_peak=_peak(each))
-        for key, each in samples_in(job, windows).items()
-    }
-    if not has_samples_over_time(job) and job.totals:
-        return found | read_loads(job.job, job.topology)
-    if len(job.topology.tasks) == 1:
-        # A chain that is a whole job exchanges no records with other tasks: only its operators count them.
-        records = 0.0 if stands_still(job) is not None else None
-        found = {key: replace(load, records=records) for key, load in found.items()}
-    return _with_queues_as_work(job, found)
-
-
-def _load(key: SubtaskKey, each: Sequence[Sample]) -> Load:
-    """Return the load of a subtask: since its last record if it hangs, otherwise over all samples."""
-    still = [*takewhile(lambda sample: sample.increases.get("records_in") == 0, reversed(each))]
-    if len(still) < len(each) and sum(sample.samples for sample in still) >= ENOUGH_SAMPLES:
-        load = load_of(key, load_row(key, still[::-1]))
-        if stalled(load):
-            return load
-    return load_of(key, load_row(key, each))
-
-
-def _with_queues_as_work(job: JobQueues, loads: Loads) -> Loads:
-    """Count a long queue as work where the version does not measure work.
-
-    Buffer usage covers remote channels only. From 1.9 on the queue length includes data that waits at
-    local producers: it is evidence only if it is far above the siblings'.
-    """
-    grouped = by_task(loads)
-    adjusted = {}
-    for key, load in loads.items():
-        if not load.measured and _has_long_queue(job, load, grouped[key.task]):
-            load = replace(load, busy=max(load.busy or 0.0, FULL))
-        adjusted[key] = load
-    return adjusted
-
-
-def _peak(each: Iterable[Sample]) -> float | None:
-    gauge = merge_gauges(sample.gauges.get("in_pool") for sample in each)
-    return None if gauge is None else gauge.high
-
-
-def _mean(gauge: Gauge | None) -> float | None:
-    return None if gauge is None else gauge.mean
-
-
-def _time_span(samples: Iterable[Sample]) -> tuple[int | None, int | None]:
-    """Return the first and the last time of the samples."""
-    spans = [(sample.first_us, sample.last_us) for sample in samples]
-    return (
-        min((first for first, _ in spans if first is not None), default=None),
-        max((last for _, last in spans if last is not None), default=None),
-    )
-
-
-def load_row(key: SubtaskKey, each: Sequence[Sample]) -> SubtaskLoad:
-    """Return the samples of a subtask as one row: means of gauges, sums of counters."""
-    alone = each[0].gauges if len(each) == 1 else None
-
-    def gauge(name: str) -> Gauge | None:
-        if alone is not None:
-            return alone.get(name)
-        return merge_gauges(sample.gauges.get(name) for sample in each)
-
-    def increase(name: str) -> float | None:
-        known = [sample.increases[name] for sample in each if name in sample.increases]
-        return sum(known) if known else None
-
-    records, rate = increase("records_in"), gauge("records_in_rate")
-    if records is None and rate is not None:
-        first_us, last_us = _time_span(each)
-        if first_us is not None and last_us is not None:
-            records = rate.mean * (last_us - first_us) / 1e6
-    longest = max(each, key=lambda sample: sample.samples)
-    alignment, delay = gauge("alignment_ns"), gauge("start_delay_ns")
-    return SubtaskLoad(
-        job=None,
-        task=key.task,
-        subtask_index=key.subtask_index,
-        taskmanager=longest.taskmanager,
-        host=longest.host,
-        samples=sum(sample.samples for sample in each),
-        busy=_mean(gauge("busy")),
-        idle=_mean(gauge("idle")),
-        back_pressured=_mean(gauge("back_pressured")),
-        is_back_pressured=_mean(gauge("is_back_pressured")),
-        records_in=records,
-        records_out=increase("records_out"),
-        bytes_in=increase("bytes_in"),
-        input_queue=_mean(gauge("input_queue")),
-        in_pool_usage=_mean(gauge("in_pool")),
-        out_pool_usage=_mean(gauge("out_pool")),
-        alignment_ms=None if alignment is None else alignment.mean / 1e6,
-        start_delay_ms=None if delay is None else delay.mean / 1e6,
-        ref=longest.ref,
-    )
-
-
-def has_task_order(job: JobQueues) -> bool:
-    """Return whether the input shows the order of the tasks."""
-    return job.topology.known_from not in (None, "metrics")
-
-
 def find_roots(job: JobQueues, loads: Loads) -> list[Root]:
     """Return the roots of back pressure in one set of loads; without a graph, tasks with full inputs."""
     if has_task_order(job):
@@ -360,7 +209,7 @@ def _lagging_subtasks(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]
     found = []
     for load in busiest(loads, job.topology):
         members = grouped[load.key.task]
-        if not _has_long_queue(job, load, members) and (
+        if not has_long_queue(job, load, members) and (
             pressed or not _delays_barriers(job, load, members)
         ):
             continue
@@ -436,25 +285,12 @@ def busy_chain(job: JobQueues, loads: Loads) -> list[Load]:
 @once
 def _keeps_up(job: JobQueues) -> bool:
     """Return whether a known lag does not grow."""
-    from flowdiag.analyses.queues.neighbours.lags import falls_behind, job_trend
-
     trend = job_trend(job)
     return trend is not None and not falls_behind(trend, BACKLOG_S)
 
 
 def _is_saturated(load: Load) -> bool:
     return load.measured and load.works and (load.busy or 0.0) >= SATURATED
-
-
-def _has_long_queue(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
-    """Return whether a subtask's queue is far longer than its siblings' and fills much of its capacity."""
-    capacity = job.capacity.get(load.key)
-    if load.queue is None or capacity is None:
-        return False
-    if load.queue < FILLED * max(capacity.total - capacity.events, 1):
-        return False
-    ratio = queue_ratio(load, members)
-    return ratio is not None and ratio >= QUEUE_TIMES
 
 
 def _delays_barriers(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
@@ -648,7 +484,7 @@ def _judge_root(
     samples: int,
 ) -> Spell | None:
     held = samples_in(job, windows)
-    first_us, last_us = _time_span(chain.from_iterable(held.values()))
+    first_us, last_us = time_span(chain.from_iterable(held.values()))
     episode = _failing(job.job, first_us, last_us)
     view = build_view(loads, job.topology, [root])
     during = " while upstream tasks waited" if root.awaited else ""
@@ -682,8 +518,6 @@ def _judge_root(
 @once
 def _works_off_backlog(job: JobQueues) -> bool:
     """Return whether the lag of the job's consumer group shrinks: the source's own number may be old."""
-    from flowdiag.analyses.queues.neighbours.lags import direction_of, group_trend
-
     trend = group_trend(job)
     return trend is not None and direction_of(trend, BACKLOG_S) == "shrinking"
 
@@ -777,7 +611,7 @@ def awaits_barrier(job: JobQueues, windows: Sequence[int]) -> tuple[SubtaskKey, 
     This looks like back pressure, but no task downstream is slow.
     """
     held = samples_in(job, windows)
-    failed = _failing(job.job, *_time_span(chain.from_iterable(held.values()))).checkpoints
+    failed = _failing(job.job, *time_span(chain.from_iterable(held.values()))).checkpoints
     expired = [checkpoint for checkpoint in failed if checkpoint.status is Status.EXPIRED]
     if len(expired) < FEWEST_EXPIRED or j.unaligned(job.job, expired):
         return ()

@@ -14,8 +14,9 @@ from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import ENOUGH_SAMPLES
 from flowdiag.analyses.model.finding import Evidence
 from flowdiag.analyses.queues.facts import JobQueues, Sample, merge_gauges
+from flowdiag.analyses.queues.loads import loads_in, samples_in
 from flowdiag.analyses.queues.proof import evidence_in
-from flowdiag.analyses.queues.root import focus, loads_in, samples_in
+from flowdiag.analyses.queues.root import focus
 
 SPENT: Final = 0.95
 """Share of exclusive and of floating buffers: rounding and races keep full pools below 1."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Severity, Verdict
-
-if TYPE_CHECKING:
-    from flowdiag.analyses.report.wire import Finding, Report
 
 MOST: Final = 10
 """The number of culprits and findings that are shown."""
@@ -25,37 +22,68 @@ _SEVERITIES: Final = {Severity.CRITICAL: "#c62828", Severity.WARNING: "#b26a00"}
 _OTHER: Final = "#6b7280"
 
 
-def html_of(report: Report) -> str:
+class Line(NamedTuple):
+    """A finding in one line."""
+
+    severity: Severity
+    code: str
+    title: str
+    state: str
+
+
+class Overview(NamedTuple):
+    """The parts of a report that a notebook shows.
+
+    Args:
+        culprits: the reason, the code, and the confidence, the state of each.
+        first_action: the text of the first advice.
+        problems: the messages of errors and warnings.
+        inputs: number of inputs that were read.
+    """
+
+    verdict: Verdict
+    cause: str | None
+    reason: str | None
+    culprits: list[tuple[str, str, str, str]]
+    first_action: str | None
+    findings: list[Line]
+    problems: list[str]
+    inputs: int
+
+    @property
+    def counts(self) -> str:
+        return f"{fmt.plural(self.inputs, 'input')}, {fmt.plural(len(self.findings), 'finding')}"
+
+
+def html_of(shown: Overview) -> str:
     """Return the summary as HTML without scripts, style sheets or other resources."""
-    return "\n".join(_html(report))
+    return "\n".join(_html(shown))
 
 
-def _html(report: Report) -> Iterator[str]:
-    summary = report.summary
-    colour = _COLOURS.get(summary.verdict, _OTHER)
+def _html(shown: Overview) -> Iterator[str]:
+    colour = _COLOURS.get(shown.verdict, _OTHER)
     yield f'<div style="border-left:4px solid {colour};padding-left:.8em;max-width:60em">'
-    cause = f" · {escape(summary.cause)}" if summary.cause else ""
-    yield f'<p><strong style="color:{colour}">{escape(summary.verdict)}</strong>{cause}'
-    yield f" <small>{escape(_inputs(report))}</small></p>"
-    if summary.reason:
-        yield f"<p>{escape(summary.reason)}</p>"
-    if summary.culprits:
+    cause = f" · {escape(shown.cause)}" if shown.cause else ""
+    yield f'<p><strong style="color:{colour}">{escape(shown.verdict)}</strong>{cause}'
+    yield f" <small>{escape(shown.counts)}</small></p>"
+    if shown.reason:
+        yield f"<p>{escape(shown.reason)}</p>"
+    if shown.culprits:
         yield "<ol>"
-        for culprit in summary.culprits[:MOST]:
-            yield f"<li>{escape(culprit.why)} <small>{escape(culprit.code)},"
-            yield f"{escape(culprit.confidence)} confidence, {escape(culprit.state)}</small></li>"
+        for why, code, confidence, state in shown.culprits[:MOST]:
+            yield f"<li>{escape(why)} <small>{escape(code)},"
+            yield f"{escape(confidence)} confidence, {escape(state)}</small></li>"
         yield "</ol>"
-    if summary.first_action is not None:
-        yield f"<p>First: {escape(summary.first_action.action.text)}</p>"
-    if report.findings:
-        yield from _table(report.findings)
-    problems = [*(e.what for e in report.errors), *(note.message for note in report.warnings)]
-    for text in problems[:MOST]:
+    if shown.first_action is not None:
+        yield f"<p>First: {escape(shown.first_action)}</p>"
+    if shown.findings:
+        yield from _table(shown.findings)
+    for text in shown.problems[:MOST]:
         yield f"<p><small>{escape(text)}</small></p>"
     yield "</div>"
 
 
-def _table(findings: list[Finding]) -> Iterator[str]:
+def _table(findings: list[Line]) -> Iterator[str]:
     yield "<table><thead><tr><th>severity</th><th>code</th><th>finding</th><th>state</th>"
     yield "</tr></thead><tbody>"
     for found in findings[:MOST]:
@@ -68,22 +96,16 @@ def _table(findings: list[Finding]) -> Iterator[str]:
         yield f"<p><small>and {len(findings) - MOST} more in <code>.findings</code></small></p>"
 
 
-def text_of(report: Report) -> str:
+def text_of(shown: Overview) -> str:
     """Return the summary as plain text."""
-    summary = report.summary
-    lines = [f"{summary.verdict}: {summary.cause or summary.reason or _inputs(report)}"]
+    lines = [f"{shown.verdict}: {shown.cause or shown.reason or shown.counts}"]
     lines += [
-        f"{number}. {culprit.why} ({culprit.code}, {culprit.confidence} confidence)"
-        for number, culprit in enumerate(summary.culprits[:MOST], 1)
+        f"{number}. {why} ({code}, {confidence} confidence)"
+        for number, (why, code, confidence, _) in enumerate(shown.culprits[:MOST], 1)
     ]
     lines += [
-        f"{found.severity:<8}  {found.code}  {found.title}" for found in report.findings[:MOST]
+        f"{found.severity:<8}  {found.code}  {found.title}" for found in shown.findings[:MOST]
     ]
-    if len(report.findings) > MOST:
-        lines.append(f"and {len(report.findings) - MOST} more findings")
+    if len(shown.findings) > MOST:
+        lines.append(f"and {len(shown.findings) - MOST} more findings")
     return "\n".join(lines)
-
-
-def _inputs(report: Report) -> str:
-    read = sum(item.kind != "not-read" for item in report.inputs)
-    return f"{fmt.plural(read, 'input')}, {fmt.plural(len(report.findings), 'finding')}"

@@ -16,6 +16,7 @@ import msgspec
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.queues.wire import QueueFlow, QueueTaskManager, QueueVertex, QueueWhatIf
+from flowdiag.analyses.report import notebook
 from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
 from flowdiag.parsers.notes import Kind
@@ -726,15 +727,25 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         """A summary for notebooks."""
-        from flowdiag.analyses.report.notebook import html_of
-
-        return html_of(self)
+        return notebook.html_of(self._overview)
 
     def _repr_mimebundle_(self, **wanted: Any) -> dict[str, str]:
         """The summary, as HTML and as plain text."""
-        from flowdiag.analyses.report.notebook import html_of, text_of
+        return {"text/html": self._repr_html_(), "text/plain": notebook.text_of(self._overview)}
 
-        return {"text/html": html_of(self), "text/plain": text_of(self)}
+    @property
+    def _overview(self) -> notebook.Overview:
+        summary, first = self.summary, self.summary.first_action
+        return notebook.Overview(
+            verdict=summary.verdict,
+            cause=summary.cause,
+            reason=summary.reason,
+            culprits=[(c.why, c.code, c.confidence, c.state) for c in summary.culprits],
+            first_action=None if first is None else first.action.text,
+            findings=[notebook.Line(x.severity, x.code, x.title, x.state) for x in self.findings],
+            problems=[*(e.what for e in self.errors), *(note.message for note in self.warnings)],
+            inputs=sum(item.kind != "not-read" for item in self.inputs),
+        )
 
 
 def iso(us: int | None) -> str | None:

@@ -9,7 +9,14 @@ from typing import Any, Final
 import msgspec
 
 from flowdiag.analyses.flink.autoscaler.formula import Decision, Proposal, Vertex
-from flowdiag.analyses.flink.autoscaler.replay import Step, at_present, job_graph, steps, why
+from flowdiag.analyses.flink.autoscaler.replay import (
+    Outcome,
+    Replayed,
+    at_present,
+    job_graph,
+    steps,
+    why,
+)
 from flowdiag.analyses.flink.autoscaler.settings import Settings, settings_from
 from flowdiag.analyses.flink.autoscaler.state import State, is_state, state_of
 from flowdiag.cli.exit_codes import ExitCode
@@ -42,25 +49,6 @@ class AutoscalerFlags:
     max_parallelism: int | None
     output: str | None
     as_json: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """The decisions with some settings: for the latest metrics, and for every recorded scaling."""
-
-    name: str
-    settings: Settings
-    present: Decision | None
-    steps: Sequence[Step]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
-    """A job, the recorded state of its autoscaler, and the outcomes."""
-
-    state: State
-    graph: Sequence[Vertex]
-    outcomes: Sequence[Outcome]
 
 
 @dataclass(slots=True)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from flowdiag.analyses.flink.autoscaler.formula import Proposal, Vertex
-from flowdiag.analyses.flink.autoscaler.replay import Step, why
+from flowdiag.analyses.flink.autoscaler.replay import Outcome, Replayed, Step, why
 from flowdiag.analyses.model import fmt
 from flowdiag.cli.output.writing import stdout_page
 from flowdiag.cli.text.grid import Column, Listing, render_blocks
-
-if TYPE_CHECKING:
-    from flowdiag.cli.simulations.autoscaler import Outcome, Replayed
 
 _DECISIONS: Final = {
     "scale": "the autoscaler scales the job",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-import flowdiag
-import flowdiag.parsers
+from flowdiag import parsers
 
 
 def write_parsers_zip(folder: Path) -> Path:
@@ -14,11 +13,11 @@ def write_parsers_zip(folder: Path) -> Path:
 
     The zip includes `flowdiag` itself, so that it takes precedence over a version installed on the executor.
     """
-    package = Path(flowdiag.parsers.__path__[0])
+    package = Path(parsers.__path__[0])
     target = folder / "flowdiag-parsers.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.mkdir("flowdiag")
-        archive.write(str(flowdiag.__file__), "flowdiag/__init__.py")
+        archive.write(package.parent / "__init__.py", "flowdiag/__init__.py")
         for path in [package, *sorted(package.rglob("*"))]:
             if "__pycache__" in path.parts:
                 continue

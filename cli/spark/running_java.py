@@ -26,6 +26,7 @@ from typing import IO, Final, Self
 
 import msgspec
 
+from flowdiag.analyses.report.version import tool_version
 from flowdiag.cli.spark.archive import cache_folder
 from flowdiag.cli.spark.java import Java
 from flowdiag.cli.spark.jvm import START_TIMEOUT_S, active_flags, class_path, spark_home
@@ -215,10 +216,8 @@ def keeper_files_for(
     folder = runtime_folder()
     if folder is None:
         return None
-    from flowdiag import __version__
-
     home = spark_home()
-    identity = [__version__, sys.executable, sys.version, str(java.executable), java.release]
+    identity = [tool_version(), sys.executable, sys.version, str(java.executable), java.release]
     identity += [*active_flags(), class_path(home), str((home / "jars").stat().st_mtime_ns)]
     identity += [str(heap_bytes), *(f"{key}={properties[key]}" for key in sorted(properties))]
     key = hashlib.sha256("\0".join(identity).encode()).hexdigest()[:16]

@@ -17,7 +17,8 @@ from flowdiag.analyses.flink.suspects.causes import CULPRIT_CAUSES
 from flowdiag.analyses.flink.suspects.signals import METRIC_SIGNALS, SIGNALS
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.queues.facts import JobQueues
-from flowdiag.analyses.queues.root import find_spells, load_row, samples_in
+from flowdiag.analyses.queues.loads import load_row, samples_in
+from flowdiag.analyses.queues.root import find_spells
 
 from .queues_workbench import Queues
 

@@ -41,6 +41,11 @@ class Growth(NamedTuple):
         # The medians of the fifths are four fifths of the span apart.
         return (self.after - self.before) / max(1.0, self.span_ms * 0.8) * 3_600_000
 
+    def is_steady(self, still: float, straight: float, tau: float) -> bool:
+        """Return whether it also grows in the second half, in a straight line, and hardly ever shrinks."""
+        continues = self.after >= flanks(self.values)[1] * still
+        return continues and is_straight(self.values, straight) and self.tau >= tau
+
     @property
     def tau(self) -> float:
         """Kendall's rank correlation with time."""
@@ -73,24 +78,23 @@ def growths(
     last = stretches[-1] if stretches else []
     durations = [(c, lasted) for c in last if (lasted := h.elapsed_ms(c)) is not None]
     sizes = [(c, float(c.bytes)) for c in last if c.bytes is not None]
-    for what, unit, points in (("duration", "ms", durations), ("size", "bytes", sizes)):
-        if len(points) < max(1, checkpoints):
-            continue
-        grown = _growth_of(what, unit, points)
-        if grown is None or grown.span_ms < span_ms or grown.after - grown.before < floors[what]:
+    for grown in (_growth_of("duration", "ms", durations), _growth_of("size", "bytes", sizes)):
+        if grown is None or len(grown.values) < checkpoints or grown.span_ms < span_ms:
             continue
         flank = _DAY_MS / 4 <= grown.span_ms <= _DAY_MS
+        enough = grown.factor >= (daily_factor if flank else factor)
         if (
-            grown.factor >= (daily_factor if flank else factor)
-            and grown.after >= flanks(grown.values)[1] * still
-            and is_straight(grown.values, straight)
-            and grown.tau >= tau
+            enough
+            and grown.after - grown.before >= floors[grown.what]
+            and grown.is_steady(still, straight, tau)
         ):
             yield grown
 
 
 def _growth_of(what: str, unit: str, points: list[tuple[h.Checkpoint, float]]) -> Growth | None:
     """Return how the values grow; None without the times of both ends."""
+    if not points:
+        return None
     checkpoints, values = [c for c, _ in points], [value for _, value in points]
     first, last = checkpoints[0].triggered_us, checkpoints[-1].triggered_us
     if first is None or last is None:

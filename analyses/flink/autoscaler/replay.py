@@ -37,6 +37,25 @@ class Step:
         return self.proposal.wanted == self.scaling.after
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The decisions with some settings: for the latest metrics, and for every recorded scaling."""
+
+    name: str
+    settings: Settings
+    present: Decision | None
+    steps: Sequence[Step]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """A job, the recorded state of its autoscaler, and the outcomes."""
+
+    state: State
+    graph: Sequence[Vertex]
+    outcomes: Sequence[Outcome]
+
+
 def job_graph(document: Mapping[str, Any]) -> list[Vertex]:
     """Return the vertices of a response of `/jobs/:jobid` in topological order."""
     nodes = {str(n.get("id")): n for n in objects_at(object_at(document, "plan"), "nodes")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowdiag.analyses.queues import helpers as h
-from flowdiag.analyses.queues.root import FILLED
+from flowdiag.analyses.queues.loads import FILLED
 
 
 def pool_usage(job: h.JobQueues, load: h.Load, windows: list[int], pool: str) -> tuple[float, int]:

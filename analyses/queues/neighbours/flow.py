@@ -10,6 +10,7 @@ from flowdiag.analyses.flink.tasks.pressure import Load
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.queues.facts import JobQueues, merge_gauges
+from flowdiag.analyses.queues.loads import loads_in
 from flowdiag.analyses.queues.neighbours.blocked import blocked_sessions
 from flowdiag.analyses.queues.neighbours.lags import (
     Trend,
@@ -20,7 +21,7 @@ from flowdiag.analyses.queues.neighbours.lags import (
     pressed_sources,
 )
 from flowdiag.analyses.queues.neighbours.outages import unreachable_at_end
-from flowdiag.analyses.queues.root import Spell, find_spells, loads_in
+from flowdiag.analyses.queues.root import Spell, find_spells
 from flowdiag.parsers.components import components
 
 Side = Literal["source", "processing", "sink"]

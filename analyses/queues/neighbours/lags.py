@@ -14,9 +14,9 @@ from flowdiag.analyses.flink.tasks.pressure import Load
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Evidence, Measurement, cite
 from flowdiag.analyses.queues.facts import Gauge, JobQueues
+from flowdiag.analyses.queues.loads import loads_in
 from flowdiag.analyses.queues.neighbours.facts import Lag
 from flowdiag.analyses.queues.proof import evidence_in
-from flowdiag.analyses.queues.root import loads_in
 
 Direction = Literal["growing", "constant", "shrinking"]
 

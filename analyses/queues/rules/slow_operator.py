@@ -48,7 +48,8 @@ from __future__ import annotations
 
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.queues import helpers as h
-from flowdiag.analyses.queues.root import busy_chain, loads_in
+from flowdiag.analyses.queues.loads import loads_in
+from flowdiag.analyses.queues.root import busy_chain
 
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:

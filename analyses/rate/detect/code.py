@@ -46,13 +46,7 @@ def read_code(
         driver: share of the samples of its own threads outside of Spark's jobs.
         alone: whether no other query is slow. Otherwise the tasks may belong to that query.
     """
-    threads, query = flow.assessed.app.threads, flow.query
-    own = [
-        thread.stack
-        for thread in threads
-        if (thread.role == "query" and query is not None and thread.run in (None, *query.runs))
-        or (thread.role == "batch" and query is None)
-    ]
+    threads, own = flow.assessed.app.threads, _own_stacks(flow)
     outside = [stack for stack in own if stack.kind not in WAITING]
     if outside and len(outside) >= driver * len(own):
         code, python = read_samples(own, CAUSES, agreement), _stacks(threads, "python-driver")
@@ -65,6 +59,15 @@ def read_code(
     if code is None or code.stack.kind.startswith("python"):
         code = read_samples(python, CAUSES, agreement) or code
     return code if code is not None and _is_known(code) else None
+
+
+def _own_stacks(flow: h.Flow) -> list[Stack]:
+    """Return the stacks of the thread that runs the batches of a flow on the driver."""
+    threads, query = flow.assessed.app.threads, flow.query
+    if query is None:
+        return _stacks(threads, "batch")
+    runs = (None, *query.runs)
+    return [thread.stack for thread in threads if thread.role == "query" and thread.run in runs]
 
 
 def _stacks(threads: h.Sequence[h.SparkThread], role: str) -> list[Stack]:

@@ -1,0 +1,191 @@
+"""The samples and loads of subtasks, over windows of time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import Final
+
+from flowdiag.analyses.flink.job import SubtaskLoad
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.pressure import (
+    ENOUGH_SAMPLES,
+    FULL,
+    QUEUE_TIMES,
+    Load,
+    by_task,
+    load_of,
+    queue_ratio,
+    read_loads,
+    stalled,
+)
+from flowdiag.analyses.model.derived import once
+from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauges, time_span
+from flowdiag.analyses.queues.movement import stands_still
+
+ENOUGH_TIMES: Final = 2
+"""Busy and back-pressured times are means over seconds: one may be a burst, two are evidence if others wait."""
+FILLED: Final = 0.25
+"""Share of a queue's capacity, on average: a subtask that keeps up empties its input between two samples."""
+
+Loads = dict[SubtaskKey, Load]
+
+
+@once
+def _by_window(job: JobQueues) -> dict[int, dict[SubtaskKey, Sample]]:
+    found: dict[int, dict[SubtaskKey, Sample]] = defaultdict(dict)
+    for key, each in job.samples.items():
+        for sample in each:
+            found[sample.window][key] = sample
+    return found
+
+
+def samples_in(job: JobQueues, windows: Iterable[int] | None) -> dict[SubtaskKey, list[Sample]]:
+    """Return the samples of each subtask in some windows; None means all windows."""
+    if windows is None:
+        return {key: list(each) for key, each in job.samples.items() if each}
+    held = _by_window(job)
+    found: dict[SubtaskKey, list[Sample]] = {}
+    for window in sorted(set(windows)):
+        for key, sample in held.get(window, {}).items():
+            found.setdefault(key, []).append(sample)
+    return found
+
+
+@once
+def has_samples_over_time(job: JobQueues) -> bool:
+    """Return whether the input contains samples over time, not only single responses."""
+    return any(
+        sum(sample.samples for sample in each) >= ENOUGH_TIMES for each in job.samples.values()
+    )
+
+
+@once
+def most_samples(job: JobQueues) -> int:
+    """Return the number of samples of the subtask with the most."""
+    return max((sum(s.samples for s in each) for each in job.samples.values()), default=0)
+
+
+def loads_in(job: JobQueues, windows: Iterable[int] | None = None) -> Loads:
+    """Return the loads of all subtasks over some windows; totals of REST without samples over time.
+
+    The same windows return the same dictionary, which must not be changed.
+    """
+    cache, key = _load_cache(job), None if windows is None else tuple(windows)
+    if key not in cache:
+        cache[key] = _loads(job, key)
+    return cache[key]
+
+
+@once
+def _load_cache(job: JobQueues) -> dict[tuple[int, ...] | None, Loads]:
+    return {}
+
+
+def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
+    found = {
+        key: replace(_load(key, each), buffers_peak=_peak(each))
+        for key, each in samples_in(job, windows).items()
+    }
+    if not has_samples_over_time(job) and job.totals:
+        return found | read_loads(job.job, job.topology)
+    if len(job.topology.tasks) == 1:
+        # A chain that is a whole job exchanges no records with other tasks: only its operators count them.
+        records = 0.0 if stands_still(job) is not None else None
+        found = {key: replace(load, records=records) for key, load in found.items()}
+    return _with_queues_as_work(job, found)
+
+
+def _load(key: SubtaskKey, each: Sequence[Sample]) -> Load:
+    """Return the load of a subtask: since its last record if it hangs, otherwise over all samples."""
+    still = [*takewhile(lambda sample: sample.increases.get("records_in") == 0, reversed(each))]
+    if len(still) < len(each) and sum(sample.samples for sample in still) >= ENOUGH_SAMPLES:
+        load = load_of(key, load_row(key, still[::-1]))
+        if stalled(load):
+            return load
+    return load_of(key, load_row(key, each))
+
+
+def _with_queues_as_work(job: JobQueues, loads: Loads) -> Loads:
+    """Count a long queue as work where the version does not measure work.
+
+    Buffer usage covers remote channels only. From 1.9 on the queue length includes data that waits at
+    local producers: it is evidence only if it is far above the siblings'.
+    """
+    grouped = by_task(loads)
+    adjusted = {}
+    for key, load in loads.items():
+        if not load.measured and has_long_queue(job, load, grouped[key.task]):
+            load = replace(load, busy=max(load.busy or 0.0, FULL))
+        adjusted[key] = load
+    return adjusted
+
+
+def _peak(each: Iterable[Sample]) -> float | None:
+    gauge = merge_gauges(sample.gauges.get("in_pool") for sample in each)
+    return None if gauge is None else gauge.high
+
+
+def _mean(gauge: Gauge | None) -> float | None:
+    return None if gauge is None else gauge.mean
+
+
+def load_row(key: SubtaskKey, each: Sequence[Sample]) -> SubtaskLoad:
+    """Return the samples of a subtask as one row: means of gauges, sums of counters."""
+    alone = each[0].gauges if len(each) == 1 else None
+
+    def gauge(name: str) -> Gauge | None:
+        if alone is not None:
+            return alone.get(name)
+        return merge_gauges(sample.gauges.get(name) for sample in each)
+
+    def increase(name: str) -> float | None:
+        known = [sample.increases[name] for sample in each if name in sample.increases]
+        return sum(known) if known else None
+
+    records, rate = increase("records_in"), gauge("records_in_rate")
+    if records is None and rate is not None:
+        first_us, last_us = time_span(each)
+        if first_us is not None and last_us is not None:
+            records = rate.mean * (last_us - first_us) / 1e6
+    longest = max(each, key=lambda sample: sample.samples)
+    alignment, delay = gauge("alignment_ns"), gauge("start_delay_ns")
+    return SubtaskLoad(
+        job=None,
+        task=key.task,
+        subtask_index=key.subtask_index,
+        taskmanager=longest.taskmanager,
+        host=longest.host,
+        samples=sum(sample.samples for sample in each),
+        busy=_mean(gauge("busy")),
+        idle=_mean(gauge("idle")),
+        back_pressured=_mean(gauge("back_pressured")),
+        is_back_pressured=_mean(gauge("is_back_pressured")),
+        records_in=records,
+        records_out=increase("records_out"),
+        bytes_in=increase("bytes_in"),
+        input_queue=_mean(gauge("input_queue")),
+        in_pool_usage=_mean(gauge("in_pool")),
+        out_pool_usage=_mean(gauge("out_pool")),
+        alignment_ms=None if alignment is None else alignment.mean / 1e6,
+        start_delay_ms=None if delay is None else delay.mean / 1e6,
+        ref=longest.ref,
+    )
+
+
+def has_task_order(job: JobQueues) -> bool:
+    """Return whether the input shows the order of the tasks."""
+    return job.topology.known_from not in (None, "metrics")
+
+
+def has_long_queue(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
+    """Return whether a subtask's queue is far longer than its siblings' and fills much of its capacity."""
+    capacity = job.capacity.get(load.key)
+    if load.queue is None or capacity is None:
+        return False
+    if load.queue < FILLED * max(capacity.total - capacity.events, 1):
+        return False
+    ratio = queue_ratio(load, members)
+    return ratio is not None and ratio >= QUEUE_TIMES
