@@ -96,7 +96,6 @@ class Holder:
     splits: Mapping[SubtaskKey, tuple[str, ...]]
     unassigned: tuple[SubtaskKey, ...]
     others: int
-    names_splits: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -365,7 +364,6 @@ def _holder(
         splits=silent,
         unassigned=tuple(key for key in keys if named and not times.splits.get(key)),
         others=others,
-        names_splits=named,
     )
 
 

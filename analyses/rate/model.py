@@ -9,7 +9,7 @@ Spark 2.4 to 4.3 (catalogue/spark.md 1.4).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from heapq import heappop, heappush
@@ -56,52 +56,6 @@ def kafka_ranges(description: str | None) -> tuple[KafkaRange, ...]:
         KafkaRange(m["topic"], int(m["partition"]), int(m["low"]), int(m["high"]))
         for m in _RANGE.finditer(description or "")
     )
-
-
-def kafka_share(
-    lag: Mapping[str, int],
-    *,
-    estimate: float | None,
-    batch_seconds: float,
-    max_rate: Mapping[str, int] | int = 0,
-    min_rate: Mapping[str, int] | int = 1,
-) -> dict[str, int] | None:
-    """Return the maximum records per partition of one batch, as `DirectKafkaInputDStream` computes it.
-
-    Args:
-        lag: latest minus current offset by partition, 0 where negative.
-        estimate: the estimator's rate (or `initialRate` before the first); None or 0: no back pressure.
-        batch_seconds: the batch interval.
-        max_rate: `maxRatePerPartition`, 0 for none.
-        min_rate: `minRatePerPartition`: records per batch, although it is documented per second.
-
-    Returns:
-        By partition; None if nothing limits the batch.
-
-    >>> kafka_share({"a": 50, "b": 50}, estimate=100.0, batch_seconds=1.0)
-    {'a': 50, 'b': 50}
-    """
-
-    def of(rates: Mapping[str, int] | int, partition: str) -> int:
-        return rates if isinstance(rates, int) else rates.get(partition, 0)
-
-    total = sum(max(0, count) for count in lag.values())
-    effective: dict[str, float] = {}
-    for partition, count in lag.items():
-        most = of(max_rate, partition)
-        if estimate is not None and estimate > 0:
-            if total == 0:
-                return None
-            share = max(0, count) / float(total) * estimate
-            effective[partition] = min(share, most) if most > 0 else share
-        else:
-            effective[partition] = float(most)
-    if sum(effective.values()) <= 0:
-        return None
-    return {
-        partition: max(int(batch_seconds * rate), of(min_rate, partition))
-        for partition, rate in effective.items()
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

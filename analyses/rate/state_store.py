@@ -24,7 +24,6 @@ COMMIT_PARTS: Final[Mapping[str, tuple[str, str | None]]] = {
 """Parts of a commit in milliseconds: what they do, and the remedy in `slow-state-commits`."""
 
 ACCESS: Final = ("rocksdbGetLatency", "rocksdbPutLatency")
-LOAD: Final = ("rocksdbLoadLatencyMs",)
 _LOADED: Final = ("rocksdbNumLoadedFromDfs",)  # per trigger
 _MISSED: Final = ("loadedMapCacheMissCount",)  # since the start of the executors
 

@@ -13,7 +13,7 @@ not requested again.
 Two endpoints are avoided. The aggregated metrics endpoint logs a warning for each non-numeric metric. Up to
 1.12 the back pressure endpoint makes TaskManagers sample their tasks, so it is only used on request.
 
-For the number of requests see `requests_per_tick` and docs/collect.md.
+For the number of requests see docs/collect.md.
 """
 
 from __future__ import annotations
@@ -71,25 +71,6 @@ SETTLE_S: Final = 1.0  # for the JobManager to fetch metrics
 WARM_UP: Final = 4  # attempts until the JobManager has its first metrics
 
 TERMINAL: Final = frozenset(("CANCELED", "FAILED", "FINISHED", "SUSPENDED"))
-
-
-def requests_per_tick(vertices: int, taskmanagers: int, batches: int, jobs: int = 1) -> int:
-    """Return the maximum requests of a tick without a deployment and without checkpoint details.
-
-    The first ticks cost one more per source, to list its metrics. The adaptive scheduler costs one more per job.
-
-    Args:
-        vertices: of all watched jobs. Each inspected checkpoint (at most two per job and tick) costs one more
-            request per vertex.
-        taskmanagers: of the cluster.
-        batches: of metric ids, see `batches_of`.
-        jobs: watched jobs.
-
-    >>> requests_per_tick(vertices=4, taskmanagers=3, batches=8)
-    17
-    """
-    overview, jobmanager, job, stamp = 1, 1, 3, 1
-    return overview + jobmanager + min(taskmanagers, MAX_MANAGERS) + jobs * (job + stamp) + batches
 
 
 def batches_of(ids: Iterable[str], most: int = QUERY_CHARACTERS) -> Iterator[str]:

@@ -12,7 +12,7 @@ Loops write several outputs into one file. A time in the line above an output, o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -252,17 +252,3 @@ def _value(text: str | None) -> str | None:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text is not None and re.fullmatch(r"\d{1,19}", text) else None
-
-
-def lag_over_time(rows: Iterable[PartitionLag]) -> dict[int, dict[str, int]]:
-    """Return the known lags by time and partition, in the order of time.
-
-    >>> rows = read_lags("2026-01-01T00:00:00Z\\nTOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG X\\no 0 1 3 2 -\\n")
-    >>> list(lag_over_time(rows).values())
-    [{'o-0': 2}]
-    """
-    found: dict[int, dict[str, int]] = {}
-    for row in rows:
-        if row.time_us is not None and row.lag is not None:
-            found.setdefault(row.time_us, {})[row.name] = row.lag
-    return dict(sorted(found.items()))

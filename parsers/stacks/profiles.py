@@ -302,7 +302,3 @@ def _milliseconds(value: object) -> float:
         return 0.0
     hours, minutes, seconds = (float(part or 0) for part in found.groups())
     return (hours * 3600 + minutes * 60 + seconds) * 1000
-
-
-SAMPLED: Final[Sequence[str]] = tuple(_JFR_STATES)
-"""Events of Java Flight Recorder that are read."""

@@ -28,11 +28,11 @@ from flowdiag.analyses.flink.autoscaler.formula import (
 from flowdiag.analyses.flink.autoscaler.replay import at_present, job_graph, steps, why
 from flowdiag.analyses.flink.autoscaler.settings import Settings, settings_from
 from flowdiag.analyses.flink.autoscaler.state import (
+    collected_metrics,
     instant_ns,
     is_state,
     scalings_of,
     state_of,
-    window_of,
 )
 
 RECORDED: Final = Path(__file__).parents[2] / "fixtures" / "recordings" / "rescaling"
@@ -68,7 +68,7 @@ def test_all_metrics_equal_those_of_the_library() -> None:
     for case in recorded_decisions():
         settings = settings_from(case["options"])
         found = evaluate(
-            window_of(case["collected"]), _vertices(case), settings, settings.restart_s
+            collected_metrics(case["collected"])[0], _vertices(case), settings, settings.restart_s
         )
         for vertex, evaluated in found.items():
             real = case["evaluated"]["vertexMetrics"][vertex]
@@ -85,7 +85,9 @@ def test_all_decisions_equal_those_of_the_library() -> None:
         settings, vertices = settings_from(case["options"]), _vertices(case)
         totals = case["evaluated"]["globalMetrics"]
         decision = decide(
-            evaluate(window_of(case["collected"]), vertices, settings, settings.restart_s),
+            evaluate(
+                collected_metrics(case["collected"])[0], vertices, settings, settings.restart_s
+            ),
             vertices,
             settings,
             settings.restart_s,
@@ -254,7 +256,7 @@ def _ordered(inputs: dict[str, dict[str, str]]) -> list[str]:
 
 @pytest.mark.parametrize(("truth", "options"), recorded_rounds())
 def test_every_recorded_round_has_the_same_result(truth: Any, options: dict[str, str]) -> None:
-    settings, everything = settings_from(options), window_of(truth["collected"])
+    settings, everything = settings_from(options), collected_metrics(truth["collected"])[0]
     decisions = 0
     for real in truth["rounds"]:
         first, last = (instant_ns(time) or 0 for time in real["window"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.analyses.rate.model import Job, Settings, Settling, kafka_share, simulate
+from flowdiag.analyses.rate.model import Job, Settings, Settling, simulate
 from flowdiag.analyses.rate.pid import Gains, Observation, Step
 from flowdiag.analyses.rate.stability import fit, trend
 from flowdiag.analyses.rate.token_bucket import TokenBucket
@@ -74,32 +74,6 @@ def test_one_call_equals_many_single_steps(rate: int, offered: int, tenths: int)
     while passed < offered and (granted := one.acquire(now)) < end:
         passed, now = passed + 1, granted
     assert abs(many.passing(offered, 0, end) - passed) <= 1
-
-
-# -- Kafka: the cases of Spark's own DirectKafkaStreamSuite ---------------------------------------
-
-
-def test_kafka_without_back_pressure() -> None:
-    share = kafka_share({"0": 50, "1": 50}, estimate=None, batch_seconds=0.1, max_rate=100)
-    assert share == {"0": 10, "1": 10}
-
-
-def test_kafka_without_lag() -> None:
-    assert kafka_share({"0": 0, "1": 0}, estimate=100.0, batch_seconds=0.1, max_rate=100) is None
-
-
-def test_kafka_respects_the_maximum_of_each_partition() -> None:
-    share = kafka_share(
-        {"0": 1000, "1": 1000}, estimate=1000.0, batch_seconds=0.1, max_rate={"0": 50, "1": 100}
-    )
-    assert share == {"0": 5, "1": 10}
-
-
-def test_kafka_gives_a_partition_without_lag_its_minimum() -> None:
-    assert kafka_share({"0": 999_999, "1": 0}, estimate=10.0, batch_seconds=1.0) == {
-        "0": 10,
-        "1": 1,
-    }
 
 
 # -- the model -----------------------------------------------------------------------------------

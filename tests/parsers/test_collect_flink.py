@@ -16,11 +16,11 @@ from flowdiag.parsers.live import watching
 from flowdiag.parsers.live.client import Access, Client
 from flowdiag.parsers.live.flink import (
     CHECKPOINTS_PER_TICK,
+    MAX_MANAGERS,
     MAX_SUBTASKS,
     FlinkOptions,
     batches_of,
     collect_flink,
-    requests_per_tick,
 )
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.live.thread_dumps import Stacks
@@ -77,6 +77,22 @@ def test_every_subtask_has_time_and_place(tmp_path: Path) -> None:
         source.name for source in discover([str(tmp_path / "c")]).sources if source.kind != "rest"
     ]
     assert [Path(name).name for name in unread] == ["manifest.jsonl"]
+
+
+def requests_per_tick(vertices: int, taskmanagers: int, batches: int, jobs: int = 1) -> int:
+    """Return the maximum requests of a tick without a deployment and without checkpoint details.
+
+    The first ticks cost one more per source, to list its metrics. The adaptive scheduler costs one more per job.
+
+    Args:
+        vertices: of all watched jobs. Each inspected checkpoint (at most two per job and tick) costs one more
+            request per vertex.
+        taskmanagers: of the cluster.
+        batches: of metric ids, see `batches_of`.
+        jobs: watched jobs.
+    """
+    overview, jobmanager, job, stamp = 1, 1, 3, 1
+    return overview + jobmanager + min(taskmanagers, MAX_MANAGERS) + jobs * (job + stamp) + batches
 
 
 def test_a_tick_needs_the_documented_number_of_requests(tmp_path: Path) -> None:

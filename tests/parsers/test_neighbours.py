@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flowdiag.parsers.neighbours.broker_log import read_broker_log
-from flowdiag.parsers.neighbours.consumer_groups import lag_over_time, read_lags
+from flowdiag.parsers.neighbours.consumer_groups import read_lags
 from flowdiag.parsers.neighbours.kinds import NeighbourKind, neighbour_kind
 from flowdiag.parsers.neighbours.sessions import read_lock_waits, read_sessions
 from flowdiag.parsers.neighbours.times import time_of_line
@@ -37,10 +37,10 @@ def test_every_form_of_a_lag_is_read(text: str) -> None:
 
 def test_a_loop_with_date_gives_the_lag_over_time() -> None:
     text = f"Wed Nov 25 21:30:00 UTC 2026\n{NEW}2026-11-25T21:30:10Z\n{NEW.replace('66', '99')}"
-    assert lag_over_time(read_lags(text)) == {
-        WHEN: {"orders-3": 66},
-        WHEN + 10_000_000: {"orders-3": 99},
-    }
+    assert [(row.time_us, row.name, row.lag) for row in read_lags(text)] == [
+        (WHEN, "orders-3", 66),
+        (WHEN + 10_000_000, "orders-3", 99),
+    ]
 
 
 def test_the_name_of_a_file_dates_its_output() -> None:

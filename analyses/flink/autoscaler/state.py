@@ -95,7 +95,7 @@ def state_of(document: Mapping[str, Any]) -> State:
     {'cbc357ccb763df2852fee8c4fc7d55f2': 3}
     """
     data = object_at(document, "data")
-    collected, totals = _collected(_yaml(data.get("collectedMetrics")))
+    collected, totals = collected_metrics(_yaml(data.get("collectedMetrics")))
     name = str(object_at(document, "metadata").get("name") or "")
     return State(
         name=name.removeprefix("autoscaler-"),
@@ -124,12 +124,8 @@ def _yaml(text: object) -> object:
         return None
 
 
-def window_of(collected: object) -> Window:
-    """Return collected metrics by time, vertex and name."""
-    return _collected(collected)[0]
-
-
-def _collected(value: object) -> tuple[Window, dict[int, dict[str, float]]]:
+def collected_metrics(value: object) -> tuple[Window, dict[int, dict[str, float]]]:
+    """Return collected metrics by time, vertex and name, and those of the job by time and name."""
     window: dict[int, dict[str, dict[str, float]]] = {}
     totals: dict[int, dict[str, float]] = {}
     for time, sample in _items(value):

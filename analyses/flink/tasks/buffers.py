@@ -336,11 +336,3 @@ def _with_counts(
             * partition(subpartitions, settings, version, blocking=edge.blocking).required
         )
     return total
-
-
-def required_by_taskmanager(found: Iterable[TaskNeed]) -> dict[str, int]:
-    """Return the total segments that the pools of each TaskManager require."""
-    total: dict[str, int] = {}
-    for need in found:
-        total[need.taskmanager] = total.get(need.taskmanager, 0) + need.required
-    return total

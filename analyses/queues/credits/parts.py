@@ -91,7 +91,6 @@ class Gate:
     size: float = 0.0
     announced: float = 0.0
     bytes: float = 0.0
-    idle_from: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
