@@ -11,6 +11,8 @@ def engine_in(text: str) -> str | None:
 
     >>> engine_in("Cannot execute: spark-submit job.py"), engine_in("kubectl logs flink-taskmanager-1-1"), engine_in("a")
     ('spark', 'flink', None)
+    >>> engine_in("lost executor 3"), engine_in("the executor service is shut down"), engine_in("a.b.executor.Pool.run")
+    ('spark', None, None)
     """
     spark, flink = len(_OF_SPARK.findall(text)), len(_OF_FLINK.findall(text))
     if spark == flink:
@@ -19,7 +21,7 @@ def engine_in(text: str) -> str | None:
 
 
 _OF_SPARK: Final = re.compile(
-    r"(?i:py4j)|(?<![Tt]ask )\bexecutors?\b|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d|Job aborted due to stage failure"
+    r"(?i:py4j)|(?<![\w./-])(?<![Tt]ask )executors?\b(?![.-]\w| service| pool| thread)|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d|Job aborted due to stage failure"
     r"|\b[Ss]park\b|\bSpark[A-Z]\w+|\bspark[._-][a-z]|\bDStream|ExecutorPods|\bawsglue|[Gg]lueContext|third-party-projects"
     r"|[Dd]atabricks|Executor self-exiting|(?m:^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]{4,5} [A-Z]\w+: )|\bdbutils|\b[Ll]ivy\b|ExecutorLostFailure|\bsc\.\w+\("
 )
