@@ -359,6 +359,18 @@ def test_a_burst_of_a_minute_shows_that_insufficient_network_memory_matters(
     assert (findings(burst.job())["BP202"].severity is Severity.WARNING) == warns
 
 
+@pytest.mark.parametrize(
+    ("minutes", "confidence"), [([1], Confidence.LOW), ([1, 3], Confidence.MEDIUM)]
+)
+def test_a_single_minute_of_waiting_is_thin_evidence(
+    minutes: list[int], confidence: Confidence
+) -> None:
+    tight = {"segments_requested": 140.0, "segments": 100.0, "segments_free": 20.0}
+    burst = Queues(machines={"taskmanager-1": tight}, minutes=60)
+    burst.says("enrich", 0, minutes=minutes, back_pressured=200.0)
+    assert findings(burst.job())["BP202"].confidence is confidence
+
+
 def test_exhausted_segments_are_reported_without_request_metrics() -> None:
     empty = {"segments": 64.0, "segments_free": 0.0}
     assert judged(Queues(version="1.14.6", machines={"tm": empty}).job()).cause == "network-memory"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 from flowdiag.analyses.queues import helpers as h
@@ -46,3 +47,23 @@ def shortage_of(
         if value is not None
     )
     return Shortage(name, requested, measurements, empty >= samples)
+
+
+def minutes_of_waiting(job: h.JobQueues, *, waits: float, samples: float) -> float:
+    """Return in how many windows a task waits; infinite if one does during all of the input.
+
+    Args:
+        job: the job.
+        waits: minimum share of the time.
+        samples: minimum number in a window.
+    """
+
+    def pressed(loads: h.Iterable[h.Load], fewest: float = 0) -> bool:
+        return any(
+            load.wait_measured and (load.pressed or 0.0) > waits and load.samples >= fewest
+            for load in loads
+        )
+
+    if pressed(h.loads_in(job).values()):
+        return inf
+    return sum(pressed(h.loads_in(job, [window]).values(), samples) for window in job.windows)

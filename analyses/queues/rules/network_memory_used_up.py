@@ -15,8 +15,9 @@ There are two signs, each with at least `samples`.
 
 Too many buffers requested: the mean of `RequestedMemoryUsage` is above `requested` (1.15 and later; Flink
 also warns about it). The finding is a warning if a task waits for more than `waits` of a minute, or of all the time, and
-no slow task explains it. Single minutes count because the mean of a long input hides bursts. Otherwise, it is a
-note, because the job may not need all these buffers.
+no slow task explains it. Single minutes count because the mean of a long input hides bursts. The confidence is low
+unless a task waits in at least `minutes`. Without such a wait the finding is a note, because the job may not need all
+these buffers.
 
 No free buffers: on average, at most `hardly` of the segments are available, and at times none. The finding
 is a warning unless a slow task explains why all buffers are in use.
@@ -34,7 +35,7 @@ Jobs that are fast enough with the buffers they have.
 from __future__ import annotations
 
 from flowdiag.analyses.queues import helpers as h
-from flowdiag.analyses.queues.detect.segments import Shortage, shortage_of
+from flowdiag.analyses.queues.detect.segments import Shortage, minutes_of_waiting, shortage_of
 
 
 class Limits(h.Limits):
@@ -43,6 +44,9 @@ class Limits(h.Limits):
     )
     waits: float = h.limit(
         0.1, "share", "waiting time of a task; Flink's own limit between no and low back pressure"
+    )
+    minutes: float = h.limit(
+        2, "minutes", "with a wait, for medium confidence; a single one may be a coincidence"
     )
     hardly: float = h.limit(
         0.05, "share", "maximum share of free segments on average; the next burst finds none"
@@ -64,22 +68,24 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _finding(job: h.JobQueues, found: list[Shortage], limits: Limits) -> h.Finding:
-    waits = _task_waits(job, limits)
+    minutes = minutes_of_waiting(job, waits=limits.waits, samples=limits.samples)
     exhausted = any(shortage.exhausted for shortage in found)
-    unexplained = (waits or exhausted) and not h.serious_spells(job)
+    unexplained = (minutes or exhausted) and not h.serious_spells(job)
     worst = found[0]
     problem = "no buffer is free at times"
     if worst.requested is not None and worst.requested > limits.requested:
         problem = f"tasks request {h.fmt.percent(worst.requested)} of it"
     severity, confidence = h.Severity.INFO, h.Confidence.LOW
     if unexplained:
-        severity, confidence = h.Severity.WARNING, h.Confidence.MEDIUM
+        severity = h.Severity.WARNING
+        if exhausted or minutes >= limits.minutes:
+            confidence = h.Confidence.MEDIUM
     reports = [job.machines[shortage.taskmanager] for shortage in found]
     return h.job_finding(
         job,
         subject=h.taskmanager_subject(job, worst.taskmanager) if len(found) == 1 else None,
         title=f"Network memory is tight on {h.fmt.plural(len(found), 'TaskManager')}: {problem}"
-        + (", and tasks wait" if waits else ""),
+        + (", and tasks wait" if minutes else ""),
         severity=severity,
         cause="network-memory",
         confidence=confidence,
@@ -95,21 +101,6 @@ def _finding(job: h.JobQueues, found: list[Shortage], limits: Limits) -> h.Findi
         evidence_total=sum(len(h.records_of(each)) for each in reports),
         ranked=True,
         actions=h.remedies("network-memory", job.job),
-    )
-
-
-def _task_waits(job: h.JobQueues, limits: Limits) -> bool:
-    """Return whether a task waits during all of the input, or in a window with enough samples."""
-    whole = h.loads_in(job).values()
-    of_windows = (
-        load
-        for window in job.windows
-        for load in h.loads_in(job, [window]).values()
-        if load.samples >= limits.samples
-    )
-    return any(
-        load.wait_measured and (load.pressed or 0.0) > limits.waits
-        for load in (*whole, *of_windows)
     )
 
 
