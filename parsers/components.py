@@ -30,6 +30,8 @@ class Component(NamedTuple):
     files: bool
     packages: tuple[str, ...]
     texts: tuple[re.Pattern[str], ...]
+    server: str | None = None
+    database: bool = False
 
 
 class Link(NamedTuple):
@@ -52,6 +54,8 @@ def components() -> dict[str, Component]:
             files=entry.get("files", False),
             packages=tuple(entry.get("packages", ())),
             texts=tuple(re.compile(text, re.ASCII) for text in entry.get("texts", ())),
+            server=entry.get("server"),
+            database=entry.get("database", False),
         )
         for entry in read_format("formats/components.toml")["component"]
     }

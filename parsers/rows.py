@@ -168,8 +168,10 @@ class Event(StrEnum):
     NETWORK_MEMORY = "network_memory"
     EXTERNAL_FAILURE = "external_failure"  # fenced producer, invalid transaction, storage errors
     UNREACHABLE = (
-        "unreachable"  # a client cannot connect to a server: fields.address, fields.client
+        "unreachable"  # a client cannot connect to a server: fields.address, .client, .node
     )
+    SERVER = "server"  # a Kafka broker that a client of the job uses: fields.address
+    OFFSET_RESET = "offset_reset"  # records were deleted before they were read: fields.partition
     METRIC = "metric"
     THREAD = "thread"  # what a thread does in a dump: see `stacks.dumps`
     # Spark

@@ -33,6 +33,8 @@ FAILURES = frozenset(
 )
 
 
+BEHIND = frozenset({"database-lock", "slow-database", "kafka-timeout", "slow-kafka", "kafka-quota"})
+"""Causes outside the job: no task of the job may be blamed for them."""
 LOGGED = FAILURES | {"kafka-timeout"}
 """Faults that the logs of the TaskManagers show, too."""
 
@@ -97,7 +99,7 @@ def check(truth: dict[str, Any], found: list[Report]) -> None:
     assert expected["cause"] in causes, serious(found)
     if expected.get("task"):
         assert {c.subject.task for r in found for c in r.summary.culprits} == {expected["task"]}
-    if expected["cause"] in ("database-lock", "kafka-timeout", "slow-kafka"):
+    if expected["cause"] in BEHIND:
         blamed = [c.subject for r in found for c in r.summary.culprits]
         assert {subject.kind for subject in blamed} == {"service"}, blamed
 

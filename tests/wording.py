@@ -27,7 +27,7 @@ NEVER: Final = {
     "a time since 1970": re.compile(r"\b\d{4,} d\b"),
     "punctuation in a row": re.compile(r"[,;:] *[,;.:](?!\w)|(?<!\.)\.\.(?!\.)| [,;](?= |$)"),
     "a blank before the percent sign": re.compile(r"\d %(?![\w%])"),
-    "a number without groups": re.compile(rf"\b\d{{4,}} (?:{_COUNTED})\b"),
+    "a number without groups": re.compile(rf"(?<!\w:)\b\d{{4,}} (?:{_COUNTED})\b"),
     "more digits than anybody reads": re.compile(r"\b\d+\.\d{4,}\b"),
     "a type of Python's": re.compile(r"<[\w.]+ (?:object|function)|\b\w+\(\w+="),
 }

@@ -31,6 +31,7 @@ _WORDS: Final = {
     "network-memory": "warnings about network memory",
     "external-failure": "failures of connectors and storage",
     "unreachable": "servers that clients cannot reach",
+    "offset-reset": "positions whose records were deleted",
     "not-triggered": "checkpoints not triggered",
     "checkpoint-counts": "counts of checkpoints",
     "restored": "restores from a checkpoint",

@@ -80,6 +80,7 @@ _LATE: Final = (
     "checkpoint-lock-held",
     "jobmanager-stalled",
 )
+_LATE_BARRIERS: Final = ("CP101", "CP102", "CP104", "CP105", "CP106", "CP203")
 _RESTARTS: Final = ("CP311", "ST101", "ST102")
 _SLOW_BATCHES: Final = (
     "data-skew",
@@ -149,7 +150,7 @@ RELATIONS: Final = (
     Relation(
         name="back-pressure",
         rules=("BP107",),
-        explain=("BP101", "BP103", "CP101", "CP102", "CP104", "CP105", "CP106", "CP203"),
+        explain=("BP101", "BP103", *_LATE_BARRIERS),
         clause="upstream tasks and barriers wait",
         source="a thread that waits for a lock processes neither records nor barriers; flink.md 7.3",
     ),
@@ -159,6 +160,28 @@ RELATIONS: Final = (
         explain=("BP102", "BP104", "BP105", "CP201", "CP202", "CP306"),
         clause="the sink waits for it",
         source="JdbcWriter flushes in the task's thread, or holds its lock; flink.md 7.3",
+    ),
+    Relation(
+        name="sink-waits",
+        rules=("IO203",),
+        explain=("BP102", "BP104", "BP105", "BP107", "CP201", "CP202", "CP306", "IO101"),
+        clause="the sink waits for it",
+        source="JdbcWriter and KafkaWriter write in the task's thread; flink.md 7.3",
+    ),
+    Relation(
+        name="back-pressure",
+        rules=("IO203",),
+        explain=(*("BP101", "BP103", "BP203", "BP204", "SK103", "SK106"), *_LATE_BARRIERS),
+        clause="upstream tasks and barriers wait",
+        source="credit-based flow control: no credit without a free buffer; flink.md 7.3",
+    ),
+    Relation(
+        name="broker-unreachable",
+        rules=("IO202",),
+        causes=("wrong-advertised-listeners",),
+        explain=("CP301", "CP310", "IO101", *_RESTARTS),
+        clause="clients wait for the broker until they time out",
+        source="NetworkClient connects to the nodes in the metadata of the cluster",
     ),
     Relation(
         name="state-slow",
@@ -198,7 +221,7 @@ RELATIONS: Final = (
     Relation(
         name="late-barriers",
         causes=_LATE,
-        explain=("CP101", "CP102", "CP104", "CP105", "CP106", "CP203"),
+        explain=_LATE_BARRIERS,
         clause="barriers and acknowledgements are late",
         source="CheckpointCoordinator completes a checkpoint with the last acknowledgement; flink.md 1.1, 1.2",
     ),

@@ -83,9 +83,19 @@ from flowdiag.analyses.queues.neighbours.lags import (
 )
 from flowdiag.analyses.queues.neighbours.outages import (
     broker_stopped,
+    is_wrongly_advertised,
     lasted_s,
     server_name,
     spells_of_records,
+)
+from flowdiag.analyses.queues.neighbours.resets import lossy_resets
+from flowdiag.analyses.queues.neighbours.services import (
+    KAFKA,
+    fetches_throttled,
+    service_name,
+    slow_service,
+    source_system,
+    throttle_clause,
 )
 from flowdiag.analyses.queues.proof import (
     GC_TIME,
@@ -109,6 +119,7 @@ from flowdiag.analyses.queues.stores import (
     stores_of_job,
 )
 from flowdiag.parsers.focus import Focus
+from flowdiag.parsers.neighbours.sessions import POSTGRES
 
 
 def job_finding(

@@ -1,4 +1,8 @@
-"""Reads sessions of PostgreSQL: rows of `pg_stat_activity` as psql prints them, and waits in the server's log."""
+"""Reads sessions of databases as their clients print them, and what the logs of the servers show.
+
+Sessions are rows of PostgreSQL's `pg_stat_activity`, or of `innodb_trx` of MariaDB and MySQL, alone or joined with
+`processlist`.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,11 @@ from flowdiag.parsers.neighbours.times import time_of_line, time_of_name
 
 MAX_TEXT: Final = 16 * 1024 * 1024
 _COLUMNS: Final = frozenset(("pid", "state", "query", "wait_event", "wait_event_type"))
+POSTGRES: Final = "PostgreSQL"
+MARIADB: Final = "MySQL or MariaDB"
+_INNODB: Final = "trx_state"
+"""The column of `innodb_trx` that shows waits; no view of PostgreSQL has it."""
+_THREAD: Final = ("trx_mysql_thread_id", "id", "processlist_id", "thread_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +33,7 @@ class Session:
         wait: kind of the event that it waits for: `Lock`, `Client`, `IO`, …; None if it works.
         blocked_by: process ids of the sessions that hold the lock, if the query selects them.
         offset: first byte of the row in its text.
+        system: the name of the database.
     """
 
     pid: int
@@ -36,6 +46,7 @@ class Session:
     blocked_by: tuple[int, ...]
     time_us: int | None
     offset: int
+    system: str = POSTGRES
 
     @property
     def waits_for_lock(self) -> bool:
@@ -68,6 +79,9 @@ class LockWait:
 
 
 _HEADER: Final = re.compile(r"^[^\n|]{0,200}\bpid\b[^\n]*$", re.MULTILINE)
+_INNODB_HEADER: Final = re.compile(
+    rf"^(?=[^\n]{{0,400}}\btrx_started\b)[^\n]{{0,400}}\b{_INNODB}\b", re.MULTILINE
+)
 _EXPANDED: Final = re.compile(r"^-\[ RECORD \d+ \]", re.MULTILINE)
 _WAIT: Final = re.compile(
     r"^(?P<head>[^\n]{0,300}?)\bprocess (?P<pid>\d{1,9}) (?P<verb>still waiting for|acquired) (?P<mode>\w{1,40})"
@@ -86,6 +100,8 @@ def looks_like_sessions(text: str) -> bool:
     False
     """
     head = text[:65536]
+    if any(_INNODB in found for found in _INNODB_HEADER.findall(head)):
+        return True
     if "pid" not in head:
         return False
     return any(
@@ -152,10 +168,16 @@ def _header(line: str) -> tuple[list[str], str] | None:
         columns = [part.strip().strip('"') for part in line.split(separator)]
         if "pid" in columns and len(_COLUMNS & set(columns)) >= 2:
             return columns, separator
+        lower = [column.lower() for column in columns]
+        if _INNODB in lower and set(_THREAD) & set(lower):
+            return lower, separator
     return None
 
 
 def _session(row: dict[str, str], time_us: int | None, offset: int) -> Iterator[Session]:
+    if _INNODB in row:
+        yield from _innodb_session(row, time_us, offset)
+        return
     pid = row.get("pid", "")
     if not pid.isdecimal() or len(pid) > 9:
         return
@@ -172,6 +194,59 @@ def _session(row: dict[str, str], time_us: int | None, offset: int) -> Iterator[
         time_us=time_us,
         offset=offset,
     )
+
+
+def _innodb_session(row: dict[str, str], time_us: int | None, offset: int) -> Iterator[Session]:
+    """Yield a session of MariaDB or MySQL. One that holds a transaction open without a statement is idle in it."""
+    known = {name: value for name, value in row.items() if value not in ("", "NULL")}
+    pid = next((known[name] for name in _THREAD if name in known), "")
+    if not pid.isdecimal() or len(pid) > 12:
+        return
+    blockers = next((value for key, value in known.items() if "block" in key), "")
+    waits = known.get(_INNODB) == "LOCK WAIT"
+    yield Session(
+        pid=int(pid),
+        application=None,
+        client=_remote(known.get("host", "")),
+        state=_innodb_state(known),
+        wait="Lock" if waits else None,
+        event="row" if waits else None,
+        query=known.get("info", known.get("trx_query")),
+        blocked_by=tuple(int(each) for each in re.findall(r"\d{1,12}", blockers)),
+        time_us=time_us,
+        offset=offset,
+        system=MARIADB,
+    )
+
+
+def _remote(host: str) -> str | None:
+    """Return the address of a client on another host."""
+    name = host.partition(":")[0]
+    return None if name in ("", "localhost") else name
+
+
+def _innodb_state(known: dict[str, str]) -> str:
+    if known.get("command", "").lower() != "sleep":
+        return "active"
+    return "idle in transaction" if _INNODB in known else "idle"
+
+
+_ADDRESS: Final = re.compile(
+    r'LOG: {2}listening on IPv[46] address "(?P<host>[\da-fA-F.:]{2,45})", port (?P<port>\d{1,5})'
+)
+
+
+def read_address(text: str) -> str | None:
+    """Return the `host:port` in a log of PostgreSQL; None if it listens on all addresses or on its own host only.
+
+    >>> read_address('LOG:  listening on IPv4 address "10.0.0.12", port 5432')
+    '10.0.0.12:5432'
+    """
+    for found in _ADDRESS.finditer(text[:MAX_TEXT]):
+        host = found["host"]
+        if host not in ("0.0.0.0", "::", "127.0.0.1", "::1"):
+            return f"[{host}]:{found['port']}" if ":" in host else f"{host}:{found['port']}"
+    return None
 
 
 def read_lock_waits(text: str) -> list[LockWait]:

@@ -8,7 +8,7 @@ import pytest
 
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, ClusterFacts, Incident
 from flowdiag.analyses.flink.tasks.topology import Topology
-from flowdiag.analyses.model.finding import Finding, State
+from flowdiag.analyses.model.finding import Finding, Severity, State
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.queues.assemble import assemble_queues
@@ -17,9 +17,16 @@ from flowdiag.analyses.queues.neighbours.facts import DatabaseSession, Lag, Neig
 from flowdiag.analyses.queues.neighbours.flow import flow_of
 from flowdiag.analyses.queues.neighbours.lags import group_trend
 from flowdiag.analyses.queues.neighbours.outages import server_name, spells_of_records
-from flowdiag.analyses.queues.rules import broker_unreachable, consumer_lag, database_lock
+from flowdiag.analyses.queues.rules import (
+    broker_unreachable,
+    consumer_lag,
+    database_lock,
+    deleted_records,
+)
 from flowdiag.parsers.neighbours.consumer_groups import PartitionLag
 from flowdiag.parsers.neighbours.sessions import Session
+
+from .queues_workbench import CHAIN, Queues, findings
 
 SECOND = 1_000_000
 BEGIN = 1_795_642_200 * SECOND
@@ -154,6 +161,65 @@ def test_an_outage_of_a_broker_has_its_state(seconds: tuple[int, ...], state: St
     findings = results_of(broker_unreachable.RULE, known)
     assert [finding.state for finding in findings] == ([] if state is None else [state])
     assert all(f.subject.service == "Kafka at kafka-1.example:9092" for f in findings)
+
+
+@pytest.mark.parametrize(
+    ("address", "node", "template", "wrong"),
+    [
+        ("localhost/127.0.0.1:9092", "1", "kafka-node-unreachable", True),
+        ("localhost/127.0.0.1:9092", "-1", "kafka-node-unreachable", False),
+        ("kafka-1.internal:9092", "1", "kafka-node-unresolved", True),
+        ("kafka-1.internal:9092", "-1", "kafka-node-unresolved", False),
+        ("kafka-1.example/10.0.0.11:9092", "1", "kafka-node-unreachable", False),
+    ],
+)
+def test_an_address_that_only_the_broker_names_is_advertised(
+    address: str, node: str, template: str, wrong: bool
+) -> None:
+    records = tuple(
+        replace(record, text=record.text | {"address": address, "node": node, "template": template})
+        for record in unreachable(0, 10, 20)
+    )
+    [finding] = results_of(broker_unreachable.RULE, job(incidents=records))
+    assert finding.cause == ("wrong-advertised-listeners" if wrong else "kafka-timeout")
+
+
+def reset(second: int, **text: str) -> Incident:
+    return Incident(
+        kind="offset-reset",
+        time_us=BEGIN + second * SECOND,
+        text={"partition": "orders-1"} | text,
+        ref=Ref(0, second),
+    )
+
+
+def test_a_reset_position_counts_the_lost_records() -> None:
+    known = job(incidents=(reset(0, to="0"), reset(50, offset="1200"), reset(51, to="4200")))
+    [finding] = results_of(deleted_records.RULE, known)
+    assert finding.title.startswith("Kafka deleted 3 000 records of 1 partition")
+    assert (finding.severity, finding.state) == (Severity.CRITICAL, State.RECOVERED)
+    assert results_of(deleted_records.RULE, job(incidents=(reset(0, to="0"),))) == []
+
+
+@pytest.mark.parametrize(
+    ("gauges", "cause"),
+    [
+        ({"request_ms": 900.0}, "slow-kafka"),
+        ({"request_ms": 900.0, "throttled_ms": 700.0}, "kafka-quota"),
+        ({"buffer_free": 0.0, "buffer_total": 32e6}, "slow-kafka"),
+        ({"request_ms": 20.0, "throttled_ms": 0.0}, "slow-operator"),
+    ],
+)
+def test_a_sink_that_waits_for_its_broker_is_not_blamed(
+    gauges: dict[str, float], cause: str
+) -> None:
+    queues = Queues()
+    for task, _ in CHAIN[:-1]:
+        queues.says(task, busy=50.0, idle=50.0, back_pressured=900.0)
+    values = {"busy": 980.0, "idle": 20.0, "input_queue": 9.0} | gauges
+    queues.says(CHAIN[-1][0], None, None, **values)
+    [culprit] = {finding.cause for finding in findings(queues.job()).values() if finding.why}
+    assert culprit == cause
 
 
 def test_outages_are_split_by_pauses() -> None:

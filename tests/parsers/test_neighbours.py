@@ -7,7 +7,12 @@ import pytest
 from flowdiag.parsers.neighbours.broker_log import read_broker_log
 from flowdiag.parsers.neighbours.consumer_groups import read_lags
 from flowdiag.parsers.neighbours.kinds import NeighbourKind, neighbour_kind
-from flowdiag.parsers.neighbours.sessions import read_lock_waits, read_sessions
+from flowdiag.parsers.neighbours.sessions import (
+    MARIADB,
+    read_address,
+    read_lock_waits,
+    read_sessions,
+)
 from flowdiag.parsers.neighbours.times import time_of_line
 
 WHEN = 1_795_642_200_000_000
@@ -96,6 +101,36 @@ def test_other_formats_of_psql_are_read(text: str, count: int) -> None:
     found = read_sessions(text)
     assert [session.pid for session in found] == [456, 457][:count]
     assert found[0].waits_for_lock
+
+
+INNODB = """2026-11-25T21:30:00Z
++----+---------+------------------+---------+-----------+---------------------+------------+------------------+
+| id | user    | host             | command | trx_state | trx_started         | blocked_by | info             |
++----+---------+------------------+---------+-----------+---------------------+------------+------------------+
+|  6 | reports | localhost        | Sleep   | RUNNING   | 2026-11-25 21:29:00 | NULL       | NULL             |
+|  7 | pricing | 10.0.0.21:41200  | Query   | LOCK WAIT | 2026-11-25 21:29:50 | 6          | INSERT INTO t    |
+|  8 | pricing | 10.0.0.22:41202  | Sleep   | NULL      | NULL                | NULL       | NULL             |
++----+---------+------------------+---------+-----------+---------------------+------------+------------------+
+"""
+
+
+def test_sessions_of_mariadb_show_waits_and_open_transactions() -> None:
+    assert neighbour_kind(INNODB) is NeighbourKind.SESSIONS
+    holder, waiting, idle = read_sessions(INNODB)
+    assert (holder.state, holder.client, holder.waits_for_lock) == (
+        "idle in transaction",
+        None,
+        False,
+    )
+    assert (waiting.pid, waiting.client, waiting.blocked_by) == (7, "10.0.0.21", (6,))
+    assert (waiting.waits_for_lock, waiting.time_us, waiting.system) == (True, WHEN, MARIADB)
+    assert (idle.state, idle.waits_for_lock) == ("idle", False)
+
+
+def test_the_log_of_the_server_shows_its_address() -> None:
+    line = '2026-11-25 21:30:00.000 UTC [7] LOG:  listening on IPv4 address "{}", port 5432'
+    assert read_address(line.format("0.0.0.0")) is None
+    assert read_address("\n".join(map(line.format, ("127.0.0.1", "10.0.0.12")))) == "10.0.0.12:5432"
 
 
 LOG = """2026-11-25 21:30:00.000 UTC [456] postgres@shop LOG:  process 456 still waiting for RowExclusiveLock on relation 16389 of database 16388 after 1000.123 ms

@@ -46,6 +46,8 @@ _INCIDENT_KINDS: Final = {
     Event.NETWORK_MEMORY: "network-memory",
     Event.EXTERNAL_FAILURE: "external-failure",
     Event.UNREACHABLE: "unreachable",
+    Event.SERVER: "server",
+    Event.OFFSET_RESET: "offset-reset",
     Event.ACKNOWLEDGE_REFUSED: "acknowledge-refused",
     Event.ASYNCHRONOUS_PART: "async-failure",
     Event.TASK_STATE: "task-failure",

@@ -9,6 +9,7 @@ from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Evidence, cite
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.neighbours.facts import DatabaseSession, DatabaseWait, snapshots
+from flowdiag.parsers.neighbours.sessions import POSTGRES
 
 SNAPSHOTS: Final = 2
 """Snapshots that must show the wait: one may catch a lock that is held for a moment."""
@@ -29,6 +30,7 @@ class Blocked:
         snapshots: snapshots with the wait, of all.
         lasted_ms: from the first to the last record; None without times.
         ongoing: whether the last snapshot, or the end of the log, still shows it.
+        system: the name of the database.
     """
 
     waiting: int
@@ -40,6 +42,7 @@ class Blocked:
     first_us: int | None
     last_us: int | None
     ongoing: bool
+    system: str
     evidence: tuple[Evidence, ...]
 
     @property
@@ -74,6 +77,7 @@ def _in_snapshots(job: JobQueues) -> Blocked | None:
         first_us=min(times, default=None),
         last_us=max(times, default=None),
         ongoing=hit[-1][1] is rounds[-1][1],
+        system=waiting[0].row.system,
         evidence=(
             *cite((s.ref, s.row.time_us) for s in (*waiting, *known)),
             *cite((wait.ref, wait.row.time_us) for wait in job.neighbours.waits),
@@ -137,6 +141,7 @@ def _in_log(job: JobQueues) -> Blocked | None:
         first_us=min(times, default=None),
         last_us=end_us if ongoing else max(times, default=None),
         ongoing=ongoing,
+        system=POSTGRES,
         evidence=cite((wait.ref, wait.row.time_us) for wait in long),
     )
 

@@ -12,8 +12,10 @@ from flowdiag.parsers.neighbours.broker_log import BrokerEvent, read_broker_log
 from flowdiag.parsers.neighbours.consumer_groups import PartitionLag, read_lags
 from flowdiag.parsers.neighbours.kinds import NeighbourKind
 from flowdiag.parsers.neighbours.sessions import (
+    POSTGRES,
     LockWait,
     Session,
+    read_address,
     read_lock_waits,
     read_sessions,
 )
@@ -71,6 +73,7 @@ class Neighbours:
         waits: from logs of databases.
         events: starts and stops, from logs of Kafka brokers.
         stores: stalls and errors, from logs of RocksDB.
+        addresses: host and port of systems that their own logs contain, by system.
         kinds: the kind of each source that holds them, by index.
     """
 
@@ -79,6 +82,7 @@ class Neighbours:
     waits: tuple[DatabaseWait, ...] = ()
     events: tuple[BrokerRecord, ...] = ()
     stores: tuple[StoreRecord, ...] = ()
+    addresses: Mapping[str, str] = field(default_factory=dict)
     kinds: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -104,6 +108,7 @@ def read_neighbours(sources: Iterable[Source]) -> Neighbours:
     waits: list[DatabaseWait] = []
     events: list[BrokerRecord] = []
     stores: list[StoreRecord] = []
+    addresses: dict[str, str] = {}
     kinds: dict[int, str] = {}
     for source in sources:
         kind = _kind_of(source)
@@ -119,6 +124,8 @@ def read_neighbours(sources: Iterable[Source]) -> Neighbours:
             )
         elif kind is NeighbourKind.DATABASE_LOG:
             waits += (DatabaseWait(row, ref(row.offset)) for row in read_lock_waits(text))
+            if address := read_address(text):
+                addresses[POSTGRES] = address
         elif kind is NeighbourKind.STORE_LOG:
             owner = owner_of(source.name)
             stores += (StoreRecord(row, owner, ref(row.offset)) for row in read_store_log(text))
@@ -131,6 +138,7 @@ def read_neighbours(sources: Iterable[Source]) -> Neighbours:
         waits=tuple(waits),
         events=tuple(events),
         stores=tuple(stores),
+        addresses=addresses,
         kinds=kinds,
     )
 

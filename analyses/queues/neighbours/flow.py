@@ -9,7 +9,7 @@ from typing import Final, Literal
 from flowdiag.analyses.flink.tasks.pressure import Load
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
-from flowdiag.analyses.queues.facts import JobQueues, merge_gauges
+from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.loads import loads_in
 from flowdiag.analyses.queues.neighbours.blocked import blocked_sessions
 from flowdiag.analyses.queues.neighbours.lags import (
@@ -21,6 +21,13 @@ from flowdiag.analyses.queues.neighbours.lags import (
     pressed_sources,
 )
 from flowdiag.analyses.queues.neighbours.outages import unreachable_at_end
+from flowdiag.analyses.queues.neighbours.services import (
+    fetches_throttled,
+    service_name,
+    slow_service,
+    source_system,
+    throttle_clause,
+)
 from flowdiag.analyses.queues.root import Spell, find_spells
 from flowdiag.parsers.components import components
 
@@ -102,7 +109,8 @@ def _limit(job: JobQueues, lag: Trend | None) -> Limit:
     if blocked is not None and blocked.ongoing:
         task = spells[0].task if spells else None
         count = f"{blocked.waiting} of {fmt.plural(blocked.sessions, 'session')}"
-        return "sink", task, "PostgreSQL", f"PostgreSQL blocks the sink: {count} wait for a lock"
+        name = service_name(job, blocked.system)
+        return "sink", task, name, f"{name} blocks the sink: {count} wait for a lock"
     if spells:
         return _limit_of(job, spells[0])
     if lag is not None and falls_behind(lag, BEHIND_S) and not pressed_sources(job):
@@ -118,53 +126,36 @@ def _limit_of(job: JobQueues, spell: Spell) -> Limit:
     """Return the side of a root of back pressure, and the system that its threads wait for."""
     name = fmt.shorten(spell.task)
     side = side_of(job, spell.task)
+    service = slow_service(job, spell)
+    if service is not None:
+        text = f"{name} waits for {service.name}: {service.why}"
+        return "sink", spell.task, service.name, text
     code = spell.culprit.code
     component = None
     if code is not None and code.cause in ("slow-external-call", "connection-pool-exhausted"):
         component = components().get(code.stack.component or "")
     if component is not None:
         return side, spell.task, component.what, f"{name} waits for {component.what}"
-    slow = _slow_broker(job, spell.task)
-    if side == "sink" and slow is not None:
-        return side, spell.task, "Kafka", f"{name} waits for Kafka: {slow}"
     if side == "sink":
         return side, spell.task, None, f"{name} limits the job: the sink, or the system behind it"
     return side, spell.task, None, f"{name} limits the job"
-
-
-SLOW_MS: Final = 500.0
-"""Mean latency of a producer's requests. Brokers respond within some ms, or tens of ms with acknowledgements of all."""
-FULL: Final = 0.1
-"""Share of the producer's buffer that is free: a record must wait for memory."""
-
-
-def _slow_broker(job: JobQueues, task: str) -> str | None:
-    """Return what shows that a Kafka producer waits for its broker, as a clause."""
-    samples = [s for key, each in job.samples.items() if key.task == task for s in each]
-    latency = merge_gauges(s.gauges.get("request_ms") for s in samples[-len(samples) // 2 :])
-    free = merge_gauges(s.gauges.get("buffer_free") for s in samples)
-    total = merge_gauges(s.gauges.get("buffer_total") for s in samples)
-    if latency is not None and latency.high >= SLOW_MS:
-        return f"its requests take up to {fmt.duration(latency.high)}"
-    if free is not None and total is not None and free.low <= FULL * total.high:
-        return "its buffer is full"
-    return None
 
 
 def _limit_of_source(job: JobQueues, lag: Trend) -> Limit:
     loads = active_loads(job, lag.of) if lag.of in job.topology.sources else []
     if not loads:
         loads = [each for task in job.topology.sources for each in active_loads(job, task)]
-    name = fmt.shorten(loads[0].key.task) if loads else lag.of
-    task = loads[0].key.task if loads else None
+    if not loads:
+        return "source", None, None, f"{lag.of} falls behind"
+    task = loads[0].key.task
+    name = fmt.shorten(task)
     known = [load.busy for load in loads if load.measured and load.busy is not None]
     if known and max(known) >= BUSY:
         return "source", task, None, f"{name} limits the job: it cannot read faster"
+    system = source_system(job, task)
+    throttled = fetches_throttled(job, task)
+    if throttled is not None:
+        return "source", task, system, f"{name} waits for {system}: {throttle_clause(throttled)}"
     if known:
-        return (
-            "source",
-            task,
-            None,
-            f"{name} waits for its records: the system that it reads is slow",
-        )
+        return "source", task, system, f"{name} waits for its records: {system} is slow"
     return "source", task, None, f"{name} falls behind"

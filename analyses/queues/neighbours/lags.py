@@ -218,11 +218,38 @@ def _commit_rate(positions: Sequence[Lag]) -> float | None:
 
 
 @once
+def commits_stopped(job: JobQueues) -> bool:
+    """Return whether the group's offsets stay the same although the job reads.
+
+    Flink commits offsets when a checkpoint completes. Without one, the lag of the group grows by what arrives.
+    """
+    partitions = partitions_of_job(job).values()
+    advances = [
+        after.row.time_us or 0
+        for each in partitions
+        for before, after in pairwise(each)
+        if (after.row.committed or 0) > (before.row.committed or 0)
+    ]
+    rounds = sorted({lag.row.time_us or 0 for each in partitions for lag in each})
+    since = max(advances, default=0)
+    if len([us for us in rounds if us > since]) < FEW_POINTS:
+        return False
+    reads = sum(
+        sample.increases.get("records_out", 0.0)
+        for key, samples in job.samples.items()
+        if key.task in job.topology.sources
+        for sample in samples
+        if (sample.first_us or 0) > since
+    )
+    return reads > 0 and not pressed_sources(job)
+
+
+@once
 def job_trend(job: JobQueues) -> Trend | None:
     """Return the trend of the consumer group, or else of the source that is furthest behind."""
     found = [trend for task in sorted(job.topology.sources) if (trend := trend_of(job, task))]
     worst = max(found, key=lambda trend: trend.last, default=None)
-    group = group_trend(job)
+    group = None if commits_stopped(job) else group_trend(job)
     # A source that waits for tasks downstream does not poll: its own number is old and too low. A group that commits
     # nothing seems to fall behind, although it may read.
     if group is not None and (worst is None or (group.rate and group.last > worst.last)):

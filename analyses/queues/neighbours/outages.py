@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.model.finding import Evidence
@@ -59,3 +61,26 @@ def broker_stopped(job: JobQueues, first_us: int | None, last_us: int | None) ->
         if first_us - SLACK_US <= time_us <= last_us:
             return Evidence(*record.ref, time_us)
     return None
+
+
+_OWN_HOST: Final = re.compile(r"(?:localhost|127\.[\d.]+|\[?::1\]?)(?=[/:])")
+_UNRESOLVED: Final = "kafka-node-unresolved"
+
+
+def is_wrongly_advertised(job: JobQueues, outage: Iterable[Incident]) -> bool:
+    """Return whether clients know an address that cannot be right only from a broker.
+
+    Bootstrap servers have negative node IDs. An address of the client's own host is wrong if no bootstrap server has it.
+    """
+    known = [record for record in outage if record.text.get("node", "-").isdecimal()]
+    if not known:
+        return False
+    if any(record.text.get("template") == _UNRESOLVED for record in known):
+        return True
+    local = {record.text.get("address", "") for record in known}
+    bootstrap = {
+        i.text.get("address", "")
+        for i in job.job.incidents
+        if i.kind == "unreachable" and i.text.get("node", "").startswith("-")
+    }
+    return not local & bootstrap and all(_OWN_HOST.match(address) for address in local)

@@ -11,6 +11,7 @@ from flowdiag.analyses.queues.rules import (
     consumer_lag,
     data_skew,
     database_lock,
+    deleted_records,
     garbage_collection,
     heap_state,
     hot_partition,
@@ -23,6 +24,7 @@ from flowdiag.analyses.queues.rules import (
     shared_connection,
     slow_code,
     slow_operator,
+    slow_service,
     slow_subtask,
     slow_taskmanager,
     small_block_cache,
@@ -60,9 +62,11 @@ RULES: Final[tuple[Rule, ...]] = (
     # IO1xx: sources, IO2xx: sinks and the systems behind them
     consumer_lag.RULE,
     hot_partition.RULE,
+    deleted_records.RULE,
     idle_source_subtasks.RULE,
     database_lock.RULE,
     broker_unreachable.RULE,
+    slow_service.RULE,
     # IO3xx: the stores of state
     write_stalls.RULE,
     small_block_cache.RULE,

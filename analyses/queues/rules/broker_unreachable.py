@@ -16,6 +16,9 @@ at intervals of at most `pause`, for at least `lasting`. The outage is over if t
 longer than `pause` after the last record. The log of the broker, if it is among the inputs, shows whether the broker
 was stopped at that time.
 
+Clients learn the addresses of brokers from the bootstrap servers. If such an address does not resolve, or is that of the
+client's own host although the bootstrap servers are not, `advertised.listeners` of the broker is wrong.
+
 What to do
 ----------
 Check whether the broker runs, and whether the hosts of the job reach its advertised address.
@@ -64,6 +67,9 @@ def _finding(job: h.JobQueues, address: str, outage: list[Incident], limits: Lim
     count = sum(int(incident.text.get("records", "1")) for incident in outage)
     clients = sorted({each for i in outage for each in i.text.get("client", "").lower().split()})
     stopped = h.broker_stopped(job, first_us, last_us)
+    cause = "kafka-timeout"
+    if stopped is None and h.is_wrongly_advertised(job, outage):
+        cause = "wrong-advertised-listeners"
     return h.job_finding(
         job,
         subject=h.Subject(
@@ -73,12 +79,13 @@ def _finding(job: h.JobQueues, address: str, outage: list[Incident], limits: Lim
             job_name=job.job.name,
         ),
         title=f"Kafka at {name} is unreachable for {h.fmt.duration(lasted * 1000)}"
-        + (": its log shows that the broker was stopped" if stopped is not None else ""),
+        + (": its log shows that the broker was stopped" if stopped is not None else "")
+        + (": the broker advertises this address" if cause != "kafka-timeout" else ""),
         why=f"{h.fmt.plural(count, 'attempt')} to connect without success"
         f" in {h.fmt.duration(lasted * 1000)}, by {h.fmt.listed(clients, ' and ') or 'clients'}",
         severity=h.Severity.WARNING,
         state=state,
-        cause="kafka-timeout",
+        cause=cause,
         rank=h.Rank.ROOT_CAUSE,
         first_us=first_us,
         last_us=last_us,
@@ -91,8 +98,8 @@ def _finding(job: h.JobQueues, address: str, outage: list[Incident], limits: Lim
             *([stopped] if stopped is not None else []),
             *h.cite((incident.ref, incident.time_us) for incident in outage),
         ),
-        actions=h.remedies("kafka-timeout", job.job),
+        actions=h.remedies(cause, job.job),
     )
 
 
-RULE = h.Rule("IO202", judge, Limits, causes=("kafka-timeout",))
+RULE = h.Rule("IO202", judge, Limits, causes=("kafka-timeout", "wrong-advertised-listeners"))

@@ -16,7 +16,8 @@ uses the lag in the output of `kafka-consumer-groups --describe`, of a lag expor
 in all of the input by at least 3% of the records read, and the job must be at least `behind` behind. If a task
 downstream is the root of back pressure, the growing lag is a consequence. If all subtasks of the source are busy
 for at least `busy`, the source and the operators chained to it are the culprit. A source whose subtasks are busy
-for less than `idle`, while no task downstream waits, waits for Kafka, which is then the culprit.
+for less than `idle`, while no task downstream waits, waits for Kafka, which is then the culprit. If Kafka's client
+measures a throttle time, a quota of the brokers is the cause.
 
 Flink commits offsets only when checkpoints complete. The lag of the consumer group grows until the next
 checkpoint, and without end if none completes. `pendingRecords` is exact.
@@ -69,7 +70,9 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     if busy is None:
         yield h.job_finding(job, **fields)
     elif busy < limits.idle:
-        yield h.job_finding(job, subject=_kafka(job), **(fields | _slow_kafka(job, busy)))
+        yield h.job_finding(
+            job, subject=_system(job, source), **(fields | _slow_kafka(job, source, busy))
+        )
     elif busy >= limits.busy:
         yield h.task_finding(job, source, **(fields | _slow_source(job, busy)))
     else:
@@ -106,7 +109,16 @@ def _slow_source(job: h.JobQueues, busy: float) -> h.FindingFields:
     }
 
 
-def _slow_kafka(job: h.JobQueues, busy: float) -> h.FindingFields:
+def _slow_kafka(job: h.JobQueues, source: str, busy: float) -> h.FindingFields:
+    throttled = h.fetches_throttled(job, source)
+    if throttled is not None:
+        return {
+            "cause": "kafka-quota",
+            "rank": h.Rank.ROOT_CAUSE,
+            "explain": h.explanation("kafka-quota"),
+            "why": f"{h.throttle_clause(throttled)}, and the lag grows",
+            "actions": h.remedies("kafka-quota", job.job),
+        }
     return {
         "cause": "slow-kafka",
         "explain": _IDLE,
@@ -123,9 +135,10 @@ def _source(job: h.JobQueues, trend: h.Trend) -> str:
     return next(iter(sources)) if trend.of not in sources and len(sources) == 1 else trend.of
 
 
-def _kafka(job: h.JobQueues) -> h.Subject:
+def _system(job: h.JobQueues, source: str) -> h.Subject:
     key = job.job.key.job_id or None
-    return h.Subject(kind="service", service="Kafka", job_id=key, job_name=job.job.name)
+    name = h.source_system(job, source)
+    return h.Subject(kind="service", service=name, job_id=key, job_name=job.job.name)
 
 
 def _title(trend: h.Trend) -> str:
@@ -136,4 +149,4 @@ def _title(trend: h.Trend) -> str:
     )
 
 
-RULE = h.Rule("IO101", judge, Limits, causes=("slow-operator", "slow-kafka"))
+RULE = h.Rule("IO101", judge, Limits, causes=("slow-operator", "slow-kafka", "kafka-quota"))

@@ -12,7 +12,8 @@ complete. More subtasks only wait for the same lock.
 How it decides
 --------------
 At least `snapshots` outputs of `pg_stat_activity` show a session of PostgreSQL's Java driver whose wait event is a
-lock. `pg_blocking_pids`, or the server's log, names the process that holds it. Without these outputs, the server's
+lock. In outputs of `innodb_trx`, it is a transaction of a client in LOCK WAIT. `pg_blocking_pids`, a column with the
+blocking thread, or the log of PostgreSQL, names the process that holds it. Without these outputs, the server's
 log is enough (`log_lock_waits`): a wait that is not over, or that was at least 10 s long.
 
 What to do
@@ -46,16 +47,18 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     count = f"{blocked.waiting} of {h.fmt.plural(blocked.sessions, 'session')} of the job"
     lasted = "" if blocked.lasted_ms is None else f" for {h.fmt.duration(blocked.lasted_ms)}"
     sinks = h.pressing_sinks(job)
+    name = h.service_name(job, blocked.system)
+    known = ("end", "timeouts") if blocked.system == h.POSTGRES else ("find", "innodb-timeout")
     yield h.job_finding(
         job,
         subject=h.Subject(
             kind="service",
-            service="PostgreSQL",
+            service=name,
             job_id=job.job.key.job_id or None,
             job_name=job.job.name,
             task=sinks[0] if len(sinks) == 1 else None,
         ),
-        title=f"PostgreSQL blocks the sink: {count} wait for a lock of {holder}{state}",
+        title=f"{name} blocks the sink: {count} wait for a lock of {holder}{state}",
         why=f"{count} wait{lasted} for a lock that {holder} holds{state}",
         severity=h.Severity.WARNING,
         state=h.State.ONGOING if blocked.ongoing else h.State.RECOVERED,
@@ -82,7 +85,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         ),
         evidence=blocked.evidence,
         ranked=True,
-        actions=h.remedies("database-lock", job.job, holder=str(blocked.holder or "PID")),
+        actions=h.remedies("database-lock", job.job, *known, holder=str(blocked.holder or "PID")),
     )
 
 

@@ -1,0 +1,133 @@
+"""Systems that a task waits for, by what its threads and its clients show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Measurement
+from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauges
+from flowdiag.analyses.queues.root import Spell
+from flowdiag.parsers.components import components
+
+SLOW_MS: Final = 500.0
+"""Mean latency of a producer's requests. Brokers respond within some ms, or tens of ms with acknowledgements of all."""
+FULL: Final = 0.1
+"""Share of the producer's buffer that is free: a record must wait for memory."""
+THROTTLED_MS: Final = 50.0
+"""Mean delay by a quota. Without a quota, it is exactly 0."""
+KAFKA: Final = "Kafka"
+_WAITS: Final = ("slow-external-call", "connection-pool-exhausted")
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowService:
+    """A system that a task waits for.
+
+    Args:
+        name: with host and port, if an input contains them.
+        cause: `slow-database`, `slow-kafka` or `kafka-quota`.
+        why: what shows it, as a clause.
+        measurements: of the clients.
+    """
+
+    name: str
+    cause: str
+    why: str
+    measurements: tuple[Measurement, ...] = ()
+
+
+def service_name(job: JobQueues, system: str) -> str:
+    """Return a system with host and port, if the inputs contain them."""
+    if system == KAFKA:
+        found = sorted(
+            {
+                i.text["address"]
+                for i in job.job.incidents
+                if i.kind == "server" and i.text.get("address")
+            }
+        )
+    else:
+        found = [job.neighbours.addresses[system]] if system in job.neighbours.addresses else []
+    return f"{system} at {fmt.listed(found[:_NAMED], ' and ')}" if found else system
+
+
+def source_system(job: JobQueues, source: str) -> str:
+    """Return the system that a source reads: Kafka if an input shows that, else in words."""
+    samples = [s for key, each in job.samples.items() if key.task == source for s in each]
+    kafka = (
+        bool(job.neighbours.lags)
+        or any(incident.kind == "server" for incident in job.job.incidents)
+        or any("fetch_throttled_ms" in sample.gauges for sample in samples)
+    )
+    return service_name(job, KAFKA) if kafka else f"the system behind {fmt.shorten(source)}"
+
+
+def slow_service(job: JobQueues, spell: Spell) -> SlowService | None:
+    """Return the system that a task at the root of back pressure waits for; None if it works, or if that is unknown.
+
+    Code of the job that calls a system is the job's to change, so only connectors count here.
+    """
+    code = spell.culprit.code
+    if code is not None and code.cause in _WAITS and code.stack.frame is None:
+        component = components().get(code.stack.component or "")
+        if component is not None and component.database:
+            return SlowService(
+                name=service_name(job, component.server or component.what),
+                cause="slow-database",
+                why=f"its connection waits for a response in {code.evidence_text}",
+            )
+    return _slow_broker(job, spell.task)
+
+
+def _slow_broker(job: JobQueues, task: str) -> SlowService | None:
+    """Return a Kafka cluster that delays the producers of a task."""
+    samples = [s for key, each in job.samples.items() if key.task == task for s in each]
+    late = samples[-len(samples) // 2 :]
+    throttled = _merged(late, "throttled_ms")
+    latency = _merged(late, "request_ms")
+    cause = "slow-kafka"
+    if throttled is not None and throttled.high >= THROTTLED_MS:
+        cause, why = "kafka-quota", throttle_clause(throttled)
+    elif latency is not None and latency.high >= SLOW_MS:
+        why = f"its requests take up to {fmt.duration(latency.high)}"
+    elif _is_full(_merged(samples, "buffer_free"), _merged(samples, "buffer_total")):
+        why = "the buffer of its producer is full"
+    else:
+        return None
+    name, numbers = service_name(job, KAFKA), _numbers(latency, throttled)
+    return SlowService(name=name, cause=cause, why=why, measurements=numbers)
+
+
+def _merged(samples: Sequence[Sample], name: str) -> Gauge | None:
+    return merge_gauges(sample.gauges.get(name) for sample in samples)
+
+
+def _is_full(free: Gauge | None, total: Gauge | None) -> bool:
+    return free is not None and total is not None and free.low <= FULL * total.high
+
+
+def throttle_clause(throttled: Gauge) -> str:
+    """Return how long the brokers delay responses, as a clause."""
+    return f"the brokers delay its requests by up to {fmt.duration(throttled.high)}, because of a quota"
+
+
+def fetches_throttled(job: JobQueues, task: str) -> Gauge | None:
+    """Return the delay of a source's fetches by a quota; None if no quota delays them."""
+    samples = [s for key, each in job.samples.items() if key.task == task for s in each]
+    throttled = _merged(samples, "fetch_throttled_ms")
+    return throttled if throttled is not None and throttled.high >= THROTTLED_MS else None
+
+
+def _numbers(latency: Gauge | None, throttled: Gauge | None) -> tuple[Measurement, ...]:
+    return tuple(
+        Measurement(name=name, value=round(gauge.high), unit="ms", threshold=limit, population=over)
+        for name, gauge, limit, over in (
+            ("request-latency", latency, SLOW_MS, "mean of a producer, at most"),
+            ("throttle-time", throttled, THROTTLED_MS, "mean of a producer, at most"),
+        )
+        if gauge is not None
+    )

@@ -1,0 +1,69 @@
+"""Kafka deleted records before the job read them.
+
+What it reports
+---------------
+The partitions whose records were deleted, and how many records the job skipped.
+
+Why it matters
+--------------
+The source continues at the oldest or newest record that is left, without an error. The results lack the deleted records
+for good.
+
+How it decides
+--------------
+Kafka's client logs that its position is out of range and that it resets it. The difference between the old and the new
+position is the number of lost records. A position that is reset at the start of a job that has none is no loss.
+
+What to do
+----------
+Find out why the job was behind for longer than the retention, and keep records for longer than the longest outage.
+
+False alarms
+------------
+A topic that was deleted and created again has lower offsets. The job has then lost what it did not read of the old topic.
+"""
+
+from __future__ import annotations
+
+from flowdiag.analyses.queues import helpers as h
+
+
+class Limits(h.Limits):
+    recent: float = h.limit(
+        60, "s", "time before the end of the input in which a loss counts as ongoing"
+    )
+
+
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield at most one finding per job."""
+    resets = h.lossy_resets(job)
+    if not resets:
+        return
+    partitions = sorted({reset.partition for reset in resets})
+    lost = [reset.lost for reset in resets if reset.lost is not None]
+    count = f"{h.fmt.plural(sum(lost), 'record')} of " if lost else "records of "
+    times = [reset.time_us for reset in resets if reset.time_us is not None]
+    end_us = job.job.last_us
+    ongoing = bool(times) and end_us is not None and end_us - max(times) <= limits.recent * 1e6
+    names = h.fmt.listed(partitions[:3], " and ")
+    yield h.job_finding(
+        job,
+        title=f"Kafka deleted {count}{h.fmt.plural(len(partitions), 'partition')} before the job read them",
+        why=f"the positions of {names} were out of range",
+        severity=h.Severity.CRITICAL,
+        state=h.State.ONGOING if ongoing else h.State.RECOVERED,
+        cause="offsets-out-of-range",
+        rank=h.Rank.ROOT_CAUSE,
+        first_us=min(times, default=None),
+        last_us=max(times, default=None),
+        count=len(resets),
+        measurements=(
+            h.measurement("lost-records", sum(lost) if lost else None, "records"),
+            h.measurement("partitions", len(partitions), "partitions"),
+        ),
+        evidence=h.cite((reset.ref, reset.time_us) for reset in resets),
+        actions=h.remedies("offsets-out-of-range", job.job, "retention"),
+    )
+
+
+RULE = h.Rule("IO104", judge, Limits, causes=("offsets-out-of-range",))

@@ -1,0 +1,69 @@
+"""The task that limits a job waits for a database or a broker.
+
+What it reports
+---------------
+The system that the task waits for, with its host and port if the inputs contain them, and what shows it.
+
+Why it matters
+--------------
+The task looks busy and is where back pressure starts, but it computes little. A faster operator, or another host for
+it, changes nothing.
+
+How it decides
+--------------
+Back pressure starts at the task, as for `slow-operator`, and one of these holds:
+
+- The threads of its connector wait for a response of a database in most thread dumps. Calls in the job's own code
+  count as `slow-operator`, because that code can call the system in another way.
+- The requests of its Kafka producers take 500 ms or more on average, or their buffers are full.
+- The brokers delay the producers by 50 ms or more on average, because of a quota.
+
+What to do
+----------
+Look at the system: its load, its slow statements, its quotas, and the network to it. Then send more records per request.
+
+False alarms
+------------
+A TaskManager whose network is slow sees slow responses of a healthy system. Compare several TaskManagers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flowdiag.analyses.queues import helpers as h
+
+_REMEDIES = {"slow-kafka": ("brokers", "buffer")}
+"""Remedies of sinks, where a cause has others for sources."""
+
+
+def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
+    """Yield one finding per task and spell."""
+    for spell in filter(h.is_whole_task, h.find_spells(job)):
+        service = h.slow_service(job, spell)
+        if service is None or h.waits_for_database(job, spell.task):
+            continue
+        task = h.fmt.shorten(spell.task)
+        found = h.spell_finding(job, spell, f"{service.name} is slow: {task} waits for it")
+        yield replace(
+            found,
+            subject=h.Subject(
+                kind="service",
+                service=service.name,
+                job_id=job.job.key.job_id or None,
+                job_name=job.job.name,
+                task=spell.task,
+            ),
+            why=f"{task} waits for it: {service.why}",
+            cause=service.cause,
+            rank=h.Rank.ROOT_CAUSE,
+            explain=h.explanation(service.cause),
+            measurements=(*service.measurements, *found.measurements),
+            actions=h.remedies(
+                service.cause, job.job, *_REMEDIES.get(service.cause, ()), task=task
+            ),
+            votes=(),
+        )
+
+
+RULE = h.Rule("IO203", judge, h.Limits, causes=("slow-database", "slow-kafka", "kafka-quota"))
