@@ -31,7 +31,12 @@ from flowdiag.cli.commands.simulate import simulate
 from flowdiag.cli.commands.startup import startup
 from flowdiag.cli.commands.warm import warm
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.options.help import ComparingCommand, HelpfulCommand, HelpfulGroup
+from flowdiag.cli.options.help import (
+    ComparingCommand,
+    HelpfulCommand,
+    HelpfulGroup,
+    OverviewCommand,
+)
 from flowdiag.cli.options.routing import with_default_command
 from flowdiag.cli.options.settings import resolve_settings
 from flowdiag.cli.options.shared import ShowConfig
@@ -52,8 +57,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.command(cls=OverviewCommand)(diagnose)
 _DIAGNOSING: Final = (diagnose, checkpoints, rate, queues, startup, memory)
-for command in _DIAGNOSING:
+for command in _DIAGNOSING[1:]:
     app.command(cls=HelpfulCommand)(command)
 app.command("next", cls=HelpfulCommand)(next_evidence)
 app.command(cls=ComparingCommand)(compare)
@@ -104,9 +110,8 @@ def flowdiag(
       flowdiag logs/
       flowdiag http://jobmanager:8081 --for 60s
       flowdiag diagnose logs/ eventlog/ -o report.html
-      flowdiag checkpoints logs/
       flowdiag checkpoints jobmanager.log taskmanager-*.log.gz --since 2h
-      flowdiag checkpoints logs/ --format json | jq .summary
+      flowdiag diagnose logs/ --format json | jq .summary
       flowdiag rate eventlog/ listener/
       flowdiag startup logs/
       flowdiag memory --process-size 4g --flink 1.20

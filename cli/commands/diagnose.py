@@ -74,15 +74,10 @@ def diagnose(given: Mapping[str, Any]) -> Mapping[str, Any]:
       flowdiag diagnose logs/
       flowdiag diagnose logs/ metrics/ flink-conf.yaml --since 2h
       kubectl logs my-jobmanager | flowdiag diagnose -
-      flowdiag diagnose incident.tar.zst --format json | jq '.summary.stories[0]'
       flowdiag diagnose http://jobmanager:8081 http://prometheus:9090 logs/ --keep answers/
-      flowdiag diagnose http://jobmanager:8081 --every 5m --exec ./notify.sh
       flowdiag diagnose k8s://prod/orders
-      flowdiag diagnose yarn://application_1700000000000_0007
 
-    Pass whatever you have. All rules judge it, and related findings become one incident: the culprit first, then the
-    consequences. The other commands cover one topic each, and show its tables. A URL is the address of a JobManager,
-    Spark driver, History Server or Prometheus (docs/live.md), k8s://NAMESPACE/NAME (docs/kubernetes.md), or
-    yarn://APPLICATION_ID (docs/yarn.md). All receive only GET requests.
+    Pass whatever you have. URLs (docs/live.md) are JobManagers, Spark drivers, History Servers, Prometheus,
+    k8s://NAMESPACE/NAME or yarn://APPLICATION_ID. flowdiag sends only GET requests.
     """
     return {}

@@ -18,7 +18,7 @@ Paths = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[PATH...]",
-        help="Configurations, logs, REST responses, kubectl output, GC logs; or nothing.",
+        help="Configurations, logs, REST responses, kubectl output, GC logs; optional.",
     ),
 ]
 ProcessSize = Annotated[
@@ -43,7 +43,7 @@ Container = Annotated[
     bool | None,
     _calculator(
         "--container/--standalone",
-        help="On YARN or Kubernetes, or neither; matters up to Flink 1.9.",
+        help="Whether it runs on YARN or Kubernetes; for Flink up to 1.9.",
         show_default=False,
     ),
 ]
@@ -67,13 +67,10 @@ def memory(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
     \b
     Examples:
-      flowdiag memory --process-size 4g --flink 1.20
-      flowdiag memory --process-size 4g -D taskmanager.memory.managed.fraction=0.2
-      flowdiag memory logs/ rest/
+      flowdiag memory logs/ --process-size 4g -D taskmanager.memory.managed.fraction=0.2
       kubectl describe pod my-taskmanager-1-1 | flowdiag memory - logs/
 
-    The calculation is Flink's own for the given version, exact to the byte. With logs, the report compares configured
-    and observed memory, counts the network buffers that the job needs, and explains killed containers.
+    Logs add the observed memory, the job's network buffers, and the reasons for killed containers.
     """
     from flowdiag.analyses.model.options import MemoryOptions
 

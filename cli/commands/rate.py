@@ -26,7 +26,6 @@ def rate(given: Mapping[str, Any]) -> Mapping[str, Any]:
       flowdiag rate listener/ eventlog/
       flowdiag rate eventlog_v2_app-20260131184301-0007/ driver.log
       flowdiag rate logs/ --trigger-interval 10s --since 2h
-      flowdiag rate logs/ --format json | jq '.data.applications[].pid[-1]'
 
     Pass whatever you have: event logs, lines of `flowdiag listener`, saved REST responses (/streaming/batches,
     /environment, …), and logs of the driver and the executors.

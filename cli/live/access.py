@@ -75,7 +75,8 @@ Dumps = Annotated[
     Literal["auto", "never", "always"],
     typer.Option(
         "--stacks",
-        help="Thread dumps: of processes with suspects and at most 1,000 threads, none, or of all.",
+        metavar="WHICH",
+        help="Thread dumps: auto (of suspects), none, all (default: auto).",
         rich_help_panel=_ACCESS,
     ),
 ]

@@ -10,7 +10,7 @@ import inspect
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from typer.core import TyperCommand, TyperGroup
@@ -51,6 +51,32 @@ class ComparingCommand(HelpfulCommand):
     exit_codes = SHORT_MEANINGS_OF_COMPARISON
 
 
+class OverviewCommand(HelpfulCommand):
+    """The command with most options. For those that another command has too, its help refers to that command."""
+
+    elsewhere: Mapping[str, Sequence[str]] = {
+        "collect flink": (
+            "--token-file",
+            "--password-file",
+            "--ca-file",
+            "--client-cert",
+            "--client-key",
+            "--insecure",
+            "--timeout",
+        ),
+        "checkpoints": (
+            "--max-rows",
+            "--color",
+            "--hyperlinks",
+            "--show-tz",
+            "--master",
+            "--java-heap",
+            "--stay",
+            "--warm",
+        ),
+    }
+
+
 class HelpfulGroup(TyperGroup):
     """A command with subcommands and our help text."""
 
@@ -83,10 +109,19 @@ def _lines(command: Any, ctx: Any, width: int) -> Iterator[str]:
         for name in command.list_commands(ctx):
             child: Any = command.get_command(ctx, name)
             yield from _entry(name, inspect.cleandoc(child.help or "").split("\n\n")[0], width)
+    elsewhere = getattr(command, "elsewhere", {})
     for panel, entries in _panels(command, ctx).items():
         yield from ("", _bold(panel))
+        skipped: dict[str, list[str]] = {}
         for left, right in entries:
-            yield from _entry(left, right, width)
+            option = left.split()[0]
+            if other := next((name for name, some in elsewhere.items() if option in some), None):
+                skipped.setdefault(other, []).append(option)
+            else:
+                yield from _entry(left, right, width)
+        for other, options in skipped.items():
+            text = f"{', '.join(options)}: see flowdiag {other} --help."
+            yield from textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
     if any("--fail-on" in param.opts for param in command.params):
         yield from ("", f"{_bold('Exit codes')}  {getattr(command, 'exit_codes', SHORT_MEANINGS)}")
 

@@ -304,12 +304,18 @@ Usage  flowdiag checkpoints [OPTIONS] PATH...
     )
 
 
-@pytest.mark.parametrize("command", ["checkpoints", "startup", "queues", "compare"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("diagnose", "checkpoints", "rate", "queues", "startup", "memory", "compare", "next"),
+        *("collect flink", "collect k8s", "simulate credits"),
+    ],
+)
 def test_help_fits_one_screen(
     command: str, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    assert main([command, "--help"]) == 0
+    assert main([*command.split(), "--help"]) == 0
     assert len(capfdbinary.readouterr().out.decode().splitlines()) <= 60
 
 
