@@ -1,4 +1,8 @@
-"""The renderers of reports by output format."""
+"""The renderers of reports by output format.
+
+Start with `render`, which picks the module of a format. A renderer has a function `render(report, page)` and imports
+only the types of the report, `flowdiag.cli.views` and `flowdiag.cli.text`.
+"""
 
 from __future__ import annotations
 

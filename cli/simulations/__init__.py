@@ -1,4 +1,8 @@
-"""`flowdiag simulate`: builds the simulated workload from flags, reports and inputs."""
+"""`flowdiag simulate`: builds the simulated workload from flags, reports and inputs.
+
+`credits`, `pid` and `autoscaler` read the inputs and run the models of `flowdiag.analyses`. `autoscaler_page` and
+`flowdiag.cli.views` render the outcome.
+"""
 
 from typing import Final
 

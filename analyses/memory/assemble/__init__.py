@@ -1,4 +1,7 @@
-"""Builds the facts of `flowdiag memory` from rows, files and options; no Spark here."""
+"""Builds the facts of `flowdiag memory` from rows, files and options, without Spark.
+
+Start with `assemble_memory`. It may import `flowdiag.analyses.memory.model` and the facts, but no rule.
+"""
 
 from __future__ import annotations
 

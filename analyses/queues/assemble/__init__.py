@@ -1,4 +1,7 @@
-"""Builds the queues of each job from measured rows; no Spark here."""
+"""Builds the queues of each job from measured rows, without Spark.
+
+Start with `assemble_queues`. It may import the facts of this topic and of `flowdiag.analyses.flink`, but no rule.
+"""
 
 from __future__ import annotations
 

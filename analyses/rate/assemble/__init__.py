@@ -1,4 +1,7 @@
-"""Turns collected rows into the facts of `flowdiag rate`."""
+"""Turns collected rows into the facts of `flowdiag rate`.
+
+Start with `assemble`. It may import `flowdiag.analyses.rate.facts`, but no assessment and no rule.
+"""
 
 from __future__ import annotations
 

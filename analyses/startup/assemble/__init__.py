@@ -1,4 +1,7 @@
-"""From measured rows to the starts of each job and the steps of each start, without Spark."""
+"""From measured rows to the starts of each job and the steps of each start, without Spark.
+
+Start with `assemble_startup`. It may import the facts of this topic and of `flowdiag.analyses.flink`, but no rule.
+"""
 
 from __future__ import annotations
 

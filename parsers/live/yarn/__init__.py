@@ -1,1 +1,4 @@
-"""Collects one application from YARN: `flowdiag collect yarn`."""
+"""Collects one application from YARN: `flowdiag collect yarn`.
+
+Start with `collector`. `flowdiag.parsers.yarn` reads the responses.
+"""
