@@ -52,10 +52,17 @@ def planted() -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Return the session that `flowdiag` would use, started once."""
+    """Return the session that `flowdiag` would use, started once.
+
+    With Java's second compiler, which pays off after about 15 diagnoses in one process.
+    """
+    from flowdiag.cli.spark.optimizations import VARIABLE, Optimization
     from flowdiag.cli.spark.starter import SparkStarter
 
-    with SparkStarter.begin() as starter:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, Optimization.FIRST_COMPILER)
+        starter = SparkStarter.begin()
+    with starter:
         session = starter.session()
         starter.tune(0)
         yield session
