@@ -190,11 +190,18 @@ class _Search:
             self.files.add(file.url)
             shown = _shown(remote.without_credentials(file.url))
             try:
-                self._look_into(shown, file.url)
+                self._look_into(shown, self._readable_in_parts(file.url))
             except OSError as trouble:
                 complaints = self.errors if len(found) == 1 else self.warnings
                 complaints.append(_refusal(trouble, shown))
                 self._put(_refused(shown, file.url, f"unreadable: {error_clause(trouble)}"))
+
+    def _readable_in_parts(self, url: str) -> str:
+        """Return the URL, or the path of a private copy if its server sends only whole files."""
+        if remote.sends_ranges(url):
+            return url
+        with remote.whole_file(url) as read:
+            return spool(read)
 
     def _add_stdin(self) -> None:
         if STDIN in self.files:

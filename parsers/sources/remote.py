@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.extras import pip_install
 
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
@@ -110,7 +113,12 @@ def list_files(url: str) -> list[FoundFile]:
                 listed |= system.find(name, detail=True) if is_folder else {name: info}
         else:
             raise FileNotFoundError
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        reason = error.__cause__
+        # fsspec reports every failure of a web server as a missing file.
+        is_missing = isinstance(reason, FileNotFoundError) or getattr(reason, "status", None) == 404
+        if reason is not None and not is_missing:
+            raise OSError(_clause(reason)) from None
         raise FileNotFoundError("no such file or folder") from None
     except Exception as error:  # noqa: BLE001 - backends raise what their libraries do
         raise OSError(_clause(error)) from None
@@ -123,6 +131,51 @@ def list_files(url: str) -> list[FoundFile]:
     if len(found) > _FILES:
         raise OSError(f"{len(found)} files: too many, pass a narrower URL")
     return found
+
+
+def sends_ranges(url: str) -> bool:
+    """Whether parts of a file can be read: a web server may send only whole files, or not know their size.
+
+    Raises:
+        OSError: with a clause for the user.
+    """
+    if _UNLISTABLE.fullmatch(_scheme(url)) is None:
+        return True
+    system, path = system_of(url)
+    try:
+        info = system.info(path)
+        size = info.get("size")
+        if info.get("partial") or (size is not None and size <= _BLOCK):  # one request is enough
+            return size is not None
+        if size is None:
+            return False
+        with system.open(path, "rb", cache_type="none") as file:
+            file.seek(1)
+            try:
+                file.read(1)
+            except ValueError:  # the response is the whole file
+                return False
+    except Exception as error:  # noqa: BLE001 - see `list_files`
+        raise OSError(_clause(error)) from None
+    return True
+
+
+@contextmanager
+def whole_file(url: str) -> Iterator[Callable[[int], bytes]]:
+    """Open a file of a web server for one pass from its start, and yield the function that reads it.
+
+    Raises:
+        OSError: with a clause for the user, here and from the function.
+    """
+    system, path = system_of(url)
+    try:
+        # Blocks of no size mean a single request.
+        with system.open(path, "rb", block_size=0) as file:
+            yield lambda _size: file.read(_BLOCK)
+    except FlowdiagError:  # of the caller: no space for a copy
+        raise
+    except Exception as error:  # noqa: BLE001 - see `list_files`
+        raise OSError(_clause(error)) from None
 
 
 class RemoteFile(io.RawIOBase):
@@ -225,8 +278,11 @@ def _size(info: Any) -> int:
     return int(info.get("size") or 0)
 
 
-def _clause(error: Exception) -> str:
+def _clause(error: BaseException) -> str:
     """Return the error of a backend in one line."""
+    status, message = getattr(error, "status", None), getattr(error, "message", None)
+    if isinstance(status, int) and isinstance(message, str):  # its text has the whole URL
+        return f"the server responds with {status} {message}".rstrip()
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[:1].lower() + error.strerror[1:]
     words = " ".join(str(error).split())[:200]
