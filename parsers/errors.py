@@ -21,7 +21,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
     known = list(known)
     near = get_close_matches(word, known, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known) or 'none'}"
+    return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known) or 'none'}"
 
 
 class FlowdiagError(Exception):

@@ -210,7 +210,9 @@ def of_data(path: Path) -> Iterator[Text]:
         if line.lstrip().startswith("#") and ALLOWED not in line:
             yield Text(name, number, line.lstrip("# "), prose=False)
     if name.startswith("analyses/"):
-        for text in _prose_values(tomllib.loads(source)):
+        data = tomllib.loads(source)
+        sentences = (text for table in data.values() for text in table.values())
+        for text in sentences if path.name == "explanations.toml" else _prose_values(data):
             first = source.count("\n", 0, max(0, source.find(text[:30]))) + 1
             yield Text(name, first, text)
 

@@ -266,7 +266,7 @@ def _status(entry: Entry, seen: Sequence[Finding], today: date) -> tuple[Muting,
     if not seen:
         return Muting.GONE, "no longer seen: remove it"
     if today > entry.until:
-        return Muting.EXPIRED, f"muted until {entry.until}, which has passed: it counts again"
+        return Muting.EXPIRED, f"muted until {entry.until}, which has passed, so it counts again"
     worst = _worst(seen)
     if worst.weight > entry.severity.weight:
         return Muting.WORSE, f"it is {worst} now, was {entry.severity}: it counts again"

@@ -44,7 +44,7 @@ def mcp(
       flowdiag mcp --root /var/log/flink
       flowdiag mcp --root logs/ --root incidents/ --timeout 5m --redact
 
-    A client starts this command; docs/agents.md shows the set-up of common clients. The tools diagnose, explain and
+    A client starts this command; docs/agents.md shows the setup of common clients. The tools diagnose, explain and
     evidence read files below the roots, change nothing and use no network. Links that leave a root are refused. The
     server answers one request at a time and keeps Spark between requests.
     """

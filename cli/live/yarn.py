@@ -154,7 +154,7 @@ async def collect_application(
     if unknown := set(query) - set(YARN_OPTIONS):
         raise FlowdiagError(
             f"'{url}': unknown option '{min(unknown)}'",
-            hint="there are resourcemanager, timeline and history",
+            hint="use resourcemanager, timeline or history",
         )
     given = dict.fromkeys(YARN_OPTIONS) | {"log_size": "32m", "no_rest": False} | query
     options = yarn_options(parts.netloc, given, access)

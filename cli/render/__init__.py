@@ -1,6 +1,6 @@
 """The renderers of reports by output format.
 
-Start with `render`, which picks the module of a format. A renderer has a function `render(report, page)` and imports
+Start with `RENDERERS`, the module of each format. A renderer has a function `render(report, page)` and imports
 only the types of the report, `flowdiag.cli.views` and `flowdiag.cli.text`.
 """
 

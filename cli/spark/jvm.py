@@ -118,7 +118,7 @@ _UNUSED_JARS: Final = (
     "zookeeper",
 )
 
-# Variables of the user's own Spark or Java set-up that would break a local session.
+# Variables of the user's own Spark or Java setup that would break a local session.
 FOREIGN_VARIABLES: Final = (
     "JAVA_TOOL_OPTIONS",
     "JDK_JAVA_OPTIONS",
@@ -384,7 +384,7 @@ def spark_home() -> Path:
 
 
 def usable_archive(java: Java) -> Archive | None:
-    """Return the archive of `flowdiag warm` for exactly this set-up, if it exists."""
+    """Return the archive of `flowdiag warm` for exactly this setup, if it exists."""
     archive = expected_archive(java)
     if archive is None or not archive.is_usable():
         return None
@@ -393,7 +393,7 @@ def usable_archive(java: Java) -> Archive | None:
 
 
 def expected_archive(java: Java) -> Archive | None:
-    """Return the archive for this set-up, which may not exist yet."""
+    """Return the archive for this setup, which may not exist yet."""
     home = spark_home()
     return archive_for(java, [*active_flags(), class_path(home)], home / "jars")
 

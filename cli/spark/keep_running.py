@@ -18,7 +18,7 @@ from flowdiag.parsers.errors import FlowdiagError
 
 
 def keep_running(stay: str) -> str:
-    """Start and warm up a Java that keeps running, and return its status.
+    """Start and warm up a JVM that keeps running, and return its status.
 
     Args:
         stay: the idle time after which Java ends, such as `15m`.

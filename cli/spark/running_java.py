@@ -106,7 +106,7 @@ class KeeperFiles:
         return self.folder / f"{_PREFIX}{self.key}.alive"
 
     def read(self) -> RunningJava | None:
-        """Return the running JVM; None if there is none, or if other users can have written the file."""
+        """Return the running JVM; None if there is none, or if other users could have written the file."""
         try:
             with _open_private(self.info) as file:
                 return msgspec.json.decode(file.read(_MAX_FILE_BYTES), type=RunningJava)
@@ -203,7 +203,7 @@ class JavaLease:
 def keeper_files_for(
     java: Java, properties: Mapping[str, str], heap_bytes: int
 ) -> KeeperFiles | None:
-    """Return the files of the keeper for exactly this set-up.
+    """Return the files of the keeper for exactly this setup.
 
     Args:
         java: the runtime.

@@ -141,7 +141,7 @@ class SparkStarter(SparkProvider):
 
     @property
     def is_shared(self) -> bool:
-        """Whether the session is in a Java that keeps running."""
+        """Whether the session is in a JVM that keeps running."""
         return self._lease is not None
 
     def session(self) -> SparkSession:

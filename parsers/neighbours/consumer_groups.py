@@ -120,7 +120,7 @@ def read_lags(text: str, name: str = "") -> list[PartitionLag]:
 
 
 def _of_tables(text: str, default_us: int | None) -> Iterator[PartitionLag]:
-    """Yield the rows of Kafka's tool. Spaces separate the columns; names of topics hold none."""
+    """Yield the rows of Kafka's tool. Spaces separate the columns; topic names contain none."""
     columns: list[str | None] = []
     time_us, at = default_us, 0
     for line in text.splitlines(keepends=True):

@@ -319,12 +319,12 @@ def _gzip(raw: BinaryIO) -> Iterator[bytes]:
             if not data:
                 yield member.flush()
                 raise Damaged("truncated {label}")
-            yield from _inflate(member, data)
+            yield from _inflated(member, data)
             data = member.unused_data
         data = _skip_padding(data, raw, b"\x1f\x8b")
 
 
-def deflated(raw: BinaryIO) -> Generator[bytes, None, bytes]:
+def inflate(raw: BinaryIO) -> Generator[bytes, None, bytes]:
     """Decode one raw deflate stream, such as a zip member, up to its end.
 
     The generator returns the bytes of `raw` read beyond that end.
@@ -335,11 +335,11 @@ def deflated(raw: BinaryIO) -> Generator[bytes, None, bytes]:
         if not data:
             yield member.flush()
             raise Damaged("truncated {label}")
-        yield from _inflate(member, data)
+        yield from _inflated(member, data)
     return member.unused_data
 
 
-def _inflate(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
+def _inflated(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
     """Decode `data` in bounded pieces, including all bytes before a damaged byte."""
     before, fed, given = member.copy(), data, 0
     while True:

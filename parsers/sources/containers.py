@@ -99,7 +99,7 @@ def _member_pieces(path: str, info: zipfile.ZipInfo) -> Iterator[bytes]:
         raw = cast(BinaryIO, file)
         stored = info.compress_type == zipfile.ZIP_STORED
         check, size = 0, 0
-        for piece in _stored(raw, info.compress_size) if stored else codecs.deflated(raw):
+        for piece in _stored(raw, info.compress_size) if stored else codecs.inflate(raw):
             check = zlib.crc32(piece, check)
             size += len(piece)
             yield piece
@@ -155,7 +155,7 @@ def members_in_order(file: BinaryIO) -> Iterator[tuple[str, Callable[[int], byte
         if method == 0:
             pieces = _stored(file, packed)
         else:
-            pieces = _remember(codecs.deflated(file), behind)
+            pieces = _remember(codecs.inflate(file), behind)
         pieces = codecs.limit_expansion(pieces, functools.partial(_read_since, file, at))
         stream = codecs.ByteStream(pieces, label="zip member", close=None)
         if not name.endswith("/"):

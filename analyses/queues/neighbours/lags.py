@@ -63,7 +63,7 @@ class Trend:
 
     @property
     def behind_s(self) -> float | None:
-        """The time to read the records that wait, at the present rate; None if nothing is read."""
+        """The time to read the waiting records, at the present rate; None if nothing is read."""
         return self.last / self.rate if self.rate else None
 
 
@@ -284,7 +284,7 @@ def lag_measurements(trend: Trend, behind_s: float) -> tuple[Measurement, ...]:
             None if behind is None else round(behind * 1000),
             "ms",
             behind_s * 1000,
-            over="time to read the records that wait",
+            over="time to read the waiting records",
         ),
     )
 

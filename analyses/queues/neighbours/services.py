@@ -15,7 +15,7 @@ from flowdiag.parsers.components import components
 SLOW_MS: Final = 500.0
 """Mean latency of a producer's requests. Brokers respond within some ms, or tens of ms with acknowledgements of all."""
 FULL: Final = 0.1
-"""Share of the producer's buffer that is free: a record must wait for memory."""
+"""Free share of the producer's buffer: below it, records wait for memory."""
 THROTTLED_MS: Final = 50.0
 """Mean delay by a quota. Without a quota, it is exactly 0."""
 KAFKA: Final = "Kafka"

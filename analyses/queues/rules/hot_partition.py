@@ -31,7 +31,7 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.5, "share", "minimum share of the lag; below that others lag, too")
+    share: float = h.limit(0.5, "share", "minimum share of the lag; below it, others lag too")
     ratio: float = h.limit(3, "ratio", "minimum ratio to the mean of its siblings' lags")
     records: float = h.limit(1.5, "ratio", "minimum ratio to the records of its siblings")
     behind: float = h.limit(

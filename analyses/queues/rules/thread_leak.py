@@ -7,7 +7,7 @@ Threads whose names differ only in numbers, such as `pool-812-thread-1`, in the 
 Why it matters
 --------------
 Code that creates a thread pool or a client per record, or per restart, and never closes it leaves threads behind. Each
-holds memory, until the process reaches the limit of its threads (`unable to create native thread`).
+holds memory, until the process reaches its thread limit (`unable to create native thread`).
 
 How it decides
 --------------

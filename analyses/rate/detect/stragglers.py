@@ -52,7 +52,7 @@ def straggler_of(stages: list[h.StageLoad], *, more: float, same: float) -> Stra
 def waits_for_task(
     lasted_ms: int, stage: h.StageLoad, *, ratio: float, floor: float, part: float
 ) -> bool:
-    """Return whether a batch takes so long because of one task of its longest stage."""
+    """Return whether one task of its longest stage determines how long a batch takes."""
     others_ms = stage.others_ms
     return others_ms is not None and stage.longest_ms >= max(
         ratio * others_ms, floor + others_ms, part * lasted_ms

@@ -7,7 +7,7 @@ What it reports
 
 Why it matters
 --------------
-More shuffle partitions or input limits do not help as long as each key costs a read of the disk.
+More shuffle partitions or input limits do not help while each key costs a disk read.
 
 How it decides
 --------------
@@ -22,7 +22,7 @@ Loads: in at least `mostly` of the triggers, partitions load their state from th
 
 What to do
 ----------
-Reads: a larger block cache, and a faster local disk. Loads: a longer `spark.locality.wait`, and executors that stay.
+Reads: a larger block cache, and a faster local disk. Loads: a longer `spark.locality.wait`, and a fixed set of executors.
 
 False alarms
 ------------

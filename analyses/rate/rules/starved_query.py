@@ -89,7 +89,7 @@ def _finding(
         severity=h.grade(state=state, share=len(starved) / len(reading)),
         state=state,
         title=f"{h.fmt.capital(query.label)} waits for the jobs of {other.label}: {of} took {took}{instead}",
-        why=f"its jobs wait until the tasks of {other.label} have left a core",
+        why=f"its jobs wait until the tasks of {other.label} have freed a core",
         cause="starved-query",
         confidence=h.Confidence.HIGH if waits else h.Confidence.MEDIUM,
         rank=h.Rank.ROOT_CAUSE,

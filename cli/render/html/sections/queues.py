@@ -69,7 +69,7 @@ def _part(vertices: Sequence[QueueVertex], context: Context) -> Part:
 
 def _no_root(vertices: Sequence[QueueVertex]) -> str:
     if all(vertex.back_pressured is None and vertex.busy is None for vertex in vertices):
-        return "The inputs hold no busy or back-pressured times"
+        return "The inputs contain no busy or back-pressured times"
     if any(vertex.role == "back-pressured" for vertex in vertices):
         return "Tasks are back-pressured, but their root is unknown"
     return "No task causes back pressure"
