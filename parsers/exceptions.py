@@ -143,7 +143,9 @@ _OF_TABLES: Final = (
     "org.apache.flink.table.api.ValidationException",
     "org.apache.flink.table.api.TableException",
 )
-_OF_FILES: Final = ("storage-throttled", "storage-denied", "storage-failure", "file-missing")
+_OF_FILES: Final = (
+    "storage-throttled", "storage-denied", "storage-failure", "storage-read-only", "file-missing",
+)  # fmt: skip
 # Status codes and words of many services. They need a sign of a storage.
 _GENERIC: Final = ("storage-throttled", "storage-denied")
 _OF_STORAGE: Final = re.compile(

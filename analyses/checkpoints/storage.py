@@ -20,7 +20,8 @@ DIRECTORY_KEYS: Final = ("execution.checkpointing.dir", "state.checkpoints.dir")
 _STORAGE: Final = "storage"
 _ITS_OWN: Final = ("finalize", "trigger_io")  # kinds of reasons: writes of the JobManager itself
 # It could not write the metadata. "Could not complete" would be the store of handles.
-_UNFINISHED: Final = "Could not finalize the pending checkpoint"
+# The second text is all that REST shows.
+_UNFINISHED: Final = ("Could not finalize the pending checkpoint", "Failure to finalize checkpoint")
 _PATH: Final = re.compile(
     r"(?:\b(?:file|hdfs|viewfs|s3[an]?|gs|abfss?|wasbs?|oss|cosn?|swift):/{1,3}[^\s'\",;)\]]{3,200})"
     r"|(?<![\w:/.])/(?:[\w.+=@-]{1,80}/){2,}[\w.+=@-]{1,80}"
@@ -179,7 +180,7 @@ def _unfinished(job: JobFacts, failed: Mapping[tuple[int, int], Checkpoint]) -> 
     """Yield checkpoints that every task acknowledged and the JobManager could not finish, without a reason."""
     for identity, checkpoint in failed.items():
         text = checkpoint.reason or ""
-        if _UNFINISHED in text and classify([text], "flink") is None:
+        if any(words in text for words in _UNFINISHED) and classify([text], "flink") is None:
             yield Refusal(identity, None, None, None, text, checkpoint.ended_us, checkpoint.end_ref)
 
 

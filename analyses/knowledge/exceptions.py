@@ -52,6 +52,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "checkpoint-file-exists": ("checkpoint-directory-shared", ()),
     "storage-full": ("storage-failure", ("full",)),
     "storage-denied": ("storage-failure", ("denied",)),
+    "storage-read-only": ("storage-failure", ("read-only",)),
     "storage-throttled": ("storage-failure", ("throttled",)),
     "file-missing": ("storage-failure", ("missing",)),
     "storage-failure": ("storage-failure", ("fix-error",)),

@@ -25,6 +25,11 @@ WORDS = [
     (FULL, "is full"),
     ("org.apache.hadoop.security.AccessControlException: Permission denied: user=flink", "denies"),
     (
+        "java.io.IOException: Mkdirs failed to create file:/data/checkpoints/0a1b2c3d4e5f/chk-6",
+        "is not writable",
+    ),
+    ("java.io.FileNotFoundException: /data/chk-6/a (Read-only file system)", "is not writable"),
+    (
         "com.amazonaws.services.s3.model.AmazonS3Exception: Slow Down (Status Code: 503)",
         "throttles",
     ),
@@ -153,11 +158,12 @@ def found_by(job: Bench) -> Finding:
     return finding
 
 
-def test_a_failed_finalization_points_to_the_storage() -> None:
+@pytest.mark.parametrize("text", [BARE, "Failure to finalize checkpoint."])  # the log, and REST
+def test_a_failed_finalization_points_to_the_storage(text: str) -> None:
     job = Bench()
     job.completes(5)
     for number in (6, 7, 8):
-        job.fails(BARE.format(number))
+        job.fails(text.format(number))
     failed = [replace(c, reason_kind="finalize") for c in job.checkpoints if c.reason]
     job.checkpoints[-len(failed) :] = failed
     finding = found_by(job)

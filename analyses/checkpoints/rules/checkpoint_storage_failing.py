@@ -52,6 +52,7 @@ _WORDS: Final = {
     "checkpoint-file-exists": "already contains files of another run",
     "storage-full": "is full",
     "storage-denied": "denies access",
+    "storage-read-only": "is not writable",
     "storage-throttled": "throttles",
     "file-missing": "lacks a file or directory",
     "service-unreachable": "cannot be reached",
@@ -78,6 +79,8 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     cause, names = cause_of_class(
         "storage-failure" if name in (None, "service-unreachable") else name, "storage-failure"
     )
+    if name is None:  # the text does not name the exception
+        names = ("read-only", "full")
     word = _WORDS.get(name or "", "fails")
     if name == "storage-failure" and _SAFE_MODE.search(found.text):
         word = "is in safe mode (its NameNode is read-only)"
