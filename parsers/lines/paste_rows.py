@@ -61,10 +61,29 @@ def paste_rows(
             continue
         if len(data) > PROSE_BYTES and is_routine((pasted.cause(found, outer=False)[0],)):
             continue
-        if _is_undecided(pasted, found, written_by, failed=failed):
+        if _ends_script(pasted, data):
+            row = _failure(pasted, found, written_by, source)
+            row["fields"]["ended"] = "application"
+            yield row
+        elif _is_undecided(pasted, found, written_by, failed=failed):
             yield _failure(pasted, found, written_by, source)
         else:
             yield _row(pasted, found, written_by, source)
+
+
+def _ends_script(one: Pasted, data: bytes) -> bool:
+    """Return whether a Python exception ended the script: the text ends with it, or Spark shuts down after it.
+
+    Spark's own exceptions have rules of their own.
+    """
+    if not one.in_module or one.python_at is None or one.chain[:1] != [one.python]:
+        return False
+    after = data[one.python_at :].partition(b"\n")[2]
+    return not after.strip() or b" shutdown hook" in after[:_SHUTDOWN_BYTES]
+
+
+_SHUTDOWN_BYTES: Final = 4000
+"""A script that ends stops Spark in its shutdown hook: some lines later."""
 
 
 def _is_undecided(one: Pasted, found: Classified | None, engine: str, *, failed: bool) -> bool:

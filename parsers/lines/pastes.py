@@ -38,7 +38,12 @@ from flowdiag.parsers.lines.traces import (
     python_root,
     read_trace,
 )
-from flowdiag.parsers.spark.causes import full_heap, python_frame, without_lost_task
+from flowdiag.parsers.spark.causes import (
+    full_heap,
+    python_frame,
+    waits_for_query,
+    without_lost_task,
+)
 
 PASTE_BYTES: Final = 256 * 1024
 """Texts up to this size are searched completely, larger ones only before the first header."""
@@ -76,6 +81,7 @@ class Pasted:
         task, location: other columns of its row in the Web UI's table of exceptions.
         thread: name of the query thread that it ended, as printed by the JVM.
         python_frame: the deepest frame of the user's own Python code.
+        in_module: whether a Python traceback begins in a script.
         inline: whether its date is on the same line, so that it may be the message of a record.
         lines: of the trace, without formatting.
         heading: the record above; None outside records.
@@ -97,6 +103,7 @@ class Pasted:
     location: str | None = None
     thread: str | None = None
     python_frame: str | None = None
+    in_module: bool = False
     inline: bool = False
     lines: list[str] = field(default_factory=list)
     heading: Heading | None = None
@@ -279,6 +286,8 @@ _CUT_MESSAGE = re.compile(
     r"|refused|timed out|not (?:in|found|supported|exists?|allowed|available))\b"
 )
 _EVENT = re.compile(r"\s{0,8}(?:Normal|Warning)\s{1,12}[A-Z]\w{2,40}\s{1,30}\d{1,4}[smhd]")
+# Python marks the failed part of an indented line of code with the same characters, and always with a `^`.
+_FENCE = re.compile(r"\s{0,3}(?:```|~~~)[^\^]*\Z")
 _PYTHON_FILE = re.compile(r"\s{0,8}File \"[^\"\n]{1,300}\", line \d")
 _UNUSUAL = re.compile(
     r"(?:Caused by: )?(?:[a-z_][\w$]{0,80}\.){1,20}_?[A-Z][\w$]{0,120}(?:: .*)?\Z"
@@ -433,6 +442,7 @@ class _Segments:
         self._like: prefix.Prefix | None = None  # the last record with carriers
         self._python = False
         self._shape = ""  # of the header of the last record: a Python traceback may repeat it
+        self._above: str | None = None  # the frame of the user's code above the last one
         self._code = False  # a line of a Python traceback named a file: the next one is its code
         self._again = False  # frames followed the last exception of the chain
         self._unusual: tuple[int, str] | None = None  # a line that may be an unusual exception
@@ -552,7 +562,7 @@ class _Segments:
         if not bare:
             return
         (unusual, before), self._unusual, self._before = (self._unusual, self._before), None, None
-        if bare.startswith(("```", "~~~")):
+        if _FENCE.match(text):
             self._end()
             self._level = None
             return
@@ -696,7 +706,11 @@ class _Segments:
         """Read a line of a Python traceback, whose last line is the error; return whether it is one."""
         below_file, self._code = self._code, bare.startswith('File "')
         if self._block is not None and self._code:
+            self._above = self._block.python_frame
+            self._block.in_module |= bare.endswith(", in <module>")
             self._block.python_frame = python_frame([bare]) or self._block.python_frame
+        elif self._block is not None and below_file and waits_for_query(bare):
+            self._block.python_frame = self._above
         if bare.startswith(_PYTHON_BEGIN):
             if self._block is None:
                 self._uncaught(bare)

@@ -42,17 +42,29 @@ _LIBRARY: Final = re.compile(
 def python_frame(lines: Iterable[str]) -> str | None:
     """Return the deepest frame of a Python traceback in user code: function, file and line.
 
+    A frame that only waits for the query does not count: the query failed elsewhere.
+
     >>> python_frame(['  File "/opt/app/job.py", line 61, in upsert', '    c = connect()',
     ...               '  File "/usr/lib/python3.10/site-packages/psycopg2/__init__.py", line 122, in connect'])
     'upsert(job.py:61)'
+    >>> python_frame(['  File "/opt/app/job.py", line 70, in <module>', '    query.awaitTermination()']) is None
+    True
     """
-    deepest = None
+    deepest = above = None
     for line in lines:
+        if waits_for_query(line):
+            deepest = above
         found = _PYTHON_FRAME.match(line) if 'File "' in line else None
         if found is not None and _LIBRARY.search(found["file"]) is None:
             name = re.split(r"[\\/]", found["file"])[-1]
+            above = deepest
             deepest = f"{found['function']}({name}:{found['line']})"
     return deepest
+
+
+def waits_for_query(code: str) -> bool:
+    """Return whether a line of code waits for the end of a query or of a streaming context."""
+    return ".await" in code and "Termination" in code
 
 
 def decisive_exception(chain: Sequence[str]) -> str | None:

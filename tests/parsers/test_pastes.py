@@ -13,6 +13,7 @@ import pytest
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.parsers.exceptions import classes, classify, option_keys_in
+from flowdiag.parsers.lines.paste_rows import paste_rows
 from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import Split, parse_on_driver, parse_split, plan_splits
@@ -393,3 +394,58 @@ def test_hostile_text_is_read_in_linear_time(text: str) -> None:
     began = datetime.now(UTC)
     list(exceptions_in(text[:PASTE_BYTES].encode()))
     assert (datetime.now(UTC) - began).total_seconds() < 3
+
+
+MARKED = """\
+Traceback (most recent call last):
+  File "/opt/app/report.py", line 7, in <module>
+    print(conf["target_table"])
+          ~~~~^^^^^^^^^^^^^^^^
+KeyError: 'target_table'
+"""
+
+
+def test_marks_below_a_line_of_python_are_no_fence() -> None:
+    (found,) = exceptions_in(MARKED.encode())
+    assert (found.python, found.python_frame) == (
+        "KeyError: 'target_table'",
+        "<module>(report.py:7)",
+    )
+
+
+def test_the_line_that_waits_for_a_query_is_not_the_one_that_failed() -> None:
+    waits = MARKED.replace('print(conf["target_table"])', "query.awaitTermination()")
+    (found,) = exceptions_in(waits.encode())
+    assert found.python_frame is None
+
+
+@pytest.mark.parametrize(
+    ("more", "ended"),
+    [
+        ("", "application"),
+        (
+            "26/11/26 10:46:11 INFO SparkContext: Invoking stop() from shutdown hook\n",
+            "application",
+        ),
+        ("batch 7: 80 rows\n" * 3, None),  # the script handled it
+    ],
+)
+def test_an_uncaught_exception_of_a_script_ends_the_application(
+    more: str, ended: str | None
+) -> None:
+    (row,) = paste_rows((MARKED + more).encode(), "spark", 0, whole=True, failed=False)
+    assert row["fields"].get("ended") == ended
+
+
+def test_tasks_that_stop_after_a_failure_are_no_failures_of_their_own() -> None:
+    head = "26/11/26 10:46:11 ERROR "
+    lines = [
+        "DataWritingSparkTask: Aborting commit for partition 1 (task 1, attempt 0, stage 1.0)",
+        "DataWritingSparkTask: Aborted commit for partition 1 (task 1, attempt 0, stage 1.0)",
+        "WriteToDataSourceV2Exec: Data source write support MicroBatchWrite[epoch: 0] is aborting.",
+    ]
+    around = (
+        f"{head.replace('ERROR', 'INFO')}TaskSetManager: Starting task 0.0 in stage 1.0\n" * 400
+    )
+    text = around + "".join(f"{head}{line}\n" for line in lines)
+    assert [*paste_rows(text.encode(), "spark", 0, whole=True, failed=False)] == []
