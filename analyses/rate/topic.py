@@ -77,7 +77,7 @@ class Spark:
             options,
             sorted({owner.application for owner in owners}),
             faults,
-            _input_ends(owned.splits, owners),
+            _input_spans(owned.splits, owners),
         )
         return Measured(
             facts=dict.fromkeys(names, facts),
@@ -94,7 +94,7 @@ def _assembled(
     options: Options,
     applications: Sequence[str],
     faults: Faults,
-    ends_us: Mapping[str, int],
+    spans_us: Mapping[str, tuple[int, int]],
 ) -> RateFacts:
     """Return the facts of the applications, without applications that trigger a bug."""
     user = UserSettings(
@@ -109,7 +109,7 @@ def _assembled(
             rows if whole else [row for row in rows if JSON.decode(row[1]).get("app", "") in some],
             damaged=damaged,
             user=user,
-            ends_us=ends_us,
+            spans_us=spans_us,
         )
 
     return faults.run_skipping_failures(
@@ -117,16 +117,23 @@ def _assembled(
     )[0]
 
 
-def _input_ends(splits: Sequence[Mapping[str, Any]], owners: Sequence[Owner]) -> dict[str, int]:
-    """Return the last time of each application's inputs, including lines that flowdiag does not read."""
+def _input_spans(
+    splits: Sequence[Mapping[str, Any]], owners: Sequence[Owner]
+) -> dict[str, tuple[int, int]]:
+    """Return the first and last time of each application's inputs, with lines that flowdiag does not read."""
     last_parts = {owner.source: owner for owner in owners}
-    ends: dict[str, int] = {}
+    spans: dict[str, tuple[int, int]] = {}
     for split in splits:
-        owner, text = last_parts.get(split["source"]), (split["fields"] or {}).get("last_us", "")
-        if owner is not None and text.isdecimal():
-            end = int(text) - (owner.shift_ms * 1000 if owner.shift_from is not None else 0)
-            ends[owner.application] = max(end, ends.get(owner.application, end))
-    return ends
+        owner, fields = last_parts.get(split["source"]), split["fields"] or {}
+        first, last = fields.get("first_us", ""), fields.get("last_us", "")
+        if owner is not None and first.isdecimal() and last.isdecimal():
+            shift = owner.shift_ms * 1000 if owner.shift_from is not None else 0
+            span = spans.get(owner.application, (2**62, 0))
+            spans[owner.application] = (
+                min(int(first) - shift, span[0]),
+                max(int(last) - shift, span[1]),
+            )
+    return spans
 
 
 SPARK: Final = Spark()

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.rate.assemble.batches import batches_of, interval_of, outputs_of
+from flowdiag.analyses.rate.assemble.late import late_triggers, without_odd_late_triggers
 from flowdiag.analyses.rate.assemble.queries import queries_of
 from flowdiag.analyses.rate.assemble.rows import (
     JSON,
@@ -57,7 +58,7 @@ def assemble(
     damaged: Iterable[str] = (),
     *,
     user: UserSettings | None = None,
-    ends_us: Mapping[str, int] = MappingProxyType({}),
+    spans_us: Mapping[str, tuple[int, int]] = MappingProxyType({}),
 ) -> RateFacts:
     """Return the facts in the rows of `measure.facts_frame`.
 
@@ -65,7 +66,7 @@ def assemble(
         rows: (what, row as JSON).
         damaged: keys of applications with a truncated input.
         user: settings from the user.
-        ends_us: last times of the inputs, by key of the application.
+        spans_us: first and last time of the inputs, by key of the application.
     """
     user = user or UserSettings()
     by_app: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
@@ -75,7 +76,7 @@ def assemble(
     cut = set(damaged)
     return RateFacts(
         applications=tuple(
-            _application(key, kinds, key in cut, user, ends_us.get(key))
+            _application(key, kinds, key in cut, user, spans_us.get(key))
             for key, kinds in sorted(by_app.items())
         )
     )
@@ -86,7 +87,7 @@ def _application(
     kinds: Mapping[str, list[Row]],
     damaged: bool,
     user: UserSettings,
-    end_us: int | None,
+    span_us: tuple[int, int] | None,
 ) -> ApplicationFacts:
     singles: dict[str, list[Row]] = defaultdict(list)
     order = sorted(
@@ -116,7 +117,9 @@ def _application(
     interval, interval_from = interval_of(about, raw)
     tasks = _open_tasks(kinds.get("task", ()))
     batches = batches_of(raw, by_batch, work, tasks, singles, interval)
+    first_us, end_us = span_us or (None, None)
     last_us = _last_us(order, batches, end_us)
+    incidents = without_odd_late_triggers(singles[Event.SPARK_INCIDENT], first_us)
     real_time = _real_time(singles, settings, user)
     return ApplicationFacts(
         key=JobKey("", key),
@@ -137,13 +140,20 @@ def _application(
         partitions=partitions_of(kinds.get("range", ())),
         memory=memory_of(kinds.get("memory", ())),
         queries=queries_of(
-            singles, by_trigger, work, tasks, user.trigger_interval_ms, real_time, last_us
+            singles,
+            by_trigger,
+            work,
+            tasks,
+            user.trigger_interval_ms,
+            real_time,
+            last_us,
+            late=late_triggers(incidents),
         ),
         receivers=records_of(singles[Event.SPARK_RECEIVER]),
         limits=records_of(singles[Event.SPARK_RATE_LIMIT]),
         traces=records_of(singles[Event.SPARK_PID]),
         lost=records_of(singles[Event.SPARK_DROPPED]),
-        incidents=records_of(singles[Event.SPARK_INCIDENT]),
+        incidents=records_of(incidents),
         failures=records_of(singles[Event.FAILURE]),
         threads=tuple(map(thread_of, singles[Event.THREAD])),
         started_us=min(_dated(about, "started"), default=None),

@@ -8,7 +8,6 @@ from functools import reduce
 from itertools import pairwise
 from math import gcd
 from statistics import median
-from typing import Final
 
 from flowdiag.analyses.rate.assemble.rows import JSON, Row, Unit, field_of, records_of, ref_of
 from flowdiag.analyses.rate.assemble.unfinished import (
@@ -28,6 +27,8 @@ def queries_of(
     interval_ms: int | None,
     real_time: tuple[bool | None, str | None],
     end_us: int | None,
+    *,
+    late: Iterable[Trigger] = (),
 ) -> tuple[QueryFacts, ...]:
     """Return the queries, by ID.
 
@@ -39,14 +40,17 @@ def queries_of(
         interval_ms: of the triggers, from the user.
         real_time: whether they run in real-time mode, and the source of that.
         end_us: the end of the input, or the stop of the application.
+        late: late triggers, which count if there are no others.
     """
     queries: dict[str, QueryRows] = defaultdict(QueryRows)
-    # The log has only the beginning of the report: complete reports are better evidence.
-    for row in sorted(singles[Event.SPARK_PROGRESS], key=lambda r: r.get("template") is not None):
+    for row in sorted(singles[Event.SPARK_PROGRESS], key=_completeness):
         query, run = queries[field_of(row, "id")], field_of(row, "run_id")
         query.add(row, run)
-        key = (run, row.get("checkpoint"), row.get("time_us") or 0)
-        if key not in query.triggers:  # the same progress in event log, listener and log
+        begun = (run, row.get("time_us") or 0)
+        key = (run, row.get("checkpoint"), begun[1])
+        is_known = key in query.triggers or (key[1] is None and begun in query.begun)
+        if not is_known:  # the same progress in event log, listener, log and Web UI
+            query.begun.add(begun)
             number = str(row.get("checkpoint"))
             query.triggers[key] = _trigger(
                 row, run, stages.get((run, number)), work.get((None, run, number))
@@ -55,7 +59,7 @@ def queries_of(
         query = queries[field_of(row, "id")]
         query.add(row, field_of(row, "run_id"))
         query.events.append(row)
-    _add_late(queries, singles[Event.SPARK_INCIDENT])
+    _add_late(queries, late)
     plans: dict[str, list[Row]] = defaultdict(list)
     for row in singles[Event.SPARK_PLAN]:
         plans[field_of(row, "id")].append(row)
@@ -90,6 +94,11 @@ def queries_of(
     return tuple(result)
 
 
+def _completeness(row: Row) -> tuple[bool, bool]:
+    """Sort complete reports first: the log has only the beginning, and the Web UI no number of the batch."""
+    return row.get("checkpoint") is None, row.get("template") is not None
+
+
 def _of_known_queries(rows: Sequence[Row]) -> list[Row]:
     """Return the rows without exceptions of no query, if an exception ended a known one: it is printed again."""
     failed = any(field_of(row, "id") and row.get("cause") for row in rows)
@@ -115,48 +124,14 @@ def _plan_of(rows: Sequence[Row]) -> Plan:
     )
 
 
-_MOSTLY_LATE: Final = 0.5
-
-
-def _add_late(queries: dict[str, QueryRows], incidents: Iterable[Row]) -> None:
+def _add_late(queries: dict[str, QueryRows], late: Iterable[Trigger]) -> None:
     """Add the late triggers of a log at WARN, which has no progress reports."""
     if len(queries) > 1 or any(query.triggers for query in queries.values()):
         return
-    late = _late(incidents)
-    if late:
+    for one in late:
         query = queries[next(iter(queries), "")]
-        query.triggers.update({(one.run_id, None, one.time_us): one for one in late})
+        query.triggers[one.run_id, None, one.time_us] = one
         query.runs = query.runs or {"": None}
-
-
-def _late(incidents: Iterable[Row]) -> list[Trigger]:
-    """Return the triggers in "Current batch is falling behind" lines, with their ends and durations.
-
-    The log contains late triggers only. If most triggers may be on time, the query remains unknown.
-    """
-    found: list[Trigger] = []
-    for row in incidents:
-        spent, time_us = field_of(row, "spent_ms"), row.get("time_us")
-        if row.get("template") != "falling-behind" or not spent.isdecimal() or time_us is None:
-            continue
-        spent_ms = int(spent)
-        found.append(
-            Trigger(
-                batch=None,
-                run_id="",
-                time_us=time_us - spent_ms * 1000,
-                duration_ms=spent_ms,
-                rows=None,
-                durations={"triggerExecution": spent_ms},
-                ref=ref_of(row),
-            )
-        )
-    if not found:
-        return []
-    begin = min(one.time_us for one in found)
-    end = max(one.time_us + (one.duration_ms or 0) * 1000 for one in found)
-    lasted = sum(one.duration_ms or 0 for one in found) * 1000
-    return found if lasted > _MOSTLY_LATE * (end - begin) else []
 
 
 class _Sources:

@@ -12,11 +12,12 @@ from flowdiag.analyses.rate.facts import OpenTask, OpenTrigger, Trigger, Work
 
 @dataclass(slots=True)
 class QueryRows:
-    """The records of one query; triggers by (run, batch, start)."""
+    """The records of one query; triggers by (run, batch, start), and (run, start) of all of them."""
 
     name: str | None = None
     runs: dict[str, None] = field(default_factory=dict)
     triggers: dict[tuple[str, int | None, int], Trigger] = field(default_factory=dict)
+    begun: set[tuple[str, int]] = field(default_factory=set)
     events: list[Row] = field(default_factory=list)
     files: list[Row] = field(default_factory=list)  # offsets and commits
 

@@ -1,0 +1,70 @@
+"""Late triggers in "Current batch is falling behind" lines, the only triggers in a log at WARN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from flowdiag.analyses.rate.assemble.rows import Row, field_of, ref_of
+from flowdiag.analyses.rate.facts import Trigger
+
+_MOSTLY_LATE: Final = 0.5
+_COLD_US: Final = 120_000_000
+"""A trigger that begins this soon after the first record starts workers and reads a backlog."""
+
+
+def without_odd_late_triggers(rows: Sequence[Row], first_us: int | None) -> list[Row]:
+    """Return incidents without the late triggers that prove nothing.
+
+    The first trigger after the start is cold. The log contains late triggers only: if most may be on time,
+    or only one of a longer log is late, the query remains unknown.
+
+    Args:
+        rows: incidents, in order.
+        first_us: the first time of the input.
+    """
+    late = [(one, _place(row)) for row in rows if (one := _trigger_of(row)) is not None]
+    kept = sorted(late, key=lambda pair: pair[0].time_us)
+    if kept and first_us is not None:
+        after_us = kept[0][0].time_us - first_us
+        if after_us > 0 and (len(kept) == 1 or after_us <= _COLD_US):
+            kept = kept[1:]
+    if kept:
+        begin = kept[0][0].time_us
+        end = max(one.time_us + (one.duration_ms or 0) * 1000 for one, _ in kept)
+        lasted = sum(one.duration_ms or 0 for one, _ in kept) * 1000
+        kept = kept if lasted > _MOSTLY_LATE * (end - begin) else []
+    odd = {place for _, place in late} - {place for _, place in kept}
+    return [row for row in rows if not (_is_late(row) and _place(row) in odd)]
+
+
+def _place(row: Row) -> tuple[int, int]:
+    return row["source"], row["offset"]
+
+
+def _is_late(row: Row) -> bool:
+    """Return whether a row is about a late trigger; a short text has a second one for the same line."""
+    return row.get("template") == "falling-behind" or field_of(row, "class") == "trigger-late"
+
+
+def late_triggers(rows: Iterable[Row]) -> list[Trigger]:
+    """Return the late triggers among incidents, with their ends and durations."""
+    return sorted(
+        (trigger for row in rows if (trigger := _trigger_of(row)) is not None),
+        key=lambda trigger: trigger.time_us,
+    )
+
+
+def _trigger_of(row: Row) -> Trigger | None:
+    spent, time_us = field_of(row, "spent_ms"), row.get("time_us")
+    if row.get("template") != "falling-behind" or not spent.isdecimal() or time_us is None:
+        return None
+    return Trigger(
+        batch=None,
+        run_id="",
+        time_us=time_us - int(spent) * 1000,
+        duration_ms=int(spent),
+        rows=None,
+        durations={"triggerExecution": int(spent)},
+        ref=ref_of(row),
+    )

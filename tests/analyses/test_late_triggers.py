@@ -1,0 +1,46 @@
+"""Late triggers in a log at WARN, which prints no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses.rate.assemble.late import late_triggers, without_odd_late_triggers
+
+SECOND = 1_000_000
+START = 1_767_225_600 * SECOND
+
+
+def late(end_s: float, spent_s: float) -> dict[str, Any]:
+    """Return the line about a trigger that ended some seconds after the start of the log."""
+    return {
+        "template": "falling-behind",
+        "time_us": START + round(end_s * SECOND),
+        "source": 0,
+        "offset": round(end_s),
+        "fields": {"interval_ms": "5000", "spent_ms": str(round(1000 * spent_s))},
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "first_us", "counted"),
+    [
+        ([late(21, 5.005)], START, 0),  # the first trigger starts workers
+        ([late(900, 12)], START, 0),  # one of an hour
+        ([late(0, 22)], START, 1),  # nothing but the line
+        ([late(0, 22)], None, 1),
+        ([late(20, 9), *(late(20 + 8 * n, 8) for n in range(1, 7))], START, 6),
+        ([late(20, 9), late(300, 6), late(900, 6)], START, 0),  # most may be on time
+    ],
+)
+def test_only_triggers_that_prove_an_overload_count(
+    rows: list[dict[str, Any]], first_us: int | None, counted: int
+) -> None:
+    other = {"template": "real-time-mode", "source": 0, "offset": -1}
+    again = [
+        row | {"template": "known-record", "fields": {"class": "trigger-late"}} for row in rows
+    ]
+    kept = without_odd_late_triggers([other, *rows, *again], first_us)
+    assert kept[0] is other
+    assert (len(late_triggers(kept)), len(kept)) == (counted, 1 + 2 * counted)
