@@ -16,6 +16,11 @@ import msgspec
 
 QUERIES: Final = "/StreamingQuery/"
 _RUN: Final = re.compile(r"statistics/?\?id=([0-9a-f-]{36})")
+_ROW: Final = re.compile(r"<tr[^>]{0,200}>(.{1,100000}?)</tr>", re.DOTALL)
+_CELL: Final = re.compile(r"<td[^>]{0,200}>(.{0,100000}?)</td>", re.DOTALL)
+_STATUS: Final = re.compile(r"<td[^>]{0,200}>\s{0,40}(FINISHED|FAILED)\s{0,40}</td>")
+_DETAILS: Final = re.compile(r"<pre[^>]{0,200}>(.{0,100000}?)</pre>", re.DOTALL)
+_TAG: Final = re.compile(r"<[^>]{0,2000}>")
 _LABEL: Final = re.compile(r"<strong>\s{0,40}(Name|Id|RunId): \s{0,40}</strong>([^<]{0,500})<")
 _CHART: Final = re.compile(r"drawTimeline\(\s{0,40}'#([\w-]{1,80})-timeline',\s{0,40}(v\d{1,4}),")
 _STACK: Final = re.compile(r"drawAreaStack\('#duration-area-stack', v\d{1,4}, (v\d{1,4}),")
@@ -37,6 +42,31 @@ def runs_on(page: str) -> list[str]:
     ['e0119127-6d52-4860-95e0-26fbbb886a38']
     """
     return list(dict.fromkeys(_RUN.findall(page)))
+
+
+def ended_on(page: str) -> list[Json]:
+    """Return the queries that the list of queries shows as finished or failed, with their exceptions.
+
+    The exception is the text of the row's last cell; the lines of a long one are in a hidden part of that cell.
+    """
+    found = []
+    for row in _ROW.findall(page):
+        run, status = _RUN.search(row), _STATUS.search(row)
+        if run is None or status is None:
+            continue
+        cells = [html.unescape(_TAG.sub("", cell)).strip() for cell in _CELL.findall(row)]
+        stack = _DETAILS.search(row)
+        error = html.unescape(_TAG.sub("", stack[1])).strip() if stack is not None else cells[-1]
+        found.append(
+            {
+                "name": None if cells[0] == "<no name>" else cells[0],
+                "id": cells[2] if len(cells) > 2 else None,
+                "runId": run[1],
+                "status": status[1],
+                "exception": error if status[1] == "FAILED" else None,
+            }
+        )
+    return found
 
 
 def statistics_path(run: str) -> str:

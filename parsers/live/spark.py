@@ -22,7 +22,13 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.json_values import as_integer, as_string, objects_at
 from flowdiag.parsers.live.client import Answer, Client, RequestFailed
 from flowdiag.parsers.live.folder import Folder
-from flowdiag.parsers.live.query_page import QUERIES, progress_of, runs_on, statistics_path
+from flowdiag.parsers.live.query_page import (
+    QUERIES,
+    ended_on,
+    progress_of,
+    runs_on,
+    statistics_path,
+)
 from flowdiag.parsers.live.thread_dumps import PAUSE_S, Stacks, ThreadDumps
 from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redact
 
@@ -33,6 +39,8 @@ MAX_APPLICATIONS: Final = 10
 MAX_QUERIES: Final = 20
 PAGE_BYTES: Final = 16 * 1024 * 1024
 OPERATIONS_PER_TICK: Final = 5  # failed batches whose operations are requested
+STAGES_PER_TICK: Final = 3  # stages whose running tasks are requested, the oldest first
+TASKS_PER_STAGE: Final = 20
 """Per application, in addition to statistics, batches, receivers and executors."""
 
 
@@ -162,6 +170,7 @@ class _Collector:
             await self._collect_application(application, slow)
         if len(found) == 1:  # a History Server lists several
             await self._queries(found[0])
+            await self._running(found[0])
             await self._dump_threads(found[0])
         return self._progress_of(found)
 
@@ -250,8 +259,12 @@ class _Collector:
         application.failed.update(failed)
 
     async def _queries(self, application: _Application) -> None:
-        """Store the new triggers of each query of a driver."""
-        for run in runs_on(await self._page(QUERIES))[:MAX_QUERIES]:
+        """Store the new triggers of each query of a driver, and the exceptions of ended ones."""
+        page = await self._page(QUERIES)
+        for ended in ended_on(page)[:MAX_QUERIES]:
+            path = f"{API}/applications/{application.id}{QUERIES}{ended['runId']}/ended"
+            self._watch.keep(path, redact([ended]), time.time_ns() // 1_000_000)
+        for run in runs_on(page)[:MAX_QUERIES]:
             progress = progress_of(await self._page(statistics_path(run)))
             last = application.triggers.get(run, "")
             new = [one for one in progress if (one["timestamp"] or "") > last]
@@ -259,6 +272,34 @@ class _Collector:
                 application.triggers[run] = new[-1]["timestamp"] or last
                 path = f"{API}/applications/{application.id}{QUERIES}{run}"
                 self._watch.keep(path, redact(new), time.time_ns() // 1_000_000, compare=False)
+
+    async def _running(self, application: _Application) -> None:
+        """Store the running jobs, and the running tasks of their stages.
+
+        An empty list is stored, too: what ran before has ended by then.
+        """
+        if not (application.streaming or application.triggers):
+            return
+        base = application.path
+        jobs, stages = await self._watch.request_all(
+            [(f"{base}/jobs", "status=running"), (f"{base}/stages", "status=active")]
+        )
+        if jobs is None or stages is None:
+            return
+        self._keep(jobs, compare=False)
+        running = [
+            (str(item.get("submissionTime") or ""), stage, as_integer(item.get("attemptId")) or 0)
+            for item in _objects(stages.body)
+            if (stage := as_integer(item.get("stageId"))) is not None and item.get("numActiveTasks")
+        ]
+        query = f"status=running&length={TASKS_PER_STAGE}"
+        lists = await self._watch.request_all(
+            (f"{base}/stages/{stage}/{attempt}/taskList", query)
+            for _, stage, attempt in sorted(running)[:STAGES_PER_TICK]
+        )
+        for tasks in lists:
+            if tasks is not None:
+                self._keep(tasks, compare=False)
 
     async def _dump_threads(self, application: _Application) -> None:
         """Dump the threads of the driver and of executors with running tasks.

@@ -16,7 +16,7 @@ import msgspec
 from flowdiag.parsers.lines.scan import Line, LineScanner, make_matcher
 from flowdiag.parsers.messages import MOMENT_MAX
 from flowdiag.parsers.rows import Event, Row, Tally
-from flowdiag.parsers.spark.causes import shorten
+from flowdiag.parsers.spark.causes import python_frame, shorten
 from flowdiag.parsers.spark.lines import FIRST_KEY, EventScanner
 from flowdiag.parsers.spark.plan import EXECUTION_START, plan_rows
 from flowdiag.parsers.spark.progress import instant, progress_row
@@ -316,6 +316,12 @@ def _cause(value: object) -> str | None:
     return shorten(value, _TEXT_CHARACTERS) if isinstance(value, str) and value.strip() else None
 
 
+def _frame(value: object) -> dict[str, str]:
+    """Return the deepest frame of the user's Python code in an exception, as fields."""
+    frame = python_frame(value.splitlines()) if isinstance(value, str) else None
+    return {} if frame is None else {"python_frame": frame}
+
+
 def _row(event: Event, utc_us: int | None = None, **columns: object) -> Row:
     return {"event": event.value, "utc_us": utc_us, **columns}
 
@@ -518,6 +524,7 @@ def _query(what: str, identity: object, run: object, event: dict[str, Any], orig
         "run_id": run,
         "error_class": error,
         "origin": origin,
+        **_frame(event.get("exception")),
     }
     return _row(
         Event.SPARK_QUERY,

@@ -20,12 +20,14 @@ from flowdiag.parsers.messages import MOMENT_MAX
 from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.sources.collected import collected_of
 from flowdiag.parsers.sources.printed import PrintedJson, json_printed
+from flowdiag.parsers.spark.causes import python_frame, shorten
 from flowdiag.parsers.spark.events import settings_of
 from flowdiag.parsers.spark.progress import instant, progress_row
 from flowdiag.parsers.stacks.dumps import is_spark_dump, spark_threads, thread_rows
 
 _MAX_ITEMS: Final = 1_000_000
 _TEXT: Final = 2000
+_STACK: Final = 100_000
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}(?:GMT|Z|[+-]\d\d:?\d\d)?")
 _APPLICATION = re.compile(
     r"app-\d{14}-\d{4,8}|application_\d{10,16}_\d{4,9}(?:/\d{1,3}\b)?|local-\d{10,16}"
@@ -35,6 +37,8 @@ _CONTAINER = re.compile(
     r"container_(?:e\d{1,9}_)?(?P<application>\d{6,20}_\d{1,9})_(?P<attempt>\d{1,6})_\d{1,9}"
 )
 _EXECUTOR_IN_NAME = re.compile(r"executors[/_]([\w.-]{1,100}?)[/_]threads")
+_BATCH_IN_JOB = re.compile(r"\bbatch = ([0-9]{1,15})\b|/batch/\?id=([0-9]{13})\b")
+_STAGE_IN_PATH = re.compile(r"/stages/([0-9]{1,9})/([0-9]{1,4})/taskList")
 _BATCH_IN_NAME = re.compile(r"(?<!\d)\d{13}(?!\d)")
 
 
@@ -74,6 +78,12 @@ def _kind_of_item(item: dict[str, Any]) -> str | None:
         return "progress"
     if "outputOpId" in item:
         return "operations"
+    if "runId" in item and item.get("status") in ("FINISHED", "FAILED"):
+        return "ended-query"
+    if "jobId" in item and "stageIds" in item:
+        return "jobs"
+    if "taskId" in item and "launchTime" in item:
+        return "tasks"
     if "streamId" in item and ("streamName" in item or "eventRates" in item):
         return "receivers"
     return None
@@ -153,7 +163,7 @@ def _printed_rows(data: bytes, name: str) -> Iterator[Row]:
     application = application_in(path) or application_in(name)
     times = _BATCH_IN_NAME.findall(path) or _BATCH_IN_NAME.findall(name.rpartition("/")[2])
     for offset, text in _values(printed):
-        for row in _rows_of(_decoded(text), application, times):
+        for row in _rows_of(_decoded(text), application, times, path or name):
             row["offset"] = offset
             yield row
 
@@ -181,12 +191,18 @@ def _rows_of(
                 row["fields"]["executor"] = process[1]
             utc_us = None if at_ms is None else at_ms * 1000
             yield row | {"offset": 0, "application": application, "utc_us": utc_us}
+    elif value == [] and place.partition("?")[0].endswith("/jobs"):
+        yield _look(at_ms) | {"offset": 0, "application": application}
     else:
-        yield from _item_rows(value, application, time)
+        yield from _item_rows(value, application, time, place, at_ms)
 
 
-def _item_rows(value: object, application: str | None, time: list[str]) -> Iterator[Row]:
+def _item_rows(
+    value: object, application: str | None, time: list[str], place: str, at_ms: int | None
+) -> Iterator[Row]:
     kind = kind_of(value)
+    if kind == "jobs" and at_ms is not None:
+        yield _look(at_ms) | {"offset": 0, "application": application}
     items = [
         item for item in (value if isinstance(value, list) else [value]) if isinstance(item, dict)
     ]
@@ -202,6 +218,12 @@ def _item_rows(value: object, application: str | None, time: list[str]) -> Itera
             rows = _receiver(item)
         elif kind == "environment":
             rows = _environment(item)
+        elif kind == "ended-query":
+            rows = _ended_query(item)
+        elif kind == "jobs":
+            rows = _job(item, at_ms)
+        elif kind == "tasks":
+            rows = _task(item, place, at_ms)
         elif kind == "progress" and (progress := progress_row(item)) is not None:
             rows = [progress]
         for row in rows:
@@ -280,6 +302,98 @@ def _batch(item: Row) -> list[Row]:
                 outputs=_whole(item.get("numTotalOutputOps")),
                 failed=failed,
                 interval_ms=interval,
+            ),
+        }
+    ]
+
+
+def _look(at_ms: int | None) -> Row:
+    """Return a request for the running jobs: what it does not list has ended."""
+    return {
+        "event": Event.SPARK_JOB.value,
+        "utc_us": None if at_ms is None else at_ms * 1000,
+        "fields": _fields(what="look", seen=at_ms),
+    }
+
+
+def _job(item: Row, at_ms: int | None) -> list[Row]:
+    """Read a running job. Its group is the run of a query, and its description names the batch."""
+    if item.get("status") != "RUNNING" or at_ms is None:
+        return []
+    started, batch = _millis(item.get("submissionTime")), _batch_of(item.get("description"))
+    stages = item.get("stageIds")
+    whole = [_whole(stage) for stage in (stages if isinstance(stages, list) else ())]
+    query = "runId = " in str(item.get("description") or "")
+    return [
+        {
+            "event": Event.SPARK_JOB.value,
+            "utc_us": None if started is None else started * 1000,
+            "checkpoint": _whole(item.get("jobId")),
+            "epoch_ms": None if query else batch,
+            "fields": _fields(
+                what="started",
+                seen=at_ms,
+                run_id=_text(item.get("jobGroup"), 100) if query else None,
+                batch_id=batch if query else None,
+                stages=msgspec.json.encode(
+                    [stage for stage in whole if stage is not None]
+                ).decode(),
+                stage_name=_text(item.get("name"), 300),
+            ),
+        }
+    ]
+
+
+def _batch_of(description: object) -> int | None:
+    """Return the number of a query's batch, or the time of a DStream's batch, from a job's description.
+
+    >>> _batch_of("orders<br/>id = 3f08900d<br/>runId = e0119127<br/>batch = 17")
+    17
+    >>> _batch_of('Streaming job from <a href="/streaming/batch/?id=1795646956000">[output operation 0]</a>')
+    1795646956000
+    """
+    found = _BATCH_IN_JOB.search(str(description or ""))
+    return None if found is None else int(found[1] or found[2])
+
+
+def _task(item: Row, place: str, at_ms: int | None) -> list[Row]:
+    """Read a running task; the path of its list contains the stage and the attempt."""
+    stage, task = _STAGE_IN_PATH.search(place), _whole(item.get("taskId"))
+    started = _millis(item.get("launchTime"))
+    if item.get("status") != "RUNNING" or stage is None or task is None or at_ms is None:
+        return []
+    return [
+        {
+            "event": Event.SPARK_TASK.value,
+            "utc_us": None if started is None else started * 1000,
+            "checkpoint": int(stage[1]),
+            "attempt": int(stage[2]),
+            "subtask_index": _whole(item.get("index")),
+            "host": _text(item.get("host"), 300),
+            "fields": _fields(
+                what="started",
+                seen=at_ms,
+                task_id=task,
+                executor=_text(item.get("executorId"), 100),
+            ),
+        }
+    ]
+
+
+def _ended_query(item: Row) -> list[Row]:
+    """Read a query that the Web UI lists as ended. Its end is not dated."""
+    error = _text(item.get("exception"), _STACK)
+    return [
+        {
+            "event": Event.SPARK_QUERY.value,
+            "job_name": _text(item.get("name"), 300),
+            "cause": shorten(error, _TEXT) if error else None,
+            "fields": _fields(
+                what="terminated",
+                id=_text(item.get("id"), 100),
+                run_id=_text(item.get("runId"), 100),
+                origin="rest",
+                python_frame=python_frame(error.splitlines()) if error else None,
             ),
         }
     ]

@@ -22,7 +22,7 @@ from flowdiag.analyses.model.options import MemoryOptions, Options
 from flowdiag.analyses.model.span import Moment, Selection
 from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.queues.topic import QUEUES
-from flowdiag.analyses.rate.assemble.queries import _late
+from flowdiag.analyses.rate.assemble.late import late_triggers, without_odd_late_triggers
 from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.report import build, verdicts, wire
@@ -244,10 +244,10 @@ def test_a_log_at_warn_shows_trigger_durations() -> None:
             "fields": {"interval_ms": "2000", "spent_ms": str(spent_ms)},
         }
 
-    late = _late([warned(10, 9500), warned(20, 9800)])
+    late = late_triggers(without_odd_late_triggers([warned(10, 9500), warned(20, 9800)], None))
     assert [trigger.duration_ms for trigger in late] == [9500, 9800]
     # Two late triggers in an hour are no evidence about all the others.
-    assert _late([warned(10, 9500), warned(3600, 9800)]) == []
+    assert without_odd_late_triggers([warned(10, 9500), warned(3600, 9800)], None) == []
 
 
 def test_a_time_zone_that_contradicts_the_input_is_a_warning() -> None:

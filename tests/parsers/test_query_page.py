@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flowdiag.parsers.live.client import Client
 from flowdiag.parsers.live.event_logs import collect_event_logs
-from flowdiag.parsers.live.query_page import progress_of, runs_on
+from flowdiag.parsers.live.query_page import ended_on, progress_of, runs_on
+from flowdiag.parsers.spark.rest import answer_rows
 from tests.collecting import collect_from_spark, recorded_spark, rows_of
 from tests.fake_server import NOT_FOUND, Reply, as_json, serving
 
@@ -52,9 +55,79 @@ def test_the_page_has_the_triggers() -> None:
     assert state["numRowsDroppedByWatermark"] == 3
 
 
+# The list of Spark 3.5: an active query, a stopped one, and one that an exception ended.
+ENDED = f"""\
+<table><tbody>
+<tr><td>orders</td><td>RUNNING</td><td>6a</td><td><a href="/StreamingQuery/statistics?id={RUN[:-1]}0">x</a></td></tr>
+<tr>
+  <td>audit</td><td>FINISHED</td><td>4f</td><td><a href="/StreamingQuery/statistics?id={RUN[:-1]}1">x</a></td>
+  <td>2026/11/26 10:31:20</td><td>20 seconds</td><td>NaN</td><td>NaN</td><td>3</td><td>-</td>
+</tr>
+<tr>
+  <td>&lt;no name&gt;</td><td>FAILED</td><td>58abf17e</td><td><a href="/StreamingQuery/statistics?id={RUN}">{RUN}</a></td>
+  <td>2026/11/26 10:31:20</td><td>20 seconds</td><td>19.95</td><td>21.10</td><td>5</td>
+  <td>py4j.Py4JException: An exception was raised by the Python Proxy.<span class="expand-details">+details</span>
+  <div class="stacktrace-details collapsed"><pre>py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File &quot;/opt/app/settle.py&quot;, line 9, in settle
+    total * rate[&quot;USD&quot;]
+KeyError: 'USD'
+
+	at py4j.Protocol.getReturnValue(Protocol.java:476)</pre></div></td>
+</tr>
+</tbody></table>
+"""
+
+
+def test_the_list_has_the_exceptions_of_ended_queries() -> None:
+    stopped, failed = ended_on(ENDED)
+    assert (stopped["name"], stopped["exception"]) == ("audit", None)
+    assert (failed["name"], failed["runId"]) == (None, RUN)
+    (row,) = _rows(_answer("/StreamingQuery/x/ended", [failed]))
+    assert row["fields"]["what"] == "terminated" and row["fields"]["run_id"] == RUN
+    assert row["fields"]["python_frame"] == "settle(settle.py:9)"
+    assert "KeyError: 'USD'" in row["cause"]
+
+
+def test_running_jobs_and_tasks_name_their_batch() -> None:
+    described = f"orders<br/>id = 3f08900d<br/>runId = {RUN}<br/>batch = 17"
+    job = {
+        "jobId": 9,
+        "status": "RUNNING",
+        "stageIds": [12],
+        "jobGroup": RUN,
+        "description": described,
+    }
+    task = {"taskId": 40, "index": 1, "status": "RUNNING", "executorId": "2", "host": "worker-1"}
+    times = {
+        "submissionTime": "2026-11-26T10:31:20.000GMT",
+        "launchTime": "2026-11-26T10:31:21.000GMT",
+    }
+    answers = [
+        _answer("/api/v1/applications/local-1795689073410/jobs?status=running", [job | times]),
+        _answer("/api/v1/applications/local-1795689073410/stages/12/0/taskList", [task | times]),
+        _answer("/api/v1/applications/local-1795689073410/jobs?status=running", []),
+    ]
+    first, started, running, last = _rows(*answers)
+    assert first["fields"]["what"] == last["fields"]["what"] == "look"
+    assert (started["fields"]["run_id"], started["fields"]["batch_id"]) == (RUN, "17")
+    assert (started["checkpoint"], started["fields"]["stages"]) == (9, "[12]")
+    assert (running["checkpoint"], running["subtask_index"], running["host"]) == (12, 1, "worker-1")
+    assert running["utc_us"] == 1_795_689_081_000_000
+
+
+def _answer(path: str, body: object) -> dict[str, object]:
+    return {"path": path, "time_ms": 1_795_689_100_000, "body": body}
+
+
+def _rows(*answers: dict[str, object]) -> list[dict[str, Any]]:
+    head = {"schema": "flowdiag.collected/1", "kind": "spark", "time_ms": 1_795_689_100_000}
+    return [*answer_rows(json.dumps(head | {"answers": answers}).encode(), "tick.json")]
+
+
 @given(st.text(max_size=200))
 def test_other_pages_have_none(text: str) -> None:
-    assert progress_of(text) == [] and runs_on(text) == []
+    assert progress_of(text) == [] and runs_on(text) == [] and ended_on(text) == []
+    ended_on(ENDED.replace("FAILED", text))
     progress_of(PAGE.replace("1795", text))
 
 

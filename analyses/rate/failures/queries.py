@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
@@ -87,13 +89,19 @@ _CONTINUES: Final = 2  # triggers that began after the failure
 
 
 def _ends_by_run(records: h.Sequence[h.Record]) -> list[h.Record]:
-    """Return one record per run: the longest text contains the cause."""
-    by_run: dict[str, h.Record] = {}
+    """Return one record per run: the longest text contains the cause.
+
+    Its fields include those that only another record of the run has, such as the frame of the code.
+    """
+    by_run: dict[str, list[h.Record]] = defaultdict(list)
     for record in records:
-        run = record.fields.get("run_id", "")
-        if run not in by_run or len(by_run[run].cause or "") < len(record.cause or ""):
-            by_run[run] = record
-    return list(by_run.values())
+        by_run[record.fields.get("run_id", "")].append(record)
+    ended = []
+    for same in by_run.values():
+        longest = max(same, key=lambda record: len(record.cause or ""))
+        fields = {name: text for record in (*same, longest) for name, text in record.fields.items()}
+        ended.append(replace(longest, fields=fields))
+    return ended
 
 
 def _failed_runs(query: h.QueryFacts, failed: int, *, pasted: bool) -> str:
@@ -134,4 +142,4 @@ def _outcome(query: h.QueryFacts, times: int, after: int, last: int, *, recovere
     if last and any(r.what == "started" and (r.time_us or 0) > last for r in query.events):
         return "The query was restarted as a new run, but the input has no trigger of that run."
     more = "The query was restarted and failed again. " if times > 1 else ""
-    return f"{more}The input has no later trigger of this application."
+    return f"{more}The input has no later trigger of this query."

@@ -39,7 +39,7 @@ from flowdiag.analyses.rate import helpers as h
 class Limits(h.Limits):
     python: float = h.limit(0.7, "share", "minimum share of the run time in Python workers")
     cpu: float = h.limit(0.1, "share", "maximum share of the run time that the JVM computes")
-    fewest: float = h.limit(3, "triggers", "a single trigger may be a coincidence")
+    fewest: float = h.limit(2, "triggers", "a single trigger may be a coincidence")
     waits: float = h.limit(
         20,
         "ms",

@@ -80,12 +80,16 @@ WITH told AS (
   FROM {tasks} AS r JOIN stage_tasks AS s ON s.app = r.app AND s.stage = r.stage
   JOIN stage_of_job AS j ON j.app = s.app AND j.stage = s.stage
   WHERE r.tasks > 0 GROUP BY r.app, r.executor, r.stage
+), looks AS (
+  SELECT app, max(CAST(fields['seen'] AS BIGINT)) AS look FROM {events}
+  WHERE {spark_job} AND fields['what'] = 'look' GROUP BY app
 ), open_tasks AS (
   SELECT app, fields['task_id'] AS task_id, max(checkpoint) AS stage, max(subtask_index) AS index,
     max(host) AS host, max(fields['executor']) AS executor, max(time_us) AS since,
     min(struct(source, offset)) AS ref
-  FROM {events} WHERE {spark_task} GROUP BY app, fields['task_id']
+  FROM {events} LEFT JOIN looks USING (app) WHERE {spark_task} GROUP BY app, fields['task_id']
   HAVING count_if(fields['what'] = 'ended') = 0
+    AND (count_if(fields['seen'] IS NULL) > 0 OR max(CAST(fields['seen'] AS BIGINT)) >= max(look))
 ), loads AS (
   SELECT app, executor, max(host) AS host, sum(tasks) AS tasks, sum(total) AS total,
     count_if(all_tasks > tasks) AS stages,
