@@ -287,7 +287,7 @@ _CUT_MESSAGE = re.compile(
 )
 _EVENT = re.compile(r"\s{0,8}(?:Normal|Warning)\s{1,12}[A-Z]\w{2,40}\s{1,30}\d{1,4}[smhd]")
 # Python marks the failed part of an indented line of code with the same characters, and always with a `^`.
-_FENCE = re.compile(r"\s{0,3}(?:```|~~~)[^\^]*\Z")
+_FENCE = re.compile(r"\s{0,40}(?:```|~~~)[^\^]*\Z")
 _PYTHON_FILE = re.compile(r"\s{0,8}File \"[^\"\n]{1,300}\", line \d")
 _UNUSUAL = re.compile(
     r"(?:Caused by: )?(?:[a-z_][\w$]{0,80}\.){1,20}_?[A-Z][\w$]{0,120}(?:: .*)?\Z"

@@ -246,3 +246,24 @@ def test_failures_right_before_the_end_of_a_log_at_warn_are_effects_of_the_stop(
     query = w.query([w.trigger(n, 500) for n in range(30)])
     app = w.application(queries=(query,), failures=(failure,), last_us=(w.T0 + 60_000) * 1000)
     assert w.assessed(app).applications[0].app.failures == ()
+
+
+def test_a_failure_that_names_the_stop_dates_it() -> None:
+    """A log at WARN: the workers of the tasks that a stop cancels exit, too."""
+    cancelled = (
+        "org.apache.spark.SparkException: Job 10 cancelled because SparkContext was shut down"
+    )
+    ended = w.record(kind="spark_query", what="terminated", at=59_000, cause=cancelled)
+    crashed = w.record(
+        kind="spark_failure", at=59_000, cause="Python worker exited unexpectedly (crashed)"
+    )
+    earlier = w.record(
+        kind="spark_failure", at=9_000, cause="java.io.IOException: no route to host"
+    )
+    query = w.query([], events=(ended,))
+    app = w.application(
+        queries=(query,), failures=(earlier, crashed), last_us=(w.T0 + 60_000) * 1000
+    )
+    (assessed,) = w.assessed(app).applications
+    assert assessed.app.failures == (earlier,)
+    assert assessed.app.unseen_stop == cancelled

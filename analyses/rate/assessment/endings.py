@@ -72,26 +72,38 @@ def stop_us(app: ApplicationFacts) -> int | None:
 
     One process may stop a context and start another, so a stop followed by new batches does not count.
     """
-    begun = [batch.time_ms * 1000 for batch in app.batches]
-    begun += [trigger.time_us for query in app.queries for trigger in query.triggers]
     stops = [record.time_us for record in app.incidents if record.template in _STOPS]
     stops += [r.time_us for r in app.receivers if (r.cause or "").startswith("Stopped by driver")]
     stops.append(app.ended_us)
-    least = max(begun, default=0) - _AFTER_US
-    return min((us for us in stops if us is not None and us >= least), default=None)
+    return min((us for us in stops if us is not None and us >= _earliest_us(app)), default=None)
 
 
-def _unseen_stop(app: ApplicationFacts) -> str | None:
-    """Return the message of a failure that names the stop of the application, or None."""
+def _earliest_us(app: ApplicationFacts) -> int:
+    """Return the earliest time of a stop that ended the application, by its last batch or trigger."""
+    begun = [batch.time_ms * 1000 for batch in app.batches]
+    begun += [trigger.time_us for query in app.queries for trigger in query.triggers]
+    return max(begun, default=0) - _AFTER_US
+
+
+def _unseen_stop(app: ApplicationFacts) -> tuple[str | None, int | None]:
+    """Return the message of the first failure that names the stop of the application, and its time if known."""
     records = (
         *app.incidents,
         *app.failures,
         *(one for query in app.queries for one in query.events),
     )
-    reasons = [record.cause for record in records]
-    reasons += [output.failure for output in app.outputs] + [batch.reason for batch in app.batches]
-    lines = (line.strip() for reason in reasons for line in (reason or "").splitlines())
-    return next((line for line in lines if any(m in line.lower() for m in _OF_A_SHUTDOWN)), None)
+    reasons = [(record.cause, record.time_us) for record in records]
+    reasons += [(output.failure, output.time_us) for output in app.outputs]
+    reasons += [(batch.reason, None) for batch in app.batches]
+    found = [
+        (line.strip(), time_us)
+        for reason, time_us in reasons
+        for line in (reason or "").splitlines()
+        if any(message in line.lower() for message in _OF_A_SHUTDOWN)
+    ]
+    earliest = _earliest_us(app)
+    dated = [time_us for _, time_us in found if time_us is not None and time_us >= earliest]
+    return (found[0][0] if found else None), min(dated, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +152,16 @@ class _Ending:
 
 def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
     """Return the application without the failures that its own stop caused."""
-    stop = stop_us(app)
+    stop, unseen = stop_us(app), None
+    if stop is None:
+        unseen, stop = _unseen_stop(app)
     ending = _Ending(stop, stop if stop is not None or app.kind == "other" else app.last_us)
     # A failed batch has no end in the log; its outputs have the time of the failure.
     failed = {output.batch_ms: output.time_us for output in app.outputs if output.time_us}
     return replace(
         app,
         stopped_us=stop,
-        unseen_stop=_unseen_stop(app) if stop is None else None,
+        unseen_stop=unseen,
         batches=tuple(ending.settle_batch(b, failed.get(b.time_ms)) for b in app.batches),
         outputs=tuple(o for o in app.outputs if not ending.caused(o.time_us, o.failure)),
         incidents=tuple(
