@@ -463,7 +463,10 @@ def _report_without_input(
     outcomes = [
         without(
             topic.rules,
-            [not_assessed(rule, f"no input holds {topic.required_data}") for rule in topic.rules],
+            [
+                not_assessed(rule, f"no input contains {topic.required_data}")
+                for rule in topic.rules
+            ],
             options.choice,
         )
         for topic in topics
@@ -689,7 +692,7 @@ def _outcomes(
     topic: Topic, facts: Any, derived: Any, options: Options, faults: Faults
 ) -> Sequence[RuleOutcome]:
     """Run every rule, and mark the rules that had nothing to judge as not assessed."""
-    nothing = None if topic.is_assessed(facts) else f"no input holds {topic.required_data}"
+    nothing = None if topic.is_assessed(facts) else f"no input contains {topic.required_data}"
     labels = {job.key: job.label for job in topic.jobs(facts)}
 
     def failed(rule: Rule, subject: Any, error: Exception) -> Inconclusive:

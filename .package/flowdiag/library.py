@@ -153,7 +153,7 @@ def diagnose(
     inspected = inspect_inputs(diagnosed, discovery, options)
     tables = _tables(data_dir, options)
 
-    def made() -> Report:
+    def make_report() -> Report:
         if not inspected.needs_spark:
             kept = Resources(keep=tables)
             return diagnosis(
@@ -167,7 +167,7 @@ def diagnose(
                 diagnosed, inspected, session, options, resources=kept, progress=report_stage
             )
 
-    report = made() if tables is None else tables.of(diagnosed, made)
+    report = make_report() if tables is None else tables.of(diagnosed, make_report)
     if strict_inputs:
         _require_intact(report)
     return report

@@ -9,7 +9,13 @@ from msgspec.structs import replace
 
 from flowdiag.analyses.flink import judging
 from flowdiag.analyses.flink.failures.episodes import steady_checkpoints
-from flowdiag.analyses.flink.helpers import explanation, measurement, remedies, votes_for
+from flowdiag.analyses.flink.helpers import (
+    explanation,
+    measurement,
+    remedies,
+    shared_remedies,
+    votes_for,
+)
 from flowdiag.analyses.flink.job import Checkpoint, JobFacts
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import Load, by_task, median

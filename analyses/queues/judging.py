@@ -170,7 +170,7 @@ def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
     found = spell.culprit
     note = ""
     if spell.ordinary:
-        note = " A start, a restore or a rescaling has this cost until the backlog is processed."
+        note = " A start, a restore or a rescaling pays this cost until the backlog is processed."
     if spell.then is not None:
         after = spell.then.subject
         culprit = after.taskmanager

@@ -284,7 +284,7 @@ def hole_notes(app: ApplicationFacts) -> Iterator[InputNote]:
             Kind.GAP,
             f"no batch of {app.name or app.application or 'the application'} from {iso(begun)} to {iso(ended)}"
             f" ({fmt.duration((ended - begun) / 1000)}), with batches before and after: lines are missing, or the"
-            " driver stalled or was not running. No wait counts for that time",
+            " driver stalled or was not running. flowdiag does not count that time as waiting",
             first_us=begun,
             last_us=ended,
         )

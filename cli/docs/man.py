@@ -35,7 +35,7 @@ def _lines(helps: Iterable[tuple[str, str]], version: str, date: str) -> Iterato
     for code, meaning in MEANINGS.items():
         yield from (".TP", f".B {int(code)}", _escaped(meaning))
     yield from (".SH ENVIRONMENT", ".TP", ".B FLOWDIAG_*", "Any option, such as FLOWDIAG_MASTER.")
-    yield from (".TP", ".B JAVA_HOME", "The Java that runs Spark, 17 to 25.")
+    yield from (".TP", ".B JAVA_HOME", "The Java version that runs Spark: 17 to 25.")
     yield from (".SH FILES", ".TP", ".I flowdiag.toml", "Settings of the current folder.")
 
 

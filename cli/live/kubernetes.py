@@ -64,7 +64,7 @@ LogSize = Annotated[
     typer.Option(
         "--log-size",
         metavar="SIZE",
-        help="Limit for each log (default: 32m); of a larger log the end is kept.",
+        help="Limit for each log (default: 32m); of a larger log, only the end is kept.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -150,7 +150,7 @@ def workload_options(url: str) -> KubernetesOptions:
     if unknown := set(query) - {"context", "since", "selector"}:
         raise FlowdiagError(
             f"'{url}': unknown option '{min(unknown)}'",
-            hint="there are context, since and selector; for more use flowdiag collect k8s",
+            hint="use context, since or selector; for more, use flowdiag collect k8s",
         )
     since = query.get("since")
     handle = parts.path.strip("/") or None

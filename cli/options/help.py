@@ -109,21 +109,27 @@ def _lines(command: Any, ctx: Any, width: int) -> Iterator[str]:
         for name in command.list_commands(ctx):
             child: Any = command.get_command(ctx, name)
             yield from _entry(name, inspect.cleandoc(child.help or "").split("\n\n")[0], width)
-    elsewhere = getattr(command, "elsewhere", {})
     for panel, entries in _panels(command, ctx).items():
         yield from ("", _bold(panel))
-        skipped: dict[str, list[str]] = {}
-        for left, right in entries:
-            option = left.split()[0]
-            if other := next((name for name, some in elsewhere.items() if option in some), None):
-                skipped.setdefault(other, []).append(option)
-            else:
-                yield from _entry(left, right, width)
-        for other, options in skipped.items():
-            text = f"{', '.join(options)}: see flowdiag {other} --help."
-            yield from textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
+        yield from _panel(entries, getattr(command, "elsewhere", {}), width)
     if any("--fail-on" in param.opts for param in command.params):
         yield from ("", f"{_bold('Exit codes')}  {getattr(command, 'exit_codes', SHORT_MEANINGS)}")
+
+
+def _panel(
+    entries: Sequence[tuple[str, str]], elsewhere: Mapping[str, Sequence[str]], width: int
+) -> Iterator[str]:
+    """Yield the entries of a panel, then the options that the help of other commands explains."""
+    skipped: dict[str, list[str]] = {}
+    for left, right in entries:
+        option = left.split()[0]
+        if other := next((name for name, some in elsewhere.items() if option in some), None):
+            skipped.setdefault(other, []).append(option)
+        else:
+            yield from _entry(left, right, width)
+    for other, options in skipped.items():
+        text = f"{', '.join(options)}: see flowdiag {other} --help."
+        yield from textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
 
 
 def _usage(command: Any, ctx: Any) -> Iterator[str]:

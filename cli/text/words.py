@@ -680,7 +680,7 @@ def missing_input(report: w.Report) -> str:
     """Return the reason why nothing was diagnosed, as a sentence."""
     what, _ = _NEEDS.get(report.tool.command, _CHECKPOINT_NEEDS)
     reason = report.summary.reason
-    if reason is None or reason.startswith("no input holds"):
+    if reason is None or reason.startswith("no input contains"):
         return f"No input contains {what}."
     if ": " in reason:  # begins with the name of an input
         return f"{reason}."

@@ -31,7 +31,7 @@ _FEW: Final = 60
 
 
 def covering_fragments(literals: Sequence[bytes], sample: bytes) -> list[bytes]:
-    """Return few fragments that are rare in the sample, with at least one in every literal.
+    """Return a few fragments that are rare in the sample, with at least one in every literal.
 
     Args:
         literals: each at least `FRAGMENT` bytes long.
@@ -49,16 +49,16 @@ def covering_fragments(literals: Sequence[bytes], sample: bytes) -> list[bytes]:
             holders[fragment] = holders.get(fragment, 0) | 1 << number
     left = (1 << len(literals)) - 1
 
-    def worth(fragment: bytes) -> float:
+    def score(fragment: bytes) -> float:
         return -(holders[fragment] & left).bit_count() / (1 + 3 * seen[fragment])
 
-    heap = [(worth(fragment), fragment) for fragment in holders]
+    heap = [(score(fragment), fragment) for fragment in holders]
     heapq.heapify(heap)
     chosen = []
     while left:
-        worth_then, fragment = heapq.heappop(heap)
-        now = worth(fragment)
-        if now > worth_then:  # chosen fragments already cover some of its literals
+        score_then, fragment = heapq.heappop(heap)
+        now = score(fragment)
+        if now > score_then:  # chosen fragments already cover some of its literals
             heapq.heappush(heap, (now, fragment))
             continue
         chosen.append(fragment)

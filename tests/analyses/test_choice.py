@@ -172,4 +172,4 @@ def test_missing_input_is_the_first_reason() -> None:
         Options(choice=Choice(ignore=("RT",))),
     )
     assert not found.summary.assessed and found.summary.verdict == "inconclusive"
-    assert found.summary.reason is not None and found.summary.reason.startswith("no input holds")
+    assert found.summary.reason is not None and found.summary.reason.startswith("no input contains")

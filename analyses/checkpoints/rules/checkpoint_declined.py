@@ -45,14 +45,6 @@ from typing import Final
 from flowdiag.analyses.flink import helpers as h
 
 _FAILED: Final = (h.Status.DECLINED, h.Status.FAILED)
-_FIX: Final = h.Action(
-    text="Fix the deepest cause: the last 'Caused by' in the cited record",
-    verify="the subtasks named here acknowledge",
-)
-_FIND: Final = h.Action(
-    text="Find the failure message of each checkpoint: in the Web UI (Checkpoints, History, open the row), "
-    "in /jobs/:id/checkpoints, or in the JobManager's log",
-)
 
 
 class Limits(h.Limits):
@@ -95,7 +87,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             h.measurement("declining-subtasks", len(decliners), "subtasks"),
         ),
         evidence=h.cite(records),
-        actions=(_FIX if causes else _FIND, *h.shared_remedies(job, "tolerate")),
+        actions=h.shared_remedies(job, "cited-cause" if causes else "failure-messages", "tolerate"),
     )
 
 

@@ -84,10 +84,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
         fatal=h.fatal_at_end(job, series, limits.at_the_end),
         title=f"{len(expired)} of {h.fmt.plural(population, 'checkpoint')} expired"
         f"{_outcome(job, at_the_end, in_a_row)}",
-        explain="A checkpoint expires when a subtask does not acknowledge it within the timeout. "
-        "Either the barrier waits behind data (back pressure, skew, a task that hangs), or "
-        "the snapshot takes too long. CP201 names the subtask if the inputs show it."
-        + time_of_day_text(expired),
+        explain=h.text("CP101.expires") + time_of_day_text(expired),
         rank=h.Rank.SYMPTOM,
         measurements=(
             h.measurement("expired-checkpoints", len(expired), "checkpoints", over=over),
@@ -97,15 +94,11 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
             *((h.measurement("timeout", timeout, "ms"),) if timeout else ()),
         ),
         evidence=h.end_records(expired),
-        actions=(
-            h.Action(
-                text="Fix the culprit that CP201 names before you change any option"
-                if named
-                else "Find the subtask that delays the barrier before you change any option: CP201 lists the "
-                "input that would show it",
-                verify="all subtasks acknowledge within the timeout",
-            ),
-            *(() if named else h.shared_remedies(job, "more-time", current=current)),
+        actions=h.shared_remedies(job, "culprit-first")
+        if named
+        else (
+            *h.shared_remedies(job, "find-culprit"),
+            *h.shared_remedies(job, "more-time", current=current),
         ),
     )
 

@@ -47,7 +47,7 @@ from flowdiag.parsers.flink.failures import reason_kind
 
 
 class Limits(h.Limits):
-    attempts: float = h.limit(5, "attempts", "a start or a restart refuses one to three")
+    attempts: float = h.limit(5, "attempts", "a start or a restart refuses one to three triggers")
     finished_attempts: float = h.limit(
         3,
         "attempts",
@@ -63,7 +63,7 @@ class Limits(h.Limits):
     )
     silence: float = h.limit(20.0, "intervals", "pauses stretch a gap to two or three intervals")
     silence_floor: float = h.limit(
-        600_000.0, "ms", "ten minutes: with intervals of seconds, twenty intervals are short"
+        600_000.0, "ms", "ten minutes: twenty intervals of a few seconds are too short"
     )
 
 

@@ -66,8 +66,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         exceeded,
         title=f"The job failed{times} because it exceeded the number of tolerable failed checkpoints"
         + listed,
-        explain="This is a consequence: the checkpoints failed first. Each failure counts "
-        "once, and a completed checkpoint resets the count.",
+        explain=h.text("CP304.consequence"),
         rank=h.Rank.CONSEQUENCE,
         option=h.option("tolerable", job.version),
         measurements=(h.measurement("exceeded", len(exceeded), "times"),),
@@ -76,12 +75,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             for crisis in reversed(exceeded)
             for f in crisis.of_kind("checkpoint-failures")
         ),
-        actions=(
-            h.Action(
-                text="Fix the cause of the failed checkpoints: see CP201 for expired, CP301 for declined ones"
-            ),
-            *h.shared_remedies(job, "tolerate"),
-        ),
+        actions=h.shared_remedies(job, "failed-checkpoints", "tolerate"),
     )
 
 

@@ -63,10 +63,7 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
         len(checkpoints),
         fatal=False,
         title=f"{title} on {h.fmt.plural(managers, 'TaskManager')}" if managers else title,
-        explain=f"{most_often_text(late)} {unmatched_text(late)}"
-        "The late sender is often not the culprit. Up to Flink 1.10 everything downstream of the "
-        "culprit is late too. From 1.11 a task that never received the barrier sends nothing. "
-        "CP201 weighs these messages against the other signals.",
+        explain=f"{most_often_text(late)} {unmatched_text(late)}" + h.text("CP102.late-sender"),
         rank=h.Rank.CONSEQUENCE,
         first_us=min(received, default=None),
         last_us=max(received, default=None),
@@ -78,13 +75,7 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
             *_measurements(late, series),
         ),
         evidence=h.cite((item.ref, item.received_us) for item in late),
-        actions=(
-            h.Action(
-                text="Compare the listed subtasks with their siblings, the most upstream first: records in, "
-                "input queue, state size",
-                verify="the same subtasks acknowledge within the timeout",
-            ),
-        ),
+        actions=h.shared_remedies(job, "compare-late"),
     )
     # No line shows how the checkpoints of unmatched messages ended.
     open_end = h.replace(finding, severity=h.Severity.INFO, state=h.State.ONGOING)

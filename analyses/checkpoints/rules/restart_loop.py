@@ -65,8 +65,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         + (f"; the first: {name}, {text}" if text else ""),
         rank=h.Rank.REPETITION,
         count=sum(crisis.bursts for crisis in loops),
-        explain="The first failure explains the others unless they name another task. A restart often "
-        "fails because of missing slots, broken connections or locks that the first failure left behind.",
+        explain=h.text("CP311.first-failure"),
         measurements=(
             h.measurement(
                 "failures",
@@ -76,10 +75,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
                 over="since the last completed checkpoint",
             ),
         ),
-        actions=(
-            h.Action(text="Fix the first cause (CP301, CP302, CP303)"),
-            *h.shared_remedies(job, "back-off"),
-        ),
+        actions=h.shared_remedies(job, "first-cause", "back-off"),
     )
 
 

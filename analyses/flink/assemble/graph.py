@@ -30,7 +30,9 @@ def graphs_of(
         if attempt.job and attempt.task and attempt.ref:
             by_job[attempt.job].append(attempt)
     return graphs | {
-        key: _deployed(key, members) for key, members in by_job.items() if key not in graphs
+        key: _graph_of_attempts(key, members)
+        for key, members in by_job.items()
+        if key not in graphs
     }
 
 
@@ -92,7 +94,7 @@ class _Plan:
         )
 
 
-def _deployed(key: JobKey, attempts: Iterable[Attempt]) -> Graph:
+def _graph_of_attempts(key: JobKey, attempts: Iterable[Attempt]) -> Graph:
     """Return a graph without edges, in the order of the first deployments."""
     first: dict[tuple[str, int], Attempt] = {}
     for attempt in sorted(attempts, key=lambda a: (a.deployed_us or 0, a.ref or Ref(0, 0))):

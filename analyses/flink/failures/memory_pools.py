@@ -77,7 +77,7 @@ POOLS: Final = {
     ),
     "unknown": Pool(
         "Memory ran out",
-        "The exception does not show which memory it was.",
+        "The exception does not show which memory ran out.",
         "Check what grows: a heap dump, the number of loaded classes, the process's resident size",
     ),
 }

@@ -293,7 +293,7 @@ def _diagnose_task(case: Case, suspect: Suspect) -> Diagnosis:
     if share is not None and share >= SNAPSHOT_SHARE:
         return Diagnosis("slow-sync-snapshot", "sync", numbers={"snapshot-share": share})
     if len(case.topology.tasks) == 1 and all(map(stalled, root.subtasks)):
-        return Diagnosis("task-hangs", "barrier", "busy without passing on a single record")
+        return Diagnosis("task-hangs", "barrier", "busy without emitting a single record")
     return Diagnosis("slow-operator", "barrier")
 
 

@@ -679,7 +679,7 @@ def view_during(job: JobFacts, first_us: int | None, last_us: int | None) -> Vie
     if len(inside) == len(timed):
         return overall_view(job)
     topology = topology_of(job)
-    return build_view(read_loads(job, topology, [*inside, *_untimed(job)]), topology)
+    return build_view(read_loads(job, topology, [*inside, *_loads_without_times(job)]), topology)
 
 
 def _overlapping_siblings(
@@ -715,6 +715,6 @@ def _share_within(row: SubtaskLoad, low: int, high: int) -> float:
 
 
 @once
-def _untimed(job: JobFacts) -> tuple[SubtaskLoad, ...]:
+def _loads_without_times(job: JobFacts) -> tuple[SubtaskLoad, ...]:
     """Return the loads without a time: totals since the start, or undated ones."""
     return tuple(row for row in job.loads if row.first_us is None)

@@ -38,14 +38,14 @@ from flowdiag.analyses.queues.detect.heap import HeapGrowth, heap_growth, larges
 
 class Limits(h.Limits):
     checkpoints: float = h.limit(10, "checkpoints", "with fewer points, half of them is no trend")
-    factor: float = h.limit(1.5, "ratio", "smaller growth is the noise of a changing load")
+    factor: float = h.limit(1.5, "ratio", "smaller growth is noise from a changing load")
     tau: float = h.limit(
         0.8, "ratio", "at 0.8, nine of ten pairs of checkpoints are in rising order"
     )
     straight: float = h.limit(
         0.7, "ratio", "1 for a straight line; keys drawn from a fixed set soon fall below"
     )
-    ahead: float = h.limit(10, "ratio", "a trend holds for some times its length, not forever")
+    ahead: float = h.limit(10, "ratio", "a trend holds for a few times its length, not forever")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

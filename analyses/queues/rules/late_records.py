@@ -54,7 +54,9 @@ _UNITS_READ = " Flink reads event times as milliseconds since 1970."
 class Limits(h.Limits):
     ahead: float = h.limit(86_400, "s", "a day: no clock or time zone differs by more")
     delay: float = h.limit(
-        60, "s", "watermarks are behind the newest event by the allowed disorder, mostly seconds"
+        60,
+        "s",
+        "watermarks are behind the newest event by the allowed out-of-orderness, mostly seconds",
     )
     steady: float = h.limit(
         30, "s", "metrics are up to 10 s old; the lag of a source that catches up changes by more"

@@ -59,7 +59,7 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
             continue
         title = f"{h.fmt.shorten(spell.task)} is too slow for its input"
         if spell.cause == "task-hangs":
-            title = f"{h.fmt.shorten(spell.task)} is busy, and passes on no record"
+            title = f"{h.fmt.shorten(spell.task)} is busy, and emits no record"
         if spell.cause == "slow-sync-snapshot":
             title += ": its synchronous snapshots take up much of the time"
         yield h.spell_finding(job, spell, title)

@@ -33,7 +33,7 @@ from flowdiag.analyses.stacks import Stack, evidence_of
 
 class Limits(h.Limits):
     many: float = h.limit(
-        500, "threads", "one process has few cores, so this many wait for nothing"
+        500, "threads", "one process has few cores, so most of this many threads only wait"
     )
     least: float = h.limit(100, "threads", "pools of clients rarely have more")
     growth: float = h.limit(20, "threads", "from dump to dump; a pool that fills up grows by fewer")

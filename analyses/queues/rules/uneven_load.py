@@ -40,16 +40,6 @@ class Limits(h.Limits):
     idle: float = h.limit(IDLE, "share", "minimum busy time; a subtask less busy than this is idle")
 
 
-CHECKPOINTS = h.Action(
-    text="If this subtask delays checkpoints, run `flowdiag checkpoints` for stopgaps",
-    command="checkpoints",
-)
-AWAITED = (
-    "Tasks upstream wait, so the subtask has no headroom. There are too few "
-    "samples to determine whether they wait for this subtask."
-)
-
-
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield one note per task of a job without a slow task."""
     if h.find_spells(job):
@@ -69,9 +59,12 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             worst.taskmanager,
             title=f"{h.subtask_name(job, worst.key)} receives {ratio:.1f} times the records of its siblings",
             cause="data-skew",
-            actions=(*h.remedies("data-skew", job.job, "key"), CHECKPOINTS),
+            actions=(
+                *h.remedies("data-skew", job.job, "key"),
+                *h.shared_remedies(job.job, "stopgaps"),
+            ),
             rank=h.Rank.SYMPTOM,
-            explain=AWAITED
+            explain=h.text("SK103.awaited")
             if _is_awaited(job, task)
             else "No task waits for it yet. It is the first to fall behind when the load grows.",
             measurements=(

@@ -25,11 +25,8 @@ only a note.
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 from flowdiag.analyses.queues import helpers as h
-
-END_OF_INPUT = 9e15  # larger watermarks mark the end of the input
+from flowdiag.analyses.queues.detect.watermark_lags import steady_lags
 
 
 class Limits(h.Limits):
@@ -42,7 +39,7 @@ class Limits(h.Limits):
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one note per task."""
     for task in job.topology.tasks:
-        lags = _steady_lags(job, task, limits.samples)
+        lags = steady_lags(job, task, limits.samples)
         key = max(lags, key=lambda key: (lags[key], key), default=None)
         if key is None or lags[key] < limits.behind * 1000:
             continue
@@ -66,35 +63,8 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
                 ),
             ),
             evidence=h.records_of(samples, "watermark", key=key),
-            actions=(
-                h.Action(
-                    text="Find idle partitions or splits upstream, and mark them idle (withIdleness)"
-                ),
-            ),
+            actions=h.shared_remedies(job.job, "idle-upstream"),
         )
-
-
-def _steady_lags(job: h.JobQueues, task: str, enough: float) -> dict[h.SubtaskKey, float]:
-    """Return each subtask's smallest lag behind its median sibling over all windows, in ms."""
-    marks: dict[int, dict[h.SubtaskKey, float]] = defaultdict(dict)
-    samples: dict[h.SubtaskKey, int] = defaultdict(int)
-    for key, each in job.samples.items():
-        for sample in each if key.task == task else ():
-            gauge = sample.gauges.get("watermark")
-            if gauge is not None and gauge.high < END_OF_INPUT:
-                marks[sample.window][key] = gauge.mean
-                samples[key] += gauge.n
-    windows = [known for known in marks.values() if len(known) > 1]
-    lags: dict[h.SubtaskKey, list[float]] = defaultdict(list)
-    for known in windows:
-        middle = h.median(known.values())
-        for key, mark in known.items():
-            lags[key].append((middle or mark) - mark)
-    return {
-        key: min(each)
-        for key, each in lags.items()
-        if len(each) == len(windows) and samples[key] >= enough
-    }
 
 
 RULE = h.Rule("SK106", judge, Limits)

@@ -39,7 +39,7 @@ from flowdiag.analyses.rate import helpers as h
 class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum share of the batch without a running job")
     floor: float = h.limit(500, "ms", "starting and ending jobs takes only tens of milliseconds")
-    long: float = h.limit(3000, "ms", "a gap of seconds proves itself in three batches")
+    long: float = h.limit(3000, "ms", "three batches are enough to show a gap of seconds")
     batches: float = h.limit(0.6, "share", "minimum share of recent batches with such a gap")
     fewest: float = h.limit(h.defaults.FEW, "batches", "fewer batches may be a coincidence")
     use: float = h.limit(

@@ -41,7 +41,7 @@ class Limits(h.Limits):
         e.AHEAD_MS, "ms", "clocks of producers differ by seconds, rarely minutes"
     )
     ratio: float = h.limit(
-        0.02, "share", "deviation from a factor of 1,000: event times of the last years"
+        0.02, "share", "deviation from a factor of 1,000: event times of recent years"
     )
     jitter: float = h.limit(
         60_000, "ms", "deviation of a constant offset from a multiple of 15 minutes"

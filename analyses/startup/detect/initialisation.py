@@ -59,3 +59,31 @@ def read_ms(start: h.Start, task: h.TaskTimes) -> int | None:
     if not times and start.initialization is not None:
         return start.initialization.restored_ms
     return max(times, default=None)
+
+
+def signals_of(
+    worst: Slowest, slow: list[Slowest], name: str, read: int | None, ratio: float
+) -> dict[str, str | None]:
+    """Return the signals of ST301 that point to the slowest subtask, or to its restore.
+
+    Args:
+        worst, slow: the slowest start, and all slow ones.
+        name: of the subtask.
+        read: how long its TaskManager read state, in ms.
+        ratio: minimum ratio to the median of the others.
+    """
+    took, task, _, others, siblings = worst
+    above = f"{h.fmt.duration(took)}, the median is {h.fmt.duration(worst.usual_ms)}"
+    same = (task.task, task.subtask_index)
+    again = sum((each.task.task, each.task.subtask_index) == same for each in slow) > 1
+    alone = siblings and worst.is_far_above(siblings, ratio)
+    return {
+        "far-above-the-others": above if worst.is_far_above(others, ratio) else None,
+        "again": f"{name} in {len(slow)} starts" if again else None,
+        "alone-in-its-vertex": f"its siblings take {h.fmt.duration(median(siblings))}"
+        if alone
+        else None,
+        "restore-lines": f"state was read for {h.fmt.duration(read)} on {task.taskmanager}"
+        if read is not None
+        else None,
+    }

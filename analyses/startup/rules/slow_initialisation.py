@@ -32,30 +32,21 @@ Large state takes time to restore. Compare the duration with the size of the sta
 
 from __future__ import annotations
 
-from statistics import median
 from typing import Final
 
 from flowdiag.analyses.startup import helpers as h
-from flowdiag.analyses.startup.detect.initialisation import Slowest, read_ms, slow_starts
+from flowdiag.analyses.startup.detect.initialisation import read_ms, signals_of, slow_starts
+from flowdiag.analyses.startup.detect.restores import (
+    measured_parts,
+    remedies_of,
+    span_of,
+    split_text,
+)
 
 _WORK: Final = {
     "slow-open": ("in open()", "in open()"),
     "slow-restore": ("to restore its state and open", "to restore their state and open"),
 }
-
-
-_PART_WORDS: Final = {
-    "download": "downloading state",
-    "rebuild": "rebuilding the store from downloaded files",
-    "in-flight-data": "reading the in-flight data of an unaligned checkpoint",
-}
-_REMEDIES: Final = {
-    "download": ("local-recovery", "transfer-threads", "smaller"),
-    "rebuild": ("ingest", "smaller"),
-    "in-flight-data": ("debloat",),
-    "slow-restore": ("local-recovery", "smaller"),
-}
-_OF_SLOWEST: Final = "of the subtask that takes longest"
 
 
 class Limits(h.Limits):
@@ -84,7 +75,8 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     restoring = start.restored if read is None else read >= took * limits.reading
     cause = "slow-restore" if restoring else "slow-open"
     alone = worst.is_far_above(others, limits.ratio)
-    votes = _votes(worst, slow, name, read if restoring else None, limits.ratio)
+    signals = signals_of(worst, slow, name, read if restoring else None, limits.ratio)
+    votes = h.votes_for(signals, RULE.signals)
     as_slow = sum(ms >= took / 2 for ms in (*others, took)) / (len(others) + 1)
     numbers = (
         ("initialisation", took, "ms", None, f"start {start.number + 1}"),
@@ -92,7 +84,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
         ("share-as-slow", round(as_slow, 3), "share"),
     )
     parts = start.initialization if restoring else None
-    split = "" if parts is None else _split_text(parts)
+    split = "" if parts is None else split_text(parts)
     yield h.start_finding(
         job,
         ongoing=start.running_us is None,
@@ -123,61 +115,12 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
         count=len(slow),
         measurements=(
             *(h.measurement(*number) for number in numbers),
-            *_measured_parts(parts),
+            *measured_parts(parts),
         ),
-        evidence=h.cite([(task.ref, task.initializing_us), *_span_of(parts)]),
-        actions=h.remedies(cause, job.job, *_remedies(cause, parts)),
+        evidence=h.cite([(task.ref, task.initializing_us), *span_of(parts)]),
+        actions=h.remedies(cause, job.job, *remedies_of(cause, parts)),
         votes=votes,
     )
-
-
-def _split_text(parts: h.Initialization) -> str:
-    """Return a clause about the longest part of a restore; empty if the span has no parts."""
-    if parts.longest is None:
-        return ""
-    name, took = parts.longest
-    size = f" of {h.fmt.size(parts.bytes)}" if parts.bytes and name == "download" else ""
-    return f"; {h.fmt.duration(took)} of it {_PART_WORDS[name]}{size}"
-
-
-def _span_of(parts: h.Initialization | None) -> h.Cited:
-    return [] if parts is None else [(parts.ref, None)]
-
-
-def _remedies(cause: str, parts: h.Initialization | None) -> tuple[str, ...]:
-    longest = parts.longest if parts is not None else None
-    return _REMEDIES.get(longest[0] if longest is not None else cause, ())
-
-
-def _measured_parts(parts: h.Initialization | None) -> h.Iterator[h.Measurement]:
-    if parts is not None:
-        yield h.measurement("download", parts.download_ms, "ms", over=_OF_SLOWEST)
-        yield h.measurement("rebuild", parts.rebuild_ms, "ms", over=_OF_SLOWEST)
-        yield h.measurement("initialize-state", parts.initialize_ms, "ms", over=_OF_SLOWEST)
-        yield h.measurement("in-flight-data", parts.gate_ms, "ms", over=_OF_SLOWEST)
-        yield h.measurement("mailbox-start", parts.mailbox_ms, "ms", over=_OF_SLOWEST)
-        yield h.measurement("restored-state", parts.bytes, "bytes", over=_OF_SLOWEST)
-
-
-def _votes(
-    worst: Slowest, slow: list[Slowest], name: str, read: int | None, ratio: float
-) -> tuple[h.Vote, ...]:
-    took, task, _, others, siblings = worst
-    above = f"{h.fmt.duration(took)}, the median is {h.fmt.duration(worst.usual_ms)}"
-    same = (task.task, task.subtask_index)
-    again = sum((each.task.task, each.task.subtask_index) == same for each in slow) > 1
-    alone = siblings and worst.is_far_above(siblings, ratio)
-    signals = {
-        "far-above-the-others": above if worst.is_far_above(others, ratio) else None,
-        "again": f"{name} in {len(slow)} starts" if again else None,
-        "alone-in-its-vertex": f"its siblings take {h.fmt.duration(median(siblings))}"
-        if alone
-        else None,
-        "restore-lines": f"state was read for {h.fmt.duration(read)} on {task.taskmanager}"
-        if read is not None
-        else None,
-    }
-    return h.votes_for(signals, RULE.signals)
 
 
 RULE: Final = h.Rule("ST301", judge, Limits, causes=("slow-open", "slow-restore"), needs="starts")
