@@ -407,7 +407,7 @@ class MetricFolder:
                 pa.array([place.operator for place in places], pa.string()),
             ],
             absent=[row for row, each in enumerate(series) if each.metric.absent is not None],
-            shape=shape if shape is not None and {*series} == shape.columns.keys() else None,
+            shape=_if_same(shape, series),
         )
 
     def _metric_batch(
@@ -757,3 +757,8 @@ def _members(task: str) -> frozenset[str]:
             names.add(piece)
             names.add(piece.lstrip("(").rstrip(")"))
     return frozenset(names)
+
+
+def _if_same(shape: _Shape | None, series: Sequence[_Series]) -> _Shape | None:
+    """Return the shape of earlier reports if these reports have the same series."""
+    return shape if shape is not None and {*series} == shape.columns.keys() else None

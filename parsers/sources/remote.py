@@ -99,20 +99,7 @@ def list_files(url: str) -> list[FoundFile]:
     try:
         if _UNLISTABLE.fullmatch(scheme):
             return [FoundFile(url, _size(system.info(path)))]
-        # A file name can contain the characters of a glob.
-        listed: dict[str, Any]
-        if system.exists(path):
-            listed = system.find(path, detail=True)
-        elif set(path) & set("*?["):
-            listed = {}
-            matches = system.glob(path, detail=True)
-            if not matches:
-                raise FileNotFoundError
-            for name, info in matches.items():
-                is_folder = info.get("type") == "directory"
-                listed |= system.find(name, detail=True) if is_folder else {name: info}
-        else:
-            raise FileNotFoundError
+        listed = _listed(system, path)
     except FileNotFoundError as error:
         reason = error.__cause__
         # fsspec reports every failure of a web server as a missing file.
@@ -131,6 +118,25 @@ def list_files(url: str) -> list[FoundFile]:
     if len(found) > _FILES:
         raise OSError(f"{len(found)} files: too many, pass a narrower URL")
     return found
+
+
+def _listed(system: Any, path: str) -> dict[str, Any]:
+    """Return the details of the files at or below a path, or of those that a glob matches.
+
+    Raises:
+        FileNotFoundError: there are none.
+    """
+    if system.exists(path):  # a file name can contain the characters of a glob
+        found: dict[str, Any] = system.find(path, detail=True)
+        return found
+    matches = system.glob(path, detail=True) if set(path) & set("*?[") else {}
+    if not matches:
+        raise FileNotFoundError
+    listed: dict[str, Any] = {}
+    for name, info in matches.items():
+        is_folder = info.get("type") == "directory"
+        listed |= system.find(name, detail=True) if is_folder else {name: info}
+    return listed
 
 
 def sends_ranges(url: str) -> bool:

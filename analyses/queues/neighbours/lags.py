@@ -234,14 +234,18 @@ def commits_stopped(job: JobQueues) -> bool:
     since = max(advances, default=0)
     if len([us for us in rounds if us > since]) < FEW_POINTS:
         return False
-    reads = sum(
+    return _records_read(job, since) > 0 and not pressed_sources(job)
+
+
+def _records_read(job: JobQueues, since_us: int) -> float:
+    """Return how many records the sources emitted after a moment."""
+    return sum(
         sample.increases.get("records_out", 0.0)
         for key, samples in job.samples.items()
         if key.task in job.topology.sources
         for sample in samples
-        if (sample.first_us or 0) > since
+        if (sample.first_us or 0) > since_us
     )
-    return reads > 0 and not pressed_sources(job)
 
 
 @once
