@@ -39,10 +39,8 @@ docs: .venv ## regenerate the generated documents
 	.venv/bin/python -m flowdiag.cli.docs
 
 .PHONY: site
-site: .venv ## build the documentation site in build/site/site
-	.venv/bin/pip install -q 'zensical>=0.1'
-	.venv/bin/python -m flowdiag.cli.docs site build/site
-	cd build/site && ../../.venv/bin/zensical build --strict
+site: .venv ## build the documentation site in build/site/pages/site
+	bash .ci/site build/site
 
 .PHONY: reports
 reports: .venv ## write every report of every recording to reports/, to compare before and after

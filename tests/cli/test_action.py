@@ -72,6 +72,17 @@ def test_the_page_describes_every_input() -> None:
     assert all(f"| `{name}` |" in page for name in action()["inputs"])
 
 
+def test_commands_of_the_examples_exist() -> None:
+    page = (ROOT / "docs" / "ci.md").read_text()
+    reference = (ROOT / "docs" / "cli.md").read_text()
+    lines = re.findall(r"\bflowdiag (diagnose|render|compare|memory) ([^'\n]*)", page)
+    assert {command for command, _ in lines} == {"diagnose", "render", "compare", "memory"}
+    for command, rest in lines:
+        section = reference.split(f"## flowdiag {command}\n")[1].split("\n## ")[0]
+        options = set(re.findall(r"(?<!\S)--[a-z-]+", rest))
+        assert [option for option in options if option not in section] == [], command
+
+
 def test_examples_are_yaml() -> None:
     page = (ROOT / "docs" / "ci.md").read_text()
     blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
