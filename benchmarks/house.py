@@ -1,7 +1,7 @@
 """Measures the code base: lines by kind, the shape of rules, unused names: `python -m benchmarks.house`.
 
-The first table counts the product (`analyses`, `cli`, `parsers`, `.package`), the second one a rule. Compare the
-figures with those of an earlier commit in a second worktree.
+The first table counts the product (`analyses`, `cli`, `parsers`, `.package`), the second one a rule, the third one
+all other lines. Compare the figures with those of an earlier commit in a second worktree.
 """
 
 from __future__ import annotations
@@ -85,8 +85,35 @@ def table(rows: dict[str, str]) -> str:
     return "\n".join(["| measured | |", "|---|--:|", *(f"| {k} | {v} |" for k, v in rows.items())])
 
 
+# Lines outside the product's Python: what they are, and the patterns of their paths.
+OTHERS: Final = {
+    "data of the product (TOML, SQL, templates)": (
+        *(
+            f"{package}/**/*.{kind}"
+            for package in PRODUCT
+            for kind in ("toml", "sql", "html", "css")
+        ),
+    ),
+    "listener in Java": ("cli/**/*.java",),
+    "recorders": ("fixtures/**/*.py", "fixtures/**/*.java", "fixtures/**/*.scala"),
+    "pastes": ("fixtures/pastes/**/*.toml",),
+    "tests": ("tests/**/*.py",),
+    "benchmarks": ("benchmarks/**/*.py",),
+    "generated documents": tuple(
+        f"docs/{name}.md" for name in ("rules", "actions", "cli", "tables")
+    ),
+}
+
+
+def lines_of(patterns: tuple[str, ...]) -> int:
+    """Count the lines of the files that match some patterns; links are left out."""
+    found = {path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()}
+    real = [path for path in found if not any(parent.is_symlink() for parent in path.parents)]
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in real)
+
+
 def main() -> int:
-    """Print both tables."""
+    """Print the tables."""
     total = sum((count(path.read_text(encoding="utf-8")) for path in modules()), Counter[str]())
     kinds = {name: f"{number:,}" for name, number in total.items()}
     print(table(kinds | {"private functions called once": f"{called_once():,}"}), end="\n\n")
@@ -102,7 +129,8 @@ def main() -> int:
         "import lines, mean": f"{mean(each['imports'] for each in counts):.1f}",
         "functions, mean": f"{mean(each['functions'] for each in counts):.1f}",
     }
-    print(table(per_rule))
+    print(table(per_rule), end="\n\n")
+    print(table({name: f"{lines_of(patterns):,}" for name, patterns in OTHERS.items()}))
     return 0
 
 
