@@ -32,7 +32,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.open_pastes import (
-    HALVES,
+    PARTS as OPEN_PARTS,
+)
+from benchmarks.open_pastes import (
     OpenAnswer,
     OpenPaste,
     answers_of,
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
 PAGE: Final = Path(__file__).parents[1] / "docs" / "pastes.md"
 FOLDER: Final = Path(__file__).parents[1] / "fixtures" / "pastes"
 RIGHT: Final = "right"
-PARTS: Final = ("known", *HALVES)
+PARTS: Final = ("known", *OPEN_PARTS)
 SIGNS: Final = {"right": "✓", "inconclusive": "?", "wrong": "✗"}
 
 
@@ -379,7 +381,7 @@ def main() -> int:
             for paste, answers in rows(judged, pastes() if "known" in parts else ())
         ]
         open_answers = answers_of(
-            open_pastes(*(half for half in HALVES if half in parts)), judged.report_on_text
+            open_pastes(*(part for part in OPEN_PARTS if part in parts)), judged.report_on_text
         )
         for one, answer in open_answers.items():
             _printed(f"{one.half} | {one.group} | {one.name}", {one.shape: answer})
