@@ -32,6 +32,7 @@ class Component(NamedTuple):
     texts: tuple[re.Pattern[str], ...]
     server: str | None = None
     database: bool = False
+    methods: tuple[re.Pattern[str], ...] = ()
 
 
 class Link(NamedTuple):
@@ -56,6 +57,7 @@ def components() -> dict[str, Component]:
             texts=tuple(re.compile(text, re.ASCII) for text in entry.get("texts", ())),
             server=entry.get("server"),
             database=entry.get("database", False),
+            methods=tuple(re.compile(text, re.ASCII) for text in entry.get("methods", ())),
         )
         for entry in read_format("formats/components.toml")["component"]
     }
@@ -117,11 +119,14 @@ def process_of(
             if any(text.search(link.text[:_TEXT]) for text in process.texts):
                 return process
     # The lowest frames are those of the thread, and show whose thread it is.
-    methods = (method for link in reversed(links) for method in reversed(link.methods))
-    found = next(filter(None, map(_process_named, methods)), None)
+    methods = [method for link in reversed(links) for method in reversed(link.methods)]
+    found = next(filter(None, map(_process_named, methods)), None) or _process_named(logger or "")
     if found is not None:
         return found
-    return _process_named(logger or "")
+    names = [*methods, logger or ""]
+    return next(
+        (p for n in names for p in _processes() if any(m.search(n) for m in p.methods)), None
+    )
 
 
 # --- names ------------------------------------------------------------------------------------------
@@ -149,6 +154,8 @@ def component_named(name: str) -> Component | None:
 
 def _process_named(name: str) -> Component | None:
     found = _longest(_prefixes(), name)
+    if found is not None and found.role == "part":  # a part inside a process
+        found = _longest(_prefixes_of_processes(), name)
     return found if found is not None and found.role == "process" else None
 
 
@@ -164,6 +171,11 @@ def _longest(prefixes: dict[str, Component], name: str) -> Component | None:
 @functools.cache
 def _prefixes() -> dict[str, Component]:
     return {name: each for each in components().values() for name in each.packages}
+
+
+@functools.cache
+def _prefixes_of_processes() -> dict[str, Component]:
+    return {name: each for each in _processes() for name in each.packages}
 
 
 @functools.cache

@@ -22,6 +22,10 @@ _VALUE: Final = 300
 _OPTIONS: Final = 6
 
 
+OTHER_CLASS: Final = "other"
+"""Instead of a class: only the words of an exception are those of a class, not its stack trace or its component."""
+
+
 class FailureClass(NamedTuple):
     """One class of failures; the head of the data file explains the fields."""
 
@@ -126,7 +130,7 @@ def is_of_other_service(name: str, text: str, source: Component | None) -> bool:
     if name != "invalid-sql":
         return False
     return (
-        files or (is_part and text.startswith(_OF_TABLES)) or _OF_CATALOGUE.match(text) is not None
+        files or (is_part and text.startswith(OF_TABLES)) or _OF_CATALOGUE.match(text) is not None
     )
 
 
@@ -139,10 +143,11 @@ _OTHER_SERVICE: Final = re.compile(
 _OF_CATALOGUE: Final = re.compile(
     r"[\w.]{0,100}AnalysisException: (?:[a-z]\w{0,40}\.){2,12}[A-Z]\w{2,80}Exception\b"
 )
-_OF_TABLES: Final = (
+OF_TABLES: Final = (
     "org.apache.flink.table.api.ValidationException",
     "org.apache.flink.table.api.TableException",
 )
+"""Classes of the planner that connectors and the code of tasks throw, too."""
 _OF_FILES: Final = (
     "storage-throttled", "storage-denied", "storage-failure", "storage-read-only", "file-missing",
 )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Final
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Action
-from flowdiag.parsers.components import Component
+from flowdiag.parsers.components import Component, components
 
 _READ: Final = 8000  # characters of a text
 _QUOTE: Final = 300  # characters of quoted advice
@@ -87,6 +87,24 @@ def frame_action(fields: Mapping[str, str]) -> tuple[Action, ...]:
     if frame is None:
         return ()
     return (Action(text=f"Check {frame}, the first frame of the job's own code"),)
+
+
+def origin_note(fields: Mapping[str, str], place: str | None = None) -> str:
+    """Return the process and the code of the job in which a failure happened, as sentences; empty if unknown.
+
+    Args:
+        fields: of the failure, from its text.
+        place: its task, TaskManager or host.
+    """
+    named = fields.get("process") or ("spark-driver" if fields.get("where") == "driver" else "")
+    process = components().get(named)
+    where = ", ".join(filter(None, (process and process.what, place)))
+    frame = fields.get("python_frame") or fields.get("own_frame")
+    parts = (
+        where and f"It happened in {where}.",
+        frame and f"The first frame of the job's own code is {frame}.",
+    )
+    return " ".join(filter(None, parts))
 
 
 def component_step(source: Component) -> str:

@@ -13,7 +13,12 @@ from typing import Final
 
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
-from flowdiag.analyses.knowledge.message_advice import component_step, frame_action, with_advice
+from flowdiag.analyses.knowledge.message_advice import (
+    component_step,
+    frame_action,
+    origin_note,
+    with_advice,
+)
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     Action,
@@ -131,20 +136,18 @@ class FailureGroup:
     @property
     def process(self) -> str | None:
         """The process in which it happened."""
-        known = components().get(self.first.text.get("process", ""))
+        text = self.first.text
+        named = text.get("process") or ("spark-driver" if text.get("where") == "driver" else "")
+        known = components().get(named)
         return None if known is None else known.what
 
     @property
     def explanation(self) -> str:
         """The facts of the text: the component, the place, the code of the job, the effect."""
         text, parts = self.first.text, []
-        where = [one for one in (self.process, self.first.place) if one]
         if self.component is not None and self.component.what != self.process:
             parts.append(f"It comes from {self.component.what}.")
-        if where:
-            parts.append(f"It happened in {', '.join(where)}.")
-        if self.frame is not None:
-            parts.append(f"The first frame of the job's own code is {self.frame}.")
+        parts.append(origin_note(text, self.first.place))
         message = text.get("message", "")
         if (
             message
@@ -165,7 +168,7 @@ class FailureGroup:
         else:
             known = CAUSES[self.cause]
             parts.insert(0, known.explanation or f"{fmt.capital(known.meaning)}.")
-        return " ".join(parts)
+        return " ".join(filter(None, parts))
 
     @property
     def actions(self) -> tuple[Action, ...]:

@@ -14,7 +14,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]{0,12}m")
 _TAGS = re.compile(
     r"</?(?:p|pre|code|div|li|ul|ol|span|b|i|td|th|tr|table|blockquote)(?: [^<>]{0,200})?>"
 )
-_BREAK = re.compile(r"<br ?/?>")
+_BREAK = re.compile(r"<br ?/?>|</t[dh]>(?=.)")
 _DECORATION = re.compile(
     r"\s{0,40}(?:(?:\*+|#+|//+|>+|--|;|[-•+–·|!])(?:\s{1,8}|(?=[\"'>\t]|at |Caused by|[a-z]+\.[a-z]))|\d{1,3}[.)] )"
 )
@@ -35,7 +35,7 @@ def strip_decoration(text: str, escaped: bool) -> list[str]:
     """Return the lines inside one formatted line."""
     text = _ANSI.sub("", text[:LINE].rstrip("\r"))
     if escaped:
-        text = html.unescape(html.unescape(_BREAK.sub("\n", _TAGS.sub("", text))))
+        text = html.unescape(html.unescape(_TAGS.sub("", _BREAK.sub("\n", text))))
     text = text.replace("\xa0", " ")
     pieces = [text]
     stripped = text.strip()

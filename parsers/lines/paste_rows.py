@@ -8,7 +8,13 @@ from types import MappingProxyType
 from typing import Final
 
 from flowdiag.parsers.components import component_of, process_of
-from flowdiag.parsers.exceptions import Classified, is_root_cause, is_wrapper, task_named_in
+from flowdiag.parsers.exceptions import (
+    OTHER_CLASS,
+    Classified,
+    is_root_cause,
+    is_wrapper,
+    task_named_in,
+)
 from flowdiag.parsers.flink.failures import lost_peer
 from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD, ended_by, is_routine
 from flowdiag.parsers.lines.pastes import GRAVE, PROSE_BYTES, Pasted, engine_and_class, failures_in
@@ -205,6 +211,8 @@ def _fields(one: Pasted, found: Classified | None, engine: str) -> dict[str, str
         fields |= {name: value for name, value in found.values.items() if name not in _VALUES}
         if found.options:
             fields["options"] = " ".join(found.options)
+    elif one.classified_by_words(engine) is not None:
+        fields["class"] = OTHER_CLASS
     if (frame := one.user_frame) is not None:
         fields["user_frame"] = frame
     if (own := own_frame(one.lines)) is not None:

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from flowdiag.parsers.components import component_of, process_of
 from flowdiag.parsers.exceptions import (
+    OF_TABLES,
     Classified,
     announces_failure,
     classify,
@@ -122,19 +123,24 @@ class Pasted:
             if found is not None:
                 found = found._replace(link=len(self.chain))
                 return None if self._is_elsewhere(found, self.python) else found
-        found = classify(self.chain, engine) or classify(self.glued, engine)
+        found = self.classified_by_words(engine)
         if found is None or self._is_elsewhere(found, self.chain[found.link]):
             return None
         if found.kind == "out-of-memory":
             found.values.update(self._process(engine))
         return found
 
+    def classified_by_words(self, engine: str | None) -> Classified | None:
+        """Return the class of its chain, wherever it comes from."""
+        return classify(self.chain, engine) or classify(self.glued, engine)
+
     def _is_elsewhere(self, found: Classified, text: str) -> bool:
         """Return whether a class with a generic name comes from a place where it means something else."""
         logger = self.heading.logger if self.heading is not None else None
-        if found.name == "unreadable-record":
+        if found.name in _ELSEWHERE and (found.name != "invalid-sql" or text.startswith(OF_TABLES)):
             process = process_of(self.chain, self.lines, logger)
-            return process is not None and process.name in _WITHOUT_RECORDS
+            if process is not None and process.name in _ELSEWHERE[found.name]:
+                return True
         source = component_of(self.chain[: found.link + 1], self.lines, logger)
         return is_of_other_service(found.name, text, source)
 
@@ -187,9 +193,13 @@ class Pasted:
         return "flink" if flink >= spark else "spark"
 
 
-_WITHOUT_RECORDS: Final = (
-    "flink-jobmanager", "flink-client", "flink-history-server", "flink-kubernetes-operator",
-)  # fmt: skip
+# Processes that read no records, and processes that plan no statements: the planner's classes also name errors of rows.
+_ELSEWHERE: Final = {
+    "unreadable-record": (
+        "flink-jobmanager", "flink-client", "flink-main", "flink-history-server", "flink-kubernetes-operator",
+    ),
+    "invalid-sql": ("flink-taskmanager", "spark-executor"),
+}  # fmt: skip
 
 
 def shown_engine(one: Pasted) -> str | None:
@@ -243,7 +253,7 @@ _NAME = r"(?:[A-Za-z_][\w$]{0,80}\.){1,20}(?:package\$)?_?[A-Z][\w$]{0,120}"
 _ENDS = r"(?:Exception|Error|Throwable|Failure|Abort|Interrupt|Died|NotCompatible)(?:\$\w{1,80})?"
 _ELEMENT = re.compile(
     r"\s{0,40}(?:Exception in thread \"[^\"\n]{0,200}\" |: ?|Root exception:? |Exception: |\[)?"
-    rf"(?=[\w$.]{{3,400}}{_ENDS}(?:[:;\])(]|\s|\Z))"
+    rf"(?=[\w$.]{{3,400}}{_ENDS}(?:[:;\])(]|\s|\Z)|(?:[a-z_]\w{{0,80}}\.){{1,8}}(?:errors?|exc|exceptions?)\.[A-Z]\w{{2,80}}: )"
     rf"(?P<text>(?:{_NAME}|[A-Z][a-z0-9]\w{{2,100}}{_ENDS})(?:\Z|[:;] ?.*|\s*\Z|\s\(.*|\([\w.$]{{3,300}}\):? .*))"
 )
 # An uncaught exception that ended a query's thread.
@@ -311,6 +321,8 @@ _TYPED: Final = tuple(
     )
     for quote, inside in (('"', r'[^"\\\n]|\\{1,3}"|\\.'), (r'\\"', r'[^"\\\n]|\\\\\\"|\\(?!")'))
 )
+# The start of a paragraph that describes what happens in case of a failure.
+_GENERAL = re.compile(r"(?:When|Whenever|If|In case|Whether|Unless|By default|Note that)\b")
 _SERIAL = re.compile(r"(?:[\w$]{1,80}\.){0,20}SerializedThrowable(?:: |\s*\Z)")
 
 
@@ -386,11 +398,15 @@ def _quoted_in_prose(data: bytes) -> Iterator[Pasted]:
 
 def _vague_failures(data: bytes) -> Iterator[Pasted]:
     """Yield the lines that only mention a failure."""
+    explains = False  # whether the paragraph is about failures in general
     for offset, line in _lines(data):
         head = prefix.parse(line)
         record = _json_record(line, head)
         head = _header_of(head) if record is None else record.head
         text = strip_marks(head.text[head.begin : head.end])
+        explains = bool(text) and (explains or _GENERAL.match(text) is not None)
+        if explains:
+            continue
         named = head.complete and _NAMED.search(text) is not None
         if not (named or failure_line(text, weak=True) or announces_failure(text)):
             continue
@@ -423,6 +439,10 @@ def classify_text(text: str | None, engine: str) -> Classified | None:
     return one.classified(engine)
 
 
+_ESCAPES: Final = (b"&lt;", b"&#", b"&gt;", b"&quot;", b"&nbsp;")
+_TAGS: Final = (b"<br", b"<pre", b"<p>", b"<td", b"<li>", b"<code", b"<div", b"<span")
+
+
 class _Segments:
     """Splits a text into failures."""
 
@@ -430,10 +450,7 @@ class _Segments:
         self._data = data
         self._whole = whole
         text = data[:HEAD_BYTES]
-        self._escaped = any(
-            sign in text
-            for sign in (b"&lt;", b"&#", b"&gt;", b"&quot;", b"<br", b"<pre", b"<p>", b"&nbsp;")
-        )
+        self._escaped = any(sign in text for sign in (*_ESCAPES, *_TAGS))
         self._done: list[Pasted] = []
         self._block: Pasted | None = None
         self._stamp: prefix.Stamp | None = None  # of a line with only a date
@@ -717,8 +734,14 @@ class _Segments:
                 self._begin(offset)
             self._python = True
             return True
-        if not self._python or self._block is None:
+        if self._block is None:
             return False
+        if (
+            not self._python
+        ):  # a frame below an error, unless it continues a message with a traceback
+            is_frame = self._code and not any(_PYTHON_BEGIN in one for one in self._block.chain)
+            self._again = self._again or is_frame
+            return is_frame
         if self._code or bare.startswith(("^", "~")) or text[:1] in " \t":
             self._block.frames += self._code
             return True
@@ -744,6 +767,8 @@ class _Segments:
         if stamp is not None:
             self._dated(offset, stamp, text[stamp.end :].strip(" \t|,;-]"))
             return
+        if _EVENT.match(text) is not None:
+            self._end()
         block = self._block
         begins = block is None or self._again
         if begins and failure_line(text) is not None:
@@ -758,10 +783,8 @@ class _Segments:
             self._continue(block, text)
 
     def _continue(self, block: Pasted, text: str) -> None:
-        """Read the continuation of a message, unless another event of a pod or another paragraph begins."""
-        if _EVENT.match(text) is not None:
-            self._end()
-        elif self._blank and _is_whole(block):
+        """Read the continuation of a message, unless another paragraph begins."""
+        if self._blank and _is_whole(block):
             self._again = True  # another paragraph
         else:
             _continue_message(block, text.strip())

@@ -48,6 +48,7 @@ from flowdiag.analyses.checkpoints import decliners
 from flowdiag.analyses.checkpoints.failure_texts import JOB_FAULTS, failures_of
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
+from flowdiag.analyses.knowledge.message_advice import origin_note
 
 
 class Limits(h.Limits):
@@ -79,7 +80,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             confidence=h.weigh(votes) if sure else h.Confidence.LOW,
             rank=h.Rank.ROOT_CAUSE if failure.text and failure.cause else h.Rank.SYMPTOM,
             count=failure.restarts,
-            explain=failure.explanation,
+            explain=" ".join(filter(None, (failure.explanation, origin_note(failure.root.text)))),
             measurements=failure.measurements,
             actions=failure.actions(job),
             votes=votes,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record
 
 _STOPS: Final = (
@@ -112,18 +113,28 @@ class _Ending:
 
     stop_us: int | None
     end_us: int | None
+    stops: tuple[Ref, ...] = ()  # the records of the stop
 
-    def caused(self, time_us: int | None, text: str | None) -> bool:
+    def caused(self, time_us: int | None, text: str | None, ref: Ref | None = None) -> bool:
         """Return whether the stop caused a failure with this text."""
         if not text or harmless_failure(text):
             return bool(text)
+        if time_us == self.stop_us and self._is_before(ref):
+            return False
         if self.end_us is None or (time_us is not None and time_us < self.end_us - _BEFORE_US):
             return False
         after = self.stop_us is not None and time_us is not None and time_us >= self.stop_us
         return after or any(message in text.lower() for message in _OF_AN_END)
 
+    def _is_before(self, ref: Ref | None) -> bool:
+        """Return whether a line is above the stop: Spark's times are whole seconds."""
+        above = [
+            stop.offset for stop in self.stops if ref is not None and stop.source == ref.source
+        ]
+        return bool(above) and ref is not None and ref.offset < min(above)
+
     def settle_record(self, record: Record) -> Record:
-        if not self.caused(record.time_us, record.cause):
+        if not self.caused(record.time_us, record.cause, record.ref):
             return record
         return replace(record, cause=None)
 
@@ -155,7 +166,11 @@ def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
     stop, unseen = stop_us(app), None
     if stop is None:
         unseen, stop = _unseen_stop(app)
-    ending = _Ending(stop, stop if stop is not None or app.kind == "other" else app.last_us)
+    ending = _Ending(
+        stop,
+        stop if stop is not None or app.kind == "other" else app.last_us,
+        tuple(r.ref for r in app.incidents if r.template in _STOPS and r.ref is not None),
+    )
     # A failed batch has no end in the log; its outputs have the time of the failure.
     failed = {output.batch_ms: output.time_us for output in app.outputs if output.time_us}
     return replace(
@@ -167,8 +182,9 @@ def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
         incidents=tuple(
             record
             for record in app.incidents
-            if record.template in _STOPS or not ending.caused(record.time_us, record.cause)
+            if record.template in _STOPS
+            or not ending.caused(record.time_us, record.cause, record.ref)
         ),
         queries=tuple(map(ending.settle_query, app.queries)),
-        failures=tuple(r for r in app.failures if not ending.caused(r.time_us, r.cause)),
+        failures=tuple(r for r in app.failures if not ending.caused(r.time_us, r.cause, r.ref)),
     )

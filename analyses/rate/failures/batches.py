@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Unpack
 
+from flowdiag.analyses.knowledge.message_advice import origin_note
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.failures import exceptions
 from flowdiag.analyses.rate.failures.troubles import error_line, failure_rank
@@ -148,7 +149,12 @@ def _exception_finding(
     explain = h.explanation(cause) or "The records of this batch are not written."
     filled: h.SubjectFields = {
         "title": f"{h.fmt.capital(failed)}: {h.without_package(error)}",
-        "explain": " ".join(filter(None, (exceptions.driver_note(found), explain, outcome))),
+        "explain": " ".join(
+            filter(
+                None,
+                (exceptions.driver_note(found), explain, outcome, origin_note(records[-1].fields)),
+            )
+        ),
         "why": f"{failed}: {error}",
         "cause": cause,
         "rank": failure_rank(record.cause for record in records),

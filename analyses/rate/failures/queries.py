@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Final
 
+from flowdiag.analyses.knowledge.message_advice import origin_note
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.failures import exceptions
 from flowdiag.analyses.rate.failures.troubles import error_line, failure_rank
@@ -50,7 +51,12 @@ def failed_query(
         severity=severity,
         state=state,
         title=f"{title}: {h.without_package(error)}",
-        explain=" ".join(filter(None, (exceptions.driver_note(found), outcome, going_on))),
+        explain=" ".join(
+            filter(
+                None,
+                (exceptions.driver_note(found), outcome, going_on, origin_note(ended[-1].fields)),
+            )
+        ),
         why=f"ended{times}: {error}",
         cause=cause,
         rank=failure_rank(record.cause for record in ended),

@@ -58,7 +58,12 @@ def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Results:
             checks=("driver-log",),
             job=assessed.key,
         )
-    found = [one for one in app.failures if not harmless_failure(one.cause or "")]
+    quotas = {one.ref for one in app.incidents_of("pods-over-quota")}  # RT313 reports them
+    found = [
+        one
+        for one in app.failures
+        if one.ref not in quotas and not harmless_failure(one.cause or "")
+    ]
     groups = failure_groups(map(occurrence_of, found), [*reported_texts(app)])
     if app.batches or any(query.triggers for query in app.queries):
         groups = [group for group in groups if is_end(group) and is_last(app, group)]

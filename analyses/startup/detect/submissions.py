@@ -59,7 +59,7 @@ def cause_of(reason: str, *, cluster: bool = False) -> str:
     return cause if cause in own else "submission-failed"
 
 
-OF_CLUSTERS: Final = ("storage-failure", "service-unreachable")
+OF_CLUSTERS: Final = ("storage-failure", "service-unreachable", "class-loading")
 """Causes that stop a cluster from starting."""
 
 

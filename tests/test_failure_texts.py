@@ -1,0 +1,189 @@
+"""Tests mechanisms of the diagnosis of failure texts, each with several texts of the same kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.pastes import PasteJudge
+
+if TYPE_CHECKING:
+    from flowdiag.analyses.report.wire import Report
+
+TASK = "\tat org.apache.flink.streaming.runtime.tasks.StreamTask.invoke(StreamTask.java:781)\n"
+PLANNER = (
+    "\tat org.apache.flink.table.planner.delegation.PlannerBase.translate(PlannerBase.scala:93)\n"
+)
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> PasteJudge:
+    return PasteJudge(tmp_path, None)
+
+
+def report_on(judge: PasteJudge, text: str) -> Report:
+    report = judge.report_on_text(text)
+    assert report is not None, "only Spark can measure this text"
+    return report
+
+
+def words_of(report: Report) -> str:
+    return " ".join(f"{one.title} {one.explain}" for one in report.findings)
+
+
+# Times of Spark's logs are whole seconds: the order of the lines shows which came first.
+STOPPED = "24/03/01 22:40:00 INFO SparkContext: SparkContext is stopping with exitCode 0.\n"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "java.lang.OutOfMemoryError: Java heap space",
+        "java.lang.StackOverflowError: too deep",
+        "java.lang.IllegalStateException: no catalog",
+        "org.apache.spark.SparkException: the listener bus lost events",
+    ],
+)
+def test_a_failure_in_the_second_of_the_stop_it_caused(judge: PasteJudge, error: str) -> None:
+    above = f"24/03/01 22:40:00 ERROR Utils: uncaught error in thread spark-listener-group-shared, stopping SparkContext\n{error}\n"
+    frame = "\tat org.apache.spark.scheduler.AsyncEventQueue.dispatch(AsyncEventQueue.scala:100)\n"
+    report = report_on(judge, above + frame + STOPPED)
+    assert report.summary.verdict in ("degraded", "failing")
+    assert error.rpartition(": ")[2] in words_of(report)
+
+
+def test_a_failure_below_the_stop_follows_from_it(judge: PasteJudge) -> None:
+    late = "24/03/01 22:40:00 ERROR Utils: closing\njava.lang.IllegalStateException: closed pool\n\tat a.b.C.d(C.java:1)\n"
+    assert report_on(judge, STOPPED + late).findings == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_sql"),
+    [
+        ("org.apache.flink.table.api.TableException: Column 'a' is NOT NULL\n" + TASK, False),
+        (
+            "org.apache.flink.table.api.ValidationException: bad value\n\tat "
+            + "org.apache.flink.table.runtime.operators.sink.SinkOperator.processElement(S.java:4)\n",
+            False,
+        ),
+        (
+            "org.apache.flink.table.api.TableException: unsupported\n\tat "
+            + "org.apache.flink.table.runtime.generated.GeneratedClass.newInstance(G.java:7)\n",
+            False,
+        ),
+        ("org.apache.flink.table.api.TableException: unsupported node\n" + PLANNER, True),
+        ("org.apache.flink.table.api.ValidationException: no such column\n" + PLANNER, True),
+    ],
+)
+def test_the_planner_rejects_nothing_in_a_task(judge: PasteJudge, text: str, is_sql: bool) -> None:
+    assert (report_on(judge, text).summary.cause == "invalid-sql") is is_sql
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        ("org.apache.kafka.common.errors.SerializationException: Unknown magic byte!", "unreadable-record"),
+        (
+            "org.apache.kafka.common.errors.SerializationException: Error deserializing Avro message for id 7",
+            "unreadable-record",
+        ),
+        ("java.io.NotSerializableException: com.acme.Client", "not-serializable"),
+        ("java.io.InvalidClassException: com.acme.Price; local class incompatible", "not-serializable"),
+    ],
+)  # fmt: skip
+def test_reading_a_record_is_not_writing_an_object(
+    judge: PasteJudge, message: str, cause: str
+) -> None:
+    text = f"{message}\n\tat com.acme.Job.decode(Job.java:9)\n{TASK}"
+    assert report_on(judge, text).summary.cause == cause
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'psycopg2.errors.InvalidTextRepresentation: invalid input syntax for type integer: "A12"',
+        "sqlalchemy.exc.NoSuchTableError: orders",
+        "google.api_core.exceptions.NotFound: 404 bucket lake does not exist",
+        "redis.exceptions.ResponseError: WRONGTYPE Operation against a key",
+        "com.acme.orders.exception.PriceMissing: no price for sku 7",
+    ],
+)
+def test_a_class_in_a_module_of_errors_is_an_error(judge: PasteJudge, text: str) -> None:
+    below = '\n  File "/home/etl/job.py", line 19, in run\n'
+    report = report_on(judge, text + below)
+    assert text.partition(": ")[2] in words_of(report)
+    assert "job.py" not in report.findings[0].title  # a frame is no part of the message
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "Warning  ValidationError  12s   FlinkDeployment     The upgrade needs state.savepoints.dir",
+        "Warning  FailedMount  2m (x4 over 9m)   kubelet     MountVolume.SetUp failed for volume conf",
+        "Warning  Failed     11s (x4 over 97s)  kubelet   Error: secret keytab not found",
+        "Normal   Killing    3m (x3 over 12m)   kubelet  Container main failed liveness probe, will be restarted",
+    ],
+)
+def test_an_event_of_kubernetes_that_tells_of_a_failure(judge: PasteJudge, event: str) -> None:
+    above = "  Normal   Pulled     40s   kubelet  Container image is present\n"
+    report = report_on(judge, f"Events:\n{above}  {event}\n")
+    assert report.findings
+    assert " ".join(event.split()[-4:]) in words_of(report)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "When a task failed, Flink restarts it.\nThe job failed if the strategy gives up.",
+        "If a checkpoint failed, raise the timeout.",
+        "Stage  Tasks  Succeeded  Failed  Killed\n0      200    200        0       0",
+        "25/02/02 11:00:00 INFO ExecutorAllocationManager: Executors 4,7 removed due to idle timeout.",
+        "By default, a job failed by the user is not restarted.",
+    ],
+)
+def test_words_without_a_failure(judge: PasteJudge, text: str) -> None:
+    report = report_on(judge, text)
+    assert [one.title for one in report.findings] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("org.apache.kafka.common.errors.ThrottlingQuotaExceededException: The quota is exceeded", None),
+        ("org.apache.pulsar.client.api.PulsarClientException$ProducerBlockedQuotaExceededException: backlog", None),
+        ("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException: The DiskSpace quota of /ck is exceeded", "storage-failure"),
+        ("java.io.IOException: Disk quota exceeded", "storage-failure"),
+    ],
+)  # fmt: skip
+def test_a_quota_is_not_always_one_of_a_disk(
+    judge: PasteJudge, text: str, cause: str | None
+) -> None:
+    found = report_on(judge, f"{text}\n{TASK}").summary.cause
+    assert found == cause if cause else found != "storage-failure"
+
+
+@pytest.mark.parametrize(
+    ("frames", "process"),
+    [
+        (PLANNER + "\tat com.acme.Job.main(Job.java:9)\n", "main method"),
+        ("\tat org.apache.flink.connector.kafka.source.enumerator.KafkaSourceEnumerator.start(K.java:1)\n", "JobManager"),
+        ("\tat org.apache.flink.connector.jdbc.internal.JdbcOutputFormat.flush(J.java:1)\n", "TaskManager"),
+        ("\tat org.apache.spark.sql.execution.streaming.StreamMetadata$.read(S.scala:1)\n", "driver"),
+        ("\tat org.apache.spark.sql.execution.streaming.state.RocksDB.load(R.scala:1)\n", "executor"),
+    ],
+)  # fmt: skip
+def test_the_frames_show_the_process(judge: PasteJudge, frames: str, process: str) -> None:
+    report = report_on(judge, f"java.lang.IllegalStateException: no price for sku 7\n{frames}")
+    assert process in words_of(report)
+
+
+def test_cells_of_an_html_table_are_separate_lines(judge: PasteJudge) -> None:
+    text = (
+        "<table>\n<tr><td>error</td><td>java.io.IOException: broken block 7</td></tr>\n"
+        "<tr><td>trace</td><td>\tat com.acme.Blocks.read(Blocks.java:12)</td></tr>\n</table>\n"
+    )
+    report = report_on(judge, text)
+    assert "broken block 7" in report.findings[0].title
+    assert "Blocks.java:12" in words_of(report)
