@@ -173,8 +173,8 @@ def option_fields(
     Raises:
         FlowdiagError: an invalid time, zone, rule or threshold.
     """
+    from flowdiag.analyses.model.options import Privacy
     from flowdiag.analyses.model.span import Selection, parse_moment
-    from flowdiag.analyses.report.privacy import Privacy
 
     overrides, choice = rule_settings(settings)
     since, until = given["since"], given["until"]

@@ -14,10 +14,9 @@ import msgspec
 import pytest
 
 from flowdiag.analyses.diagnosis import diagnose, report_on
-from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.options import Options, Privacy
 from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.report.fitting import engines_of
-from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.pseudonyms import names_in
 from flowdiag.analyses.report.transform import decode
 from flowdiag.analyses.topic_names import EVERYTHING, names_of

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.model import finding as f
+from flowdiag.analyses.model.options import Privacy
 from flowdiag.analyses.report.build import failed_report
 from flowdiag.analyses.report.evidence import Key, LocatedRecord
 from flowdiag.analyses.report.faults import fault_of
-from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.redact import clean, mask_secrets
 from flowdiag.analyses.report.wire import Report
 from flowdiag.cli import app

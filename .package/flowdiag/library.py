@@ -19,11 +19,16 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from flowdiag.analyses.inputs import find, inputs_of
 from flowdiag.analyses.model.choice import Choice, chosen, rule_overrides
-from flowdiag.analyses.model.options import MemoryOptions, Options, QueueOptions, RateOptions
+from flowdiag.analyses.model.options import (
+    MemoryOptions,
+    Options,
+    Privacy,
+    QueueOptions,
+    RateOptions,
+)
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.model.span import Moment, Selection, parse_moment
 from flowdiag.analyses.model.zones import zone_name
-from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.saved import report_in
 from flowdiag.analyses.report.wire import Report
 from flowdiag.analyses.topic_names import ENGINES, EVERYTHING, names_of

@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.model.choice import Choice
 from flowdiag.analyses.model.span import Selection
-from flowdiag.analyses.report.privacy import Privacy
 
 if TYPE_CHECKING:
     from flowdiag.analyses.model.rule import Thresholds
 
 MAX_ROWS: Final = 10_000  # a week of checkpoints, one a minute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Privacy:
+    """How much log text a report may contain, and whether names are replaced."""
+
+    excerpts: bool = True
+    redact: bool = False
+
+
+LOCAL_USE: Final = Privacy()  # secrets are always masked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
 from flowdiag.analyses.knowledge.causes import CHECKS
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey, Process
-from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.options import LOCAL_USE, Options, Privacy
 from flowdiag.analyses.report import verdicts as v
 from flowdiag.analyses.report import wire as w
 from flowdiag.analyses.report.advice import action_of, each_once, first_action
@@ -20,7 +20,6 @@ from flowdiag.analyses.report.evidence import Key, LocatedRecord
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.fingerprints import fingerprints
 from flowdiag.analyses.report.origins import codes_of, component_in
-from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.report.redact import clean, cleaned, printable
 from flowdiag.analyses.report.stories import LinkedFindings, Pair
 from flowdiag.analyses.report.suggestions import Inputs, phrase_of, suggestions_for

@@ -19,9 +19,9 @@ from flowdiag.analyses.model.finding import (
     Subject,
 )
 from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.model.options import Privacy
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import ReportBuilder
-from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.suggestions import Inputs, _Place, phrase_of
 from flowdiag.analyses.topics import all_rules
 from flowdiag.cli.text import words

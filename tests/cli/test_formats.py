@@ -10,10 +10,10 @@ import jsonschema
 import msgspec
 import pytest
 
+from flowdiag.analyses.model.options import Privacy
 from flowdiag.analyses.report.build import failed_report
 from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.report.faults import fault_of
-from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.transform import decode, json_schema
 from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.options.settings import Format
