@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.checkpoints.rules import RULES
 from flowdiag.analyses.diagnosis import SelectableJob, SideInputs
+from flowdiag.analyses.engine.sql import united
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.assemble.collectors import (
@@ -105,9 +106,8 @@ class Checkpoints(FlinkTopic):
         progress("measuring metrics")
         spans = failing_spans(common)
         metrics, width_us = settled.metrics(), window_us(common, spans)
-        frame = lifecycle.loads(metrics, spans, width_us)
-        collected = lifecycle.garbage(metrics, spans, width_us)
-        return rows_of(frame.unionByName(collected, allowMissingColumns=True))
+        loads = lifecycle.loads(metrics, spans, width_us)
+        return rows_of(united([loads, lifecycle.garbage(metrics, spans, width_us)]))
 
     def facts(
         self,

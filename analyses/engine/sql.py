@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import pkgutil
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -18,6 +20,20 @@ if TYPE_CHECKING:
 
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _HEAD: Final = re.compile(r"\A(?:--[^\n]*\n)+")
+_COMMENT: Final = re.compile(r"--[^\n]*")
+_TOKEN: Final = re.compile(r"'[^']*'|[(),]|\b(?:SELECT|FROM)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A query and the frames in its braces, not yet passed to Spark."""
+
+    text: str
+    frames: Mapping[str, DataFrame]
+
+    def frame(self) -> DataFrame:
+        """Run it on its own."""
+        return united([self])
 
 
 class Queries:
@@ -48,6 +64,11 @@ class Queries:
             text = self._texts[name] = fill(_HEAD.sub("", data.decode()), self.fixed)
         return fill(text, values) if values else text
 
+    def part(self, name: str, **values: DataFrame | str) -> Part:
+        """Return a query for `united`; arguments as in `run`."""
+        texts, frames = _separate(values)
+        return Part(self.text(name, **texts), frames)
+
     def run(
         self, name: str, args: dict[str, Any] | None = None, /, **values: DataFrame | str
     ) -> DataFrame:
@@ -58,13 +79,61 @@ class Queries:
             args: for the `:names` of the query.
             values: the frames that the query reads, at least one, and text of this run.
         """
-        texts = {key: value for key, value in values.items() if isinstance(value, str)}
-        frames: dict[str, Any] = {
-            key: value for key, value in values.items() if not isinstance(value, str)
-        }
+        texts, frames = _separate(values)
         spark = next(iter(frames.values())).sparkSession
         query: DataFrame = spark.sql(self.text(name, **texts), args=args, **frames)
         return query
+
+
+def _separate(values: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, DataFrame]]:
+    """Return the texts and the frames."""
+    texts = {key: value for key, value in values.items() if isinstance(value, str)}
+    return texts, {key: value for key, value in values.items() if key not in texts}
+
+
+def united(parts: Sequence[Part]) -> DataFrame:
+    """Return the rows of several queries; columns that a query lacks are null.
+
+    All queries are one statement, because Spark analyses every statement on its own, and the plan so far
+    again for each `unionByName`. That took longer than running a small diagnosis.
+    """
+    columns = [columns_of(part.text) for part in parts]
+    names = [*dict.fromkeys(chain.from_iterable(columns))]
+    frames: dict[str, Any] = {}
+    texts = []
+    for part, own in zip(parts, columns, strict=True):
+        places = {}
+        for name, frame in part.frames.items():
+            known = (key for key, other in frames.items() if other is frame)
+            key = next(known, f"frame_{len(frames)}")
+            frames[key] = frame
+            places[name] = f"{{{key}}}"
+        selected = ", ".join(f"`{name}`" if name in own else f"NULL AS `{name}`" for name in names)
+        texts.append(f"SELECT {selected} FROM (\n{fill(part.text, places)}\n)")
+    spark = next(iter(frames.values())).sparkSession
+    query: DataFrame = spark.sql("\nUNION ALL\n".join(texts), **frames)
+    return query
+
+
+def columns_of(text: str) -> list[str]:
+    """Return the names of a query's columns.
+
+    >>> columns_of("WITH t AS (SELECT x FROM u) SELECT 'a, b' AS what, t.x, max(y, 2) AS z FROM t")
+    ['what', 'x', 'z']
+    """
+    text = _COMMENT.sub("", text)
+    depth, edges, complete = 0, [0], True
+    for token in _TOKEN.finditer(text):
+        word = token[0]
+        if word in "()":
+            depth += 1 if word == "(" else -1
+        elif depth == 0 and word == "SELECT":
+            edges, complete = [token.end()], False
+        elif depth == 0 and not complete and word in (",", "FROM"):
+            edges.append(token.start())
+            complete = word == "FROM"
+    items = (text[begin:end] for begin, end in pairwise(edges))
+    return [item.rsplit(None, 1)[-1].rpartition(".")[2].lstrip(",") for item in items]
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
 """Checkpoints, attempts and incidents in the logs, measured with Spark.
 
-Every function takes resolved events (`flowdiag.analyses.flink.clocks.apply`) and returns a DataFrame.
-`facts_frame` unites the small results, tagged by `what`, so that one action collects all of them. The
+Every function takes resolved events (`flowdiag.analyses.flink.clocks.apply`) and returns a query.
+`facts` are the queries with small results, tagged by `what`, which one action collects. The
 queries are in `sql/`.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.engine.frames import PLACE, kept, unplaced
-from flowdiag.analyses.engine.sql import Queries, lines, words
+from flowdiag.analyses.engine.sql import Part, Queries, lines, words
 from flowdiag.analyses.flink.job import ZERO_JOB
 from flowdiag.parsers.rows import Event
 
@@ -168,27 +168,27 @@ def with_runs(events: DataFrame) -> DataFrame:
     return SQL.run("with_runs", events=events)
 
 
-def checkpoints(lives: DataFrame) -> DataFrame:
+def checkpoints(lives: DataFrame) -> Part:
     """Return one row per checkpoint from rows with runs: its trigger and its ends.
 
     Columns: job_cluster, job_id, run, checkpoint, triggered_us, type. Further columns hold the values of
     the completion line, those of REST (rest_…) and the cause in each kind of end. Each kind of record has
     its earliest (time_us, source, offset).
     """
-    return SQL.run("checkpoints", lives=lives)
+    return SQL.part("checkpoints", lives=lives)
 
 
-def attempts(events: DataFrame) -> DataFrame:
+def attempts(events: DataFrame) -> Part:
     """Return one row per execution attempt: its name, number, place and lifetime.
 
     The place comes from the deploy line. This contains the attempt id from 1.12; before, the transition
     of the same task to DEPLOYING is right above it. Otherwise it is the TaskManager whose own log
     contains the attempt, or that in a message of the attempt (late, acknowledge, decline, failure).
     """
-    return SQL.run("attempts", events=events)
+    return SQL.part("attempts", events=events)
 
 
-def acknowledgements(lives: DataFrame) -> DataFrame:
+def acknowledgements(lives: DataFrame) -> Part:
     """Return late acknowledgements and declines from rows with runs.
 
     The driver joins them with checkpoints and attempts when it assembles facts, because it has all three
@@ -197,48 +197,48 @@ def acknowledgements(lives: DataFrame) -> DataFrame:
     Returns:
         what (`late` or `decline`), job, run, checkpoint, attempt columns, time_us, cause, source, offset.
     """
-    return SQL.run("acknowledgements", lives=lives)
+    return SQL.part("acknowledgements", lives=lives)
 
 
-def incidents(events: DataFrame) -> DataFrame:
+def incidents(events: DataFrame) -> Part:
     """Return the records that rules need one by one, including failed tasks and asynchronous parts."""
-    return SQL.run("incidents", events=events)
+    return SQL.part("incidents", events=events)
 
 
-def unreachable(events: DataFrame) -> DataFrame:
+def unreachable(events: DataFrame) -> Part:
     """Return the servers that clients cannot reach: one row per process, server and ten seconds."""
-    return SQL.run("unreachable", events=events)
+    return SQL.part("unreachable", events=events)
 
 
-def parts(events: DataFrame) -> DataFrame:
+def parts(events: DataFrame) -> Part:
     """Return the reports of subtasks: one row per (job, checkpoint, subtask, origin).
 
     DEBUG lines of TaskManagers name a task but no job; REST, archives and dumps name a vertex.
     """
-    return SQL.run("parts", events=events)
+    return SQL.part("parts", events=events)
 
 
-def facts_frame(events: DataFrame) -> DataFrame:
-    """Return the input of `flowdiag.analyses.flink.assemble` without metrics, in one frame."""
+def facts(events: DataFrame) -> list[Part]:
+    """Return the queries for the input of `flowdiag.analyses.flink.assemble`, without metrics."""
     lives = kept(with_runs(events))
-    return (
-        checkpoints(lives)
-        .unionByName(attempts(events), allowMissingColumns=True)
-        .unionByName(acknowledgements(lives), allowMissingColumns=True)
-        .unionByName(incidents(events), allowMissingColumns=True)
-        .unionByName(unreachable(events), allowMissingColumns=True)
-        .unionByName(parts(events), allowMissingColumns=True)
-    )
+    return [
+        checkpoints(lives),
+        attempts(events),
+        acknowledgements(lives),
+        incidents(events),
+        unreachable(events),
+        parts(events),
+    ]
 
 
-def placement_frame(events: DataFrame) -> DataFrame:
-    """Return attempts and incidents without checkpoints."""
-    return attempts(events).unionByName(incidents(events), allowMissingColumns=True)
+def placement(events: DataFrame) -> list[Part]:
+    """Return the queries for attempts and incidents, without checkpoints."""
+    return [attempts(events), incidents(events)]
 
 
 def loads(
     events: DataFrame, spans_us: list[tuple[int, int]] | None, width_us: int | None = None
-) -> DataFrame:
+) -> Part:
     """Return the metrics of subtasks over the given spans: one row per subtask and window.
 
     Args:
@@ -253,12 +253,12 @@ def loads(
         larger one is complete.
     """
     inside, window = _where(spans_us, width_us)
-    return SQL.run("loads", events=events, inside=inside, window=window)
+    return SQL.part("loads", events=events, inside=inside, window=window)
 
 
 def garbage(
     events: DataFrame, spans_us: list[tuple[int, int]] | None, width_us: int | None = None
-) -> DataFrame:
+) -> Part:
     """Return the time in garbage collection over the given spans: one row per TaskManager and window.
 
     Args:
@@ -269,7 +269,7 @@ def garbage(
         (of the samples), ref (source, offset).
     """
     inside, window = _where(spans_us, width_us)
-    return SQL.run("garbage", events=events, inside=inside, window=window)
+    return SQL.part("garbage", events=events, inside=inside, window=window)
 
 
 def _where(spans_us: list[tuple[int, int]] | None, width_us: int | None) -> tuple[str, str]:

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flowdiag.analyses.engine.collector import paused
+from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import (
     ORDINARY,
+    TABLE_ROWS,
     ProgressCallback,
     Read,
     Resources,
@@ -114,6 +116,9 @@ def settled_events(
         raw, apart = raw.unionAll(apart.where(f"event = '{Event.METRIC}'")), None
         few_events = False
     events = resolve(raw, writers, spark, surveyed, tz, few=few_events)
+    if found.table is not None and found.events is None and found.table.num_rows <= TABLE_ROWS:
+        # Otherwise every query over them would analyse and run this one again.
+        events = kept(events)
 
     @cache
     def of_metrics() -> DataFrame:

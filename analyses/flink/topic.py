@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flowdiag.analyses.diagnosis import Measured, SelectableJob, Session, Topic
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import ProgressCallback, Resources
+from flowdiag.analyses.engine.sql import united
 from flowdiag.analyses.engine.views import keep_read
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import disputed_zones
@@ -22,6 +23,7 @@ from flowdiag.analyses.report.wire import Where
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from flowdiag.analyses.engine.sql import Part
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.parsers.sources.open import Source
 
@@ -38,8 +40,8 @@ class FlinkTopic(Topic):
         """Return the names of the metrics that it uses; a busy cluster reports thousands."""
         return ()
 
-    def frames(self, settled: Settled, unique: DataFrame) -> Sequence[DataFrame]:
-        """Return frames of its own small rows, tagged by `what`; all topics share one collect.
+    def queries(self, settled: Settled, unique: DataFrame) -> Sequence[Part]:
+        """Return queries for its own small rows, tagged by `what`; all topics share one statement.
 
         Args:
             settled: events and metrics with their instants and writers.
@@ -134,14 +136,11 @@ def _rows(
 
     unique = kept(lifecycle.once(settled.events))
     full = any(topic.checkpoints for topic in topics)
-    common = lifecycle.facts_frame(unique) if full else lifecycle.placement_frame(unique)
+    common = lifecycle.facts(unique) if full else lifecycle.placement(unique)
 
     def of_some(some: Sequence[FlinkTopic]) -> list[Row]:
-        frame = common
-        for topic in some:
-            for own in topic.frames(settled, unique):
-                frame = frame.unionByName(own, allowMissingColumns=True)
-        return rows_of(frame)
+        own = (query for topic in some for query in topic.queries(settled, unique))
+        return rows_of(united([*common, *own]))
 
     return faults.run_skipping_failures(
         topics, of_some, Where.MEASURE, about=lambda topic: topic.name

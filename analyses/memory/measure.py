@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.engine.sql import Queries
+from flowdiag.analyses.engine.sql import Part, Queries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 SQL: Final = Queries("flowdiag.analyses.memory", {})
 
 
-def printed(events: DataFrame) -> DataFrame:
+def printed(events: DataFrame) -> Part:
     """Return the memory records of processes."""
-    return SQL.run("printed", events=events)
+    return SQL.part("printed", events=events)
 
 
-def usage(events: DataFrame) -> DataFrame:
+def usage(events: DataFrame) -> Part:
     """Return the memory logger's samples, peak, and minimum in each quarter of the time, per process.
 
     Megabytes as printed; `floors` is the smallest used heap of each quarter, oldest first.
     """
-    return SQL.run("usage", events=events)
+    return SQL.part("usage", events=events)
 
 
-def frames(events: DataFrame) -> tuple[DataFrame, ...]:
-    """Return the rows for `assemble_memory` in addition to attempts and incidents."""
+def queries(events: DataFrame) -> tuple[Part, ...]:
+    """Return the queries for `assemble_memory` in addition to attempts and incidents."""
     return (printed(events), usage(events))

@@ -26,6 +26,7 @@ from flowdiag.parsers.units import version_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from flowdiag.analyses.engine.sql import Part
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.parsers.sources.open import Source
 
@@ -56,11 +57,11 @@ class Memory(FlinkTopic):
         others = read_others(sources, version_of(options.memory.version))
         return SideInputs(content=others, kinds=others.kinds, unread=others.unread)
 
-    def frames(self, settled: Settled, unique: DataFrame) -> Sequence[DataFrame]:
+    def queries(self, settled: Settled, unique: DataFrame) -> Sequence[Part]:
         """Return the memory records of processes."""
-        from flowdiag.analyses.memory.measure import frames
+        from flowdiag.analyses.memory.measure import queries
 
-        return frames(settled.events)
+        return queries(settled.events)
 
     def facts(
         self,

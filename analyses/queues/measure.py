@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.engine.frames import PLACE, kept, unplaced
-from flowdiag.analyses.engine.sql import Queries, lines, words
+from flowdiag.analyses.engine.sql import Part, Queries, lines, united, words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -159,48 +159,48 @@ SQL: Final = Queries(
 )
 
 
-def windows(events: DataFrame, width_us: int) -> DataFrame:
+def windows(events: DataFrame, width_us: int) -> Part:
     """Return each subtask in each window: `what` = `window`.
 
     Columns: the subtask's, window, samples, resets, first_us, last_us, source, offset. In addition a struct (n,
     total, low, high) per key of `GAUGES` and `OPERATOR_GAUGES`, and an increase per key of `COUNTERS`. A counter
     that decreases counts from zero.
     """
-    return SQL.run("windows", events=events, width_us=str(width_us))
+    return SQL.part("windows", events=events, width_us=str(width_us))
 
 
-def machines(events: DataFrame, width_us: int) -> DataFrame:
+def machines(events: DataFrame, width_us: int) -> Part:
     """Return each TaskManager in each window: `what` = `machine`; gc_ms over all collectors."""
-    return SQL.run("machines", events=events, width_us=str(width_us))
+    return SQL.part("machines", events=events, width_us=str(width_us))
 
 
-def gates(events: DataFrame) -> DataFrame:
+def gates(events: DataFrame) -> Part:
     """Return each input gate in detailed metrics, over all of the input: `what` = `gate`."""
-    return SQL.run("gates", events=events)
+    return SQL.part("gates", events=events)
 
 
-def marks(events: DataFrame, width_us: int) -> DataFrame:
+def marks(events: DataFrame, width_us: int) -> Part:
     """Return the event-time gauges of each subtask: `what` = `mark`."""
-    return SQL.run("marks", events=events, width_us=str(width_us))
+    return SQL.part("marks", events=events, width_us=str(width_us))
 
 
-def flows(events: DataFrame, width_us: int) -> DataFrame:
+def flows(events: DataFrame, width_us: int) -> Part:
     """Return the records of each operator: `what` = `flow`."""
-    return SQL.run("flows", events=events, width_us=str(width_us))
+    return SQL.part("flows", events=events, width_us=str(width_us))
 
 
-def stores(events: DataFrame, width_us: int) -> DataFrame:
+def stores(events: DataFrame, width_us: int) -> Part:
     """Return the metrics of the store of each subtask: `what` = `store`."""
-    return SQL.run("stores", events=events, width_us=str(width_us))
+    return SQL.part("stores", events=events, width_us=str(width_us))
 
 
-def names(events: DataFrame, series: DataFrame) -> DataFrame:
+def names(events: DataFrame, series: DataFrame) -> Part:
     """Return the evidence for the version: one row, `what` = `names`.
 
     Columns: names (of metrics that some version introduced), reported (the names in metric reports: live
     collection requests only the newer of two names), version (from REST).
     """
-    return SQL.run("names", events=events, series=series)
+    return SQL.part("names", events=events, series=series)
 
 
 def queue_frame(
@@ -215,12 +215,15 @@ def queue_frame(
         bucket_us: length of the buckets of event-time gauges and of operators' records. None: that of the windows.
     """
     series = kept(SQL.run("series", metrics=metrics))
-    return (
-        windows(series, width_us)
-        .unionByName(machines(series, width_us), allowMissingColumns=True)
-        .unionByName(gates(series), allowMissingColumns=True)
-        .unionByName(marks(series, bucket_us or width_us), allowMissingColumns=True)
-        .unionByName(flows(series, bucket_us or width_us), allowMissingColumns=True)
-        .unionByName(stores(series, bucket_us or width_us), allowMissingColumns=True)
-        .unionByName(names(events, series), allowMissingColumns=True)
+    bucket_us = bucket_us or width_us
+    return united(
+        [
+            windows(series, width_us),
+            machines(series, width_us),
+            gates(series),
+            marks(series, bucket_us),
+            flows(series, bucket_us),
+            stores(series, bucket_us),
+            names(events, series),
+        ]
     )

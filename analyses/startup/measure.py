@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.engine.sql import Queries, words
+from flowdiag.analyses.engine.sql import Part, Queries, words
 from flowdiag.parsers.rows import Event
 
 if TYPE_CHECKING:
@@ -104,36 +104,36 @@ SQL: Final = Queries(
 )
 
 
-def milestones(events: DataFrame) -> DataFrame:
+def milestones(events: DataFrame) -> Part:
     """Return the records that mark steps; a record that one process logs twice counts once."""
-    return SQL.run("milestones", events=events)
+    return SQL.part("milestones", events=events)
 
 
-def task_times(events: DataFrame) -> DataFrame:
+def task_times(events: DataFrame) -> Part:
     """Return when each execution attempt reached each state; the JobManager's log takes precedence."""
-    return SQL.run("task_times", events=events)
+    return SQL.part("task_times", events=events)
 
 
-def troubles(events: DataFrame) -> DataFrame:
+def troubles(events: DataFrame) -> Part:
     """Return troubles around starts: one row per message, writer and peer, with the first record of each.
 
     Messages of the Kubernetes Operator have a row per reason and text, because they are few.
     """
-    return SQL.run("troubles", events=events)
+    return SQL.part("troubles", events=events)
 
 
-def restores(events: DataFrame) -> DataFrame:
+def restores(events: DataFrame) -> Part:
     """Return when each TaskManager read state: its first and last record in every second."""
-    return SQL.run("restores", events=events)
+    return SQL.part("restores", events=events)
 
 
-def collections(events: DataFrame) -> DataFrame:
+def collections(events: DataFrame) -> Part:
     """Return the minutes of heavy garbage collection per TaskManager, by its metric reports."""
-    return SQL.run("collections", events=events)
+    return SQL.part("collections", events=events)
 
 
-def frames(events: DataFrame, unique: DataFrame, metrics: DataFrame) -> tuple[DataFrame, ...]:
-    """Return the input of `assemble_startup` in addition to the facts that all topics share.
+def queries(events: DataFrame, unique: DataFrame, metrics: DataFrame) -> tuple[Part, ...]:
+    """Return the queries for the input of `assemble_startup` in addition to the facts that all topics share.
 
     Args:
         events: resolved events.

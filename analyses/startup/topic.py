@@ -30,6 +30,7 @@ from flowdiag.analyses.startup.rules import RULES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from flowdiag.analyses.engine.sql import Part
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.analyses.model.columns import Rows
     from flowdiag.parsers.sources.open import Source
@@ -69,11 +70,11 @@ class Startup(FlinkTopic):
 
         return METRICS
 
-    def frames(self, settled: Settled, unique: DataFrame) -> Sequence[DataFrame]:
+    def queries(self, settled: Settled, unique: DataFrame) -> Sequence[Part]:
         """Return milestones, times of tasks, troubles, restores and garbage collections."""
-        from flowdiag.analyses.startup.measure import frames
+        from flowdiag.analyses.startup.measure import queries
 
-        return frames(settled.events, unique, settled.metrics())
+        return queries(settled.events, unique, settled.metrics())
 
     def facts(
         self,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flowdiag.analyses.engine.sql import united
 from flowdiag.analyses.flink import lifecycle
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.assemble.checkpoints import checkpoint_type
@@ -30,7 +31,7 @@ def facts(
     found = surveyed(frame)
     writers = settle(found.rows, groups)
     settled = resolve(frame, writers, spark, found)
-    return assemble(rows_of(lifecycle.facts_frame(lifecycle.once(settled))), [], writers)
+    return assemble(rows_of(united(lifecycle.facts(lifecycle.once(settled)))), [], writers)
 
 
 def line(event: str, after_ms: int, checkpoint: int | None = None, **more: Any) -> dict[str, Any]:
@@ -253,7 +254,7 @@ def test_counters_that_restart_count_from_zero(events: Events) -> None:
 
     frame = events(sample(0, 100, 160), sample(1, 200, 260), sample(2, 10, 30))
     settled = frame.selectExpr("*", "utc_us AS time_us", "'c' AS cluster")
-    (row,) = rows_of(lifecycle.loads(settled, None))
+    (row,) = rows_of(lifecycle.loads(settled, None).frame())
     assert row["records_in"] == 60 + 40 + 60 + 10 + 20
 
 

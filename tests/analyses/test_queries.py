@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.engine import sql, views
-from flowdiag.analyses.engine.sql import Queries
+from flowdiag.analyses.engine.sql import Queries, united
 from flowdiag.analyses.flink import lifecycle, settled
 from flowdiag.analyses.flink.clocks import apply, survey
 from flowdiag.analyses.flink.clocks.settle import Clock, Segment, Writer
@@ -48,9 +48,6 @@ class Frame:
     def __init__(self, spark: Spark) -> None:
         self.sparkSession: Any = spark
 
-    def unionByName(self, other: Frame, allowMissingColumns: bool = False) -> Frame:
-        return self
-
 
 def resolve(frame: Any, *, tz: str | None, **told: bool) -> None:
     writer = Writer(
@@ -74,9 +71,9 @@ def resolve(frame: Any, *, tz: str | None, **told: bool) -> None:
 
 ASKED: dict[str, Callable[[Any], object]] = {
     "once": lifecycle.once,
-    "facts": lifecycle.facts_frame,
-    "loads": lambda frame: lifecycle.loads(frame, [(1, 2)]),
-    "garbage": lambda frame: lifecycle.garbage(frame, [(1, 2)], 60_000_000),
+    "facts": lambda frame: united(lifecycle.facts(frame)),
+    "loads": lambda frame: lifecycle.loads(frame, [(1, 2)]).frame(),
+    "garbage": lambda frame: lifecycle.garbage(frame, [(1, 2)], 60_000_000).frame(),
     "rare": settled._rare_rows,
     "resolve": lambda frame: resolve(
         frame, tz=None, lacks_job=False, headers=False, times=False, few=False
@@ -85,8 +82,8 @@ ASKED: dict[str, Callable[[Any], object]] = {
         frame, tz="Asia/Shanghai", lacks_job=True, headers=True, times=True, few=True
     ),
     "queues": lambda frame: queues.queue_frame(frame, frame, 1_000_000),
-    "startup": lambda frame: startup.frames(frame, frame, frame),
-    "memory": memory.frames,
+    "startup": lambda frame: united(startup.queries(frame, frame, frame)),
+    "memory": lambda frame: united(memory.queries(frame)),
     "rate": rate.facts_frame,
     "rate of batches": lambda frame: rate.facts_frame(frame, {Event.SPARK_BATCH.value}),
     "owned": lambda frame: rate.owned(frame, []),

@@ -286,4 +286,4 @@ def test_records_without_any_time_keep_their_order(events: Events, spark: SparkS
     assert [(life.run, life.checkpoint) for life in lives] == [
         (run, number) for run, number in ((1, 1), (1, 2), (1, 3), (2, 1), (2, 2)) for _ in range(2)
     ]
-    assert len(lifecycle.checkpoints(lifecycle.with_runs(resolved)).collect()) == 5
+    assert len(lifecycle.checkpoints(lifecycle.with_runs(resolved)).frame().collect()) == 5

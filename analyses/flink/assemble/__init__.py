@@ -65,7 +65,7 @@ def assemble(
     """Build the facts from rows.
 
     Args:
-        rows: of `lifecycle.facts_frame`.
+        rows: of `lifecycle.facts`.
         load_rows: of `lifecycle.loads`.
         writers: the result of `settle`.
 

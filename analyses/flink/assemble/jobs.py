@@ -60,7 +60,7 @@ class Jobs:
         """Collect the records that name a job.
 
         Args:
-            by_what: rows of `lifecycle.facts_frame`.
+            by_what: rows of `lifecycle.facts`.
             records: rows of incidents, by time.
             writers: of the streams.
         """

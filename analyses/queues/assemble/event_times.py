@@ -45,7 +45,7 @@ def flows_of(rows: Iterable[Row], tasks: Tasks) -> tuple[Flow, ...]:
                 FlowPoint(
                     point["time_us"], point["until_us"], point["increase"], _ref(point["place"])
                 )
-                for point in row["points"]
+                for point in row["increases"]
             ),
         )
         found[task, flow.operator or "", flow.name].append(flow)

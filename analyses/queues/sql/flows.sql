@@ -1,4 +1,4 @@
--- One row per operator, or per task without one, and counter of records: `points`, an array of structs (time_us,
+-- One row per operator, or per task without one, and counter of records: `increases`, an array of structs (time_us,
 -- until_us, increase, place) in order of time, one per bucket, summed over the subtasks.
 -- {events}: see series.sql. {width_us}: length of a bucket.
 WITH rows AS (
@@ -25,6 +25,6 @@ WITH rows AS (
 )
 SELECT 'flow' AS what, cluster, job_id, job_name, vertex_id, task, operator, name,
   min(time_us) AS first_us, max(until_us) AS last_us,
-  array_sort(collect_list(struct(time_us, until_us, increase, place))) AS points
+  array_sort(collect_list(struct(time_us, until_us, increase, place))) AS increases
 FROM folded
 GROUP BY ALL
