@@ -385,7 +385,7 @@ def names_in_advice(code: CodeReading, unknown: str) -> AdviceNames:
     """Return the words for the braces of remedies; `unknown` where no frame of user code is known."""
     stack = code.stack
     return {
-        "code": stack.frame.partition("(")[0] if stack.frame else unknown,
+        "code": stack.frame.partition("(")[0].rstrip() if stack.frame else unknown,
         "call": short_method(stack.call) if stack.call else "the blocking call",
         "task": fmt.shorten(stack.task or "the task"),
     }

@@ -30,10 +30,13 @@ PARTS = {
 }
 # A log does not show where tasks wait, nor their records: there, the overload is the whole answer.
 # Lost records are warnings in the log only.
-LESS_PRECISE = {
+LESS_PRECISE: dict[tuple[str, str], str | None] = {
     ("lookups", "log"): "overloaded",
     ("reports", "log"): "overloaded",
     ("kafka-skewed", "log"): "overloaded",
+    # Thread dumps alone show it, and an event log does not contain the trigger interval.
+    **{("code-http", part): "overloaded" for part in PARTS},
+    ("code-http", "event log"): None,
     ("kafka-lost", "event log"): "max-rate",
 }
 
@@ -58,12 +61,43 @@ def test_the_first_finding_is_the_fault(
     folder: Path, part: str, findings_of: Callable[[str, str], list[Finding]]
 ) -> None:
     truth: dict[str, Any] = json.loads((folder / "truth.json").read_text())
-    expected, name = truth["expected"], folder.name.removeprefix("live-")
+    expected, name = (
+        truth["expected"],
+        folder.name.removeprefix("live-").replace("code-udf", "lookups"),
+    )
+    name = name.replace("code-foreach-batch", "reports")
     found = findings_of(part, truth["application"])
     if expected["verdict"] == "healthy":
         assert found == []
         return
     cause = LESS_PRECISE.get((name, part), expected["cause"])
+    if cause is None:
+        assert found == []
+        return
     assert found[0].cause == cause
     failing = expected["verdict"] == "failing" and cause == expected["cause"]
     assert (found[0].severity == "critical") == failing
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [folder for folder in ALL if folder.name.startswith("live-code-")],
+    ids=lambda folder: f"{folder.parent.name}-{folder.name}",
+)
+def test_thread_dumps_show_the_line(folder: Path, spark: SparkSession) -> None:
+    truth: dict[str, Any] = json.loads((folder / "truth.json").read_text())
+    expected = truth["expected"]
+    report = diagnose((RATE,), discover([str(unpacked(folder))]), lambda: spark)
+    found = [finding for finding in report.findings if finding.code == "RT315"]
+    if "reading" not in expected:
+        assert report.findings == []
+        assert report.summary.verdict == expected["verdict"]
+        return
+    reading = expected["reading"]
+    assert [finding.cause for finding in found] == [reading["cause"]]
+    assert reading["line"] in report.summary.culprits[0].why
+    assert not any("dump" in action.text for action in found[0].actions)
+    assert (report.summary.verdict, report.summary.cause) == (
+        expected["verdict"],
+        reading["cause"],
+    )

@@ -47,13 +47,17 @@ def engine_of_stacks(data: bytes) -> str:
     """
     if _SPARK.search(data):
         return "spark"
-    return "flink" if _FLINK.search(data) else "unknown"
+    if _FLINK.search(data):
+        return "flink"
+    return "spark" if _GATEWAY_FRAME.search(data) else "unknown"
 
 
 _SPARK: Final = re.compile(
-    rb"Executor task launch worker|stream execution thread for |streaming-job-executor-|pyspark/(?:worker|daemon)\.py"
+    rb"Executor task launch worker|stream execution thread for |streaming-job-executor-"
+    rb"|pyspark[/.](?:worker|daemon)"
 )
 _FLINK: Final = re.compile(rb"org[./]apache[./]flink[./]|pyflink/")
+_GATEWAY_FRAME: Final = re.compile(rb"[(/](?:clientserver|java_gateway)\.py:\d")
 
 
 # -- py-spy --------------------------------------------------------------------------------------
@@ -70,7 +74,13 @@ _FRAME = re.compile(
 _THIRD_PARTY: Final = frozenset(read_format("formats/stacks.toml")["python"]["libraries"])
 _NETWORK: Final = frozenset(read_format("formats/stacks.toml")["python"]["network"])
 _PATH: Final = 40  # frames
-_WORKER: Final = ("pyspark/worker.py", "pyspark/daemon.py")
+_ARCHIVED: Final = {
+    file: package
+    for package, files in read_format("formats/stacks.toml")["python"]["archived"].items()
+    for file in files
+}
+_WORKER: Final = "pyspark/worker.py"
+_DAEMON: Final = "pyspark/daemon.py"  # its own process only forks workers, in `manager`
 _GATEWAY: Final = ("py4j/clientserver.py", "py4j/java_gateway.py")
 
 
@@ -123,14 +133,36 @@ def _python_threads(text: str) -> Iterator[dict[str, str]]:
     heads = [*_THREAD.finditer(text)]
     for number, head in enumerate(heads):
         end = heads[number + 1].start() if number + 1 < len(heads) else len(text)
-        frames = [
-            PythonFrame(found["name"], found["file"], int(found["line"]))
-            for found in _FRAME.finditer(text, head.end(), end)
-        ]
-        on_worker = any(frame.file.endswith(_WORKER) for frame in frames)
+        frames = _with_packages(
+            [
+                PythonFrame(found["name"], found["file"], int(found["line"]))
+                for found in _FRAME.finditer(text, head.end(), end)
+            ]
+        )
+        on_worker = any(
+            frame.file.endswith(_WORKER)
+            or (frame.file.endswith(_DAEMON) and frame.name == "worker")
+            for frame in frames
+        )
         if on_worker or any(f.name == "_call_proxy" and f.file.endswith(_GATEWAY) for f in frames):
             name = head["name"] or f"Thread {head['id']}"
             yield {"thread": name, **_python_fields(frames, head["state"], on_worker=on_worker)}
+
+
+def _with_packages(frames: list[PythonFrame]) -> list[PythonFrame]:
+    """Add the package to files that were imported from an archive.
+
+    >>> frames = [PythonFrame("f", "util.py", 3), PythonFrame("worker", "daemon.py", 90)]
+    >>> [frame.file for frame in _with_packages(frames)], _with_packages(frames[:1]) == frames[:1]
+    (['pyspark/util.py', 'pyspark/daemon.py'], True)
+    """
+    # The last frames are those of the loop that `python -m pyspark.daemon` runs.
+    on_worker = any(f.file == "daemon.py" and f.name in ("manager", "worker") for f in frames)
+    known = {file: name for file, name in _ARCHIVED.items() if on_worker or name != "pyspark"}
+    return [
+        frame._replace(file=f"{known[frame.file]}/{frame.file}") if frame.file in known else frame
+        for frame in frames
+    ]
 
 
 def _python_fields(frames: list[PythonFrame], state: str, *, on_worker: bool) -> dict[str, str]:

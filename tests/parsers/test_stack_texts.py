@@ -131,6 +131,41 @@ def test_activities_of_python(state: str, top: str, activity: str) -> None:
     )
 
 
+def test_py_spy_prints_no_package_of_files_in_an_archive() -> None:
+    """`spark-submit` imports PySpark and Py4J from archives."""
+    worker = """Process 191: /opt/bin/python3 -m pyspark.daemon pyspark.worker
+
+Thread 191 (idle): "MainThread"
+    ask_service (lookups.py:11)
+    wrapper (util.py:158)
+    main (worker.py:4364)
+    worker (daemon.py:90)
+    manager (daemon.py:264)
+
+Process 188: /opt/bin/python3 -m pyspark.daemon pyspark.worker
+
+Thread 188 (idle): "MainThread"
+    manager (daemon.py:184)
+"""
+    driver = """Process 68: /opt/bin/python3 report.py
+
+Thread 68 (idle): "MainThread"
+    send_command (clientserver.py:535)
+    <module> (report.py:24)
+Thread 186 (idle): "Thread-4 (run)"
+    send (report.py:11)
+    call (utils.py:163)
+    _call_proxy (clientserver.py:644)
+    run (clientserver.py:521)
+"""
+    found = [row["fields"] for row in read((worker + driver).encode())]
+    assert [(f["role"], f["activity"], f.get("frame")) for f in found] == [
+        ("python-task", "python-waits", "ask_service (lookups.py:11)"),
+        ("python-driver", "python-waits", "send (report.py:11)"),
+    ]
+    assert engine_of_stacks(driver.encode()) == engine_of_stacks(worker.encode()) == "spark"
+
+
 def test_an_idle_python_worker_waits_for_input() -> None:
     frames = "    read_int (pyspark/serializers.py:599)\n    main (pyspark/worker.py:1)\n"
     (row,) = read(f"Process 1: python3\n\nThread 1 (idle)\n{frames}".encode())

@@ -56,8 +56,17 @@ def _most_skewed(case: Case, root: Root) -> list[Load]:
 
 
 def skew(case: Case, load: Load) -> float | None:
-    """Return a subtask's data relative to its siblings', unless its records are that much more expensive."""
+    """Return a subtask's data relative to its siblings', unless its records are that much more expensive.
+
+    Siblings that have less data and are at least as busy wait for something else, and it only keeps up better.
+    """
     members = case.members(load.key.task)
+    others = [other for other in members if other.key != load.key and other.busy is not None]
+    busier = [
+        other for other in others if other.works and (other.busy or 0.0) >= (load.busy or 0.0)
+    ]
+    if load.busy is not None and len(busier) * 2 > len(others):
+        return None
     ratio = p.data_ratio(load, members, case.size(load.key.task))
     cost = p.cost_ratio(load, members)
     if ratio is not None and cost is not None and cost >= max(p.COSTLY, ratio):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.knowledge import causes
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.stacks import (
     CODE_CAUSES,
+    USUAL,
     WAITING,
     Agreement,
     CodeReading,
     Stack,
+    names_in_advice,
     read_samples,
 )
 
@@ -20,6 +23,10 @@ CAUSES: Final = {
     "python": "slow-python-code",
     "python-driver": "driver-gaps",
 }
+
+
+ON_DRIVER: Final = 0.5
+"""Share of the samples of a batch's thread outside of Spark's jobs. Below, tasks take most of the time."""
 
 
 def is_slow(flow: h.Flow, *, use: float, hanging: float) -> bool:
@@ -36,7 +43,7 @@ def is_slow(flow: h.Flow, *, use: float, hanging: float) -> bool:
 
 
 def read_code(
-    flow: h.Flow, agreement: Agreement, *, driver: float, alone: bool
+    flow: h.Flow, agreement: Agreement = USUAL, *, driver: float = ON_DRIVER, alone: bool
 ) -> CodeReading | None:
     """Return what the threads of a flow do: its own on the driver, or those of its tasks.
 
@@ -59,6 +66,26 @@ def read_code(
     if code is None or code.stack.kind.startswith("python"):
         code = read_samples(python, CAUSES, agreement) or code
     return code if code is not None and _is_known(code) else None
+
+
+def line_of(flow: h.Flow, cause: str) -> CodeReading | None:
+    """Return the line of user code that the threads of a flow show for a cause; None if unknown."""
+    code = read_code(flow, alone=len([*h.flows_of(flow.assessed)]) == 1)
+    return code if code is not None and code.cause == cause and code.stack.frame else None
+
+
+def with_line(why: str, code: CodeReading | None) -> str:
+    """Add the line of user code to the description of a culprit, if it is known."""
+    return why if code is None else f"{why}. It {code.clause}, {code.evidence_text}"
+
+
+def remedies_for_line(flow: h.Flow, cause: str, code: CodeReading | None) -> tuple[h.Action, ...]:
+    """Return the remedies of a cause. With a known line, they name it and request no dump."""
+    names = [
+        name for name in causes.CAUSES[cause].remedies or {} if code is None or name != "dumps"
+    ]
+    fill = {"code": "the function"} if code is None else names_in_advice(code, "the function")
+    return h.remedies(cause, flow.assessed.app, *names, **fill)
 
 
 def _own_stacks(flow: h.Flow) -> list[Stack]:

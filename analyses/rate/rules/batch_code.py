@@ -39,13 +39,18 @@ A single dump may show a rare moment.
 from __future__ import annotations
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.detect.code import CAUSES, is_slow, read_code
+from flowdiag.analyses.rate.detect.code import (
+    CAUSES,
+    ON_DRIVER,
+    is_slow,
+    read_code,
+    remedies_for_line,
+)
 from flowdiag.analyses.stacks import (
     CodeLimits,
     CodeReading,
     agreement_of,
     code_fields,
-    names_in_advice,
 )
 
 _DRIVER = ("stream execution thread", "streaming-job-executor")
@@ -53,7 +58,9 @@ _DRIVER = ("stream execution thread", "streaming-job-executor")
 
 class Limits(CodeLimits):
     driver: float = h.limit(
-        0.5, "share", "of the samples of a batch's thread; below it, tasks take most of the time"
+        ON_DRIVER,
+        "share",
+        "of the samples of a batch's thread; below it, tasks take most of the time",
     )
     hanging: float = h.limit(
         20_000, "ms", "garbage collection and slow storage delay a batch for seconds"
@@ -89,7 +96,7 @@ def _finding(flow: h.Flow, code: CodeReading, limits: Limits) -> h.Finding:
         "severity": h.Severity.CRITICAL if code.cause == "deadlock" else h.Severity.WARNING,
         "rank": h.Rank.EXPLANATION,
         "last_us": app.last_us,
-        "actions": h.remedies(code.cause, app, **names_in_advice(code, "the operation")),
+        "actions": remedies_for_line(flow, code.cause, code if code.stack.frame else None),
     }
     return h.flow_finding(flow, [], **fields)
 

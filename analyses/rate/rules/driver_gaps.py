@@ -34,6 +34,7 @@ from __future__ import annotations
 from statistics import median
 
 from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.detect.code import line_of, remedies_for_line, with_line
 
 
 class Limits(h.Limits):
@@ -59,12 +60,16 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             continue
         gap, share = median(gap for gap, _ in gaps), median(gap / lasted for gap, lasted in gaps)
         of = f"median of {flow.plural(len(units))}"
+        code = line_of(flow, "driver-gaps")
         yield h.flow_finding(
             flow,
             units,
             title=f"In {over} of {flow.plural(len(units))}{flow.of_query}, no job runs for {h.fmt.duration(gap)}, "
             f"{h.fmt.percent(share)} of the time{_where(flow)}",
-            why=f"no job runs for {h.fmt.duration(gap)} of each {flow.plural(1).removeprefix('1 ')}{_where(flow)}",
+            why=with_line(
+                f"no job runs for {h.fmt.duration(gap)} of each {flow.plural(1).removeprefix('1 ')}{_where(flow)}",
+                code,
+            ),
             cause="driver-gaps",
             rank=h.Rank.EXPLANATION,
             count=over,
@@ -72,7 +77,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
                 h.measurement("without-a-job", round(gap), "ms", limits.floor, over=of),
                 h.measurement("share", round(share, 3), "share", limits.share),
             ),
-            actions=h.remedies("driver-gaps", assessed.app),
+            actions=remedies_for_line(flow, "driver-gaps", code),
         )
 
 

@@ -34,6 +34,7 @@ from __future__ import annotations
 from statistics import median
 
 from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.detect.code import line_of, remedies_for_line, with_line
 
 
 class Limits(h.Limits):
@@ -80,6 +81,7 @@ def _finding(flow: h.Flow, units: list[h.Unit], shares: list[float], limits: Lim
     records = [unit.records for unit in units if unit.records]
     per_record = run / median(records) if records else 0.0
     each = f", {h.fmt.duration(per_record)} per record" if records else ""
+    stacks = line_of(flow, "slow-python-code")
     code, explain = _code(flow), h.explanation("slow-python-code")
     if per_record >= limits.waits:
         explain += (
@@ -92,7 +94,7 @@ def _finding(flow: h.Flow, units: list[h.Unit], shares: list[float], limits: Lim
         title=f"{code} takes {h.fmt.percent(share)} of the task time{flow.of_query}{each}; "
         f"the JVM computes for {h.fmt.percent(cpu)} of it",
         explain=explain,
-        why=f"{code} takes {h.fmt.percent(share)} of the task time",
+        why=with_line(f"{code} takes {h.fmt.percent(share)} of the task time", stacks),
         cause="slow-python-code",
         rank=h.Rank.EXPLANATION,
         count=len(units),
@@ -101,7 +103,7 @@ def _finding(flow: h.Flow, units: list[h.Unit], shares: list[float], limits: Lim
             h.measurement("per-record", round(per_record, 1), "ms", limits.waits, over=of),
             h.measurement("jvm-cpu-share", round(cpu, 3), "share", limits.cpu, over=of),
         ),
-        actions=h.remedies("slow-python-code", flow.assessed.app),
+        actions=remedies_for_line(flow, "slow-python-code", stacks),
     )
 
 
