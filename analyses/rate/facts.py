@@ -23,7 +23,8 @@ class StageLoad:
     """The stage of a batch with the longest task, and that task.
 
     `run_ms` is the run time of all its tasks, `cpu_ms` the part that the JVM computes, and `python_ms` the part in
-    Python workers. `python` is whether its tasks send data to Python workers.
+    Python workers. `python` is whether its tasks send data to Python workers. `largest` is the stage of the batch
+    with the most task time, if that is another one.
     """
 
     stage: int
@@ -43,6 +44,7 @@ class StageLoad:
     cpu_ms: int | None = None
     python_ms: int | None = None
     python: bool = False
+    largest: StageLoad | None = None
 
     @property
     def others_ms(self) -> float | None:

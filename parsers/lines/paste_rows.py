@@ -82,7 +82,7 @@ def _ends_script(one: Pasted, data: bytes) -> bool:
 
     Spark's own exceptions have rules of their own.
     """
-    if not one.in_module or one.python_at is None or one.chain[:1] != [one.python]:
+    if not one.python_trace.in_module or one.python_at is None or one.chain[:1] != [one.python]:
         return False
     after = data[one.python_at :].partition(b"\n")[2]
     return not after.strip() or b" shutdown hook" in after[:_SHUTDOWN_BYTES]
@@ -217,8 +217,8 @@ def _fields(one: Pasted, found: Classified | None, engine: str) -> dict[str, str
         fields["user_frame"] = frame
     if (own := own_frame(one.lines)) is not None:
         fields["own_frame"] = own
-    if one.python_frame is not None:
-        fields["python_frame"] = one.python_frame
+    if one.python_trace.frame is not None:
+        fields["python_frame"] = one.python_trace.frame
     if (process := process_of(one.chain, one.lines, logger_above(one))) is not None:
         fields["process"] = process.name
     return fields

@@ -39,12 +39,7 @@ from flowdiag.parsers.lines.traces import (
     python_root,
     read_trace,
 )
-from flowdiag.parsers.spark.causes import (
-    full_heap,
-    python_frame,
-    waits_for_query,
-    without_lost_task,
-)
+from flowdiag.parsers.spark.causes import PythonTrace, full_heap, without_lost_task
 
 PASTE_BYTES: Final = 256 * 1024
 """Texts up to this size are searched completely, larger ones only before the first header."""
@@ -81,8 +76,7 @@ class Pasted:
         level: of the record above; None outside records.
         task, location: other columns of its row in the Web UI's table of exceptions.
         thread: name of the query thread that it ended, as printed by the JVM.
-        python_frame: the deepest frame of the user's own Python code.
-        in_module: whether a Python traceback begins in a script.
+        python_trace: the user's own frames of a Python traceback.
         inline: whether its date is on the same line, so that it may be the message of a record.
         lines: of the trace, without formatting.
         heading: the record above; None outside records.
@@ -103,8 +97,7 @@ class Pasted:
     task: str | None = None
     location: str | None = None
     thread: str | None = None
-    python_frame: str | None = None
-    in_module: bool = False
+    python_trace: PythonTrace = field(default_factory=PythonTrace)
     inline: bool = False
     lines: list[str] = field(default_factory=list)
     heading: Heading | None = None
@@ -459,7 +452,6 @@ class _Segments:
         self._like: prefix.Prefix | None = None  # the last record with carriers
         self._python = False
         self._shape = ""  # of the header of the last record: a Python traceback may repeat it
-        self._above: str | None = None  # the frame of the user's code above the last one
         self._code = False  # a line of a Python traceback named a file: the next one is its code
         self._again = False  # frames followed the last exception of the chain
         self._unusual: tuple[int, str] | None = None  # a line that may be an unusual exception
@@ -722,12 +714,8 @@ class _Segments:
     def _python_line(self, offset: int, text: str, bare: str) -> bool:
         """Read a line of a Python traceback, whose last line is the error; return whether it is one."""
         below_file, self._code = self._code, bare.startswith('File "')
-        if self._block is not None and self._code:
-            self._above = self._block.python_frame
-            self._block.in_module |= bare.endswith(", in <module>")
-            self._block.python_frame = python_frame([bare]) or self._block.python_frame
-        elif self._block is not None and below_file and waits_for_query(bare):
-            self._block.python_frame = self._above
+        if self._block is not None:
+            self._block.python_trace.add(bare)
         if bare.startswith(_PYTHON_BEGIN):
             if self._block is None:
                 self._uncaught(bare)

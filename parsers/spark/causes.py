@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from flowdiag.parsers.exceptions import classify, is_root_cause, is_wrapper
@@ -39,10 +40,34 @@ _LIBRARY: Final = re.compile(
 )
 
 
+@dataclass(slots=True)
+class PythonTrace:
+    """The frames of a Python traceback in user code, line by line.
+
+    Attributes:
+        frame: the deepest one: function, file and line. One that only waits for the query does not count.
+        in_module: whether a script is among them.
+    """
+
+    frame: str | None = None
+    in_module: bool = False
+    _above: str | None = None
+
+    def add(self, line: str) -> None:
+        """Read the line of a frame, or the code below it."""
+        if _waits_for_query(line):
+            self.frame = self._above
+        found = _PYTHON_FRAME.match(line) if 'File "' in line else None
+        if found is None:
+            return
+        self.in_module |= found["function"] == "<module>"
+        if _LIBRARY.search(found["file"]) is None:
+            name = re.split(r"[\\/]", found["file"])[-1]
+            self._above, self.frame = self.frame, f"{found['function']}({name}:{found['line']})"
+
+
 def python_frame(lines: Iterable[str]) -> str | None:
     """Return the deepest frame of a Python traceback in user code: function, file and line.
-
-    A frame that only waits for the query does not count: the query failed elsewhere.
 
     >>> python_frame(['  File "/opt/app/job.py", line 61, in upsert', '    c = connect()',
     ...               '  File "/usr/lib/python3.10/site-packages/psycopg2/__init__.py", line 122, in connect'])
@@ -50,19 +75,13 @@ def python_frame(lines: Iterable[str]) -> str | None:
     >>> python_frame(['  File "/opt/app/job.py", line 70, in <module>', '    query.awaitTermination()']) is None
     True
     """
-    deepest = above = None
+    trace = PythonTrace()
     for line in lines:
-        if waits_for_query(line):
-            deepest = above
-        found = _PYTHON_FRAME.match(line) if 'File "' in line else None
-        if found is not None and _LIBRARY.search(found["file"]) is None:
-            name = re.split(r"[\\/]", found["file"])[-1]
-            above = deepest
-            deepest = f"{found['function']}({name}:{found['line']})"
-    return deepest
+        trace.add(line)
+    return trace.frame
 
 
-def waits_for_query(code: str) -> bool:
+def _waits_for_query(code: str) -> bool:
     """Return whether a line of code waits for the end of a query or of a streaming context."""
     return ".await" in code and "Termination" in code
 

@@ -10,7 +10,7 @@ its kind is recognised by its keys, its application by an id in the file name, o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -71,21 +71,22 @@ def kind_of(value: object) -> str | None:
     return None
 
 
+# The keys of each kind of item: all of the first, and one of the second if there are any.
+_KINDS: Final[tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]] = (
+    ("batches", ("batchId", "batchTime"), ()),
+    ("progress", ("runId", "timestamp"), ("durationMs", "sources")),
+    ("operations", ("outputOpId",), ()),
+    ("ended-query", ("runId", "status", "exception"), ()),
+    ("jobs", ("jobId", "stageIds"), ()),
+    ("tasks", ("taskId", "launchTime"), ()),
+    ("receivers", ("streamId",), ("streamName", "eventRates")),
+)
+
+
 def _kind_of_item(item: dict[str, Any]) -> str | None:
-    if "batchId" in item and "batchTime" in item:
-        return "batches"
-    if "runId" in item and "timestamp" in item and ("durationMs" in item or "sources" in item):
-        return "progress"
-    if "outputOpId" in item:
-        return "operations"
-    if "runId" in item and item.get("status") in ("FINISHED", "FAILED"):
-        return "ended-query"
-    if "jobId" in item and "stageIds" in item:
-        return "jobs"
-    if "taskId" in item and "launchTime" in item:
-        return "tasks"
-    if "streamId" in item and ("streamName" in item or "eventRates" in item):
-        return "receivers"
+    for kind, every, one in _KINDS:
+        if all(key in item for key in every) and (not one or any(key in item for key in one)):
+            return kind
     return None
 
 
@@ -206,27 +207,21 @@ def _item_rows(
     items = [
         item for item in (value if isinstance(value, list) else [value]) if isinstance(item, dict)
     ]
+    readers: dict[str, Callable[[Row], list[Row]]] = {
+        "statistics": _statistics,
+        "batches": _batch,
+        "operations": lambda item: _operation(item, int(time[-1]) if time else None),
+        "receivers": _receiver,
+        "environment": _environment,
+        "ended-query": _ended_query,
+        "jobs": lambda item: _job(item, at_ms),
+        "tasks": lambda item: _task(item, place, at_ms),
+        "progress": lambda item: [row for row in [progress_row(item)] if row is not None],
+    }
+    if (read := readers.get(kind or "")) is None:
+        return
     for item in items[:_MAX_ITEMS]:
-        rows: list[Row] = []
-        if kind == "statistics":
-            rows = _statistics(item)
-        elif kind == "batches":
-            rows = _batch(item)
-        elif kind == "operations":
-            rows = _operation(item, int(time[-1]) if time else None)
-        elif kind == "receivers":
-            rows = _receiver(item)
-        elif kind == "environment":
-            rows = _environment(item)
-        elif kind == "ended-query":
-            rows = _ended_query(item)
-        elif kind == "jobs":
-            rows = _job(item, at_ms)
-        elif kind == "tasks":
-            rows = _task(item, place, at_ms)
-        elif kind == "progress" and (progress := progress_row(item)) is not None:
-            rows = [progress]
-        for row in rows:
+        for row in read(item):
             row["offset"] = 0
             if application is not None:
                 row["application"] = application

@@ -208,6 +208,16 @@ def test_failing_batches() -> None:
     assert w.cause(app) == "failing-batches" and w.verdict(app) == "failing"  # type: ignore[arg-type]
 
 
+def test_an_exception_that_ended_the_script_is_that_of_its_batch() -> None:
+    app, _ = failing(150, 100)
+    printed = w.record(cause="ValueError: no", origin="paste", python_frame="price(job.py:7)")
+    outcomes = w.outcomes(replace(app, incidents=(printed,)))  # type: ignore[type-var, arg-type]
+    (finding,) = next(outcome for outcome in outcomes if outcome.code == "RT103").findings
+    assert finding.severity is Severity.CRITICAL and finding.state is State.ONGOING
+    assert "The exception ended the script." in finding.explain
+    assert "price(job.py:7)" in finding.actions[0].text
+
+
 def test_failed_tasks_of_a_fragment_without_a_batch() -> None:
     """A driver's console or an executor's log contains only the exception of a task."""
     lost = [

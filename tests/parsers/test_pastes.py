@@ -407,7 +407,7 @@ KeyError: 'target_table'
 
 def test_marks_below_a_line_of_python_are_no_fence() -> None:
     (found,) = exceptions_in(MARKED.encode())
-    assert (found.python, found.python_frame) == (
+    assert (found.python, found.python_trace.frame) == (
         "KeyError: 'target_table'",
         "<module>(report.py:7)",
     )
@@ -416,7 +416,7 @@ def test_marks_below_a_line_of_python_are_no_fence() -> None:
 def test_the_line_that_waits_for_a_query_is_not_the_one_that_failed() -> None:
     waits = MARKED.replace('print(conf["target_table"])', "query.awaitTermination()")
     (found,) = exceptions_in(waits.encode())
-    assert found.python_frame is None
+    assert found.python_trace.frame is None
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def assemble(
     cut = set(damaged)
     return RateFacts(
         applications=tuple(
-            _application(key, kinds, key in cut, user, spans_us.get(key))
+            _application(key, kinds, key in cut, user, *spans_us.get(key, (None, None)))
             for key, kinds in sorted(by_app.items())
         )
     )
@@ -87,7 +87,8 @@ def _application(
     kinds: Mapping[str, list[Row]],
     damaged: bool,
     user: UserSettings,
-    span_us: tuple[int, int] | None,
+    first_us: int | None,
+    end_us: int | None,
 ) -> ApplicationFacts:
     singles: dict[str, list[Row]] = defaultdict(list)
     order = sorted(
@@ -98,10 +99,12 @@ def _application(
         singles[Event.SPARK_INCIDENT if is_repeated else row["event"]].append(row)
     stages = kinds.get("stage", ())
     by_batch = {
-        row["batch"]: stage_of(row["worst"]) for row in stages if row.get("batch") is not None
+        row["batch"]: stage_of(row["worst"], row.get("largest"))
+        for row in stages
+        if row.get("batch") is not None
     }
     by_trigger = {
-        (row["run_id"], row.get("batch_id")): stage_of(row["worst"])
+        (row["run_id"], row.get("batch_id")): stage_of(row["worst"], row.get("largest"))
         for row in stages
         if row.get("run_id")
     }
@@ -117,7 +120,6 @@ def _application(
     interval, interval_from = interval_of(about, raw)
     tasks = _open_tasks(kinds.get("task", ()))
     batches = batches_of(raw, by_batch, work, tasks, singles, interval)
-    first_us, end_us = span_us or (None, None)
     last_us = _last_us(order, batches, end_us)
     incidents = without_odd_late_triggers(singles[Event.SPARK_INCIDENT], first_us)
     real_time = _real_time(singles, settings, user)

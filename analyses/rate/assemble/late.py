@@ -23,19 +23,29 @@ def without_odd_late_triggers(rows: Sequence[Row], first_us: int | None) -> list
         rows: incidents, in order.
         first_us: the first time of the input.
     """
-    late = [(one, _place(row)) for row in rows if (one := _trigger_of(row)) is not None]
-    kept = sorted(late, key=lambda pair: pair[0].time_us)
-    if kept and first_us is not None:
-        after_us = kept[0][0].time_us - first_us
-        if after_us > 0 and (len(kept) == 1 or after_us <= _COLD_US):
-            kept = kept[1:]
-    if kept:
-        begin = kept[0][0].time_us
-        end = max(one.time_us + (one.duration_ms or 0) * 1000 for one, _ in kept)
-        lasted = sum(one.duration_ms or 0 for one, _ in kept) * 1000
-        kept = kept if lasted > _MOSTLY_LATE * (end - begin) else []
-    odd = {place for _, place in late} - {place for _, place in kept}
+    late = {_place(row): one for row in rows if (one := _trigger_of(row)) is not None}
+    kept = _without_cold(sorted(late.items(), key=lambda pair: pair[1].time_us), first_us)
+    odd = late.keys() - (dict(kept).keys() if _take_most_of_the_time(kept) else set())
     return [row for row in rows if not (_is_late(row) and _place(row) in odd)]
+
+
+_Placed = tuple[tuple[int, int], Trigger]
+
+
+def _without_cold(late: list[_Placed], first_us: int | None) -> list[_Placed]:
+    """Leave out the first trigger after the start, and the only one of a longer log."""
+    if not late or first_us is None:
+        return late
+    after_us = late[0][1].time_us - first_us
+    cold = after_us > 0 and (len(late) == 1 or after_us <= _COLD_US)
+    return late[1:] if cold else late
+
+
+def _take_most_of_the_time(late: Sequence[_Placed]) -> bool:
+    spans = [(one.time_us, (one.duration_ms or 0) * 1000) for _, one in late]
+    begin = min((start for start, _ in spans), default=0)
+    end = max((start + lasted for start, lasted in spans), default=0)
+    return sum(lasted for _, lasted in spans) > _MOSTLY_LATE * (end - begin)
 
 
 def _place(row: Row) -> tuple[int, int]:

@@ -92,8 +92,13 @@ def open_task_of(row: Row) -> OpenTask:
     )
 
 
-def stage_of(row: Row) -> StageLoad:
-    """Return the stage of a batch or trigger with the longest task."""
+def stage_of(row: Row, largest: Row | None = None) -> StageLoad:
+    """Return the stage of a batch or trigger with the longest task.
+
+    Args:
+        row: that stage.
+        largest: the stage with the most task time.
+    """
     slowest = row.get("slowest") or {}
     return StageLoad(
         stage=row["stage"],
@@ -113,4 +118,5 @@ def stage_of(row: Row) -> StageLoad:
         cpu_ms=row.get("cpu"),
         python_ms=row.get("python_ms"),
         python=bool(row.get("python")),
+        largest=stage_of(largest) if largest and largest["stage"] != row["stage"] else None,
     )

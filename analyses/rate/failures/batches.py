@@ -19,10 +19,26 @@ def _most_frequent(errors: Iterable[str]) -> str:
     return Counter(causes or lines).most_common(1)[0][0]
 
 
+def printed_again(app: h.ApplicationFacts, failed: h.Sequence[h.Batch]) -> list[h.Record]:
+    """Return the exceptions that the script printed when failed batches ended it: theirs, without a batch."""
+    known = {error_line(reason) for reason in _reasons(app, failed)}
+    return [
+        record
+        for record in app.incidents
+        if record.fields.get("origin") == "paste" and error_line(record.cause) in known
+    ]
+
+
+def _reasons(app: h.ApplicationFacts, failed: h.Sequence[h.Batch]) -> list[str | None]:
+    times = {b.time_ms for b in failed}
+    return [o.failure for o in app.outputs if o.batch_ms in times] or [b.reason for b in failed]
+
+
 def failed_batches(
     assessed: h.AssessedApplication,
     failed: tuple[h.Batch, ...],
     *,
+    printed: h.Sequence[h.Record],
     failed_share: float,
     last: float,
     recent: float,
@@ -32,6 +48,7 @@ def failed_batches(
     Args:
         assessed: the application.
         failed: its failed batches.
+        printed: their exceptions, as the script printed them when it ended.
         failed_share: share of all batches from which the finding is critical.
         last: number of failed batches at the end that make the finding critical.
         recent: number of batches at the end that must be free of failures for a recovery.
@@ -39,7 +56,7 @@ def failed_batches(
     app, done = assessed.app, assessed.app.completed
     times = {b.time_ms for b in failed}
     outputs = [output for output in app.outputs if output.batch_ms in times]
-    reasons = [output.failure for output in outputs] or [b.reason for b in failed]
+    reasons = _reasons(app, failed)
     share = len(failed) / len(done)
     at_end = times.issuperset(b.time_ms for b in done[-int(last) :])
     state, fatal = h.State.RECOVERED, False
@@ -48,6 +65,11 @@ def failed_batches(
     error = h.fmt.shorten(_most_frequent(map(error_line, reasons)), 400)
     of = f"{len(failed)} of {h.fmt.plural(len(done), 'batch', 'batches')}"
     explain = "The records of these batches were not written."
+    actions = h.remedies("failing-batches", app, *exceptions.failure_remedies(error, "catch"))
+    if printed:
+        state, fatal = h.State.ONGOING, True
+        explain += " The exception ended the script."
+        actions = exceptions.failure_actions(assessed, printed[-1], error, "catch")
     if assessed.estimators:
         explain += (
             " A failed batch ends early, so the rate estimator overestimates the job's speed."
@@ -69,7 +91,7 @@ def failed_batches(
         ),
         evidence=h.cite((output.ref, output.batch_ms * 1000) for output in outputs)
         or h.evidence_of(failed),
-        actions=h.remedies("failing-batches", app, *exceptions.failure_remedies(error, "catch")),
+        actions=actions,
     )
 
 

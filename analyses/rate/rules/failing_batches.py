@@ -70,16 +70,19 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application with failed batches, and one per failed query."""
     app = assessed.app
     failed = h.batches.failed_batches(app) if assessed.dstreams else ()
+    printed = batches.printed_again(app, failed)
     if failed:
         yield batches.failed_batches(
             assessed,
             failed,
+            printed=printed,
             failed_share=limits.failed_share,
             last=limits.last,
             recent=limits.recent,
         )
     ended = {query.id: h.parts.exception_records(query) for query, _ in assessed.queries}
-    yield from _exceptions(assessed, failed_query=any(ended.values()))
+    if not printed:
+        yield from _exceptions(assessed, failed_query=any(ended.values()))
     for query, _ in assessed.queries:
         if ended[query.id]:
             yield queries.failed_query(assessed, query, ended[query.id], worked=limits.worked)

@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-An application or query that is short of time. The longest stage of its batches has many more tasks than
+An application or query that is short of time. The largest stage of its batches has many more tasks than
 there are cores, and more tasks than the batch has records.
 
 Why it matters
@@ -12,7 +12,7 @@ without records. Hundreds of tasks add seconds to each batch, and a lower rate d
 
 How it decides
 --------------
-The longest stage has at least `more` times as many tasks as there are cores, and more tasks than the
+The stage with the most task time has at least `more` times as many tasks as there are cores, and more tasks than the
 batch has records. The total task time divided by the number of cores is at least `part` of the batch, and
 no task takes more than `longest` of the batch. At least `share` of the recent batches with records, and
 at least `fewest`, meet these conditions. The rule needs an event log with tasks.
@@ -74,10 +74,10 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
         many = [
             (unit, stage)
             for unit in units
-            if (stage := unit.stage) is not None
-            and stage.tasks >= limits.more * cores
+            if unit.stage is not None
+            and unit.stage.longest_ms <= limits.longest * unit.lasted_ms
+            and (stage := unit.stage.largest or unit.stage).tasks >= limits.more * cores
             and stage.tasks > (unit.records or 0)
-            and stage.longest_ms <= limits.longest * unit.lasted_ms
             and stage.total_ms / cores >= limits.part * unit.lasted_ms
         ]
         if len(many) >= max(1.0, limits.fewest, limits.share * len(units)):
@@ -110,7 +110,7 @@ def _finding(
         rank=h.Rank.ROOT_CAUSE,
         count=len(many),
         measurements=(
-            h.measurement("tasks", tasks, "tasks", most, over=f"median of the longest stage; {of}"),
+            h.measurement("tasks", tasks, "tasks", most, over=f"median of the largest stage; {of}"),
             h.measurement("records", held, "records", over=f"median of {flow.plural(len(many))}"),
         ),
         actions=h.remedies("fixed-cost", flow.assessed.app, "fewer-tasks", cores=str(cores)),

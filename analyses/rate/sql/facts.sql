@@ -70,7 +70,8 @@ WITH told AS (
   FROM {tasks} WHERE tasks > 0 GROUP BY app, stage
 ), worst AS (
   SELECT s.app, j.of.batch AS batch, j.of.run_id AS run_id, j.of.batch_id AS batch_id,
-    max_by(struct(s.*, n.name, n.run, n.cpu, n.python_ms, n.python), struct(s.longest, s.stage)) AS worst
+    max_by(struct(s.*, n.name, n.run, n.cpu, n.python_ms, n.python), struct(s.longest, s.stage)) AS worst,
+    max_by(struct(s.*, n.name), struct(s.total, s.stage)) AS largest
   FROM stage_tasks AS s JOIN stage_of_job AS j ON s.app = j.app AND s.stage = j.stage
   LEFT JOIN names AS n ON n.app = s.app AND n.stage = s.stage
   GROUP BY ALL
