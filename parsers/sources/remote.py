@@ -41,6 +41,12 @@ BACKENDS: Final = {
 """Supported schemes, and the packages that they require."""
 
 _EXTRAS: Final = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "abfs", "aiohttp requests": "http"}
+_WITH_HOST: Final = frozenset({"hdfs", "sftp", "webhdfs"})
+_NO_NATIVE_HADOOP: Final = re.compile(r"Unable to load lib(?:jvm|hdfs)")
+_HADOOP: Final = (
+    "reading hdfs requires Hadoop's libhdfs and a Java (HADOOP_HOME, JAVA_HOME, CLASSPATH from `hadoop classpath --glob`),"
+    " or use webhdfs://namenode:9870/path"
+)
 _UNLISTABLE: Final = re.compile(r"https?", re.IGNORECASE)  # schemes without folder listings
 
 
@@ -111,7 +117,7 @@ def list_files(url: str) -> list[FoundFile]:
         raise OSError(_clause(error)) from None
     top = len(path.rstrip("/"))
     found = [
-        FoundFile(system.unstrip_protocol(name), _size(info))
+        FoundFile(_url_of(name, url, system), _size(info))
         for name, info in sorted(listed.items())
         if info.get("type") != "directory" and "/." not in name[top:]
     ]
@@ -137,6 +143,14 @@ def _listed(system: Any, path: str) -> dict[str, Any]:
         is_folder = info.get("type") == "directory"
         listed |= system.find(name, detail=True) if is_folder else {name: info}
     return listed
+
+
+def _url_of(name: str, url: str, system: Any) -> str:
+    """Return the URL of a file that a file system listed: the names of some do not contain the host."""
+    parts = urlsplit(url)
+    if parts.scheme.lower() in _WITH_HOST:
+        return f"{parts.scheme}://{parts.netloc}/{name.lstrip('/')}"
+    return str(system.unstrip_protocol(name))
 
 
 def sends_ranges(url: str) -> bool:
@@ -276,6 +290,8 @@ def system_of(url: str) -> tuple[Any, str]:
         command = pip_install(extra) if extra else f"pip install {package}"
         raise OSError(f"reading {scheme} requires another package: {command}") from None
     except Exception as error:  # noqa: BLE001 - backends raise what their libraries do
+        if scheme == "hdfs" and _NO_NATIVE_HADOOP.search(str(error)):
+            raise OSError(_HADOOP) from None
         raise OSError(_clause(error)) from None
     return system, path
 

@@ -8,11 +8,13 @@ import uuid
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import fsspec
 import pytest
 
 from flowdiag.parsers.extras import pip_install
+from flowdiag.parsers.sources import remote
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.sources.open import open_source, stream_error
 from flowdiag.parsers.sources.remote import BACKENDS, RemoteFile, list_files, without_credentials
@@ -79,6 +81,29 @@ def test_a_missing_backend_names_the_package(monkeypatch: pytest.MonkeyPatch) ->
     assert str(error) == (
         f"s3://bucket/logs/: reading s3 requires another package: {pip_install('s3')}"
     )
+
+
+@pytest.mark.parametrize("top", ["webhdfs://nn:9870", "hdfs://nn:8020", "sftp://ann@host"])
+def test_files_of_a_host_keep_its_name(top: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = SimpleNamespace(
+        exists=lambda path: True,
+        find=lambda path, detail: {"/logs/a.log": {"type": "file", "size": 3}},
+    )
+    monkeypatch.setattr(remote, "system_of", lambda url: (system, "/logs"))
+    assert remote.list_files(f"{top}/logs") == [remote.FoundFile(f"{top}/logs/a.log", 3)]
+
+
+@pytest.mark.parametrize("library", ["libjvm", "libhdfs"])
+def test_a_missing_native_library_of_hadoop_is_named_with_an_alternative(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(url: str) -> None:
+        raise OSError(f"Unable to load {library} dlopen(/x/{library}.so) failed:\n/x/{library}.so")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", missing)
+    (error,) = discover(["hdfs://namenode:9000/logs"]).errors
+    assert "requires Hadoop's libhdfs" in str(error) and "webhdfs://" in str(error)
+    assert "dlopen" not in str(error)
 
 
 def test_a_shrunken_file_is_reported(folder: str) -> None:
