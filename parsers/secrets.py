@@ -73,7 +73,8 @@ _SECRETS: Final = (
     ),
     # ("key","value"), (key,value), <name>key</name><value>…, "name": "KEY", "value": "…"
     (
-        rf"""(?i)([(\[]\\?["']?{_KEY}\\?["']?,\s*)(?:{_VALUE})""",
+        # Not Hadoop's list of ways to authenticate: [TOKEN, KERBEROS].
+        rf"""(?i)([(\[]\\?["']?{_KEY}\\?["']?,\s*)(?-i:(?!(?:KERBEROS|SIMPLE|DIGEST|PLAIN|TOKEN)\b))(?:{_VALUE})""",
         rf"\1{MASK}",
         _WORDS,
     ),

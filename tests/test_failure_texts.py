@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.pastes import PasteJudge
+from flowdiag.analyses.flink.helpers import Attempt, subtask_name
+from flowdiag.analyses.report.redact import clean
 
 if TYPE_CHECKING:
     from flowdiag.analyses.report.wire import Report
@@ -187,3 +189,33 @@ def test_cells_of_an_html_table_are_separate_lines(judge: PasteJudge) -> None:
     report = report_on(judge, text)
     assert "broken block 7" in report.findings[0].title
     assert "Blocks.java:12" in words_of(report)
+
+
+def test_ways_to_authenticate_are_no_secret() -> None:
+    text = "AccessControlException: Client cannot authenticate via:[TOKEN, KERBEROS]"
+    assert clean(text) == text
+    assert "hunter2" not in clean("conf [secret, hunter2]")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("parallelism.default: 4 as discussed\nparallelism.default: 8 if it grows again\n", False),
+        ("parallelism.default: 4\nparallelism.default: 8\nrest.port: 8081\n", True),
+    ],
+)
+def test_notes_about_options_are_no_configuration(
+    judge: PasteJudge, text: str, found: bool
+) -> None:
+    codes = [outcome.code for outcome in report_on(judge, text).findings]
+    assert ("MM102" in codes) is found
+
+
+def test_a_text_that_is_not_read_names_its_lines(judge: PasteJudge) -> None:
+    (item,) = judge.inputs("Hello all\nhow are you?\n\n```\nrest.port: 8081\n```\n").sources
+    assert item.reason == ("text, but it does not look like a log: 4 lines of text, 1 setting")
+
+
+def test_a_declining_subtask_without_a_name_has_its_place() -> None:
+    who = Attempt(job=None, attempt_id="9f1e", taskmanager="tm-4:6122-9c1a", host="tm-4")
+    assert subtask_name(who) == "a subtask on tm-4:6122-9c1a"

@@ -317,5 +317,7 @@ _REQUEST: Final = re.compile(r"Failure executing: [A-Z]{3,7} at: \S{1,400} Messa
 
 
 def subtask_name(who: Attempt | Incident) -> str:
-    """Return the display name of a subtask, from its attempt or a record."""
+    """Return the display name of a subtask, from its attempt or a record; without a name, its place."""
+    if who.task is None and who.subtask_index is None and (who.taskmanager or who.host):
+        return f"a subtask on {fmt.place(who.taskmanager, who.host)}"
     return fmt.subtask_of(who.task, who.subtask_index, who.parallelism)

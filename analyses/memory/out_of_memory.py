@@ -24,6 +24,7 @@ from flowdiag.analyses.flink.judging import job_failed
 from flowdiag.analyses.flink.rules.out_of_memory import RULE, Limits, judge
 from flowdiag.analyses.memory import advice
 from flowdiag.analyses.memory import helpers as h
+from flowdiag.parsers.lines.failure_lines import short_failure
 
 __all__ = ["RULE"]
 
@@ -86,6 +87,8 @@ def _finding(
     times = h.times_of((*incidents, *kills))
     text = incidents[-1].cause if incidents else _kill_text(process, kills)
     text = text or ("the container was killed" if kind == "container" else "ran out")
+    if (numbers := short_failure(text)) is not None:
+        text = numbers.partition(": ")[2] or text
     proposal = _proposal(facts, process, kind, limits)
     host = incidents[0].host if incidents else None
     recovered = not incidents and h.has_recovered(facts, max(times, default=None), place)

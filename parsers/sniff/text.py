@@ -23,6 +23,7 @@ from flowdiag.parsers.lines.pastes import PASTE_BYTES, failures_in, shown_engine
 from flowdiag.parsers.neighbours.kinds import NeighbourKind, neighbour_kind
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
 from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed, sniff_wrapped
+from flowdiag.parsers.sniff.kinds import kinds_of_lines, syntax_error
 from flowdiag.parsers.sniff.signs import (
     SEATUNNEL,
     Signs,
@@ -139,9 +140,15 @@ def _sniff_text(sample: Sample) -> Sniffed:
     for detect in _DETECTORS:
         if (verdict := detect(text)) is not None:
             return verdict
-    return _search_doubtful_text(
-        sample, "damaged JSON" if text.is_json else "text, but it does not look like a log"
-    )
+    return _search_doubtful_text(sample, _unlike_a_log(text))
+
+
+def _unlike_a_log(text: _Text) -> str:
+    """Return why a text is not read: where its JSON is damaged, or the kinds of its lines."""
+    if not text.is_json:
+        return f"text, but it does not look like a log: {kinds_of_lines(text.lines)}"
+    place = syntax_error(text.head, complete=text.sample.complete)
+    return f"damaged JSON: syntax error in {place}" if place is not None else "damaged JSON"
 
 
 def _sniff_binary(text: _Text) -> Sniffed | None:

@@ -188,6 +188,7 @@ PROPERTIES = (
     "rootLogger.level = INFO\nlogger.flink.name = org.apache.flink\nlogger.flink.level = DEBUG\n"
     "appender.main.layout.pattern = %d{yyyy-MM-dd HH:mm:ss,SSS} %-5p %-60c %x - %m%n\n"
 )
+TEXT = "text, but it does not look like a log:"
 README = (
     "# Recordings\n\nThese folders hold logs of a Flink cluster; each checkpoint of the job is in\n"
     "them, and the `CheckpointCoordinator` says when it expired.\n\n- run `make`\n- see the docs\n"
@@ -212,18 +213,19 @@ README = (
         (JAVA, "looks like source code"),
         (YAML, "looks like a configuration file"),
         (PROPERTIES, "looks like a configuration file"),
-        (README, "text, but it does not look like a log"),
+        (README, f"{TEXT} 4 lines of text, 1 comment"),
         (
             README + "The CheckpointCoordinator lost checkpoint 7 for good.\n",
-            "text, but it does not look like a log",
+            f"{TEXT} 5 lines of text, 1 comment",
         ),
-        ("just some words\n", "text, but it does not look like a log"),
+        ("just some words\n", f"{TEXT} 1 line of text"),
         ("#!/bin/sh\nset -e\necho 1\n", "looks like source code"),
         ("<!DOCTYPE html>\n<html></html>", "HTML page"),
         ("# HELP flink_x y\n# TYPE flink_x gauge\nflink_x 1\n", "Prometheus metrics, but none of Flink's"),
         ('{"schema": "flowdiag.report/1", "findings": []}', "a report of flowdiag"),
         ('{\n "schema": "flowdiag.report/1"\n}', "a report of flowdiag"),
-        ('{"a": 1', "damaged JSON"),
+        ('{"a": 1', "damaged JSON: syntax error in line 1, column 8"),
+        ('{"a": 1,\n "b: 2}', "damaged JSON: syntax error in line 2, column 2"),
         ('{"a":1}\n{"a":2}\n', "JSON lines, but no log records"),
         ("[]", "JSON, but neither log events nor a known REST response"),
         ('{"name":"x","message":"hello"}', "JSON, but neither log events nor a known REST response"),

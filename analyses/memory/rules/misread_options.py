@@ -29,6 +29,9 @@ The rule does not report duplicate keys with equal values, because they are harm
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import derive_with
 from flowdiag.analyses.memory.detect.removed_options import NOT_SET, ignored_in
@@ -39,7 +42,7 @@ CAUSE = "wrong-memory-options"
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding per file and kind of problem, one per removed option."""
     for file in facts.files:
-        if file.read.dialect == "flat":
+        if file.read.dialect == "flat" and not _is_prose(file):
             yield from _misread_lines(file)
     reported: set[str] = set()
     for process in facts.processes:
@@ -62,6 +65,19 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
                 evidence=h.cite([(process.refs.get(key), None)]),
                 actions=(_replacement(process, key, gone[key]),),
             )
+
+
+def _is_prose(file: h.ConfigFile) -> bool:
+    """Return whether most of the lines in question are sentences, as in notes about options."""
+    texts = [value for one in file.read.duplicates for value in one.values]
+    texts += [line.text for line in file.read.skipped]
+    sentences = [text for text in texts if len(_WORD.findall(text)) >= _SENTENCE]
+    return len(sentences) * 2 > len(texts) > 0 or any(map(_ENDS_SENTENCE.search, sentences))
+
+
+_WORD: Final = re.compile(r"(?<!\S)[A-Za-z][a-z]*[,.;!?]?(?!\S)")
+_SENTENCE: Final = 2  # words of a text that is no value
+_ENDS_SENTENCE: Final = re.compile(r"[a-z][.!?]\Z")
 
 
 def _misread_lines(file: h.ConfigFile) -> h.Iterator[h.Finding]:
