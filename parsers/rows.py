@@ -171,6 +171,10 @@ class Event(StrEnum):
         "unreachable"  # a client cannot connect to a server: fields.address, .client, .node
     )
     SERVER = "server"  # a Kafka broker that a client of the job uses: fields.address
+    UPLOAD_INTERRUPTED = "upload_interrupted"  # of a part of a checkpoint that expired
+    SLOT_CREATED = "slot_created"  # a source creates its replication slot: fields.slot
+    PRODUCE_REFUSED = "produce_refused"  # a broker refuses records: fields.error, fields.partition
+    REFUSED = "refused"  # a database refused a request of a client, which repeats it
     OFFSET_RESET = "offset_reset"  # records were deleted before they were read: fields.partition
     METRIC = "metric"
     THREAD = "thread"  # what a thread does in a dump: see `stacks.dumps`

@@ -184,6 +184,21 @@ RELATIONS: Final = (
         source="NetworkClient connects to the nodes in the metadata of the cluster",
     ),
     Relation(
+        name="storage-slow",
+        rules=("CP306",),
+        causes=("slow-checkpoint-storage",),
+        explain=("CP201", "CP202"),
+        clause="the asynchronous parts of snapshots wait for it",
+        source="AsyncCheckpointRunnable closes the stream of the file system; flink.md 4.3",
+    ),
+    Relation(
+        name="records-refused",
+        rules=("IO205",),
+        explain=("CP301", "IO101", *_RESTARTS),
+        clause="records expire in the producer, and the sink fails",
+        source="Sender repeats the batch until delivery.timeout.ms",
+    ),
+    Relation(
         name="state-slow",
         causes=("write-stall", "block-cache-too-small"),
         explain=("BP102", "BP104", "BP107", "CP201", "CP202", "CP306", "MM303", "IO302"),

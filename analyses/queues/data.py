@@ -78,6 +78,9 @@ def _lag(trend: Trend) -> wire.QueueLag:
         behind_ms=None if behind is None else round(behind * 1000),
         first_seen=iso(trend.first_us),
         last_seen=iso(trend.last_us),
+        points=[
+            wire.QueueLagPoint(at=iso(us), records=round(records)) for us, records in trend.points
+        ],
     )
 
 

@@ -67,7 +67,7 @@ from flowdiag.analyses.queues.judging import (
 )
 from flowdiag.analyses.queues.loads import has_task_order, loads_in, most_samples, samples_in
 from flowdiag.analyses.queues.movement import Silence, silence_of, stands_still
-from flowdiag.analyses.queues.neighbours.blocked import blocked_sessions
+from flowdiag.analyses.queues.neighbours.blocked import Blocked, blocked_sessions, class_of
 from flowdiag.analyses.queues.neighbours.facts import StoreRecord
 from flowdiag.analyses.queues.neighbours.lags import (
     Trend,

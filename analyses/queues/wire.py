@@ -132,6 +132,13 @@ class QueueWhatIf(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
+class QueueLagPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The records that wait in a source at one time."""
+
+    at: str | None
+    records: float
+
+
 class QueueLag(msgspec.Struct, frozen=True, kw_only=True):
     """How far a job is behind its source. `of` is a source task, or a consumer group."""
 
@@ -143,6 +150,7 @@ class QueueLag(msgspec.Struct, frozen=True, kw_only=True):
     behind_ms: int | None
     first_seen: str | None
     last_seen: str | None
+    points: list[QueueLagPoint] = []
 
 
 class QueueFlow(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,9 @@ from flowdiag.analyses.queues.rules import (
     consumer_lag,
     database_lock,
     deleted_records,
+    recreated_slot,
+    refused_records,
+    refused_requests,
 )
 from flowdiag.parsers.neighbours.consumer_groups import PartitionLag
 from flowdiag.parsers.neighbours.sessions import Session
@@ -199,6 +202,68 @@ def test_a_reset_position_counts_the_lost_records() -> None:
     assert finding.title.startswith("Kafka deleted 3 000 records of 1 partition")
     assert (finding.severity, finding.state) == (Severity.CRITICAL, State.RECOVERED)
     assert results_of(deleted_records.RULE, job(incidents=(reset(0, to="0"),))) == []
+
+
+def record(kind: str, second: int, cause: str | None = None, **text: str) -> Incident:
+    return Incident(
+        kind=kind, time_us=BEGIN + second * SECOND, cause=cause, text=text, ref=Ref(0, second)
+    )
+
+
+def test_a_slot_that_is_created_after_a_restore_was_gone() -> None:
+    first, part = (
+        record("slot-created", 0, slot="orders"),
+        record("slot-created", 90, slot="orders_1"),
+    )
+    again = record("slot-created", 91, slot="orders")
+    restored = record("restored", 80)
+    [finding] = results_of(recreated_slot.RULE, job(incidents=(first, part, restored, again)))
+    assert (finding.cause, finding.count) == ("log-position-lost", 1)
+    for ordinary in ((first, part), (first, again), (first, part, restored)):
+        assert results_of(recreated_slot.RULE, job(incidents=ordinary)) == []
+
+
+DEADLOCK = "org.postgresql.util.PSQLException: ERROR: deadlock detected"
+LOCK = (
+    "java.sql.BatchUpdateException: (conn=5) Lock wait timeout exceeded; try restarting transaction"
+)
+SLOT = 'org.postgresql.util.PSQLException: ERROR: replication slot "orders" is active for PID 7'
+
+
+@pytest.mark.parametrize(
+    ("cause", "code", "word"),
+    [
+        (DEADLOCK, "IO204", "database-deadlock"),
+        (SLOT, "IO204", "slot-in-use"),
+        (LOCK, "IO201", "database-lock"),
+        ("java.lang.IllegalStateException: no", None, None),
+    ],
+)
+def test_repeated_refusals_of_a_database_name_their_cause(
+    cause: str, code: str | None, word: str | None
+) -> None:
+    known = job(incidents=(record("refused", 250, cause), record("refused", 290, cause)))
+    found = [
+        (rule.code, finding.cause, finding.state)
+        for rule in (refused_requests.RULE, database_lock.RULE)
+        for finding in results_of(rule, known)
+    ]
+    assert found == ([] if code is None else [(code, word, State.ONGOING)])
+    assert results_of(refused_requests.RULE, job(incidents=(record("refused", 0, cause),))) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "count"), [("NOT_ENOUGH_REPLICAS", 1), ("NOT_LEADER_OR_FOLLOWER", 0)]
+)
+def test_refused_records_are_reported_if_replicas_are_missing(error: str, count: int) -> None:
+    records = tuple(
+        record("produce-refused", second, error=error, partition="priced-0", records="40")
+        for second in (0, 10, 20)
+    )
+    findings = results_of(refused_records.RULE, job(incidents=records))
+    assert [f.title for f in findings] == [
+        "Kafka refuses records for topic priced: too few replicas are in sync"
+    ] * count
 
 
 @pytest.mark.parametrize(

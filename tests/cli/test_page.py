@@ -13,9 +13,11 @@ import html5lib
 import msgspec
 import pytest
 import zstandard
+from msgspec.structs import replace
 
 from benchmarks.pages import MOST, SAMPLE
 from benchmarks.reports import SAMPLE as REPORTS
+from flowdiag.analyses.queues.wire import QueueFlow, QueueLag, QueueLagPoint
 from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.report.transform import decode
 from flowdiag.analyses.report.wire import Report
@@ -142,6 +144,40 @@ def test_pages_of_recordings_show_their_findings() -> None:
     for number, said in ((1, "never ended"), (2, "interval, 2 s"), (3, "published rate limit")):
         well_made(page_of(number))
         assert said in page_of(number)
+
+
+@pytest.mark.parametrize("with_tasks", [True, False])
+def test_the_lag_of_a_job_is_a_chart(with_tasks: bool) -> None:
+    report = sampled()[0]
+    vertices = report.data.vertices if with_tasks else None
+    points = [
+        QueueLagPoint(at=f"2026-11-25T21:30:{second:02d}.000Z", records=100.0 * second)
+        for second in (0, 15, 30)
+    ]
+    flow = QueueFlow(
+        job_id=vertices[0].job_id if vertices else "",
+        job_name="pricing",
+        side="source",
+        task=None,
+        neighbour=None,
+        text="group pricing falls behind",
+        busy={},
+        lag=QueueLag(
+            of="group pricing",
+            first=0.0,
+            last=3000.0,
+            per_s=100.0,
+            direction="growing",
+            behind_ms=None,
+            first_seen=points[0].at,
+            last_seen=points[-1].at,
+            points=points,
+        ),
+    )
+    data = replace(report.data, flow=[flow], vertices=vertices)
+    page = html.render(replace(report, data=data), Page())
+    captions = [" ".join(node.itertext()) for node in well_made(page).iter(f"{HTML}figcaption")]
+    assert "Lag of group pricing: records that wait in the source" in captions
 
 
 def test_the_same_report_gives_the_same_bytes() -> None:

@@ -23,6 +23,10 @@ fastest of them must take at least `async`, and at least `times` as long as the 
 
 The rule reports if at least `checkpoints` checkpoints agree, and at least `agree` of those with details.
 
+Without such details, uploads that are interrupted show a slow storage: the file system S3A logs them when a checkpoint
+expires. As many uploads as `checkpoints` must be interrupted, and as many checkpoints must expire. S3A repeats throttled
+requests for minutes without a log record.
+
 What to do
 ----------
 Check the metrics of the storage: throttled requests, latency and bandwidth. Write fewer and larger files
@@ -39,6 +43,7 @@ channels.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Final
 
 from flowdiag.analyses.checkpoints.detect.writes import (
@@ -48,8 +53,9 @@ from flowdiag.analyses.checkpoints.detect.writes import (
     writes_slowly,
     written_ms,
 )
+from flowdiag.analyses.checkpoints.storage import DIRECTORY_KEYS
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.judging import unaligned
+from flowdiag.analyses.flink.judging import setting, unaligned
 from flowdiag.analyses.flink.tasks.pressure import median
 
 
@@ -76,6 +82,21 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         return
     found = ((n, rows) for n, rows in rows_with_state(job).items() if len(rows) >= limits.subtasks)
     detailed = dict(sorted(found))
+    by_place = _slow_places(detailed, limits)
+    enough = max(limits.checkpoints, limits.agree * len(detailed))
+    for manager, checkpoints in sorted(by_place.items(), key=lambda pair: pair[0] is not None):
+        if len(checkpoints) >= enough:
+            last = detailed[max(checkpoints)]
+            yield _finding(job, manager, checkpoints, median(map(written_ms, last)), len(detailed))
+            return
+    interrupted = h.incidents(job, "upload-interrupted")
+    expired = [c for c in job.checkpoints if c.status is h.Status.EXPIRED]
+    if len(interrupted) >= limits.checkpoints and len(expired) >= limits.checkpoints:
+        yield _unfinished(job, interrupted, len(expired))
+
+
+def _slow_places(detailed: dict[int, Rows], limits: Limits) -> dict[str | None, dict[int, Rows]]:
+    """Return the checkpoints that were slow everywhere (None), or on one TaskManager."""
     by_place: defaultdict[str | None, dict[int, Rows]] = defaultdict(dict)  # None: everywhere
     for number, rows in detailed.items():
         slow = [row for row in rows if written_ms(row) >= limits.async_]
@@ -87,12 +108,37 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             manager := slow_taskmanager_of(rows, async_ms=limits.async_, times=limits.times)
         ) is not None:
             by_place[manager][number] = [row for row in slow if row.taskmanager == manager]
-    enough = max(limits.checkpoints, limits.agree * len(detailed))
-    for manager, checkpoints in sorted(by_place.items(), key=lambda pair: pair[0] is not None):
-        if len(checkpoints) >= enough:
-            last = detailed[max(checkpoints)]
-            yield _finding(job, manager, checkpoints, median(map(written_ms, last)), len(detailed))
-            return
+    return by_place
+
+
+def _unfinished(job: h.Job, interrupted: Sequence[h.Incident], expired: int) -> h.Finding:
+    """Return the finding for uploads that their expired checkpoints interrupted."""
+    count = h.fmt.plural(len(interrupted), "upload")
+    series = h.episodes(job)
+    known = setting(job, *DIRECTORY_KEYS)
+    where = f" ({h.fmt.shorten(known.value, 80)})" if known is not None and known.value else ""
+    votes = h.votes_for({"slow-everywhere": f"{count} did not finish in time"}, RULE.signals)
+    return h.episode_finding(
+        job,
+        series,
+        len(interrupted),
+        fatal=h.fatal_at_end(job, series),
+        subject=h.Subject(kind="storage", job_id=job.key.job_id or None, job_name=job.name),
+        title=f"The checkpoint storage{where} is slow: {count} did not finish before the timeout",
+        why=f"the checkpoint storage{where} is slow: {count} did not finish before the timeout",
+        cause="slow-checkpoint-storage",
+        confidence=h.weigh(votes),
+        rank=h.Rank.ROOT_CAUSE,
+        explain="The tasks took their snapshots in time. The uploads to the storage were still running, or were "
+        "repeated by the client, when the checkpoints expired.",
+        measurements=(
+            h.measurement("interrupted-uploads", len(interrupted), "uploads"),
+            h.measurement("expired", expired, "checkpoints"),
+        ),
+        evidence=h.cite((incident.ref, incident.time_us) for incident in interrupted),
+        actions=h.remedies("slow-checkpoint-storage", job),
+        votes=votes,
+    )
 
 
 def _finding(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final
 
-from flowdiag.analyses.flink.job import UNKNOWN_JOB, ClusterFacts, Garbage, JobFacts
+from flowdiag.analyses.flink.job import UNKNOWN_JOB, ClusterFacts, Garbage, Incident, JobFacts
 from flowdiag.analyses.flink.judging import job_failed
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.topology import Topology
@@ -57,16 +57,11 @@ def assemble_queues(
     for row in rows:
         by_what[row["what"]].append(row)
     owners = Owners(common.jobs)
-    windows: dict[JobKey, list[Row]] = defaultdict(list)
-    for row in by_what["window"]:
-        windows[owners.of(row)].append(row)
+    windows = _by_owner(by_what["window"], owners)
     others: dict[JobKey, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for what in ("gate", "mark", "flow", "store"):
-        for row in by_what[what]:
-            others[owners.of(row)][what].append(row)
-    machines: dict[str, list[Machine]] = defaultdict(list)
-    for machine in sorted(map(machine_of, by_what["machine"]), key=lambda m: m.window):
-        machines[machine.taskmanager].append(machine)
+    for row in chain.from_iterable(by_what[what] for what in ("gate", "mark", "flow", "store")):
+        others[owners.of(row)][row["what"]].append(row)
+    machines = _machines(by_what["machine"])
     reports: Row = by_what["names"][0] if by_what["names"] else {}
     known = {job.key: job for job in common.jobs}
     for key, found in windows.items():
@@ -78,9 +73,57 @@ def assemble_queues(
         _job(job, windows[key], others[key], machines, reports, common, window_us)
         for key, job in known.items()
     )
-    owner = _owner_of_neighbours(jobs)
-    jobs = tuple(replace(job, neighbours=neighbours) if job is owner else job for job in jobs)
+    records = tuple(i for i in common.incidents if i.kind in _OF_CLIENTS)
+    if _owner_of_neighbours(jobs) is None and any(map(_is_trouble, records)):
+        # The log of a TaskManager with several jobs does not show whose client wrote a record.
+        empty = _job(_unknown(jobs), (), {}, machines, reports, common, window_us)
+        jobs = (*jobs, _with(empty, NO_NEIGHBOURS, records))
+    else:
+        jobs = _with_neighbours(jobs, neighbours, records)
     return QueueFacts(common=common, jobs=jobs)
+
+
+_OF_CLIENTS: Final = frozenset(
+    {"refused", "produce-refused", "offset-reset", "slot-created", "unreachable", "server"}
+)
+"""Records of clients of other systems."""
+
+
+def _with_neighbours(
+    jobs: tuple[JobQueues, ...], neighbours: Neighbours, records: tuple[Incident, ...]
+) -> tuple[JobQueues, ...]:
+    owner = _owner_of_neighbours(jobs)
+    return tuple(_with(job, neighbours, records) if job is owner else job for job in jobs)
+
+
+def _unknown(jobs: Sequence[JobQueues]) -> JobFacts:
+    last_us = max((job.job.last_us for job in jobs if job.job.last_us is not None), default=None)
+    return replace(UNKNOWN_JOB, last_us=last_us)
+
+
+def _is_trouble(record: Incident) -> bool:
+    """Return whether a record is not part of an ordinary start."""
+    ordinary = ("server", "slot-created", "offset-reset")
+    return record.kind not in ordinary or "offset" in record.text
+
+
+def _with(job: JobQueues, neighbours: Neighbours, records: tuple[Incident, ...]) -> JobQueues:
+    incidents = (*job.job.incidents, *(i for i in records if i not in job.job.incidents))
+    return replace(job, neighbours=neighbours, job=replace(job.job, incidents=incidents))
+
+
+def _machines(rows: Iterable[Row]) -> dict[str, list[Machine]]:
+    found: dict[str, list[Machine]] = defaultdict(list)
+    for machine in sorted(map(machine_of, rows), key=lambda m: m.window):
+        found[machine.taskmanager].append(machine)
+    return found
+
+
+def _by_owner(rows: Iterable[Row], owners: Owners) -> dict[JobKey, list[Row]]:
+    found: dict[JobKey, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[owners.of(row)].append(row)
+    return found
 
 
 def _owner_of_neighbours(jobs: Sequence[JobQueues]) -> JobQueues | None:

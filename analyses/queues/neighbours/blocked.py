@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Evidence, cite
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.neighbours.facts import DatabaseSession, DatabaseWait, snapshots
-from flowdiag.parsers.neighbours.sessions import POSTGRES
+from flowdiag.parsers.exceptions import classify
+from flowdiag.parsers.neighbours.sessions import MARIADB, POSTGRES
 
 SNAPSHOTS: Final = 2
 """Snapshots that must show the wait: one may catch a lock that is held for a moment."""
@@ -31,6 +33,7 @@ class Blocked:
         lasted_ms: from the first to the last record; None without times.
         ongoing: whether the last snapshot, or the end of the log, still shows it.
         system: the name of the database.
+        refused: writes that the database ended, because they waited for too long; other counts are then unknown.
     """
 
     waiting: int
@@ -43,6 +46,7 @@ class Blocked:
     last_us: int | None
     ongoing: bool
     system: str
+    refused: int = 0
     evidence: tuple[Evidence, ...]
 
     @property
@@ -55,7 +59,7 @@ class Blocked:
 @once
 def blocked_sessions(job: JobQueues) -> Blocked | None:
     """Return the waits of the job's sessions for locks of others; None if they are short or unknown."""
-    return _in_snapshots(job) or _in_log(job)
+    return _in_snapshots(job) or _in_log(job) or _in_refusals(job)
 
 
 def _in_snapshots(job: JobQueues) -> Blocked | None:
@@ -151,3 +155,43 @@ def _is_long(wait: DatabaseWait, end_us: int | None) -> bool:
     if wait.row.ended or end_us is None or wait.row.time_us is None:
         return wait.row.waited_ms >= LONG_MS
     return (end_us - wait.row.time_us) / 1000 + wait.row.waited_ms >= LONG_MS
+
+
+REFUSALS: Final = 2
+"""Writes that must have ended without the lock: one may meet a long transaction."""
+RECENT_US: Final = 60_000_000
+"""A wait ends after the timeout of the database (50 s by default in MariaDB)."""
+
+
+def _in_refusals(job: JobQueues) -> Blocked | None:
+    """Return waits that the database ended, as the log of the sink shows them."""
+    found = [
+        incident
+        for incident in job.job.incidents
+        if incident.kind == "refused" and class_of(incident) == "lock-wait-ended"
+    ]
+    times = [incident.time_us for incident in found if incident.time_us is not None]
+    if len(found) < REFUSALS:
+        return None
+    end_us = job.job.last_us
+    postgres = any("canceling statement" in (incident.cause or "") for incident in found)
+    return Blocked(
+        waiting=0,
+        sessions=0,
+        holder=None,
+        holder_state=None,
+        event=None,
+        snapshots=(0, 0),
+        first_us=min(times, default=None),
+        last_us=max(times, default=None),
+        ongoing=not times or end_us is None or end_us - max(times) <= RECENT_US,
+        system=POSTGRES if postgres else MARIADB,
+        refused=len(found),
+        evidence=cite((incident.ref, incident.time_us) for incident in found),
+    )
+
+
+def class_of(incident: Incident) -> str | None:
+    """Return the class of the exception of a record."""
+    found = classify([incident.cause], "flink") if incident.cause else None
+    return None if found is None else found.name

@@ -108,9 +108,11 @@ def _limit(job: JobQueues, lag: Trend | None) -> Limit:
         return "source", None, f"Kafka at {server}", f"clients cannot reach Kafka at {server}"
     if blocked is not None and blocked.ongoing:
         task = spells[0].task if spells else None
-        count = f"{blocked.waiting} of {fmt.plural(blocked.sessions, 'session')}"
+        count = f"{blocked.waiting} of {fmt.plural(blocked.sessions, 'session')} wait for a lock"
+        if blocked.refused:
+            count = f"{fmt.plural(blocked.refused, 'write')} ended without a lock"
         name = service_name(job, blocked.system)
-        return "sink", task, name, f"{name} blocks the sink: {count} wait for a lock"
+        return "sink", task, name, f"{name} blocks the sink: {count}"
     if spells:
         return _limit_of(job, spells[0])
     if lag is not None and falls_behind(lag, BEHIND_S) and not pressed_sources(job):

@@ -22,8 +22,12 @@ Direction = Literal["growing", "constant", "shrinking"]
 
 GROWTH: Final = 0.03
 """Share of the records read: less growth is noise of rates and samples."""
+UNCOMMITTED: Final = 1.5
+"""Ratio of the records read to those committed; both rates agree while checkpoints complete."""
 FEW_POINTS: Final = 3
 FEW_SAMPLES: Final = 5
+MOST_POINTS: Final = 120
+"""More points would not be visible in a chart."""
 ALMOST: Final = 0.1
 """Part of the total change that a single step may go the other way: commits follow checkpoints."""
 
@@ -40,6 +44,7 @@ class Trend:
         first_us, last_us: times of both ends.
         evidence: records that show both ends.
         of: the source task, or the consumer group.
+        points: times and records, at most `MOST_POINTS` of them.
     """
 
     of: str
@@ -52,6 +57,7 @@ class Trend:
     last_us: int
     steady: bool
     evidence: tuple[Evidence, ...] = ()
+    points: tuple[tuple[int, float], ...] = ()
 
     @property
     def direction(self) -> Direction:
@@ -92,7 +98,14 @@ def _trend(
         last_us=points[-1][0],
         steady=all(step >= -allowed for step in steps),
         evidence=evidence,
+        points=_thinned(points),
     )
+
+
+def _thinned(points: Sequence[Point]) -> tuple[Point, ...]:
+    """Return some points at even distances, with both ends."""
+    step = max(1, -(-len(points) // MOST_POINTS))
+    return (*points[:-1:step], points[-1])
 
 
 def pending_of(job: JobQueues, task: str) -> dict[int, dict[SubtaskKey, Gauge]]:
@@ -217,35 +230,16 @@ def _commit_rate(positions: Sequence[Lag]) -> float | None:
     return (last.committed - first.committed) / (lasted_us / 1e6) if lasted_us > 0 else None
 
 
-@once
-def commits_stopped(job: JobQueues) -> bool:
-    """Return whether the group's offsets stay the same although the job reads.
+def commits_fall_behind(job: JobQueues, group: Trend) -> bool:
+    """Return whether the job reads much more than its group commits.
 
-    Flink commits offsets when a checkpoint completes. Without one, the lag of the group grows by what arrives.
+    Flink commits offsets when a checkpoint completes. Without one, the lag of the group grows by all that arrives.
     """
-    partitions = partitions_of_job(job).values()
-    advances = [
-        after.row.time_us or 0
-        for each in partitions
-        for before, after in pairwise(each)
-        if (after.row.committed or 0) > (before.row.committed or 0)
-    ]
-    rounds = sorted({lag.row.time_us or 0 for each in partitions for lag in each})
-    since = max(advances, default=0)
-    if len([us for us in rounds if us > since]) < FEW_POINTS:
+    keys = [key for key in job.samples if key.task in job.topology.sources]
+    read = read_rate(job, keys)
+    if read is None or group.rate is None or pressed_sources(job):
         return False
-    return _records_read(job, since) > 0 and not pressed_sources(job)
-
-
-def _records_read(job: JobQueues, since_us: int) -> float:
-    """Return how many records the sources emitted after a moment."""
-    return sum(
-        sample.increases.get("records_out", 0.0)
-        for key, samples in job.samples.items()
-        if key.task in job.topology.sources
-        for sample in samples
-        if (sample.first_us or 0) > since_us
-    )
+    return read > UNCOMMITTED * group.rate
 
 
 @once
@@ -253,7 +247,9 @@ def job_trend(job: JobQueues) -> Trend | None:
     """Return the trend of the consumer group, or else of the source that is furthest behind."""
     found = [trend for task in sorted(job.topology.sources) if (trend := trend_of(job, task))]
     worst = max(found, key=lambda trend: trend.last, default=None)
-    group = None if commits_stopped(job) else group_trend(job)
+    group = group_trend(job)
+    if group is not None and commits_fall_behind(job, group):
+        return worst
     # A source that waits for tasks downstream does not poll: its own number is old and too low. A group that commits
     # nothing seems to fall behind, although it may read.
     if group is not None and (worst is None or (group.rate and group.last > worst.last)):

@@ -14,7 +14,8 @@ How it decides
 At least `snapshots` outputs of `pg_stat_activity` show a session of PostgreSQL's Java driver whose wait event is a
 lock. In outputs of `innodb_trx`, it is a transaction of a client in LOCK WAIT. `pg_blocking_pids`, a column with the
 blocking thread, or the log of PostgreSQL, names the process that holds it. Without these outputs, the server's
-log is enough (`log_lock_waits`): a wait that is not over, or that was at least 10 s long.
+log is enough (`log_lock_waits`): a wait that is not over, or that was at least 10 s long. So are two writes in the log of
+the sink that the database ended, because they waited for too long.
 
 What to do
 ----------
@@ -42,13 +43,10 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     blocked = h.blocked_sessions(job)
     if blocked is None or (blocked.snapshots[1] and blocked.snapshots[0] < limits.snapshots):
         return
-    holder = "another session" if blocked.holder is None else f"process {blocked.holder}"
-    state = f" ({blocked.holder_state})" if blocked.holder_state else ""
-    count = f"{blocked.waiting} of {h.fmt.plural(blocked.sessions, 'session')} of the job"
-    lasted = "" if blocked.lasted_ms is None else f" for {h.fmt.duration(blocked.lasted_ms)}"
     sinks = h.pressing_sinks(job)
     name = h.service_name(job, blocked.system)
     known = ("end", "timeouts") if blocked.system == h.POSTGRES else ("find", "innodb-timeout")
+    waits, why = _texts(blocked)
     yield h.job_finding(
         job,
         subject=h.Subject(
@@ -58,8 +56,8 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             job_name=job.job.name,
             task=sinks[0] if len(sinks) == 1 else None,
         ),
-        title=f"{name} blocks the sink: {count} wait for a lock of {holder}{state}",
-        why=f"{count} wait{lasted} for a lock that {holder} holds{state}",
+        title=f"{name} blocks the sink: {waits}",
+        why=why,
         severity=h.Severity.WARNING,
         state=h.State.ONGOING if blocked.ongoing else h.State.RECOVERED,
         cause="database-lock",
@@ -69,7 +67,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         measurements=(
             h.measurement(
                 "waiting-sessions",
-                blocked.waiting,
+                blocked.waiting or None,
                 "sessions",
                 over=f"of {blocked.sessions} of the job",
             ),
@@ -80,12 +78,28 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
                 limits.snapshots,
                 over=f"of {blocked.snapshots[1]} with a session that waits",
             ),
+            h.measurement("refused-writes", blocked.refused or None, "writes"),
             h.measurement("lock", blocked.event),
             h.measurement("waited", blocked.lasted_ms, "ms"),
         ),
         evidence=blocked.evidence,
         ranked=True,
         actions=h.remedies("database-lock", job.job, *known, holder=str(blocked.holder or "PID")),
+    )
+
+
+def _texts(blocked: h.Blocked) -> tuple[str, str]:
+    """Return the number of waits, with their holder and with their duration."""
+    lasted = "" if blocked.lasted_ms is None else f" for {h.fmt.duration(blocked.lasted_ms)}"
+    if blocked.refused:
+        count = f"{h.fmt.plural(blocked.refused, 'write')} of the job ended without the lock"
+        return count, f"{count}{lasted}"
+    holder = "another session" if blocked.holder is None else f"process {blocked.holder}"
+    state = f" ({blocked.holder_state})" if blocked.holder_state else ""
+    count = f"{blocked.waiting} of {h.fmt.plural(blocked.sessions, 'session')} of the job"
+    return (
+        f"{count} wait for a lock of {holder}{state}",
+        f"{count} wait{lasted} for a lock that {holder} holds{state}",
     )
 
 

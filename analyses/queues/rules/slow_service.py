@@ -39,12 +39,15 @@ _REMEDIES = {"slow-kafka": ("brokers", "buffer")}
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per task and spell."""
-    for spell in filter(h.is_whole_task, h.find_spells(job)):
+    for spell in h.find_spells(job):
         service = h.slow_service(job, spell)
         if service is None or h.waits_for_database(job, spell.task):
             continue
         task = h.fmt.shorten(spell.task)
-        found = h.spell_finding(job, spell, f"{service.name} is slow: {task} waits for it")
+        title = f"{service.name} is slow: {task} waits for it"
+        if service.cause == "kafka-quota":
+            title = f"{service.name} throttles {task} by a quota"
+        found = h.spell_finding(job, spell, title)
         yield replace(
             found,
             subject=h.Subject(

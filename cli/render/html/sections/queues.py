@@ -6,10 +6,17 @@ from collections.abc import Sequence
 from typing import Final
 
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.queues.wire import QueueVertex
-from flowdiag.cli.render.html.charts import graph, heat
-from flowdiag.cli.render.html.context import Context, Part, Section, figures, split_by_severity
-from flowdiag.cli.render.html.figures import table
+from flowdiag.analyses.queues.wire import QueueFlow, QueueVertex
+from flowdiag.cli.render.html.charts import graph, heat, lag
+from flowdiag.cli.render.html.context import (
+    IN_FULL,
+    Context,
+    Part,
+    Section,
+    figures,
+    split_by_severity,
+)
+from flowdiag.cli.render.html.figures import Table, table
 from flowdiag.cli.text.grid import Column
 from flowdiag.cli.views.overview import JobSummary, verdicts_by_job
 from flowdiag.cli.views.queues import FORECAST_COLUMNS, TASKMANAGER_COLUMNS, fullest_subtask
@@ -25,7 +32,9 @@ def section(context: Context) -> Section | None:
     jobs: dict[str, list[QueueVertex]] = {}
     for vertex in context.report.data.vertices or ():
         jobs.setdefault(vertex.job_id, []).append(vertex)
-    if not jobs:
+    # Output of `kafka-consumer-groups` has a lag, and no tasks.
+    alone = [f for f in context.report.data.flow or () if f.lag and f.job_id not in jobs]
+    if not jobs and not alone:
         return None
     verdicts = verdicts_by_job(context.report)
 
@@ -36,8 +45,23 @@ def section(context: Context) -> Section | None:
     overview, shown = split_by_severity(list(jobs.values()), summary_of, context.page)
     return Section(
         title="Back pressure and queues",
-        count=fmt.plural(len(jobs), "job"),
-        shown={"overview": overview, "parts": [_part(job, context) for job in shown]},
+        count=fmt.plural(len(jobs) + len(alone), "job"),
+        shown={
+            "overview": overview,
+            "parts": [
+                *(_part(job, context) for job in shown),
+                *(_lag_part(flow, context) for flow in alone[:IN_FULL]),
+            ],
+        },
+    )
+
+
+def _lag_part(flow: QueueFlow, context: Context) -> Part:
+    return Part(
+        title=flow.job_name or flow.job_id or "job without a name",
+        lines=[fmt.capital(flow.text)],
+        figures=figures(lag.consumer_lag(flow.lag, context.clock, context.renderer)),
+        tables=[],
     )
 
 
@@ -48,23 +72,31 @@ def _part(vertices: Sequence[QueueVertex], context: Context) -> Part:
     lines = [f"Back pressure begins at {fmt.listed(roots)}" if roots else _no_root(vertices)]
     if first.graph_from not in (None, "plan", "rest", "archive"):
         lines.append(f"The order of the tasks comes from {first.graph_from}")
+    flow = next((each for each in data.flow or () if each.job_id == first.job_id), None)
+    return Part(
+        title=first.job_name or first.job_id or "job without a name",
+        lines=lines,
+        figures=figures(
+            graph.graph(vertices, context.renderer),
+            heat.busy(vertices, context.renderer),
+            lag.consumer_lag(flow.lag if flow else None, context.clock, context.renderer),
+        ),
+        tables=_tables(vertices, context),
+    )
+
+
+def _tables(vertices: Sequence[QueueVertex], context: Context) -> list[tuple[str, Table]]:
+    data, job_id = context.report.data, vertices[0].job_id
     tables = [("Tasks, by their worst subtasks", table(_TASK_COLUMNS, vertices, _TASKS))]
-    managers = [each for each in data.taskmanagers or () if each.job_id == first.job_id]
+    managers = [each for each in data.taskmanagers or () if each.job_id == job_id]
     if managers:
         tables.append(("TaskManagers", table(TASKMANAGER_COLUMNS, managers, _TASKMANAGERS)))
     tables += [
         ("What if, by the credit model", table(FORECAST_COLUMNS, each.forecasts, _FORECASTS))
         for each in data.what_if or ()
-        if each.job_id == first.job_id and each.forecasts
+        if each.job_id == job_id and each.forecasts
     ]
-    return Part(
-        title=first.job_name or first.job_id or "job without a name",
-        lines=lines,
-        figures=figures(
-            graph.graph(vertices, context.renderer), heat.busy(vertices, context.renderer)
-        ),
-        tables=tables,
-    )
+    return tables
 
 
 def _no_root(vertices: Sequence[QueueVertex]) -> str:

@@ -1,0 +1,82 @@
+"""Kafka refuses the records of the job: too few replicas are in sync.
+
+What it reports
+---------------
+The partition, the error, and how long the producers repeat the records without success.
+
+Why it matters
+--------------
+Records wait in the producer until `delivery.timeout.ms`. Then the job fails.
+
+How it decides
+--------------
+Kafka's producers log each batch that a broker refuses, with the error. The error NOT_ENOUGH_REPLICAS must repeat for at
+least `lasting`. Errors of a change of leaders end within seconds, and are not reported.
+
+What to do
+----------
+Start the missing brokers, or repair those that do not keep up.
+
+False alarms
+------------
+A broker that restarts leaves the in-sync replicas for a short time.
+"""
+
+from __future__ import annotations
+
+from flowdiag.analyses.queues import helpers as h
+
+
+class Limits(h.Limits):
+    lasting: float = h.limit(
+        5, "s", "minimum duration; a broker that restarts is back in sync soon"
+    )
+    recent: float = h.limit(30, "s", "time before the end of the input that counts as ongoing")
+
+
+_CAUSE = "too-few-replicas"
+_ERRORS = ("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
+
+
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield at most one finding per job."""
+    found = [
+        incident
+        for incident in job.job.incidents
+        if incident.kind == "produce-refused"
+        and incident.text.get("error") in _ERRORS
+        and incident.time_us is not None
+    ]
+    found.sort(key=lambda incident: incident.time_us or 0)
+    if not found or h.lasted_s(found) < limits.lasting:
+        return
+    first_us, last_us, end_us = found[0].time_us, found[-1].time_us, job.job.last_us
+    ongoing = end_us is None or end_us - (last_us or 0) <= limits.recent * 1e6
+    count = sum(int(incident.text.get("records", "1")) for incident in found)
+    lasted = h.fmt.duration(h.lasted_s(found) * 1000)
+    topic = found[-1].text.get("partition", "").rpartition("-")[0]
+    name = h.service_name(job, h.KAFKA)
+    yield h.job_finding(
+        job,
+        subject=h.Subject(
+            kind="service",
+            service=name,
+            job_id=job.job.key.job_id or None,
+            job_name=job.job.name,
+        ),
+        title=f"{name} refuses records for topic {topic}: too few replicas are in sync",
+        why=f"it refused {h.fmt.plural(count, 'batch', 'batches')} of the sink in {lasted}",
+        severity=h.Severity.WARNING,
+        state=h.State.ONGOING if ongoing else h.State.RECOVERED,
+        cause=_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
+        first_us=first_us,
+        last_us=last_us,
+        count=len(found),
+        measurements=(h.measurement("refused-batches", count, "batches"),),
+        evidence=h.cite((incident.ref, incident.time_us) for incident in found),
+        actions=h.remedies(_CAUSE, job.job),
+    )
+
+
+RULE = h.Rule("IO205", judge, Limits, causes=(_CAUSE,))

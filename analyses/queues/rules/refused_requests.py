@@ -1,0 +1,93 @@
+"""A database refuses requests of the job again and again, and the job repeats them.
+
+What it reports
+---------------
+The database, the reason, and how many requests it refused.
+
+Why it matters
+--------------
+The job keeps running while its retries last. Each retry delays the task, and when the last one fails, the job restarts.
+
+How it decides
+--------------
+The JDBC sink, the CDC source for PostgreSQL, and MariaDB's driver log each request that the database refuses, with the
+exception. At least `repeated` of them must have the same known reason. Waits for locks belong to `database-lock`.
+
+What to do
+----------
+Remove the reason that the exception names. The cause of the finding has the steps.
+
+False alarms
+------------
+A database that restarts refuses some requests. Such a period is short.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from flowdiag.analyses.flink.job import Incident
+from flowdiag.analyses.knowledge.causes import CAUSES
+from flowdiag.analyses.knowledge.exceptions import cause_of_class
+from flowdiag.analyses.queues import helpers as h
+from flowdiag.parsers.components import component_of
+
+
+class Limits(h.Limits):
+    repeated: float = h.limit(2, "requests", "minimum number; a single refused request is repeated")
+    recent: float = h.limit(60, "s", "time before the end of the input that counts as ongoing")
+
+
+_CAUSES = (
+    "database-deadlock",
+    "no-connection-left",
+    "constraint-violated",
+    "slot-in-use",
+    "log-position-lost",
+)
+
+
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield one finding per reason."""
+    refused: dict[str, list[Incident]] = defaultdict(list)
+    for incident in job.job.incidents:
+        if incident.kind == "refused" and (name := h.class_of(incident)) is not None:
+            cause, _ = cause_of_class(name, name)
+            refused[cause].append(incident)
+    for cause, found in sorted(refused.items()):
+        if cause in _CAUSES and len(found) >= limits.repeated:
+            yield _finding(job, cause, found, limits)
+
+
+def _finding(job: h.JobQueues, cause: str, found: list[Incident], limits: Limits) -> h.Finding:
+    times = [incident.time_us for incident in found if incident.time_us is not None]
+    end_us = job.job.last_us
+    ongoing = not times or end_us is None or end_us - max(times) <= limits.recent * 1e6
+    count = h.fmt.plural(len(found), "request")
+    component = component_of([found[-1].cause or ""])
+    server = component.server if component is not None else None
+    name = h.service_name(job, server) if server else "the database"
+    return h.job_finding(
+        job,
+        subject=h.Subject(
+            kind="service",
+            service=name,
+            job_id=job.job.key.job_id or None,
+            job_name=job.job.name,
+        ),
+        title=f"{h.fmt.capital(name)} refuses {count} of the job: {CAUSES[cause].meaning}",
+        why=f"it refused {count} of the job",
+        severity=h.Severity.WARNING,
+        state=h.State.ONGOING if ongoing else h.State.RECOVERED,
+        cause=cause,
+        rank=h.Rank.ROOT_CAUSE,
+        first_us=min(times, default=None),
+        last_us=max(times, default=None),
+        count=len(found),
+        measurements=(h.measurement("refused-requests", len(found), "requests", limits.repeated),),
+        evidence=h.cite((incident.ref, incident.time_us) for incident in found),
+        actions=h.remedies(cause, job.job),
+    )
+
+
+RULE = h.Rule("IO204", judge, Limits, causes=_CAUSES)
