@@ -147,7 +147,7 @@ def engines_of(sources: Iterable[Source]) -> tuple[tuple[Source, ...], frozenset
 
 def _engine_named(sources: Iterable[Source]) -> str | None:
     """Return the engine that short texts name; None without one."""
-    from flowdiag.parsers.lines.engine_words import engine_in
+    from flowdiag.parsers.lines.paste_patterns import engine_in
     from flowdiag.parsers.lines.pastes import PASTE_BYTES
 
     texts = (_head(source, PASTE_BYTES + 1) for source in sources if source.kind != "not-read")

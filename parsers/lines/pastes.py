@@ -25,11 +25,12 @@ from flowdiag.parsers.exceptions import (
     engine_of_class,
     is_of_other_service,
 )
+from flowdiag.parsers.lines import paste_patterns as p
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.contexts import with_context
 from flowdiag.parsers.lines.decoration import COUNT, LINE, strip_decoration, strip_marks, unescape
-from flowdiag.parsers.lines.engine_words import engine_in
 from flowdiag.parsers.lines.failure_lines import failure_line
+from flowdiag.parsers.lines.paste_patterns import engine_in
 from flowdiag.parsers.lines.records import Record, open_record
 from flowdiag.parsers.lines.traces import (
     is_exception_line,
@@ -236,94 +237,19 @@ def _owns(record: Record) -> bool:
     if head.local_us is None and head.utc_us is None:
         return False
     text = head.text[head.inner :]
-    if _ELEMENT.match(text) is None:
+    if p.ELEMENT.match(text) is None:
         return True
     within = prefix.parse(text)
     return (within.local_us, within.utc_us) != (head.local_us, head.utc_us)
-
-
-_NAME = r"(?:[A-Za-z_][\w$]{0,80}\.){1,20}(?:package\$)?_?[A-Z][\w$]{0,120}"
-_ENDS = r"(?:Exception|Error|Throwable|Failure|Abort|Interrupt|Died|NotCompatible)(?:\$\w{1,80})?"
-_ELEMENT = re.compile(
-    r"\s{0,40}(?:Exception in thread \"[^\"\n]{0,200}\" |: ?|Root exception:? |Exception: |\[)?"
-    rf"(?=[\w$.]{{3,400}}{_ENDS}(?:[:;\])(]|\s|\Z)|(?:[a-z_]\w{{0,80}}\.){{1,8}}(?:errors?|exc|exceptions?)\.[A-Z]\w{{2,80}}: )"
-    rf"(?P<text>(?:{_NAME}|[A-Z][a-z0-9]\w{{2,100}}{_ENDS})(?:\Z|[:;] ?.*|\s*\Z|\s\(.*|\([\w.$]{{3,300}}\):? .*))"
-)
-# An uncaught exception that ended a query's thread.
-_THREAD = re.compile(
-    r"\s{0,40}Exception in thread \"stream execution thread for (?P<query>[^\"\n]{1,200})\" "
-)
-# Exception, task name, location: a copied row of the Web UI's table of exceptions.
-_TABLE_ROW = re.compile(
-    r"(?P<text>[^\t|]{3,3000}?)(?:\t| \| | {2,8})\s{0,4}(?P<task>[^\t|]{1,300}\([0-9]{1,6}/[0-9]{1,6}\))"
-    r"(?:(?:\t| \| | {2,8})\s{0,4}(?:(?P<host>[\w.-]{1,255}):[0-9]{1,5}\S{0,60}|\(unassigned\)|\S{1,300})?)?"
-    r"[\s|]{0,20}\Z"
-)
-_BELOW = re.compile(r"\s{0,40}(?:Caused by|Wrapped by|Suppressed|Root cause): ?(?P<text>.*)")
-_FRAMEISH = re.compile(
-    r"\s{0,40}(?:at )?(?:[\w$-]{1,80}\.){2,20}[\w$<>]{1,120}\([^()\n]{0,120}\)?\s*(?:~?\[.*)?\Z"
-)
-_IN_MESSAGE = re.compile(
-    rf"(?:: |\s)(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{_ENDS}(?::.*|\s*)\Z)"
-)
-# In a sentence, in quotes or after a mark of emphasis: only with package and message, or as an error condition
-# of Spark, which mails and pages quote without a class.
-_IN_PROSE = re.compile(
-    rf"(?:^|[\s\"'`“‘«(*{{])(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{_ENDS}: [^\n]{{3,3000}}"
-    r"|\[[A-Z]{2,20}_[A-Z_.]{3,60}\] [^\n]{3,3000}"
-    r"|[A-Z][a-z]{1,40}[A-Z]\w{0,80}(?:Exception|Error): [^\n]{8,3000})"
-)
-_MARKS: Final = ('"', "`", "*")
-_DIGITS = re.compile(r"\d+")
-_NAMED = re.compile(r"\b[A-Z][a-z0-9]\w{2,80}(?:Exception|Error)\b")
-_PYTHON_BEGIN: Final = "Traceback (most recent call last)"
-_PYTHON = re.compile(
-    r"(?P<text>(?:[a-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Warning)(?:: .*)?\Z)"
-)
-# The last line of a Python traceback whose class has an unusual name.
-_PYTHON_UNUSUAL = re.compile(r"(?P<text>(?:[A-Za-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:: .*)?\Z)")
-# A class with an unusual name: an exception if a stack frame follows.
-# The first line of an exception whose class is cut off or missing, above its stack frames; not a thread of a dump.
-_CUT_MESSAGE = re.compile(
-    r"(?i)(?!\")(?!.*Thread\.State).*\b(?:exception|errors?|failed|failure|denied|cannot|can't|could not|unable|invalid|missing"
-    r"|refused|timed out|not (?:in|found|supported|exists?|allowed|available))\b"
-)
-_EVENT = re.compile(r"\s{0,8}(?:Normal|Warning)\s{1,12}[A-Z]\w{2,40}\s{1,30}\d{1,4}[smhd]")
-# Python marks the failed part of an indented line of code with the same characters, and always with a `^`.
-_FENCE = re.compile(r"\s{0,40}(?:```|~~~)[^\^]*\Z")
-_PYTHON_FILE = re.compile(r"\s{0,8}File \"[^\"\n]{1,300}\", line \d")
-_UNUSUAL = re.compile(
-    r"(?:Caused by: )?(?:[a-z_][\w$]{0,80}\.){1,20}_?[A-Z][\w$]{0,120}(?:: .*)?\Z"
-)
-# A header of an unknown layout: a level after at most six words, and the message after it.
-_LOOSE_HEADER = re.compile(
-    r"(?:[^\s,;|]{1,120}[\s,;|]{1,8}){0,6}?[\"'\[(<{]?"
-    r"(?P<level>TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE)(?=[\"'\])>}\s,;|:-])"
-    r"[\"'\])>}]?(?:\s{0,4}[,;|:\]>-]|\s{2}|\s(?=[\[({\"']))[\s,;|:>-]{0,6}"
-    r"(?:(?P<logger>(?:[a-z_]\w{0,80}\.){1,10}[\w$]{1,120}|__main__|root)(?::(?=\S)| - ))?(?P<message>\S.*)",
-    re.DOTALL,
-)
-_TAGGED = re.compile(
-    r"\s{0,8}(?:time(?:stamp)?|date|at|when|first seen|last seen)\s?[:=]?\s", re.IGNORECASE
-)
-# The status of a FlinkDeployment (`error:` in YAML, JSON or `kubectl describe`): outermost first, then causes.
-_TYPED: Final = tuple(
-    re.compile(
-        rf"{quote}type{quote}\s?:\s?{quote}(?P<name>{_NAME}){quote}\s?,"
-        rf"\s?{quote}message{quote}\s?:\s?{quote}(?P<message>(?:{inside}){{0,3000}})"
-    )
-    for quote, inside in (('"', r'[^"\\\n]|\\{1,3}"|\\.'), (r'\\"', r'[^"\\\n]|\\\\\\"|\\(?!")'))
-)
-# The start of a paragraph that describes what happens in case of a failure.
-_GENERAL = re.compile(r"(?:When|Whenever|If|In case|Whether|Unless|By default|Note that)\b")
-_SERIAL = re.compile(r"(?:[\w$]{1,80}\.){0,20}SerializedThrowable(?:: |\s*\Z)")
 
 
 def _header_of(head: prefix.Prefix) -> prefix.Prefix:
     """Return a header of an unknown layout with its level and message; other headers unchanged."""
     if head.dated and head.level is not None and not head.complete:
         return replace(head, complete=True)
-    found = None if head.complete else _LOOSE_HEADER.match(head.text, head.inner, head.inner + 4096)
+    found = (
+        None if head.complete else p.LOOSE_HEADER.match(head.text, head.inner, head.inner + 4096)
+    )
     if found is None:
         return head
     level = prefix.load_layouts().levels.get(found["level"], found["level"])
@@ -381,10 +307,10 @@ def _is_informative(one: Pasted) -> bool:
 def _quoted_in_prose(data: bytes) -> Iterator[Pasted]:
     """Yield the exceptions quoted in sentences."""
     for offset, line in _lines(data):
-        for quoted in _IN_PROSE.finditer(line):
+        for quoted in p.IN_PROSE.finditer(line):
             pasted = Pasted(offset)
             mark = line[: quoted.start("text")][-1:]
-            text = quoted["text"].partition(mark)[0] if mark in _MARKS else quoted["text"]
+            text = quoted["text"].partition(mark)[0] if mark in p.MARKS else quoted["text"]
             pasted.add(offset, (text if ": " in text else quoted["text"]).strip()[:_MESSAGE])
             yield pasted
 
@@ -397,10 +323,10 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
         record = _json_record(line, head)
         head = _header_of(head) if record is None else record.head
         text = strip_marks(head.text[head.begin : head.end])
-        explains = bool(text) and (explains or _GENERAL.match(text) is not None)
+        explains = bool(text) and (explains or p.GENERAL.match(text) is not None)
         if explains:
             continue
-        named = head.complete and _NAMED.search(text) is not None
+        named = head.complete and p.NAMED.search(text) is not None
         if not (named or failure_line(text, weak=True) or announces_failure(text)):
             continue
         pasted = Pasted(offset, level=head.level, plain=True)
@@ -482,7 +408,7 @@ class _Segments:
         if self._like is not None and not head.complete:
             line = prefix.strip_like(line, self._like)
             head = prefix.parse(line)
-        if head.inner and not head.complete and _ELEMENT.match(line) is not None:
+        if head.inner and not head.complete and p.ELEMENT.match(line) is not None:
             self._take_decorated(offset, line)  # a class that looks like the name of a file
             return
         record = _json_record(line, head)
@@ -516,20 +442,20 @@ class _Segments:
         """Return whether a line continues a message or a trace, whose words are no header."""
         text = strip_marks(head.text[head.inner :])
         inside = self._block is not None and not self._again and text[:1] not in "[0123456789"
-        return inside or _ELEMENT.match(text) is not None or is_trace_line(text)
+        return inside or p.ELEMENT.match(text) is not None or is_trace_line(text)
 
     def _continues_trace(self, head: prefix.Prefix) -> bool:
         """Return whether a line with a header belongs to a trace: some layouts print headers everywhere."""
         body = head.text[head.begin : head.end]
-        if is_trace_line(body) or _BELOW.match(body) is not None:
+        if is_trace_line(body) or p.BELOW.match(body) is not None:
             return True
-        if self._repeats_header(head) and _ELEMENT.match(body) is not None:
+        if self._repeats_header(head) and p.ELEMENT.match(body) is not None:
             return True
-        shape = _DIGITS.sub("0", head.text[: head.begin].rstrip())
+        shape = p.DIGITS.sub("0", head.text[: head.begin].rstrip())
         if self._python:
             return shape == self._shape
         self._shape = shape
-        return body.lstrip().startswith(_PYTHON_BEGIN)
+        return body.lstrip().startswith(p.PYTHON_BEGIN)
 
     def _repeats_header(self, head: prefix.Prefix) -> bool:
         """Return whether a header is only a carrier's, or the one of the record above."""
@@ -555,10 +481,10 @@ class _Segments:
         if above is not None and not above.message and not head.stamped:  # java.util.logging
             offset, stamp, logger = above.offset, above.stamp or stamp, logger or above.logger
         self._heading = Heading(offset, logger, message, stamp)
-        inner = _IN_MESSAGE.search(f" {message}")
+        inner = p.IN_MESSAGE.search(f" {message}")
         if inner is not None:
             self._element(offset, inner["text"].rstrip("\"'`*)}]"))
-        elif _PYTHON_BEGIN in message:
+        elif p.PYTHON_BEGIN in message:
             self._begin(offset)
             self._python = True
         elif message and (self._level in GRAVE or failure_line(message) is not None):
@@ -571,17 +497,17 @@ class _Segments:
         if not bare:
             return
         (unusual, before), self._unusual, self._before = (self._unusual, self._before), None, None
-        if _FENCE.match(text):
+        if p.FENCE.match(text):
             self._end()
             self._level = None
             return
-        below = _BELOW.match(text)
-        if below is not None or is_trace_line(text) or _FRAMEISH.match(text):
+        below = p.BELOW.match(text)
+        if below is not None or is_trace_line(text) or p.FRAMEISH.match(text):
             self._trace_line(
                 offset, text, below, unusual or (before if bare[:3] == "at " else None)
             )
             return
-        if unusual is not None and _PYTHON_FILE.match(text):
+        if unusual is not None and p.PYTHON_FILE.match(text):
             self._element(*unusual)
         if (
             self._python_line(offset, text, bare)
@@ -590,7 +516,7 @@ class _Segments:
         ):
             return
         counted = COUNT.match(text)
-        element = _ELEMENT.match(text, counted.end() if counted is not None else 0)
+        element = p.ELEMENT.match(text, counted.end() if counted is not None else 0)
         if element is None:
             self._other(offset, text, bare)
         else:
@@ -601,28 +527,28 @@ class _Segments:
         bare = text.strip()
         self._uncaught(bare)
         block = self._element(offset, element["text"], counted)
-        if (thread := _THREAD.match(text)) is not None:
+        if (thread := p.THREAD.match(text)) is not None:
             block.thread = thread["query"]
         block.lines[-1] = bare
 
     def _uncaught(self, text: str) -> None:
         """End the record above, unless it is an error: the JVM and Python print uncaught exceptions themselves."""
         inside = self._level is not None and self._level not in GRAVE
-        if inside and text.startswith(("Exception in thread ", _PYTHON_BEGIN)):
+        if inside and text.startswith(("Exception in thread ", p.PYTHON_BEGIN)):
             self._level, self._heading = "ERROR", None
 
     def _typed(self, offset: int, text: str) -> bool:
         """Read exceptions printed by the Kubernetes operator as JSON objects with type and message."""
         if self._level is not None or "message" not in text:
             return False
-        found = next(filter(None, ([*one.finditer(text)] for one in _TYPED)), None)
+        found = next(filter(None, ([*one.finditer(text)] for one in p.TYPED)), None)
         if found is None:
             return False
         block = self._begin(offset)
         for one in found:
             message = unescape(one["message"]).replace("\\", "")  # of escapes in escapes
             # The operator's wrappers add nothing: their message is the exception.
-            inner = bool(_ELEMENT.match(message)) and is_exception_line(message)
+            inner = bool(p.ELEMENT.match(message)) and is_exception_line(message)
             exception = message if inner else f"{one['name']}: {message}".rstrip(" :")
             if exception not in block.chain:
                 block.lines.append(exception)
@@ -681,7 +607,7 @@ class _Segments:
             self._again = False  # a terminal wrapped the line: its exception follows
 
     def _link(self, offset: int, block: Pasted, text: str) -> None:
-        wrapper = _SERIAL.match(text)
+        wrapper = p.SERIAL.match(text)
         if wrapper is not None:
             text = text[wrapper.end() :]
         text = named_once(text.strip(), block.chain)
@@ -696,14 +622,14 @@ class _Segments:
             block = self._begin(offset)
         block.lines.append(text)
         self._link(offset, block, text)
-        if _PYTHON_BEGIN in text:
+        if p.PYTHON_BEGIN in text:
             self._python = True
         return block
 
     def _table_row(self, offset: int, text: str) -> bool:
         """Read a row of the Web UI's table of exceptions; return whether it is one."""
-        row = _TABLE_ROW.match(text)
-        element = _ELEMENT.match(row["text"].strip()) if row is not None else None
+        row = p.TABLE_ROW.match(text)
+        element = p.ELEMENT.match(row["text"].strip()) if row is not None else None
         if row is None or element is None:
             return False
         self._element(offset, element["text"], counted=True)
@@ -716,7 +642,7 @@ class _Segments:
         below_file, self._code = self._code, bare.startswith('File "')
         if self._block is not None:
             self._block.python_trace.add(bare)
-        if bare.startswith(_PYTHON_BEGIN):
+        if bare.startswith(p.PYTHON_BEGIN):
             if self._block is None:
                 self._uncaught(bare)
                 self._begin(offset)
@@ -727,13 +653,13 @@ class _Segments:
         if (
             not self._python
         ):  # a frame below an error, unless it continues a message with a traceback
-            is_frame = self._code and not any(_PYTHON_BEGIN in one for one in self._block.chain)
+            is_frame = self._code and not any(p.PYTHON_BEGIN in one for one in self._block.chain)
             self._again = self._again or is_frame
             return is_frame
         if self._code or bare.startswith(("^", "~")) or text[:1] in " \t":
             self._block.frames += self._code
             return True
-        if _PYTHON.match(bare) or (not below_file and _PYTHON_UNUSUAL.match(bare)):
+        if p.PYTHON.match(bare) or (not below_file and p.PYTHON_UNUSUAL.match(bare)):
             self._python = False
             self._python_error(offset, self._block, bare)
             return True
@@ -749,13 +675,13 @@ class _Segments:
 
     def _other(self, offset: int, text: str, bare: str) -> None:
         """Read a date, a line that announces a failure, the continuation of a message, or unrelated text."""
-        tagged = _TAGGED.match(text)
+        tagged = p.TAGGED.match(text)
         start = tagged.end() if tagged is not None else len(text) - len(text.lstrip())
         stamp = prefix.read_stamp(text, start)
         if stamp is not None:
             self._dated(offset, stamp, text[stamp.end :].strip(" \t|,;-]"))
             return
-        if _EVENT.match(text) is not None:
+        if p.EVENT.match(text) is not None:
             self._end()
         block = self._block
         begins = block is None or self._again
@@ -763,12 +689,15 @@ class _Segments:
             plain = self._begin(offset)
             plain.plain = True
             plain.add(offset, bare[:_MESSAGE])
-        elif (block is None or begins or not block.chain) and _UNUSUAL.match(bare):
+        elif (begins or not self._has_chain()) and p.UNUSUAL.match(bare):
             self._unusual = offset, bare
-        elif block is None and self._level is None and _CUT_MESSAGE.match(bare) is not None:
+        elif block is None and self._level is None and p.CUT_MESSAGE.match(bare) is not None:
             self._before = offset, bare
         elif block is not None and not begins:
             self._continue(block, text)
+
+    def _has_chain(self) -> bool:
+        return self._block is not None and bool(self._block.chain)
 
     def _continue(self, block: Pasted, text: str) -> None:
         """Read the continuation of a message, unless another paragraph begins."""
@@ -786,7 +715,7 @@ class _Segments:
             return
         if self._table_row(offset, text):
             return
-        element = _ELEMENT.match(text)
+        element = p.ELEMENT.match(text)
         if element is not None:
             self._element(offset, element["text"])
             if self._block is not None:

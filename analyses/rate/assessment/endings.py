@@ -126,6 +126,9 @@ class _Ending:
         after = self.stop_us is not None and time_us is not None and time_us >= self.stop_us
         return after or any(message in text.lower() for message in _OF_AN_END)
 
+    def caused_record(self, record: Record) -> bool:
+        return self.caused(record.time_us, record.cause, record.ref)
+
     def _is_before(self, ref: Ref | None) -> bool:
         """Return whether a line is above the stop: Spark's times are whole seconds."""
         above = [
@@ -161,16 +164,21 @@ class _Ending:
         return replace(batch, failed_outputs=0)
 
 
+def _ending_of(app: ApplicationFacts, stop: int | None) -> _Ending:
+    stops = [record for record in app.incidents if record.template in _STOPS]
+    return _Ending(
+        stop,
+        stop if stop is not None or app.kind == "other" else app.last_us,
+        tuple(record.ref for record in stops if record.ref is not None),
+    )
+
+
 def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
     """Return the application without the failures that its own stop caused."""
     stop, unseen = stop_us(app), None
     if stop is None:
         unseen, stop = _unseen_stop(app)
-    ending = _Ending(
-        stop,
-        stop if stop is not None or app.kind == "other" else app.last_us,
-        tuple(r.ref for r in app.incidents if r.template in _STOPS and r.ref is not None),
-    )
+    ending = _ending_of(app, stop)
     # A failed batch has no end in the log; its outputs have the time of the failure.
     failed = {output.batch_ms: output.time_us for output in app.outputs if output.time_us}
     return replace(
@@ -180,11 +188,8 @@ def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
         batches=tuple(ending.settle_batch(b, failed.get(b.time_ms)) for b in app.batches),
         outputs=tuple(o for o in app.outputs if not ending.caused(o.time_us, o.failure)),
         incidents=tuple(
-            record
-            for record in app.incidents
-            if record.template in _STOPS
-            or not ending.caused(record.time_us, record.cause, record.ref)
+            r for r in app.incidents if r.template in _STOPS or not ending.caused_record(r)
         ),
         queries=tuple(map(ending.settle_query, app.queries)),
-        failures=tuple(r for r in app.failures if not ending.caused(r.time_us, r.cause, r.ref)),
+        failures=tuple(r for r in app.failures if not ending.caused_record(r)),
     )

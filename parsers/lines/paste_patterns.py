@@ -1,0 +1,105 @@
+"""The patterns of pasted texts: words that show the engine, and the forms of exceptions."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+
+def engine_in(text: str) -> str | None:
+    """Return the engine that a text without its own log lines is about, by its words; None if undecided.
+
+    >>> engine_in("Cannot execute: spark-submit job.py"), engine_in("kubectl logs flink-taskmanager-1-1"), engine_in("a")
+    ('spark', 'flink', None)
+    >>> engine_in("lost executor 3"), engine_in("the executor service is shut down"), engine_in("a.b.executor.Pool.run")
+    ('spark', None, None)
+    """
+    spark, flink = len(_OF_SPARK.findall(text)), len(_OF_FLINK.findall(text))
+    if spark == flink:
+        return None
+    return "spark" if spark > flink else "flink"
+
+
+_OF_SPARK: Final = re.compile(
+    r"(?i:py4j)|(?<![\w./-])(?<![Tt]ask )executors?\b(?![.-]\w| service| pool| thread)|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d|Job aborted due to stage failure"
+    r"|\b[Ss]park\b|\bSpark[A-Z]\w+|\bspark[._-][a-z]|\bDStream|ExecutorPods|\bawsglue|[Gg]lueContext|third-party-projects"
+    r"|[Dd]atabricks|Executor self-exiting|(?m:^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]{4,5} [A-Z]\w+: )|\bdbutils|\b[Ll]ivy\b|ExecutorLostFailure|\bsc\.\w+\("
+)
+_OF_FLINK: Final = re.compile(
+    r"pyflink|\b[Ff]link\b|\bFlink[A-Z]\w+|\bflink[.-][a-z]|\b(?:TaskManager|JobManager|TaskExecutor|JobMaster)\w*"
+    r"|\b(?:task|job)managers?\b|StreamExecutionEnvironment|[Ss]avepoint|KeyedProcessFunction|[Vv]erverica"
+)
+
+NAME = r"(?:[A-Za-z_][\w$]{0,80}\.){1,20}(?:package\$)?_?[A-Z][\w$]{0,120}"
+ENDS = r"(?:Exception|Error|Throwable|Failure|Abort|Interrupt|Died|NotCompatible)(?:\$\w{1,80})?"
+ELEMENT = re.compile(
+    r"\s{0,40}(?:Exception in thread \"[^\"\n]{0,200}\" |: ?|Root exception:? |Exception: |\[)?"
+    rf"(?=[\w$.]{{3,400}}{ENDS}(?:[:;\])(]|\s|\Z)|(?:[a-z_]\w{{0,80}}\.){{1,8}}(?:errors?|exc|exceptions?)\.[A-Z]\w{{2,80}}: )"
+    rf"(?P<text>(?:{NAME}|[A-Z][a-z0-9]\w{{2,100}}{ENDS})(?:\Z|[:;] ?.*|\s*\Z|\s\(.*|\([\w.$]{{3,300}}\):? .*))"
+)
+# An uncaught exception that ended a query's thread.
+THREAD = re.compile(
+    r"\s{0,40}Exception in thread \"stream execution thread for (?P<query>[^\"\n]{1,200})\" "
+)
+# Exception, task name, location: a copied row of the Web UI's table of exceptions.
+TABLE_ROW = re.compile(
+    r"(?P<text>[^\t|]{3,3000}?)(?:\t| \| | {2,8})\s{0,4}(?P<task>[^\t|]{1,300}\([0-9]{1,6}/[0-9]{1,6}\))"
+    r"(?:(?:\t| \| | {2,8})\s{0,4}(?:(?P<host>[\w.-]{1,255}):[0-9]{1,5}\S{0,60}|\(unassigned\)|\S{1,300})?)?"
+    r"[\s|]{0,20}\Z"
+)
+BELOW = re.compile(r"\s{0,40}(?:Caused by|Wrapped by|Suppressed|Root cause): ?(?P<text>.*)")
+FRAMEISH = re.compile(
+    r"\s{0,40}(?:at )?(?:[\w$-]{1,80}\.){2,20}[\w$<>]{1,120}\([^()\n]{0,120}\)?\s*(?:~?\[.*)?\Z"
+)
+IN_MESSAGE = re.compile(
+    rf"(?:: |\s)(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{ENDS}(?::.*|\s*)\Z)"
+)
+# In a sentence, in quotes or after a mark of emphasis: only with package and message, or as an error condition
+# of Spark, which mails and pages quote without a class.
+IN_PROSE = re.compile(
+    rf"(?:^|[\s\"'`“‘«(*{{])(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{ENDS}: [^\n]{{3,3000}}"
+    r"|\[[A-Z]{2,20}_[A-Z_.]{3,60}\] [^\n]{3,3000}"
+    r"|[A-Z][a-z]{1,40}[A-Z]\w{0,80}(?:Exception|Error): [^\n]{8,3000})"
+)
+MARKS: Final = ('"', "`", "*")
+DIGITS = re.compile(r"\d+")
+NAMED = re.compile(r"\b[A-Z][a-z0-9]\w{2,80}(?:Exception|Error)\b")
+PYTHON_BEGIN: Final = "Traceback (most recent call last)"
+PYTHON = re.compile(
+    r"(?P<text>(?:[a-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Warning)(?:: .*)?\Z)"
+)
+# The last line of a Python traceback whose class has an unusual name.
+PYTHON_UNUSUAL = re.compile(r"(?P<text>(?:[A-Za-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:: .*)?\Z)")
+# A class with an unusual name: an exception if a stack frame follows.
+# The first line of an exception whose class is cut off or missing, above its stack frames; not a thread of a dump.
+CUT_MESSAGE = re.compile(
+    r"(?i)(?!\")(?!.*Thread\.State).*\b(?:exception|errors?|failed|failure|denied|cannot|can't|could not|unable|invalid|missing"
+    r"|refused|timed out|not (?:in|found|supported|exists?|allowed|available))\b"
+)
+EVENT = re.compile(r"\s{0,8}(?:Normal|Warning)\s{1,12}[A-Z]\w{2,40}\s{1,30}\d{1,4}[smhd]")
+# Python marks the failed part of an indented line of code with the same characters, and always with a `^`.
+FENCE = re.compile(r"\s{0,40}(?:```|~~~)[^\^]*\Z")
+PYTHON_FILE = re.compile(r"\s{0,8}File \"[^\"\n]{1,300}\", line \d")
+UNUSUAL = re.compile(r"(?:Caused by: )?(?:[a-z_][\w$]{0,80}\.){1,20}_?[A-Z][\w$]{0,120}(?:: .*)?\Z")
+# A header of an unknown layout: a level after at most six words, and the message after it.
+LOOSE_HEADER = re.compile(
+    r"(?:[^\s,;|]{1,120}[\s,;|]{1,8}){0,6}?[\"'\[(<{]?"
+    r"(?P<level>TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE)(?=[\"'\])>}\s,;|:-])"
+    r"[\"'\])>}]?(?:\s{0,4}[,;|:\]>-]|\s{2}|\s(?=[\[({\"']))[\s,;|:>-]{0,6}"
+    r"(?:(?P<logger>(?:[a-z_]\w{0,80}\.){1,10}[\w$]{1,120}|__main__|root)(?::(?=\S)| - ))?(?P<message>\S.*)",
+    re.DOTALL,
+)
+TAGGED = re.compile(
+    r"\s{0,8}(?:time(?:stamp)?|date|at|when|first seen|last seen)\s?[:=]?\s", re.IGNORECASE
+)
+# The status of a FlinkDeployment (`error:` in YAML, JSON or `kubectl describe`): outermost first, then causes.
+TYPED: Final = tuple(
+    re.compile(
+        rf"{quote}type{quote}\s?:\s?{quote}(?P<name>{NAME}){quote}\s?,"
+        rf"\s?{quote}message{quote}\s?:\s?{quote}(?P<message>(?:{inside}){{0,3000}})"
+    )
+    for quote, inside in (('"', r'[^"\\\n]|\\{1,3}"|\\.'), (r'\\"', r'[^"\\\n]|\\\\\\"|\\(?!")'))
+)
+# The start of a paragraph that describes what happens in case of a failure.
+GENERAL = re.compile(r"(?:When|Whenever|If|In case|Whether|Unless|By default|Note that)\b")
+SERIAL = re.compile(r"(?:[\w$]{1,80}\.){0,20}SerializedThrowable(?:: |\s*\Z)")
