@@ -24,6 +24,7 @@ from flowdiag.cli.docs.actions import actions_document
 from flowdiag.cli.docs.components import components_document
 from flowdiag.cli.docs.man import WIDTH, man_page
 from flowdiag.cli.docs.manual import rules_document
+from flowdiag.cli.docs.report import report_document
 from flowdiag.cli.exit_codes import MEANINGS
 from flowdiag.cli.options.help import help_text
 from flowdiag.parsers import notes
@@ -41,6 +42,7 @@ def documents(root: Path) -> Iterator[tuple[Path, str]]:
     yield root / "docs" / "rules.md", rules_document()
     yield root / "docs" / "actions.md", actions_document()
     yield root / "docs" / "components.md", components_document()
+    yield root / "docs" / "report.md", report_document()
     yield root / "docs" / "report.schema.json", schema_text()
     yield root / "docs" / "comparison.schema.json", wire.schema_text()
     yield root / "docs" / "tables.md", tables_document()

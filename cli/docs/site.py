@@ -29,7 +29,16 @@ SITUATIONS: Final = (
     "lag",
     "no-output",
 )
-_REFERENCE: Final = ("cli", "settings", "inputs", "tables", "actions", "components", "rules")
+_REFERENCE: Final = (
+    "cli",
+    "settings",
+    "inputs",
+    "report",
+    "tables",
+    "actions",
+    "components",
+    "rules",
+)
 _LIVE: Final = (
     "live",
     "collect",
@@ -175,6 +184,6 @@ def _settings() -> dict[str, Any]:
                     "speed.md",
                 ]
             },
-            {"Project": ["contributing.md", "changelog.md"]},
+            {"Project": ["architecture.md", "contributing.md", "changelog.md"]},
         ],
     }
