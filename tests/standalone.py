@@ -78,11 +78,20 @@ class Cluster:
                 start_new_session=True,
                 cwd=self.folder,
                 env={
-                    **self.environ,
+                    # Without a clone of flowdiag that only this process knows.
+                    **{name: text for name, text in self.environ.items() if name != "PYTHONPATH"},
                     "SPARK_HOME": str(home),
                     "SPARK_SCALA_VERSION": "2.13",  # normally set by Spark's scripts
                 },
             )
+
+    def start_worker(self, name: str) -> None:
+        """Start a worker with one core."""
+        work = str(self.folder / name)
+        self.start(name, "worker.Worker", "-c", "1", "-m", "1g", "-d", work, self.master)
+
+    def wait_for_worker(self, name: str) -> None:
+        wait_until(lambda: "Successfully registered" in self.log_of(name), self)
 
     def log_of(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
@@ -111,10 +120,9 @@ def standalone(folder: Path, *, workers: int = 2) -> Iterator[Cluster]:
         made.start("master", "master.Master", "--port", str(made.port))
         wait_until(lambda: "Starting Spark master" in made.log_of("master"), made)
         for name in names:
-            work = str(folder / name)
-            made.start(name, "worker.Worker", "-c", "1", "-m", "1g", "-d", work, made.master)
+            made.start_worker(name)
         for name in names:
-            wait_until(lambda at=name: "Successfully registered" in made.log_of(at), made)  # type: ignore[misc]
+            made.wait_for_worker(name)
         yield made
     finally:
         for name in list(made.processes):

@@ -7,10 +7,13 @@ here.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,13 +74,19 @@ def expected(inputs: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def started(cluster: Cluster, inputs: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the same command on the cluster; it is stopped with the test at the latest."""
+def started(
+    cluster: Cluster, inputs: Path, python: Path | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the same command on the cluster; it is stopped with the test at the latest.
+
+    Args:
+        python: the Python of the executors, if it is not that of the driver.
+    """
     with subprocess.Popen(
         command("--master", cluster.master, inputs.as_uri()),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=cluster.environ,
+        env=cluster.environ | ({"PYSPARK_PYTHON": str(python)} if python else {}),
     ) as process:
         try:
             yield process
@@ -115,19 +124,91 @@ def test_a_signal_frees_the_executors(cluster: Cluster, inputs: Path, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+def python_without(folder: Path, *packages: str) -> Path:
+    """Return the Python of an environment with the packages of this one, except some."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if not any(name in path.name for name in packages):
+            (site / path.name).symlink_to(path)
+    python = folder / "bin" / "python"
+    for name in packages:
+        done = subprocess.run(
+            [str(python), "-I", "-c", f"import {name}"], capture_output=True, check=False
+        )
+        assert b"ModuleNotFoundError" in done.stderr
+    return python
+
+
+def other_python() -> Path | None:
+    """Return a Python of another version than this one, if this host has any."""
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    names = [f"python3.{minor}" for minor in range(14, 9, -1)]
+    found = [path for name in names for path in sorted(root.glob(f"versions/3*/bin/{name}"))]
+    found += [Path(path) for name in names if (path := shutil.which(name))]
+    here = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return next((path for path in found if path.name != here and "shims" not in str(path)), None)
+
+
 @pytest.mark.full
-def test_a_worker_that_dies_during_the_scan_changes_nothing(
+def test_executors_need_no_flowdiag(
+    cluster: Cluster, inputs: Path, expected: bytes, tmp_path: Path
+) -> None:
+    with started(cluster, inputs, python_without(tmp_path / "bare", "flowdiag")) as process:
+        out, complaints = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode in (0, 1), complaints.decode()
+    assert with_local_path(out, inputs) == expected
+
+
+@pytest.mark.full
+def test_a_missing_package_on_the_executors_is_one_error_with_a_remedy(
+    cluster: Cluster, inputs: Path, tmp_path: Path
+) -> None:
+    with started(
+        cluster, inputs, python_without(tmp_path / "bare", "flowdiag", "msgspec")
+    ) as process:
+        out, complaints = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, b"cannot import msgspec" in complaints) == (2, True), complaints
+    assert "install flowdiag's dependencies on the executors" in complaints.decode()
+    assert_is_one_error(out, complaints)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(other_python() is None, reason="needs another version of Python")
+def test_another_python_on_the_executors_is_one_error_with_a_remedy(
+    cluster: Cluster, inputs: Path
+) -> None:
+    with started(cluster, inputs, other_python()) as process:
+        out, complaints = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2, complaints
+    assert "cannot run Python tasks" in complaints.decode()
+    assert "install the same Python version as on this host" in complaints.decode()
+    assert_is_one_error(out, complaints)
+
+
+@pytest.mark.full
+def test_a_worker_of_three_that_dies_during_the_scan_changes_nothing(
     cluster: Cluster, inputs: Path, expected: bytes
 ) -> None:
+    cluster.start_worker("worker-3")
+    cluster.wait_for_worker("worker-3")
     before = finished(cluster)
     with started(cluster, inputs) as process:
         # Some tasks are done, most are not.
         wait_until(lambda: process.poll() is not None or finished(cluster) >= before + 6, cluster)
         assert process.poll() is None, "it ended before a worker could be killed"
+        assert executors_of(cluster, "worker-3")
         cluster.stop("worker-2")
         out, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode in (0, 1), complaints.decode()
     assert with_local_path(out, inputs) == expected
+
+
+def assert_is_one_error(out: bytes, complaints: bytes) -> None:
+    """Check that a person sees one error with a hint, and no trace."""
+    assert out == b""
+    lines = complaints.decode().splitlines()
+    assert [line.split(":")[0].strip() for line in lines] == ["error", "hint"], lines
 
 
 def with_local_path(report: bytes, inputs: Path) -> bytes:
@@ -143,6 +224,6 @@ def finished(cluster: Cluster) -> int:
     """Return the number of tasks that the executors have finished so far."""
     return sum(
         len(re.findall(r"Finished task \S+ in stage", log.read_text(errors="replace")))
-        for worker in ("worker-1", "worker-2")
+        for worker in ("worker-1", "worker-2", "worker-3")
         for log in executors_of(cluster, worker)
     )
