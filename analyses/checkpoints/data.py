@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 
+FEW_JOBS: Final = 10
+"""Up to this number of jobs, each has lists of up to `max_rows`. The lists of more jobs share half of it, so that a
+session cluster with 500 jobs has a document of less than 5 MB."""
+
 
 def checkpoint_data(
     facts: x.ClusterFacts,
@@ -39,10 +43,12 @@ def checkpoint_data(
     Args:
         facts: of the topic.
         outcomes: of its rules.
-        max_rows: longest list; unhealthy rows are kept first.
+        max_rows: longest list, or with many jobs all lists together; unhealthy rows are kept first.
         excerpts: False drops the reasons, which are log text.
     """
     judgements = judge_each(outcomes, (job.key for job in facts.jobs))
+    if len(facts.jobs) > FEW_JOBS:
+        max_rows = max(1, max_rows // (2 * len(facts.jobs)))
     return [
         _job(job, judgements[job.key], max_rows, excerpts)
         for job in sorted(facts.jobs, key=_by_key)

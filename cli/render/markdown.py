@@ -1,19 +1,21 @@
 """Render a report as Markdown for a ticket or `$GITHUB_STEP_SUMMARY`: short, and safe to paste.
 
-Names and excerpts come from logs. They never become markup: no HTML, no link, no mention.
+Without `-v` it has at most `LINES` lines, unless even the shortest form has more. Names and excerpts come from logs.
+They never become markup: no HTML, no link, no mention.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import CheckpointJob, Finding, RateApplication, Report
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.render.page import TERSEST, Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.chart import chart
 from flowdiag.cli.text.grid import Column
@@ -21,10 +23,13 @@ from flowdiag.cli.text.timeline import plain, timeline
 from flowdiag.cli.views import checkpoints, rate
 from flowdiag.cli.views.overview import JobSummary, group_alike, group_columns
 
-INPUTS_SHOWN: Final = 12
-CULPRITS_SHOWN: Final = 10
-IN_FULL: Final = 5  # jobs or applications
-FINDINGS_SHOWN: Final = 2  # in full; the others have a line for each rule
+LINES: Final = 60
+# By `Page.terse`:
+INPUTS_SHOWN: Final = (12, 12, 8, 4, 2)
+CULPRITS_SHOWN: Final = (10, 10, 6, 4, 2)
+IN_FULL: Final = (5, 3, 2, 1, 1)  # jobs or applications
+FINDINGS_SHOWN: Final = (2, 2, 2, 1, 1)  # in full; the others have a line for each rule
+RULES_SHOWN: Final = (40, 20, 12, 6, 4)  # of other findings, and not assessed
 MEASUREMENTS_SHOWN: Final = 4
 NAMES_SHOWN: Final = 20
 WIDTH: Final = 84  # columns of charts and timelines, which fit GitHub's pages
@@ -37,9 +42,19 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&@$-])")
 
 def render(report: Report, page: Page) -> str:
     """Return the report as GitHub-flavoured Markdown."""
+    if page.verbose:
+        return _report(report, page)
+    for terse in range(TERSEST):
+        text = _report(report, replace(page, terse=terse))
+        if text.count("\n") <= LINES:
+            return text
+    return _report(report, replace(page, terse=TERSEST))
+
+
+def _report(report: Report, page: Page) -> str:
     clock = words.clock_of(report, page.zone)
     data = report.data
-    lines = list(_summary(report))
+    lines = list(_summary(report, page))
     for name, section in {
         "inputs": lambda: _inputs(report, page, clock),
         "jobs": lambda: _jobs(data.jobs or (), page, clock),
@@ -49,23 +64,32 @@ def render(report: Report, page: Page) -> str:
         lines += page.section(name, section, lambda text: f"{escape(text)}\n")
     if inconclusive := words.inconclusive_rules(report.rules):
         lines += ["## Not assessed", ""]
-        for rule in inconclusive:
-            lines.append(f"- {rule.code} {escape(rule.name)}: {escape(rule.reason or '')}")
-        lines.append("")
+        texts = (
+            f"{rule.code} {escape(rule.name)}: {escape(rule.reason or '')}" for rule in inconclusive
+        )
+        lines += [*_rules([*texts], page), ""]
     notes = [words.ignored_rules(report.rules), words.hidden_findings(report)]
     for note in filter(None, [*notes, *words.baseline_lines(report)]):
         lines += [escape(note), ""]
     return "\n".join(lines) + "\n"
 
 
-def _summary(report: Report) -> Iterator[str]:
+def _rules(texts: Sequence[str], page: Page) -> Iterator[str]:
+    """Yield an item for each text about a rule, and the number of those left out."""
+    shown = len(texts) if page.verbose else RULES_SHOWN[page.terse]
+    yield from (f"- {text}" for text in texts[:shown])
+    if len(texts) > shown:
+        yield f"- and {len(texts) - shown} more"
+
+
+def _summary(report: Report, page: Page) -> Iterator[str]:
     """Yield the verdict, the culprits and the first steps."""
     cause = f" ({report.summary.cause})" if report.summary.cause else ""
     yield f"# flowdiag {report.tool.command}: {escape(words.verdict_sentence(report) + cause)}"
     yield ""
     several = words.has_several_jobs(report)
     ranked = words.ranked_culprits(report)
-    for number, (culprit, jobs) in enumerate(ranked[:CULPRITS_SHOWN], 1):
+    for number, (culprit, jobs) in enumerate(ranked[: CULPRITS_SHOWN[page.terse]], 1):
         mark = "**" if number == 1 else ""
         where = f", {words.job_list(jobs, NAMES_SHOWN)}" if several and jobs else ""
         text = escape(f"{words.culprit_line(culprit)}{where}")
@@ -86,7 +110,7 @@ def _inputs(report: Report, page: Page, clock: words.Clock) -> Iterator[str]:
     yield escape(f"{fmt.plural(len(read), 'input')}, {words.time_span(report, clock)}")
     yield ""
     missing = [item for item in report.inputs if item.kind == "not-read" or item.error]
-    shown = missing if page.verbose else missing[:INPUTS_SHOWN]
+    shown = missing if page.verbose else missing[: INPUTS_SHOWN[page.terse]]
     for item in shown:
         state = "not read" if item.kind == "not-read" else "incomplete"
         yield f"- {state}: {_code(item.source)}: {escape(item.error or item.reason or '')}"
@@ -102,10 +126,10 @@ def _overview(summaries: Sequence[JobSummary]) -> Iterator[str]:
 
 def _jobs(jobs: Sequence[CheckpointJob], page: Page, clock: words.Clock) -> Iterator[str]:
     ranked = sorted(jobs, key=lambda job: words.verdict_sort_key(job.verdict))
-    if len(ranked) > IN_FULL and not page.verbose:
+    if len(ranked) > IN_FULL[page.terse] and not page.verbose:
         yield from (f"## {len(ranked)} jobs", "")
         yield from _overview([checkpoints.job_summary(job) for job in ranked])
-        ranked = ranked[:IN_FULL]
+        ranked = ranked[: IN_FULL[page.terse]]
     for job in ranked:
         yield f"## Job {escape(words.job_title(job))}: {job.verdict}"
         yield from ("", f"Checkpoints: {escape(words.checkpoint_counts(job))}", "")
@@ -119,10 +143,10 @@ def _jobs(jobs: Sequence[CheckpointJob], page: Page, clock: words.Clock) -> Iter
 
 def _applications(apps: Sequence[RateApplication], page: Page) -> Iterator[str]:
     ranked = sorted(apps, key=lambda app: words.verdict_sort_key(app.verdict))
-    if len(ranked) > IN_FULL and not page.verbose:
+    if len(ranked) > IN_FULL[page.terse] and not page.verbose:
         yield from (f"## {len(ranked)} applications", "")
         yield from _overview([rate.job_summary(app) for app in ranked])
-        ranked = ranked[:IN_FULL]
+        ranked = ranked[: IN_FULL[page.terse]]
     for app in ranked:
         yield from _application(app)
 
@@ -161,7 +185,7 @@ def _findings(findings: Sequence[Finding], page: Page, clock: words.Clock) -> It
     if not findings:
         return
     yield from (f"## Findings: {len(findings)}", "")
-    shown = findings if page.verbose else findings[:FINDINGS_SHOWN]
+    shown = findings if page.verbose else findings[: FINDINGS_SHOWN[page.terse]]
     for finding in shown:
         yield from _finding(finding, page, clock)
     others = findings[len(shown) :]
@@ -172,10 +196,11 @@ def _findings(findings: Sequence[Finding], page: Page, clock: words.Clock) -> It
     for finding in others:
         key = finding.severity, finding.code, finding.name
         by_rule.setdefault(key, []).append(finding)
+    texts = []
     for (severity, code, name), some in by_rule.items():
         title = some[0].title if len(some) == 1 else f"{len(some)} times, first: {some[0].title}"
-        yield f"- {severity} {code} {escape(name)}: {escape(title)}"
-    yield ""
+        texts.append(f"{severity} {code} {escape(name)}: {escape(title)}")
+    yield from (*_rules(texts, page), "")
 
 
 def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:

@@ -67,6 +67,32 @@ def test_the_document_is_small() -> None:
     assert len(encode(wide())) < 1_500_000
 
 
+@pytest.mark.parametrize("form", [Format.TABLE, Format.MARKDOWN, Format.BRIEF, Format.GITHUB])
+def test_five_hundred_jobs_fit_a_screen_and_the_sick_ones_come_first(form: Format) -> None:
+    text = RENDERERS[form](reports.many(MANAGERS), Page(width=100))
+    assert text.count("\n") <= 60
+    if form in (Format.TABLE, Format.MARKDOWN):
+        assert text.index("failing") < text.index("degraded") < text.index("healthy")
+
+
+def test_junit_has_a_case_for_each_rule_and_job() -> None:
+    report = reports.many(MANAGERS)
+    text = RENDERERS[Format.JUNIT](report, Page(width=100))
+    assert text.count("<testcase ") == MANAGERS * len(report.rules)
+
+
+def test_the_document_of_five_hundred_jobs_is_small_and_keeps_unsuccessful_checkpoints() -> None:
+    report = reports.many(MANAGERS)
+    assert len(encode(report)) < 5_000_000
+    jobs = report.data.jobs or []
+    assert len(jobs) == MANAGERS
+    assert all(
+        job.truncated and job.total.checkpoints == 32 for job in jobs if job.verdict != "healthy"
+    )
+    failed = [job for job in jobs if job.verdict == "failing"]
+    assert all(sum(c.status == "expired" for c in job.checkpoints) == 4 for job in failed)
+
+
 def test_every_format_is_valid() -> None:
     assert list(invalid(wide())) == []
     assert list(flaws(wide())) == []
