@@ -8,7 +8,7 @@ import pytest
 
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, ClusterFacts, Incident
 from flowdiag.analyses.flink.tasks.topology import Topology
-from flowdiag.analyses.model.finding import Finding, Severity, State
+from flowdiag.analyses.model.finding import Confidence, Finding, Severity, State
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.queues.assemble import assemble_queues
@@ -250,6 +250,15 @@ def test_repeated_refusals_of_a_database_name_their_cause(
     ]
     assert found == ([] if code is None else [(code, word, State.ONGOING)])
     assert results_of(refused_requests.RULE, job(incidents=(record("refused", 0, cause),))) == []
+
+
+def test_a_source_that_cannot_start_to_read_its_slot_probably_shares_it() -> None:
+    records = tuple(
+        record("refused", second, template="replication-refused") for second in (0, 10, 20)
+    )
+    [finding] = results_of(refused_requests.RULE, job(incidents=records))
+    assert (finding.cause, finding.confidence) == ("slot-in-use", Confidence.MEDIUM)
+    assert finding.title.startswith("PostgreSQL refuses 3 requests of the job")
 
 
 @pytest.mark.parametrize(

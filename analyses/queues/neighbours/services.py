@@ -9,6 +9,7 @@ from typing import Final
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Measurement
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauges
+from flowdiag.analyses.queues.neighbours.outages import server_name
 from flowdiag.analyses.queues.root import Spell
 from flowdiag.parsers.components import components
 
@@ -43,16 +44,16 @@ class SlowService:
 def service_name(job: JobQueues, system: str) -> str:
     """Return a system with host and port, if the inputs contain them."""
     if system == KAFKA:
-        found = sorted(
-            {
-                i.text["address"]
-                for i in job.job.incidents
-                if i.kind == "server" and i.text.get("address")
-            }
-        )
+        found = sorted(_addresses(job, "server") - _addresses(job, "unreachable"))
     else:
         found = [job.neighbours.addresses[system]] if system in job.neighbours.addresses else []
     return f"{system} at {fmt.listed(found[:_NAMED], ' and ')}" if found else system
+
+
+def _addresses(job: JobQueues, kind: str) -> set[str]:
+    """Return the brokers in records of clients. One that cannot be reached is not the one that is slow."""
+    found = (i.text.get("address") for i in job.job.incidents if i.kind == kind)
+    return {server_name(address) for address in found if address}
 
 
 def source_system(job: JobQueues, source: str) -> str:

@@ -12,6 +12,7 @@ How it decides
 --------------
 The JDBC sink, the CDC source for PostgreSQL, and MariaDB's driver log each request that the database refuses, with the
 exception. At least `repeated` of them must have the same known reason. Waits for locks belong to `database-lock`.
+The CDC source prints no exception when it cannot start to read its slot. The usual reason is another reader.
 
 What to do
 ----------
@@ -51,12 +52,22 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per reason."""
     refused: dict[str, list[Incident]] = defaultdict(list)
     for incident in job.job.incidents:
-        if incident.kind == "refused" and (name := h.class_of(incident)) is not None:
+        if incident.kind == "refused" and (name := _class_of(incident)) is not None:
             cause, _ = cause_of_class(name, name)
             refused[cause].append(incident)
     for cause, found in sorted(refused.items()):
         if cause in _CAUSES and len(found) >= limits.repeated:
             yield _finding(job, cause, found, limits)
+
+
+def _class_of(incident: Incident) -> str | None:
+    """Return the class of the exception. Debezium logs none: it repeats a start mainly while the slot is in use."""
+    usual = "slot-in-use" if _is_replication(incident) else None
+    return h.class_of(incident) or usual
+
+
+def _is_replication(incident: Incident) -> bool:
+    return incident.text.get("template") == "replication-refused"
 
 
 def _finding(job: h.JobQueues, cause: str, found: list[Incident], limits: Limits) -> h.Finding:
@@ -66,6 +77,8 @@ def _finding(job: h.JobQueues, cause: str, found: list[Incident], limits: Limits
     count = h.fmt.plural(len(found), "request")
     component = component_of([found[-1].cause or ""])
     server = component.server if component is not None else None
+    if _is_replication(found[-1]):
+        server = h.POSTGRES
     name = h.service_name(job, server) if server else "the database"
     return h.job_finding(
         job,
@@ -80,6 +93,9 @@ def _finding(job: h.JobQueues, cause: str, found: list[Incident], limits: Limits
         severity=h.Severity.WARNING,
         state=h.State.ONGOING if ongoing else h.State.RECOVERED,
         cause=cause,
+        confidence=h.Confidence.HIGH
+        if all(incident.cause for incident in found)
+        else h.Confidence.MEDIUM,
         rank=h.Rank.ROOT_CAUSE,
         first_us=min(times, default=None),
         last_us=max(times, default=None),
