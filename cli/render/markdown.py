@@ -1,6 +1,7 @@
 """Render a report as Markdown for a ticket or `$GITHUB_STEP_SUMMARY`: short, and safe to paste.
 
-Without `-v` it has at most `LINES` lines, unless even the shortest form has more. Names and excerpts come from logs.
+Without `-v`, a report on several jobs or with several findings has at most `LINES` lines, unless even the shortest form has
+more. Names and excerpts come from logs.
 They never become markup: no HTML, no link, no mention.
 """
 
@@ -42,7 +43,9 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&@$-])")
 
 def render(report: Report, page: Page) -> str:
     """Return the report as GitHub-flavoured Markdown."""
-    if page.verbose:
+    subjects = [*(report.data.jobs or ()), *(report.data.applications or ())]
+    is_short = len(subjects) <= 1 and len(report.findings) <= FINDINGS_SHOWN[0]
+    if page.verbose or is_short:
         return _report(report, page)
     for terse in range(TERSEST):
         text = _report(report, replace(page, terse=terse))
