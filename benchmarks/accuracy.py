@@ -175,6 +175,8 @@ def page(kept: Kept) -> str:
     for each, title in TITLES.items():
         lines += [f"## {title}", "", *_summary(kept.get(each, {})), ""]
         lines += [*_by_scenario(kept.get(each, {})), ""]
+    if PAGE.is_file() and (live := live_section(PAGE.read_text())):
+        lines += [*live.rstrip().splitlines(), ""]
     lines += ["## More input, worse answer", "", *_losses(kept), ""]
     lines += [
         "## Each recording",
@@ -182,6 +184,15 @@ def page(kept: Kept) -> str:
         *_folded("every recording, with each set of files", _per_recording(kept)),
     ]
     return "\n".join(lines) + "\n"
+
+
+LIVE: Final = "## Live jobs"
+
+
+def live_section(page: str) -> str:
+    """Return the section of a page that `benchmarks.live` writes; empty without one."""
+    begin = page.find(LIVE)
+    return page[begin : page.find("\n## ", begin) + 1] if begin >= 0 else ""
 
 
 def _unmeasured_note(kept: Kept) -> Iterator[str]:

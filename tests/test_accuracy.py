@@ -8,11 +8,13 @@ Several hundred diagnoses take a quarter of an hour, so only `.ci/full` runs the
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.accuracy import PARTS_OF_THE_TIME, TOPICS
+from benchmarks import live
+from benchmarks.accuracy import LIVE, PARTS_OF_THE_TIME, TOPICS, live_section
 from benchmarks.accuracy import outcome as outcome_of_part
 
 from .recordings import VARIANTS, Recording, outcome, recordings
@@ -77,3 +79,32 @@ def lines(window: Window) -> set[tuple[str, int]]:
 def test_the_page_lists_every_recording() -> None:
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
     assert {run.name for run in runs()} <= {row.split("|")[1].strip() for row in rows}
+
+
+_FAULT = {"verdict": "failing", "cause": "task-hangs", "culprit": {"task": "enrich"}}
+_SUBJECT = SimpleNamespace(task="enrich", host=None)
+
+
+@pytest.mark.parametrize(
+    ("expected", "verdict", "first", "word"),
+    [
+        (_FAULT, "failing", ("task-hangs", _SUBJECT), "right"),
+        (_FAULT, "failing", ("task-hangs", SimpleNamespace(task="sink")), "wrong"),
+        (_FAULT, "failing", ("overloaded", _SUBJECT), "less precise"),
+        (_FAULT, "failing", ("data-skew", _SUBJECT), "wrong"),
+        (_FAULT, "healthy", None, "called healthy"),
+        (_FAULT, "inconclusive", None, "inconclusive"),
+        ({"cause": None}, "healthy", None, "right"),
+        ({"cause": None}, "degraded", ("overloaded", _SUBJECT), "wrong"),
+    ],
+)
+def test_answers_on_live_jobs_are_graded_by_cause_and_culprit(
+    expected: dict[str, Any], verdict: str, first: tuple[str, Any] | None, word: str
+) -> None:
+    assert live.grade(expected, verdict, first, "overloaded") == word
+
+
+def test_the_section_of_live_jobs_ends_before_the_next() -> None:
+    page = f"# A\n\n## B\n\n{LIVE}\n\n| **live** | 1 |\n\n## C\n"
+    assert live_section(page) == f"{LIVE}\n\n| **live** | 1 |\n\n"
+    assert live_section("# A\n") == ""
