@@ -23,9 +23,9 @@ from typing import Final
 from benchmarks.event_log import table
 from benchmarks.measuring import Contender, in_turn, machine, median
 from benchmarks.page import write
-from tests.archives import unpacked
+from tests.archives import FIXTURES, unpacked
 
-RECORDING: Final = Path("fixtures/recordings/live/2.3.0/code-http/code-http.tar.zst")
+RECORDING: Final = FIXTURES / "recordings" / "live" / "2.3.0" / "code-http"
 TASKS: Final = {"Source: numbers -> generate": 2, "enrich": 4, "aggregate": 6, "Sink: deliver": 2}
 PACKAGES: Final = (
     "org/apache/flink/streaming/runtime/tasks",
