@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     OpenTask,
@@ -267,3 +268,15 @@ def test_a_failure_that_names_the_stop_dates_it() -> None:
     (assessed,) = w.assessed(app).applications
     assert assessed.app.failures == (earlier,)
     assert assessed.app.unseen_stop == cancelled
+
+
+def test_a_lost_channel_above_the_stop_in_the_same_second_is_its_effect() -> None:
+    lost = w.record(
+        kind="spark_query", at=59_000, cause="py4j.Py4JException: Received empty command"
+    )
+    lost = replace(lost, ref=Ref(0, 1))
+    stop = replace(w.record("stop-by-hook", at=59_000), ref=Ref(0, 9))
+    query = w.query([w.trigger(n, 500) for n in range(29)], events=(lost,))
+    app = w.application(queries=(query,), incidents=(stop,), last_us=(w.T0 + 60_000) * 1000)
+    (assessed,) = w.assessed(app).applications
+    assert [event.cause for event in assessed.app.queries[0].events] == [None]

@@ -119,11 +119,11 @@ class _Ending:
         """Return whether the stop caused a failure with this text."""
         if not text or harmless_failure(text):
             return bool(text)
-        if time_us == self.stop_us and self._is_before(ref):
-            return False
         if self.end_us is None or (time_us is not None and time_us < self.end_us - _BEFORE_US):
             return False
         after = self.stop_us is not None and time_us is not None and time_us >= self.stop_us
+        # The Python process ends before the JVM notices: its lost channel is above the stop.
+        after = after and not (time_us == self.stop_us and self._is_before(ref))
         return after or any(message in text.lower() for message in _OF_AN_END)
 
     def caused_record(self, record: Record) -> bool:
