@@ -36,7 +36,7 @@ def write(
     from flowdiag.cli.output.saved import read_report
 
     if output == "-":
-        raise FlowdiagError("a baseline is a file", hint="-o known.toml")
+        raise FlowdiagError("a baseline needs an output file", hint="-o known.toml")
     check_output(output)
     if reason is not None and not reason.strip():
         raise FlowdiagError(

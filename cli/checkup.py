@@ -144,7 +144,7 @@ def _extras() -> Iterator[Check]:
     there = [name for name in _EXTRAS if name not in missing]
     yield _ok("extras", listed(there) if there else "none")
     for name in missing:
-        text = f"not installed; it allows {_EXTRAS[name][1]}"
+        text = f"not installed; needed for {_EXTRAS[name][1]}"
         yield Check(name=f"extra {name}", level=Level.NOTE, text=text, hint=pip_install(name))
 
 

@@ -329,7 +329,7 @@ _ENTRY_KEYS: Final = frozenset(
 
 
 def unusable_plugins() -> tuple[str, ...]:
-    """Return one sentence per unusable plug-in: all of messages, and those of rules loaded so far."""
+    """Return one sentence per unusable plug-in: all message plug-ins, and the rule plug-ins loaded so far."""
     if messages():
         for engine in ("flink", "spark"):
             load_catalogue(engine)

@@ -444,8 +444,8 @@ def moved_from(job: JobFacts, found: NamedCulprit) -> str | None:
         return None
     name = fmt.subtask_of(about.task, before, about.parallelism)
     return (
-        f"This is recent: over all samples it was busy {fmt.percent(mine / 1000)} of the time and {name} "
-        f"{fmt.percent(busy / 1000)}, the others {fmt.percent(rest / 1000)} at most."
+        f"This is recent. Over all samples, it was busy {fmt.percent(mine / 1000)} of the time, {name} "
+        f"{fmt.percent(busy / 1000)}, and the others at most {fmt.percent(rest / 1000)}."
     )
 
 

@@ -46,7 +46,7 @@ _TEXT: Final = 400  # characters of an exception
 _OF_CODE: Final = ("task-failure", "snapshot-exception", "unreadable-record", "not-serializable")
 
 JOB_FAULTS: Final = tuple(_CAUSES.values())
-"""The causes by which a crisis of the job itself is reported."""
+"""Causes of findings about a crisis of the job itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,14 +46,14 @@ def released() -> Iterator[None]:
 def kept(frame: DataFrame, *, large: bool = False) -> DataFrame:
     """Return the same rows without their plan, computed once when first needed.
 
-    Spark optimises the whole plan of a frame again for each query. For a small input this costs more
-    than its rows, so cutting the plan halves the measuring time. On a cluster Spark recomputes the rows
-    of a lost executor from their tasks.
+    Spark optimises a frame's whole plan again for each query. For a small input, planning takes longer
+    than reading the rows, so cutting the plan halves the time of an analysis. On a cluster, Spark
+    recomputes the rows of a lost executor from their tasks.
 
     Args:
-        frame: is read several times.
-        large: keep the rows as compressed columns: millions of row objects would fill the JVM's memory,
-            and a query reads few of the columns.
+        frame: the frame, which is read several times.
+        large: keep the rows as compressed columns, because millions of row objects would fill the JVM's
+            memory, and a query reads few of the columns.
     """
     if is_local(frame) and not large:
         return frame.localCheckpoint(eager=False)

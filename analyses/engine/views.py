@@ -42,7 +42,7 @@ EVENTS: Final = (
     *_PLACE,
     Column("event", _TEXT, "kind of event", nullable=False),
     Column("template", _TEXT, "the recognised wording"),
-    Column("time", INSTANT, "after the clocks were settled"),
+    Column("time", INSTANT, "corrected for time zone and clock"),
     Column(
         "role",
         _TEXT,
@@ -72,7 +72,7 @@ EVENTS: Final = (
 
 METRICS: Final = (
     *_PLACE,
-    Column("time", INSTANT, "of the first sample, after the clocks were settled"),
+    Column("time", INSTANT, "of the first sample, corrected for time zone and clock"),
     Column("cluster", _TEXT, "distinguishes clusters with metrics in one input; else empty"),
     *_WHO,
     Column("taskmanager", _TEXT, "resource id of the TaskManager"),

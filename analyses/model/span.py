@@ -107,7 +107,9 @@ class Selection:
         if self.job is None or not known or any(self.selects(*job) for job in known):
             return
         listed = ", ".join(f"{name or 'unnamed'} ({job_id or 'no id'})" for job_id, name in known)
-        raise FlowdiagError(f"no job matches '{self.job}'", hint=f"the input holds: {listed[:300]}")
+        raise FlowdiagError(
+            f"no job matches '{self.job}'", hint=f"the input contains {listed[:300]}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

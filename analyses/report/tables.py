@@ -351,8 +351,8 @@ duckdb -c "SELECT task, count(*) FROM 'data/late_acknowledgements/*.parquet' GRO
 
 - The folder appears when it is complete. An existing folder must be empty or contain only such tables, which are
   replaced. flowdiag refuses any other folder before it starts.
-- `flowdiag.json` lists the tables, their files and rows (`flowdiag.tables/1`: added tables and columns do not raise
-  the number). Every diagnosed topic has its tables, even if they are empty.
+- `flowdiag.json` lists the tables, their files and rows (`flowdiag.tables/1`: new tables and columns keep
+  this version). Every diagnosed topic has its tables, even if they are empty.
 - `events` and `metrics` contain all recognised records, as `flowdiag.read` returns them. Spark's tasks write them
   while reading, so memory does not grow with the input. The other tables contain the selected part (`--since`,
   `--until`, `--job`).
@@ -362,5 +362,5 @@ duckdb -c "SELECT task, count(*) FROM 'data/late_acknowledgements/*.parquet' GRO
   `abfs://`, `hdfs://`, or `file://` for a shared path). `flowdiag.json` is written last: without it the tables
   are incomplete.
 
-Instants are UTC; `_ms` are milliseconds, `_index` counts from 0.
+Times are in UTC. Columns that end in `_ms` are milliseconds. Columns that end in `_index` count from 0.
 """

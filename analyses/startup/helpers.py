@@ -47,10 +47,10 @@ Cited = list[tuple[Ref | None, int | None]]
 STEP_WORDS: Final = {
     "client": "the client, including main() of the job,",
     "operator": "the deployment by the Kubernetes Operator",
-    "cluster-allocation": "the allocation of the cluster",
+    "cluster-allocation": "the cluster allocation",
     "rpc": "the start of the JobManager's RPC",
     "rest": "the start of the REST endpoint",
-    "leadership": "the election of a leader",
+    "leadership": "the leader election",
     "submission": "the submission",
     "resource-manager": "the registration at the ResourceManager",
     "back-off": "the wait before a restart",

@@ -182,7 +182,7 @@ class Startup(FlinkTopic):
         return start_tables(facts, excerpts=options.privacy.excerpts)
 
     def is_assessed(self, facts: StartupFacts) -> bool:
-        """Whether the input shows a start, a step of the cluster, a trouble, or a reason against a start."""
+        """Whether the input shows a start, a step of the cluster, a problem, or a reason not to start."""
         return (
             any(job.starts for job in facts.jobs)
             or bool(facts.cluster_steps or facts.troubles)

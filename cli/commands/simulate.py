@@ -154,7 +154,11 @@ _CREDITS: Final[Options] = {
         str, _WORKLOAD, "--record-size", "SIZE", "Size of a record on the wire (default: 100b)."
     ),
     "skew": _option(
-        float, _WORKLOAD, "--skew", "SHARE", "Share of one subtask of the slowest task: 0.85."
+        float,
+        _WORKLOAD,
+        "--skew",
+        "SHARE",
+        "Share of the slowest task's records that one subtask gets, such as 0.85.",
     ),
     "task_managers": _option(
         int, _WORKLOAD, "--task-managers", "N", "TaskManagers; channels inside one are local."

@@ -108,7 +108,7 @@ def _action(action: Action, version: Version | None = None) -> str:
     if action.option is None:
         return text
     if action.unset:
-        return f"{text}: take `{action.option}` out"
+        return f"{text}: remove `{action.option}`"
     if action.proposed is not None:
         return f"{text}: `{action.option}: {action.proposed}`"
     kind = type_of(action.option, version)

@@ -41,7 +41,7 @@ Selector = Annotated[
 Context = Annotated[
     str | None,
     typer.Option(
-        "--context", metavar="NAME", help="Context of the kubeconfig.", rich_help_panel=_PANEL
+        "--context", metavar="NAME", help="kubeconfig context to use.", rich_help_panel=_PANEL
     ),
 ]
 Kubeconfig = Annotated[

@@ -17,7 +17,7 @@ from flowdiag.cli.text.grid import Column, Listing, render_blocks
 
 _DECISIONS: Final = {
     "scale": "the autoscaler scales the job",
-    "balanced": "no task needs another parallelism",
+    "balanced": "no task needs a different parallelism",
     "within-bounds": "no change: all rates are within the bounds of the utilization",
     "memory-pressure": "no change: heap usage or garbage collection is above its threshold",
 }
@@ -37,7 +37,9 @@ def page_of(replayed: Replayed) -> str:
         text = f"the replay equals {equal} of {fmt.plural(len(recorded), 'recorded scaling')}"
         blocks.append(Text(text, "dim" if equal == len(recorded) else "yellow"))
         if equal < len(recorded):
-            blocks.append(Text("pass the configuration of the job for its settings", "yellow"))
+            blocks.append(
+                Text("pass the job's configuration so that the replay uses its settings", "yellow")
+            )
     return render_blocks(blocks, page)
 
 

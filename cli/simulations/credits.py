@@ -156,7 +156,7 @@ def _fit_inputs(flags: CreditFlags) -> Fit:
         if len(jobs) != 1:
             names = ", ".join(sorted(j.job.name or j.job.key.job_id for j in jobs)) or "none"
             raise FlowdiagError(
-                f"the input holds {len(jobs)} jobs instead of one: {names}",
+                f"the input contains {len(jobs)} jobs instead of one: {names}",
                 hint="choose with --job",
             )
         progress("fitting the model")

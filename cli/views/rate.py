@@ -147,7 +147,7 @@ def _summary(word: str, keeping: Keeping, counts: str, app: RateApplication | No
         text.append(f": {printable(keeping.because)}")
     if keeping.sustainable_per_s is not None and keeping.records_per_s is not None:
         fits = fmt.number(round(keeping.sustainable_per_s, 1))
-        text.append(f" · {fits} records/s would fit", "dim")
+        text.append(f" · {fits} records/s are sustainable", "dim")
     if app is not None and app.back_pressure is False:
         text.append(" · back pressure is off", "dim")
     return text

@@ -394,7 +394,7 @@ def test_slow_and_lost_executors() -> None:
     app = w.application(batches, executors=(gone,), incidents=(lost,))
     assert w.cause(app) == "executor-lost" and w.verdict(app) == "failing"
     (finding,) = (f for o in w.outcomes(app) for f in o.findings if o.code == "RT304")
-    assert "Exit code 137 is a SIGKILL" in finding.explain
+    assert "Exit code 137 means SIGKILL" in finding.explain
     limits = replace(gone, reason="Container killed by YARN for exceeding memory limits, code 137")
     assert w.cause(replace(app, executors=(limits,))) == "out-of-memory"
     for reason in ("Executor killed by driver.", "Idle timeout", "Command exited with code 0"):

@@ -89,7 +89,7 @@ def test_job_names_that_differ_only_in_case_all_match() -> None:
 def test_an_unknown_job_lists_the_existing_ones() -> None:
     with pytest.raises(FlowdiagError) as error:
         Selection(job="payments").require([("a1b2", "orders"), ("ff", None)])
-    assert error.value.hint == "the input holds: orders (a1b2), unnamed (ff)"
+    assert error.value.hint == "the input contains orders (a1b2), unnamed (ff)"
 
 
 def test_a_time_range_without_checkpoints_is_a_warning() -> None:

@@ -278,7 +278,7 @@ def test_a_baseline_is_written_and_mutes_findings(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("failing.json", "-o", "-"), "a baseline is a file"),
+        (("failing.json", "-o", "-"), "a baseline needs an output file"),
         (("failing.json", "-o", "known.toml", "--reason", " "), "--reason is empty"),
         (("failing.json", "-o", "k", "--reason", "x", "--until", "2020-01-01"), "which has passed"),
         (("failing.json", "-o", "k", "--reason", "x", "--until", "soon"), "which is not a date"),

@@ -64,7 +64,7 @@ def test_a_missing_extra_names_its_purpose(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(checkup, "_EXTRAS", {"s3": (("no_such_package",), "inputs at s3://")})
     check = by_name()["extra s3"]
     assert check.level is Level.NOTE
-    assert check.text == "not installed; it allows inputs at s3://"
+    assert check.text == "not installed; needed for inputs at s3://"
     assert "[s3]" in (check.hint or "")
 
 

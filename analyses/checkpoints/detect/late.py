@@ -44,6 +44,6 @@ def unmatched_text(late: list[h.LateAcknowledgement]) -> str:
         shown.append(f"{more} more")
     which = "checkpoint" if len(numbers) == 1 else "checkpoints"
     return (
-        f"They belong to {which} {h.fmt.listed(shown, ' and ')}, and no line shows how these ended. Late messages "
-        "also follow from declined or aborted checkpoints. The INFO lines of the JobManager's log would show which. "
+        f"They belong to {which} {h.fmt.listed(shown, ' and ')}, whose outcome no line shows. Declined and aborted "
+        "checkpoints also cause late messages. The INFO lines of the JobManager's log would show the outcome. "
     )

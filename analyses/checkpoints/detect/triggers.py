@@ -11,7 +11,7 @@ from flowdiag.analyses.flink.judging import setting
 
 
 def all_finished(refused: list[h.Incident], *, fewest: float, finishing_ms: float) -> bool:
-    """Whether all refusals name finished tasks, for longer than a bounded job needs to end."""
+    """Whether all refusals name finished tasks, for longer than a bounded job takes to finish."""
     if len(refused) < fewest:
         return False
     span = ((refused[-1].time_us or 0) - (refused[0].time_us or 0)) / 1000

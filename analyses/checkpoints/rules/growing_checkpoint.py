@@ -73,7 +73,7 @@ class Limits(h.Limits):
     daily_factor: float = h.limit(
         3.0,
         "ratio",
-        "a load of 1.5 times the mean by day and half of it by night triples in half a day",
+        "a load between half the mean at night and 1.5 times the mean by day triples within half a day",
     )
     floor_duration: float = h.limit(2000.0, "ms", "smaller growth has no noticeable effect")
     floor_size: float = h.limit(67_108_864.0, "bytes", "growth by less than 64 MiB is harmless")

@@ -4,7 +4,7 @@ What it reports
 ---------------
 A TaskManager with more late or missing subtasks than its number of subtasks explains. The finding shows how many
 were late, how many were expected, their ratio, and a p-value. The rule distinguishes three patterns: one hot
-subtask (skewed data), a slow TaskManager (all its subtasks), or late subtasks all over the job.
+subtask (skewed data), a slow TaskManager (all its subtasks), or late subtasks spread across the job.
 
 Why it matters
 --------------
@@ -24,8 +24,8 @@ and the vote in CP201 uses the pattern instead of the p-value.
 
 What to do
 ----------
-Check CPU, throttling, disk, garbage collection, network and neighbours of the host. Compare its subtasks with
-subtasks of the same tasks on other TaskManagers.
+Check the host's CPU, throttling, disk, garbage collection, network and noisy neighbours. Compare its subtasks
+with subtasks of the same tasks on other TaskManagers.
 
 False alarms
 ------------

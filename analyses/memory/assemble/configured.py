@@ -19,7 +19,7 @@ def with_options(
     refs: Mapping[str, Ref],
     given: Mapping[str, str],
 ) -> MemoryProcess:
-    """Complete the options of a process from its JobManager's log and from files, and derive."""
+    """Complete the options of a process from its JobManager's log and from files, and derive its sizes."""
     configured, places = dict(process.configured), dict(process.refs)
     totals = TOTALS[process.role]
     if process.role == "taskmanager" and not any(key in configured for key in totals):

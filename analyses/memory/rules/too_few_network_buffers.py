@@ -3,7 +3,7 @@
 What it reports
 ---------------
 TaskManagers whose tasks require more network buffers (memory segments) than the TaskManager has. The report
-shows how many are missing, which tasks require most, and the smallest sufficient setting. If the job's plan is
+shows how many are missing, which tasks require the most, and the smallest sufficient setting. If the job's plan is
 unknown, the rule reports Flink's error `Insufficient number of network buffers`.
 
 Why it matters

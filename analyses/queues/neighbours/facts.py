@@ -35,7 +35,7 @@ class Lag(NamedTuple):
 
 
 class DatabaseSession(NamedTuple):
-    """A session of a database, and its record."""
+    """A database session, and its record."""
 
     row: Session
     ref: Ref

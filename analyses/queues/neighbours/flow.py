@@ -38,7 +38,7 @@ BUSY: Final = 0.85
 BEHIND_S: Final = 10.0
 """Seconds of reading: bursts, pauses and checkpoints cause less."""
 UNREACHED_S: Final = 30.0
-"""Seconds without a successful connection: clients try again about once per second."""
+"""Seconds without a successful connection. Clients retry about once per second."""
 _WRITERS: Final = ("Sink: ", ": Writer", ": Committer")
 
 

@@ -48,7 +48,7 @@ class Cap:
         kind: `pid`, `max-rate`, `max-per-partition`, `rows`, `files`.
         per_s: records per second and stream, in the median.
         share: of the recent batches that reach it.
-        stream: whose it is.
+        stream: the stream that it limits; None if it applies to no single stream.
     """
 
     kind: str

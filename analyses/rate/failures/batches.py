@@ -20,7 +20,7 @@ def _most_frequent(errors: Iterable[str]) -> str:
 
 
 def printed_again(app: h.ApplicationFacts, failed: h.Sequence[h.Batch]) -> list[h.Record]:
-    """Return the exceptions that the script printed when failed batches ended it: theirs, without a batch."""
+    """Return the exceptions of failed batches that the script printed again, without the batch, as it ended."""
     known = {error_line(reason) for reason in _reasons(app, failed)}
     return [
         record

@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-The number and times of batches that have no end in the logs although later batches do.
+The number and times of batches that never finish in the logs, although later batches do.
 
 Why it matters
 --------------

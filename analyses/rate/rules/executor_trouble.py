@@ -40,8 +40,8 @@ from flowdiag.analyses.rate.failures import executors as x
 from flowdiag.analyses.rate.failures.troubles import BLOCK, Trouble, troubles
 
 _BY_WHOM: Final = (
-    " Exit code 137 is a SIGKILL from a user or the node. Memory is the reason only if the events of "
-    "the container or the node's log (dmesg) confirm it."
+    " Exit code 137 means SIGKILL, sent by a user or the node. Memory is the reason only if the "
+    "container's events or the node's kernel log (dmesg) confirm it."
 )
 
 

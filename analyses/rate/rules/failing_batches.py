@@ -91,7 +91,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def _exceptions(assessed: h.AssessedApplication, *, failed_query: bool) -> h.Iterator[h.Finding]:
-    """Yield the finding about exceptions without a batch: pasted ones, or those of tasks."""
+    """Yield the finding about exceptions that belong to no known batch: pasted ones, or those of tasks."""
     app = assessed.app
     pasted = [record for record in app.incidents if record.fields.get("origin") == "paste"]
     # The exception that ended a query is also in other records and in the output of the script.

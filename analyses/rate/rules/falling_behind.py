@@ -75,12 +75,12 @@ class Limits(h.Limits):
         h.defaults.RISE, "intervals", "growth over the recent batches; less is noise"
     )
     lost: float = h.limit(h.defaults.LOST, "intervals", "no single batch causes such a delay")
-    few: float = h.limit(h.defaults.LATE, "batches", "fewer batches may be a start that catches up")
+    few: float = h.limit(h.defaults.LATE, "batches", "fewer batches may be a start-up backlog")
     before: float = h.limit(3, "batches", "batches on time before an overload that has ended")
     settled: float = h.limit(
         h.defaults.LATE,
         "batches",
-        "batches on time; the estimator needs late batches to find its rate",
+        "batches on time after which the estimator has settled; it learns its rate from late batches",
     )
     failing: float = h.limit(
         h.defaults.FAILING_DELAY, "intervals", "ten queued batches are more than a burst"

@@ -35,7 +35,9 @@ from flowdiag.analyses.rate.stability import trend
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.5, "share", "share of the interval that passes before the submission")
+    share: float = h.limit(
+        0.5, "share", "share of the interval that passes before the batch is submitted"
+    )
     floor: float = h.limit(500, "ms", "a busy driver is only tens of milliseconds late")
     fewest: float = h.limit(h.defaults.FEW, "batches", "fewer batches may be a coincidence")
 

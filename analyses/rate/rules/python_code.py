@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-A query whose tasks spend most of their time in Python workers, while the JVM computes almost nothing.
+A query whose tasks spend most of their time in Python workers, while the JVM uses almost no CPU time.
 
 Why it matters
 --------------
@@ -39,7 +39,7 @@ from flowdiag.analyses.rate.detect.code import line_of, remedies_for_line, with_
 
 class Limits(h.Limits):
     python: float = h.limit(0.7, "share", "minimum share of the run time in Python workers")
-    cpu: float = h.limit(0.1, "share", "maximum share of the run time that the JVM computes")
+    cpu: float = h.limit(0.1, "share", "maximum share of the run time that is CPU time of the JVM")
     fewest: float = h.limit(2, "triggers", "a single trigger may be a coincidence")
     waits: float = h.limit(
         20,
@@ -92,7 +92,7 @@ def _finding(flow: h.Flow, units: list[h.Unit], shares: list[float], limits: Lim
         flow,
         units,
         title=f"{code} takes {h.fmt.percent(share)} of the task time{flow.of_query}{each}; "
-        f"the JVM computes for {h.fmt.percent(cpu)} of it",
+        f"the JVM's own CPU time is {h.fmt.percent(cpu)} of it",
         explain=explain,
         why=with_line(f"{code} takes {h.fmt.percent(share)} of the task time", stacks),
         cause="slow-python-code",

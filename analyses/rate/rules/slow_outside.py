@@ -56,9 +56,9 @@ _FAILED: Final = {
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.5, "share", "of the interval, for one checkpoint of the driver")
+    share: float = h.limit(0.5, "share", "share of the interval that one driver checkpoint takes")
     writes: float = h.limit(3, "checkpoints", "fewer may be a coincidence")
-    mostly: float = h.limit(0.8, "share", "of the failures, with the same partition")
+    mostly: float = h.limit(0.8, "share", "share of the failures with the same partition")
     at_end: float = h.limit(60_000, "ms", "before the end: the application is stopping")
     quiet: float = h.limit(600_000, "ms", "since the last failure; after that, it has recovered")
 

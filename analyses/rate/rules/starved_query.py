@@ -2,23 +2,24 @@
 
 What it reports
 ---------------
-A query whose triggers are long only while another query of the application works.
+A query whose triggers are long only while another query of the application is running.
 
 Why it matters
 --------------
-By default, Spark runs jobs in the order of their submission. A short query is as slow as the longest job before it,
-and a change of its own code does not help.
+By default, Spark runs jobs in submission order. A short query is as slow as the longest job before it, and changing
+its own code does not help.
 
 How it decides
 --------------
 A trigger is slow if it takes at least `floor`, and longer than its interval if that is known. The first trigger of a
-run does not count. Another query must work during at least `share` of the slow trigger.
+run does not count. Another query must be running during at least `share` of the slow trigger.
 
-With an event log, the jobs of the slow trigger take at least `longer` times as long as all tasks of its longest stage.
-So its tasks waited for a core. Without the times of tasks, the trigger must begin during a trigger of the other query,
-and end within `after` of its end. Then at least `short` triggers with rows must be `longer` times shorter.
+With an event log, the jobs of the slow trigger must take at least `longer` times as long as all tasks of its longest
+stage. The rest is time spent waiting for a core. Without task times, the trigger must start during a trigger of the
+other query, and end within `after` of that trigger's end. In that case, at least `short` other triggers with rows must
+be `longer` times shorter.
 
-At least `fewest` triggers must meet these conditions, with `mostly` of the time of the slow ones.
+At least `fewest` triggers must meet these conditions, and make up at least `mostly` of the total time of slow triggers.
 
 What to do
 ----------
@@ -39,14 +40,18 @@ from flowdiag.analyses.rate.detect.starved import Starvation, measured_waits
 
 class Limits(h.Limits):
     floor: float = h.limit(1000, "ms", "shorter triggers keep up with most intervals")
-    share: float = h.limit(0.5, "share", "of the slow trigger that overlaps with the other query")
+    share: float = h.limit(
+        0.5, "share", "share of the slow trigger that overlaps with the other query"
+    )
     longer: float = h.limit(3, "ratio", "less may be a busy core, or a larger trigger")
     after: float = h.limit(
         1500, "ms", "the time of a short job before or after the last task of the other"
     )
     fewest: float = h.limit(3, "triggers", "fewer may be a coincidence")
     short: float = h.limit(2, "triggers", "they show that the query itself is fast")
-    mostly: float = h.limit(0.7, "share", "of the time of the slow triggers; others may be slow")
+    mostly: float = h.limit(
+        0.7, "share", "minimum share of the time of the slow triggers; the others may be slow"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

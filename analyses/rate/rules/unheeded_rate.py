@@ -41,7 +41,7 @@ class Limits(h.Limits):
     ratio: float = h.limit(
         2.0,
         "ratio",
-        "minimum ratio to the permitted records; a late batch may contain two intervals",
+        "minimum ratio to the permitted records; a late batch may hold the records of two intervals",
     )
     share: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of recent batches that exceed the permitted rate"

@@ -1,4 +1,4 @@
-"""The autoscaler wants another parallelism, but something prevents it.
+"""The autoscaler wants a different parallelism, but something prevents it.
 
 What it reports
 ---------------

@@ -3,7 +3,7 @@
 What it reports
 ---------------
 Submissions and tasks that fail because a class or method is missing, or because a class has the wrong
-version. Classes that were compiled for a newer Java count, too.
+version. This includes classes that were compiled for a newer Java version.
 
 Why it matters
 --------------
@@ -11,12 +11,12 @@ No restart helps: the job fails until its jar, or the cluster's `lib/`, changes.
 
 How it decides
 --------------
-By the class names of Java's linkage errors, as the deepest or outermost cause of a failed task or
+The rule looks for Java's linkage errors as the deepest or outermost cause of a failed task or
 submission.
 
 What to do
 ----------
-Depends on the error. Package a missing class in the job's jar, or put it in `lib/` if its scope is
+The fix depends on the error. Package a missing class in the job's jar, or put it in `lib/` if its scope is
 `provided`. If a method is missing, two versions of a library are on the class path: remove or
 relocate one.
 

@@ -1,4 +1,4 @@
-"""The Kubernetes Operator reports trouble with a deployment.
+"""The Kubernetes Operator reports problems with a deployment.
 
 What it reports
 ---------------

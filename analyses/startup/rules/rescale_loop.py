@@ -11,7 +11,7 @@ Each rescale stops the job, restores its state and processes records again. Each
 
 How it decides
 --------------
-A rescale is a switch of the same job from CREATED to RUNNING with another parallelism (or an entry of Flink's rescale
+A rescale is a switch of the same job from CREATED to RUNNING with a different parallelism (or an entry of Flink's rescale
 history). The rule reports at least `reversals` changes of direction, each at most `gap` after the last. A job that
 grows step by step does not change its direction, and neither does one lost and replaced TaskManager.
 

@@ -15,10 +15,10 @@ from flowdiag.cli.text.grid import Column
 from flowdiag.cli.text.pools import Pool, configured_value, pools_of, with_sums
 
 HOW: Final = (
-    "Each row is a memory pool, with a dot for each pool that contains it. The bar shows the position of the pool in the "
-    "process, so that the parts of a pool add up below it. Derived sizes follow from the options; the process printed "
-    "observed sizes at its start. If the two differ, an option did not reach the process, or its environment overrides "
-    "the option. The data below contains the configured values."
+    "Each row is a memory pool, with a dot for each pool that contains it. The bar shows where the pool lies in the "
+    "process, so the parts of a pool line up below it. Derived sizes are calculated from the options. Observed sizes "
+    "are those that the process printed at start-up. If the two differ, an option did not reach the process, or its "
+    "environment overrides the option. The table below lists the configured values."
 )
 
 _ROWS: Final = 40

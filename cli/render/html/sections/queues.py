@@ -103,7 +103,7 @@ def _no_root(vertices: Sequence[QueueVertex]) -> str:
     if all(vertex.back_pressured is None and vertex.busy is None for vertex in vertices):
         return "The inputs contain no busy or back-pressured times"
     if any(vertex.role == "back-pressured" for vertex in vertices):
-        return "Tasks are back-pressured, but their root is unknown"
+        return "Tasks are back-pressured, but the source of the back pressure is unknown"
     return "No task causes back pressure"
 
 

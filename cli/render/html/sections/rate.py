@@ -66,5 +66,5 @@ def _keeping(keeping: Keeping) -> str:
     """Return the stability, its reason, and the sustainable rate."""
     text = f"{fmt.capital(keeping.stability)}: {keeping.because}"
     if keeping.sustainable_per_s is not None and keeping.records_per_s is not None:
-        text += f"; {fmt.number(round(keeping.sustainable_per_s, 1))} records/s would fit"
+        text += f"; {fmt.number(round(keeping.sustainable_per_s, 1))} records/s are sustainable"
     return text
