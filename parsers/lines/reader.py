@@ -176,7 +176,8 @@ class Reader:
     ) -> dict[str, Any]:
         """Return the row of a record, including the lines below it that belong to its message."""
         if offset < PASTE_BYTES:
-            self.known[offset] = is_trace
+            # A client repeats a refused request; only many of them are a finding of their own.
+            self.known[offset] = is_trace and found.template.event is not Event.REFUSED
         row = self._row(offset, record.head, found)
         if found.template.trace:
             self._add_trace(record, row)
