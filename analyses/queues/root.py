@@ -273,13 +273,25 @@ def _saturated_chains(job: JobQueues, loads: Loads) -> Iterator[Root]:
 
 def busy_chain(job: JobQueues, loads: Loads) -> list[Load]:
     """Return the subtasks of the chain that is a whole job, if all are busy all the time and no lag shows that it keeps up."""
-    if len(job.topology.tasks) != 1:
+    members = _chain(job, loads)
+    return members if all(map(_is_saturated, members)) else []
+
+
+def unmeasured_chain(job: JobQueues, loads: Loads) -> list[Load]:
+    """Return the subtasks of the chain that is a whole job, if only their busy time could show that it keeps up, and none
+    has one. Chains that begin with a legacy source have none (flink.md 5.3).
+    """
+    members = _chain(job, loads)
+    return members if all(load.sampled and not load.measured for load in members) else []
+
+
+def _chain(job: JobQueues, loads: Loads) -> list[Load]:
+    """Return all subtasks of a job of one task whose speed no lag shows."""
+    members = sorted(loads.values(), key=lambda load: load.key)
+    tasks = job.topology.tasks
+    if len(tasks) != 1 or len(members) < max(job.topology.parallelism.get(tasks[0], 0), 1):
         return []
-    members = list(loads.values())
-    size = job.topology.parallelism.get(job.topology.tasks[0], 0)
-    if not members or len(members) < size or not all(map(_is_saturated, members)):
-        return []
-    return [] if _keeps_up(job) else sorted(members, key=lambda load: load.key)
+    return [] if _keeps_up(job) else members
 
 
 @once

@@ -115,7 +115,7 @@ MaxRows = Annotated[
     _output(
         "--max-rows",
         metavar="N",
-        help=f"Longest list in JSON, unhealthy rows first (default: {Settings().max_rows}).",
+        help=f"Longest list in JSON; shorter for over ten jobs (default: {Settings().max_rows}).",
     ),
 ]
 Redact = Annotated[

@@ -275,10 +275,12 @@ def test_unequal_keys_of_a_slow_task_blame_the_task() -> None:
 CHAIN = "Source: clicks -> score -> Sink: ledger"
 
 
-def chain(*, cpu: float, moving: bool = True, busy: float = 1000.0) -> Queues:
-    """A job of one task that exchanges no records with others."""
-    bench = Queues(tasks=((CHAIN, 2),), edges=(), managers=1, legacy_sources=False)
-    bench.says(CHAIN, busy=busy, idle=1000.0 - busy, records_in=0.0, records_out=0.0)
+def chain(*, cpu: float, moving: bool = True, busy: float | None = 1000.0) -> Queues:
+    """A job of one task that exchanges no records with others. Without a busy time, it has a legacy source."""
+    bench = Queues(tasks=((CHAIN, 2),), edges=(), managers=1, legacy_sources=busy is None)
+    bench.says(CHAIN, idle=0.0, records_in=0.0, records_out=0.0)
+    if busy is not None:
+        bench.says(CHAIN, busy=busy, idle=1000.0 - busy)
     bench.machines = {"taskmanager-1": {"cpu": cpu}}
     bench.cores = {"taskmanager-1": 4.0}
     begin = FIRST * MINUTE
@@ -308,6 +310,13 @@ def test_a_chain_that_computes_all_the_time_may_read_a_backlog() -> None:
     assert not findings(job)
     (reason,) = reasons(job)
     assert "no input shows whether it keeps up" in reason.reason
+    assert judged(job).verdict is Verdict.INCONCLUSIVE
+
+
+def test_nothing_shows_whether_a_chain_without_busy_time_keeps_up() -> None:
+    job = chain(cpu=0.05, busy=None).job()
+    (reason,) = reasons(job)
+    assert "reports no busy time" in reason.reason
     assert judged(job).verdict is Verdict.INCONCLUSIVE
 
 

@@ -26,7 +26,7 @@ order. Here, the candidates are the subtasks of the task where the back pressure
 
 No task waits for a job of a single task. If all its subtasks are busy all the time, it is the culprit if it waits instead of
 computing, or if none of its operators passes on a record. Otherwise the rule is inconclusive, unless a lag shows that
-the job keeps up.
+the job keeps up. It is also inconclusive if such a task has no busy time: legacy sources report none.
 
 If the input has thread dumps, the finding also names the line of code, as `slow-code` explains. Without
 dumps, the CPU load of the TaskManagers shows whether busy subtasks compute or wait. They wait if the
@@ -49,7 +49,7 @@ from __future__ import annotations
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.loads import loads_in
-from flowdiag.analyses.queues.root import busy_chain
+from flowdiag.analyses.queues.root import busy_chain, unmeasured_chain
 
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
@@ -63,13 +63,20 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
         if spell.cause == "slow-sync-snapshot":
             title += ": its synchronous snapshots take up much of the time"
         yield h.spell_finding(job, spell, title)
-    if not h.find_spells(job) and (chain := busy_chain(job, loads_in(job))):
-        yield h.Inconclusive(
-            reason=f"{h.fmt.shorten(chain[0].key.task)} is busy all the time, and no input shows whether it keeps up "
-            "with its source",
-            checks=("consumer-lag", "thread-dump"),
-            job=job.job.key,
-        )
+    if h.find_spells(job):
+        return
+    loads = loads_in(job)
+    for chain, why in (
+        (busy_chain(job, loads), "is busy all the time"),
+        (unmeasured_chain(job, loads), "is the whole job, and reports no busy time"),
+    ):
+        if chain:
+            name = h.fmt.shorten(chain[0].key.task)
+            yield h.Inconclusive(
+                reason=f"{name} {why}: no input shows whether it keeps up with its source",
+                checks=("consumer-lag", "thread-dump"),
+                job=job.job.key,
+            )
 
 
 RULE = h.Rule(
