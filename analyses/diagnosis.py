@@ -306,7 +306,7 @@ def inspect_inputs(
             *discovery.errors,
             *discovery.warnings,
             *(
-                InputNote(Kind.NOT_READ, f"none of its {len(indexes)} files is read", folder)
+                InputNote(Kind.NOT_READ, f"none of its {len(indexes)} files was read", folder)
                 for folder, indexes in discovery.unread
                 if not any(index in kinds for index in indexes)
             ),

@@ -124,7 +124,7 @@ def _defect(rule: Rule) -> str | None:
         if not _CODE.fullmatch(rule.code):
             return "its code does not consist of two or more capital letters and three digits, like ACME101"
         if not rule.title:
-            return "its module has no docstring, which is its page"
+            return "its module has no docstring, which serves as its page"
         rule.limits.with_settings(
             {threshold.name: threshold.value for threshold in rule.thresholds}
         )

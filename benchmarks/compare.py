@@ -29,7 +29,7 @@ from flowdiag.analyses.comparison.chance import (
     FEWEST,
     LEVEL,
     autocorrelation,
-    independent,
+    independent_stretches,
     rank_test,
     share_test,
     stretches,
@@ -233,7 +233,7 @@ def _false_rates(rng: random.Random, rho: float, one: int, other: int) -> tuple[
     for _ in range(_SERIES):
         before, after = _delays(rng, rho, one), _delays(rng, rho, other)
         alike = autocorrelation(before, after)
-        parts = independent(one, alike), independent(other, alike)
+        parts = independent_stretches(one, alike), independent_stretches(other, alike)
         if min(parts) < FEWEST:
             continue
         if rank_test(stretches(before, parts[0]), stretches(after, parts[1])) <= LEVEL:

@@ -397,5 +397,5 @@ def _split_row(
 ) -> Row:
     if fault is not None:
         fields["fault"] = encode_fault(fault)
-        fields.setdefault("error", "an internal fault of flowdiag ended reading")
+        fields.setdefault("error", "an internal error in flowdiag stopped the reading")
     return {"source": source, "offset": offset, "event": Event.SPLIT.value, "fields": fields}

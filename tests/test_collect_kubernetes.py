@@ -401,7 +401,7 @@ REFUSALS = {
         Reply(b'{"kind": "FlinkDeployment", "metadata": {"name": "orders"}}', cut=True),
         "the connection was lost",
     ),
-    "not JSON": (Reply(b'{"kind": "Fli'), "the answer is not JSON, or is truncated"),
+    "not JSON": (Reply(b'{"kind": "Fli'), "the response is not JSON, or is truncated"),
     "slow": (Reply(b"{}", delay_s=5), "does not respond in time"),
 }
 
@@ -474,7 +474,7 @@ def test_pods_that_vanish_and_logs_that_end_early(
         assert collect(tmp_path, server, "orders", "--no-rest") == 0
     error = capsys.readouterr().err
     assert "orders-taskmanager-1-1: the pod was gone before its log was read" in error
-    assert "orders-7d/main: the connection was lost during the answer" in error
+    assert "orders-7d/main: the connection was lost during the response" in error
     kept = (tmp_path / "snapshot" / "orders-7d.main.log").read_text()
     assert kept.startswith("first line\n")
 

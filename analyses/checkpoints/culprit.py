@@ -398,7 +398,7 @@ def history(job: JobFacts, series: Sequence[Episode]) -> Iterator[str]:
     last = series[-1]
     yield f"It delayed {' and '.join(episode_text(episode) for episode in series[-3:])}."
     if len(series) > 3:
-        yield f"Before that it delayed others, {len(series) - 3} times."
+        yield f"Earlier, it delayed checkpoints {fmt.plural(len(series) - 3, 'more time')}."
     for one, after in _moves(job):
         if after.episode is series[0] and one.culprit is not None:
             yield f"Before it, {name_of(one.culprit)} delayed checkpoints."

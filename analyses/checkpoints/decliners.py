@@ -32,7 +32,7 @@ class Decliners:
 
 
 def failed_checkpoints(job: h.Job) -> tuple[list[h.Episode], set[Identity]]:
-    """Return the episodes with declined or failed checkpoints, and these without failures of the storage."""
+    """Return the episodes with declined or failed checkpoints, and the ids of those that storage did not fail."""
     statuses = (h.Status.DECLINED, h.Status.FAILED)
     series = [e for e in h.episodes(job) if e.count(*statuses)]
     storage = refusals_of(job)

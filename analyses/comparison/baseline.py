@@ -172,7 +172,7 @@ def _entry(table: Mapping[str, Any], number: int, wrong: _ErrorAtLine) -> Entry:
             raise wrong(f"the entry lacks '{key}'", number, None)
     for key, value in table.items():
         if key != "until" and not isinstance(value, str):
-            raise wrong(f"'{key}' is not a text", number, key, hint="quote it")
+            raise wrong(f"'{key}' is not a string", number, key, hint="quote it")
     if not _FINGERPRINT.fullmatch(table["fingerprint"]):
         raise wrong(
             f"'{table['fingerprint']}' is not a fingerprint",
@@ -269,9 +269,9 @@ def _status(entry: Entry, seen: Sequence[Finding], today: date) -> tuple[Muting,
         return Muting.EXPIRED, f"muted until {entry.until}, which has passed, so it counts again"
     worst = _worst(seen)
     if worst.weight > entry.severity.weight:
-        return Muting.WORSE, f"it is {worst} now, was {entry.severity}: it counts again"
+        return Muting.WORSE, f"it is now {worst} instead of {entry.severity}, so it counts again"
     if _is_ongoing(seen) and entry.state is f.State.RECOVERED:
-        return Muting.WORSE, "it is ongoing now, was recovered: it counts again"
+        return Muting.WORSE, "it is now ongoing instead of recovered, so it counts again"
     return Muting.MUTED, f"muted until {entry.until}"
 
 

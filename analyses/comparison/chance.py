@@ -58,13 +58,13 @@ def autocorrelation(*series: Sequence[float]) -> float:
     return min(found, default=0.0)
 
 
-def independent(count: int, rho: float) -> int:
+def independent_stretches(count: int, rho: float) -> int:
     """Return the number of almost independent stretches of a series.
 
     With n (1 - rho) / (1 + rho) stretches, their ends would still correlate. Three times the rho in the
     denominator keeps the promised error rate (`python -m benchmarks.compare`).
 
-    >>> independent(40, 0.0), independent(40, 0.5), independent(3, 0.9)
+    >>> independent_stretches(40, 0.0), independent_stretches(40, 0.5), independent_stretches(3, 0.9)
     (40, 8, 1)
     """
     return max(1, math.floor(count * (1 - rho) / (1 + 3 * rho) + 1e-9)) if count else 0

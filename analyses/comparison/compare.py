@@ -11,7 +11,7 @@ from flowdiag.analyses.comparison.chance import (
     LEVEL,
     autocorrelation,
     holm,
-    independent,
+    independent_stretches,
     rank_test,
     share_test,
     stretches,
@@ -178,7 +178,7 @@ def _draft(old: Series | None, new: Series | None) -> _Draft:
         few = f"too few samples: {old.samples} and {new.samples}"
         return _Draft(old=old, new=new, chance=chance, reason=few if chance is None else None)
     rho = autocorrelation(old.values, new.values)
-    parts = independent(len(old.values), rho), independent(len(new.values), rho)
+    parts = independent_stretches(len(old.values), rho), independent_stretches(len(new.values), rho)
     if min(parts) < FEWEST:
         reason = f"too few: {len(old.values)} and {len(new.values)} values"
         if min(len(old.values), len(new.values)) >= FEWEST:

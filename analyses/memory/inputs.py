@@ -111,7 +111,9 @@ class _Reading:
     def _add_options(self, source: Source, text: str, read: OptionFile) -> None:
         if read.several and source.kind == "not-read":
             names = ", ".join(read.several[:5])
-            reason = f"it holds {len(read.several)} resources with options ({names}): pass only one"
+            reason = (
+                f"it contains {len(read.several)} resources with options ({names}): pass only one"
+            )
             self.unread[source.index] = reason
             return
         if self.requested is None and (requested := flink_version(text)):

@@ -472,7 +472,7 @@ def grade(*, state: State, share: float, fatal: bool = False) -> Severity:
 
 
 def weigh(votes: Iterable[Vote]) -> Confidence:
-    """Add up votes to a confidence.
+    """Add up votes, and return the resulting confidence.
 
     High needs three points for and at most a fifth as many against. Medium needs two points for and at most half as
     many against. One proof, three hints, or an indication and a hint make three points.

@@ -104,7 +104,7 @@ def late_barriers(job: JobQueues, windows: Sequence[int]) -> Inconclusive | None
         return None
     names = fmt.listed((subtask_name(job, key) for key in holding[:_MOST_NAMED]), " and ")
     return Inconclusive(
-        reason=f"sources wait while no downstream task works: the barriers of {names} do not arrive, "
+        reason=f"sources wait while no downstream task is busy: the barriers of {names} do not arrive, "
         "and data behind the other barriers is not read",
         checks=("checkpoint-subtasks", "thread-dump"),
         job=job.job.key,

@@ -35,7 +35,7 @@ def baseline(
         typer.Option(
             "--min-severity",
             metavar="SEVERITY",
-            help="Add findings from info, warning, critical (default: warning).",
+            help="Add findings at or above info, warning, critical (default: warning).",
         ),
     ] = None,
 ) -> int:

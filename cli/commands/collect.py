@@ -98,7 +98,7 @@ def flink(
         bool,
         typer.Option(
             "--sample-back-pressure",
-            help="Up to Flink 1.12: request sampling (later versions measure it).",
+            help="Request sampling from Flink up to 1.12 (later versions always measure).",
         ),
     ] = False,
     stacks: Dumps = "auto",
@@ -146,7 +146,7 @@ def spark(
     application: Annotated[
         str | None,
         typer.Option(
-            "--application", metavar="ID", help="Id or name (default: all of the driver)."
+            "--application", metavar="ID", help="Id or name (default: all on the driver)."
         ),
     ] = None,
     stacks: Dumps = "auto",
@@ -252,7 +252,7 @@ def k8s(
         str | None,
         typer.Argument(
             metavar="[HANDLE]",
-            help="Name or KIND/NAME (default: all pods of Flink and Spark).",
+            help="Name or KIND/NAME (default: all Flink and Spark pods).",
             show_default=False,
         ),
     ] = None,
@@ -290,7 +290,7 @@ def k8s(
     if output is None:
         raise FlowdiagError("the target folder is missing", hint="add -o snapshot/")
     if handle is not None and given["selector"] is not None:
-        raise FlowdiagError("a handle and -l exclude each other", hint="pass one of them")
+        raise FlowdiagError("a handle and -l cannot be combined", hint="pass one of them")
     return _collect_kubernetes(handle, output, given)
 
 
@@ -335,7 +335,8 @@ def _show_files(outcome: Outcome, source: str, output: str, *, quiet: bool) -> N
 @with_options(_YARN)
 def yarn(
     application: Annotated[
-        str, typer.Argument(metavar="APPLICATION_ID", help="ID of a running or ended application.")
+        str,
+        typer.Argument(metavar="APPLICATION_ID", help="ID of a running or finished application."),
     ],
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="DIR", help="Target folder: new or empty.")

@@ -94,7 +94,7 @@ def _help(command: Any, context: Any, path: str, width: int) -> Iterator[tuple[s
 
 def _warnings() -> str:
     rows = "".join(f"| `{kind}` | {meaning} |\n" for kind, meaning in notes.MEANINGS.items())
-    return f"| kind | what it is about |\n|---|---|\n{rows}"
+    return f"| kind | meaning |\n|---|---|\n{rows}"
 
 
 def _checks() -> str:

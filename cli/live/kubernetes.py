@@ -74,7 +74,7 @@ MaxPods = Annotated[
         "--max-pods",
         metavar="N",
         min=1,
-        help="Pods whose logs are read, troubled pods first (default: 100).",
+        help="Read the logs of at most N pods, unhealthy ones first (default: 100).",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -156,7 +156,7 @@ def workload_options(url: str) -> KubernetesOptions:
     handle = parts.path.strip("/") or None
     if handle is not None and "selector" in query:
         raise FlowdiagError(
-            f"'{url}': a name and a selector exclude each other", hint="remove one of them"
+            f"'{url}': a name and a selector cannot be combined", hint="remove one of them"
         )
     return KubernetesOptions(
         handle=handle,

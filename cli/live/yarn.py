@@ -42,7 +42,7 @@ History = Annotated[
     typer.Option(
         "--history",
         metavar="URL",
-        help="Address of the JobHistory server, for logs of ended containers.",
+        help="Address of the JobHistory server, for logs of finished containers.",
         rich_help_panel=_PANEL,
     ),
 ]

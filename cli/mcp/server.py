@@ -160,7 +160,7 @@ def server_of(roots: Roots, session: Session, *, quotes: bool) -> MCPServer[Any]
     server: MCPServer[Any] = MCPServer(
         "flowdiag",
         version=tool_version(),
-        instructions=f"{_INSTRUCTIONS} Paths below: {roots.described()}.",
+        instructions=f"{_INSTRUCTIONS} Paths must be inside: {roots.described()}.",
         lifespan=lifespan,
         log_level="ERROR",
     )
@@ -185,7 +185,7 @@ class _Tools:
         context: Context[Any, Any],
         paths: Annotated[
             list[str],
-            Field(description="Files or folders below the server's roots; globs are allowed."),
+            Field(description="Files or folders under the server's roots; globs are allowed."),
         ],
         topic: Annotated[
             Topic,

@@ -120,7 +120,7 @@ MaxRows = Annotated[
 ]
 Redact = Annotated[
     bool | None,
-    _output("--redact", help="Replace names of hosts, users, jobs, tasks, paths by pseudonyms."),
+    _output("--redact", help="Replace hosts, users, jobs, tasks and paths with pseudonyms."),
 ]
 NoExcerpts = Annotated[bool | None, _output("--no-excerpts", help="Quote no log text.")]
 ColorOption = Annotated[
@@ -161,7 +161,7 @@ FailOnOption = Annotated[
     _verdict(
         "--fail-on",
         metavar="LEVEL",
-        help=f"Exit with 1 from {', '.join(FailOn)} (default: warning).",
+        help=f"Exit with 1 at or above {', '.join(FailOn)} (default: warning).",
     ),
 ]
 AllowInconclusive = Annotated[

@@ -197,7 +197,9 @@ class SparkStarter(SparkProvider):
 
     def environment_error(self, error: Exception) -> FlowdiagError | None:
         if self._lease is not None and self._lease.is_gone():
-            return FlowdiagError("the Java of an earlier command has ended", hint="run it again")
+            return FlowdiagError(
+                "the Java process of an earlier command has exited", hint="run it again"
+            )
         text = error_text(error) + self.output()
         if reports_full_disk(text):
             return self._full_disk()

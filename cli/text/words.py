@@ -351,7 +351,7 @@ def job_labels(report: w.Report) -> Callable[[w.Subject], str]:
 
 
 def job_name(subject: w.Subject) -> str:
-    """Return the job or application of a subject, as the class of its test cases; empty if it has none."""
+    """Return the job or application of a subject, which JUnit shows as the class; empty if it has none."""
     return subject.job_name or subject.job_id or subject.application or ""
 
 
@@ -622,7 +622,7 @@ def verdict_sentence(report: w.Report) -> str:
     if not summary.assessed:
         return "nothing to diagnose"
     if summary.verdict == "inconclusive":
-        return f"inconclusive: {fmt.shorten(summary.reason or 'the inputs do not hold enough data', 120)}"
+        return f"inconclusive: {fmt.shorten(summary.reason or 'the inputs do not contain enough data', 120)}"
     critical, warnings, infos = (
         sum(n for each, n in summary.below_min_severity.items() if each == severity)
         + sum(finding.severity == severity for finding in report.findings)

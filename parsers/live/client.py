@@ -446,7 +446,7 @@ class Client:
                 "pass the CA certificate with --ca-file",
             )
         if re.search("WRONG_VERSION_NUMBER|HTTP_REQUEST|RECORD_LAYER_FAILURE", text, re.IGNORECASE):
-            return "the server uses HTTP, not HTTPS", "write http:// in front of the address"
+            return "the server uses HTTP, not HTTPS", "start the address with http://"
         if isinstance(error, httpx.ConnectError):
             lowered = text.lower()
             if "name or service" in lowered or "getaddrinfo" in lowered or "nodename" in lowered:

@@ -181,7 +181,7 @@ class _Collector:
         self._progress(f"{batches} batches of {len(streaming)} applications")
         if all(each.streaming is False and not each.triggers for each in found):
             return (
-                "no application has batches of DStreams or queries: for an ended one, use the event log and the"
+                "no application has batches of DStreams or queries: for a finished application, use the event log and the"
                 " driver's log"
             )
         return None

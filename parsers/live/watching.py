@@ -312,7 +312,7 @@ def hint_for(failed: RequestFailed) -> str:
     if failed.hint is not None:
         return failed.hint
     if "uses HTTPS" in failed.why:
-        return "write https:// in front of the address"
+        return "start the address with https://"
     if failed.status == 401 or "login page" in failed.why or failed.status == 403:
         return "pass a token with --token-file or FLOWDIAG_COLLECT_TOKEN, or user:password with --password-file"
     return "check the URL and that this host can reach it; `curl` with the same URL shows more"

@@ -27,11 +27,11 @@ class NeighbourKind(StrEnum):
 
 
 _REASONS: Final = {
-    NeighbourKind.LAGS: "the lag of consumer groups: `flowdiag queues` reads it",
-    NeighbourKind.SESSIONS: "sessions of a database: `flowdiag queues` reads them",
-    NeighbourKind.DATABASE_LOG: "a log of PostgreSQL: `flowdiag queues` reads its waits for locks",
-    NeighbourKind.BROKER_LOG: "a log of a Kafka broker: `flowdiag queues` reads its starts and stops",
-    NeighbourKind.STORE_LOG: "a log of RocksDB: `flowdiag queues` reads its stalls",
+    NeighbourKind.LAGS: "consumer group lag: `flowdiag queues` reads it",
+    NeighbourKind.SESSIONS: "database sessions: `flowdiag queues` reads them",
+    NeighbourKind.DATABASE_LOG: "a PostgreSQL log: `flowdiag queues` reads its lock waits",
+    NeighbourKind.BROKER_LOG: "a Kafka broker log: `flowdiag queues` reads its starts and stops",
+    NeighbourKind.STORE_LOG: "a RocksDB log: `flowdiag queues` reads its stalls",
 }
 _BROKER: Final = re.compile(
     r"^\[20\d\d-\d\d-\d\d [\d:,]{8,12}\] [A-Z]{4,5} [^\n]{0,2000}?\((?:kafka|org\.apache\.kafka|state\.change)\.[\w.$]{1,200}\)[ \t\r]*$",

@@ -117,7 +117,7 @@ _LOG: Final = re.compile(
 
 
 def holds_database_log(text: str) -> bool:
-    """Return whether a text is a log of PostgreSQL, as its server writes it: two spaces follow the level.
+    """Return whether a text is a PostgreSQL log, as its server writes it: two spaces follow the level.
 
     >>> holds_database_log("2026-11-25 21:30:00.123 UTC [7] LOG:  database system is ready\\n" * 3)
     True
@@ -237,7 +237,7 @@ _ADDRESS: Final = re.compile(
 
 
 def read_address(text: str) -> str | None:
-    """Return the `host:port` in a log of PostgreSQL; None if it listens on all addresses or on its own host only.
+    """Return the `host:port` in a PostgreSQL log; None if it listens on all addresses or on its own host only.
 
     >>> read_address('LOG:  listening on IPv4 address "10.0.0.12", port 5432')
     '10.0.0.12:5432'
@@ -250,7 +250,7 @@ def read_address(text: str) -> str | None:
 
 
 def read_lock_waits(text: str) -> list[LockWait]:
-    """Return the waits for locks in a log of PostgreSQL, in its order."""
+    """Return the waits for locks in a PostgreSQL log, in its order."""
     found = []
     for wait in _WAIT.finditer(text[:MAX_TEXT]):
         detail = _HOLDERS.search(text, wait.end(), wait.end() + 600)

@@ -41,7 +41,7 @@ def sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
         return history
     if MANIFEST_LINE.match(start):
         return not_read(
-            "the manifest of a collection; its answers are in the other files of the folder"
+            "the manifest of a collection; its responses are in the other files of the folder"
         )
     lines = start.split(b"\n")
     if any(is_event_log(line) for line in _first_whole(lines, sample)):

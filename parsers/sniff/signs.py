@@ -49,7 +49,7 @@ SPARK_WORDS: Final = (
 # SeaTunnel's own engine also has a CheckpointCoordinator; on Flink, SeaTunnel writes Flink's logs.
 _SEATUNNEL: Final = (b"org.apache.seatunnel.engine.", b"o.a.s.e.s.", b"hz.main.seaTunnel")
 
-SEATUNNEL: Final = "a log of Apache SeaTunnel, which uses Flink's class names"
+SEATUNNEL: Final = "an Apache SeaTunnel log, which uses Flink's class names"
 
 # Classes that log only in one kind of process; a star matches any start of the name.
 _ROLES: Final = {

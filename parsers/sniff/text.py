@@ -281,7 +281,9 @@ def _sniff_container_texts(start: bytes) -> Sniffed | None:
     if looks_like_yarn(text):
         return not_read(_YARN)
     if looks_like_throttling(text):
-        return not_read("metrics of containers: `flowdiag memory` reads whose CPU is throttled")
+        return not_read(
+            "container metrics: `flowdiag memory` reads which containers are CPU-throttled"
+        )
     if reports_killed_process(text):
         return not_read("a message about an OOM-killed process: read by `flowdiag memory`")
     return None
@@ -310,8 +312,8 @@ _CONFIGURATION: Final = "looks like a configuration file"
 _SOURCE_CODE: Final = "looks like source code"
 _UNLIKE_LOGS: Final = frozenset({_CONFIGURATION, _SOURCE_CODE})
 """Texts whose words for failures are names of options or of classes."""
-_KUBECTL: Final = "output of kubectl: `flowdiag memory` reads which containers ended and why"
-_YARN: Final = "an answer of YARN: `flowdiag memory` reads which containers ended and why"
+_KUBECTL: Final = "kubectl output: `flowdiag memory` reads which containers ended and why"
+_YARN: Final = "a YARN response: `flowdiag memory` reads which containers ended and why"
 _FINAL: Final = frozenset(
     {_KUBECTL, SEATUNNEL, _OTHER_JVM, "binary file", *(kind.reason for kind in NeighbourKind)}
 )

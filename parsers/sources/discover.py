@@ -110,16 +110,16 @@ def _for_engine(source: Source, engine: str) -> Source:
     if engine == "flink":
         reason = {
             "spark-events": "Spark event log: read by `flowdiag rate`",
-            "spark-rest": "a response of Spark's REST API: read by `flowdiag rate`",
+            "spark-rest": "a Spark REST response: read by `flowdiag rate`",
         }.get(source.kind)
     else:
         reason = {
-            "rest": "a response of Flink's REST API: read by `flowdiag checkpoints`",
-            "prometheus": "metrics of Flink: read by `flowdiag checkpoints`",
-            "archive": "an archive of Flink's History Server: read by `flowdiag checkpoints`",
+            "rest": "a Flink REST response: read by `flowdiag checkpoints`",
+            "prometheus": "Flink metrics: read by `flowdiag checkpoints`",
+            "archive": "a Flink History Server archive: read by `flowdiag checkpoints`",
         }.get(source.kind)
         if reason is None and source.engine == "flink" and source.kind != "not-read":
-            reason = "a log of Flink: read by `flowdiag checkpoints`"
+            reason = "a Flink log: read by `flowdiag checkpoints`"
     if reason is None:
         unknown = source.engine == "unknown" and source.kind != "not-read"
         return replace(source, engine=engine) if unknown else source

@@ -140,7 +140,7 @@ def test_the_status_of_an_entry(
         ),
         (
             '[[known]]\nfingerprint = 12\nreason = "x"\nuntil = 2027-01-01',
-            "line 2: 'fingerprint' is not a text",
+            "line 2: 'fingerprint' is not a string",
         ),
         (
             f'{WHOLE}severity = "bad"',

@@ -14,7 +14,7 @@ from flowdiag.analyses.comparison.chance import (
     LEVEL,
     autocorrelation,
     holm,
-    independent,
+    independent_stretches,
     rank_test,
     ranks,
     share_test,
@@ -63,9 +63,9 @@ def test_a_jump_within_a_series_does_not_hide_a_change() -> None:
         calm = [rng.uniform(40, 60) for _ in range(30)]
         jump = [4000 * (number > 4) for number in range(20)]
         sick = [value + rng.uniform(40, 60) for value in jump]
-        assert independent(len(sick), autocorrelation(sick)) < FEWEST
+        assert independent_stretches(len(sick), autocorrelation(sick)) < FEWEST
         alike = autocorrelation(calm, sick)
-        parts = independent(len(calm), alike), independent(len(sick), alike)
+        parts = independent_stretches(len(calm), alike), independent_stretches(len(sick), alike)
         if min(parts) >= FEWEST:
             seen += rank_test(stretches(calm, parts[0]), stretches(sick, parts[1])) <= LEVEL
     assert seen >= 30
@@ -86,7 +86,7 @@ def test_false_positives_are_rare(rho: float) -> None:
     for _ in range(200):
         before, after = _delays(rng, rho), _delays(rng, rho)
         alike = autocorrelation(before, after)
-        count = independent(40, alike)
+        count = independent_stretches(40, alike)
         if count >= FEWEST:
             chance = rank_test(stretches(before, count), stretches(after, count))
             false += chance <= LEVEL
@@ -114,7 +114,7 @@ def test_a_real_shift_is_seen() -> None:
     rng = random.Random(13)
     before, after = _delays(rng, 0.3), [4 * value for value in _delays(rng, 0.3)]
     alike = autocorrelation(before, after)
-    count = independent(40, alike)
+    count = independent_stretches(40, alike)
     assert rank_test(stretches(before, count), stretches(after, count)) <= LEVEL
     assert median(after) > 2 * median(before)
 

@@ -118,7 +118,7 @@ def test_a_folder_without_readable_files_gets_a_warning(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("call Ann about the pods\n")
     (tmp_path / "x.class").write_bytes(b"\xca\xfe\xba\xbe\0\0\0\x34" * 10)
     (warning,) = _diagnose([tmp_path]).warnings
-    assert (warning.kind, warning.text) == ("not-read", "none of its 2 files is read")
+    assert (warning.kind, warning.text) == ("not-read", "none of its 2 files was read")
 
 
 LISTED = "LAST SEEN   TYPE      REASON             OBJECT     MESSAGE\n"
@@ -224,7 +224,9 @@ def test_deployments_listed_by_kubectl(names: tuple[str, ...], tmp_path: Path) -
         assert report.summary.verdict == "calculated"
     else:
         (read,) = report.inputs
-        assert read.reason == "it holds 2 resources with options (orders, payments): pass only one"
+        assert (
+            read.reason == "it contains 2 resources with options (orders, payments): pass only one"
+        )
         assert report.summary.verdict == "inconclusive" and report.findings == []
 
 

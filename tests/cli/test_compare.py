@@ -270,7 +270,7 @@ def test_a_baseline_is_written_and_mutes_findings(capsys: pytest.CaptureFixture[
     text = Path("known.toml").read_text()
     Path("known.toml").write_text(text.replace('severity = "critical"', 'severity = "warning"'))
     code, _, err = run(capsys, *compare)
-    assert code == 1 and "it is critical now, was warning: it counts again" in err
+    assert code == 1 and "it is now critical instead of warning, so it counts again" in err
     code, _, err = run(capsys, "baseline", "healthy.json", "-o", "known.toml")
     assert code == 0 and err.count("no longer occurs; remove it") == 2
 

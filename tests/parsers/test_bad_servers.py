@@ -429,7 +429,7 @@ def test_https_to_an_http_server(tmp_path: Path) -> None:
         url = server.url.replace("http:", "https:")
         with pytest.raises(FlowdiagError, match="the server uses HTTP, not HTTPS") as caught:
             collect(url, tmp_path / "c")
-    assert caught.value.hint == "write http:// in front of the address"
+    assert caught.value.hint == "start the address with http://"
 
 
 def test_http_to_an_https_server(tmp_path: Path) -> None:
@@ -439,7 +439,7 @@ def test_http_to_an_https_server(tmp_path: Path) -> None:
         pytest.raises(FlowdiagError, match="the server uses HTTPS, not HTTP") as caught,
     ):
         collect(server.url, tmp_path / "c")
-    assert caught.value.hint == "write https:// in front of the address"
+    assert caught.value.hint == "start the address with https://"
 
 
 def test_an_untrusted_certificate(tmp_path: Path) -> None:
@@ -482,5 +482,7 @@ def test_responses_of_any_shape_for_the_other_collectors(
             else:
                 collect_history(server.url, tmp_path / "c", to_s=BEGIN + 100, from_s=BEGIN)
         except FlowdiagError as error:
-            assert error.message.startswith((server.url, "no application"))
+            assert error.message.startswith(
+                (server.url, "no application", "the server lists no application")
+            )
     rows_of(tmp_path / "c")

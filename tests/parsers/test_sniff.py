@@ -159,7 +159,7 @@ SEATUNNEL = (
 def test_engines_that_borrow_class_names_are_not_flink() -> None:
     found = judge(SEATUNNEL)
     assert (found.kind, found.engine) == ("not-read", "unknown")
-    assert found.reason == "a log of Apache SeaTunnel, which uses Flink's class names"
+    assert found.reason == "an Apache SeaTunnel log, which uses Flink's class names"
     full = SEATUNNEL.replace("o.a.s.e.s.c.", "org.apache.seatunnel.engine.server.checkpoint.")
     assert judge(full).kind == "not-read"
     as_json = json.dumps({"logger": "org.apache.seatunnel.engine.X", "message": "checkpoint 7"})

@@ -73,7 +73,7 @@ class Limits(h.Limits):
     checkpoints: float = h.limit(
         3,
         "checkpoints",
-        "slow checkpoints in a row at the end of the input; two may be an accident",
+        "slow checkpoints in a row at the end of the input; two may be a coincidence",
     )
     climb: float = h.limit(
         4,

@@ -68,7 +68,7 @@ class Limits(h.Limits):
         "any healthy disk or object store writes a single stream at far more than 5 MiB/s",
     )
     times: float = h.limit(5.0, "ratio", "healthy hosts differ by a factor of two")
-    checkpoints: float = h.limit(2, "checkpoints", "a single slow write may be an accident")
+    checkpoints: float = h.limit(2, "checkpoints", "a single slow write may be a coincidence")
     subtasks: float = h.limit(3, "subtasks", "one or two subtasks with state are not 'everywhere'")
     subtask_share: float = h.limit(0.8, "share", "a few subtasks write little and are always fast")
     agree: float = h.limit(
@@ -163,7 +163,7 @@ def _finding(
     else:
         cause = "slow-taskmanager"
         title = f"Writing state is slow on {place} and nowhere else"
-        says = f"all subtasks on {place} write slowly, all others fast"
+        says = f"all subtasks on {place} write slowly, and all others write fast"
         votes = h.votes_for({"slow-on-one-taskmanager": says}, RULE.signals)
         why = f"{place}: {says}"
         actions = (

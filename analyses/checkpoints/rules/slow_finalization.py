@@ -41,7 +41,7 @@ class Limits(h.Limits):
         "share",
         "share of the whole checkpoint or of the interval; less than a quarter hardly matters",
     )
-    checkpoints: float = h.limit(3, "checkpoints", "one or two slow writes may be an accident")
+    checkpoints: float = h.limit(3, "checkpoints", "one or two slow writes may be a coincidence")
     at_the_end: float = h.limit(
         3,
         "checkpoints",

@@ -357,8 +357,8 @@ class _Stretch:
 def _missing_at_start(stretch: _Stretch) -> int:
     """Return the number of checkpoints missing between the start and the first known one of a stretch.
 
-    It follows from the ids, and from the time if the start is known. Ids alone continue after a restore
-    from an unknown checkpoint, and time alone passes while a large state is restored.
+    It follows from the ids, and from the time if the start is known. Ids alone mislead after a restore from
+    an unknown checkpoint, because they continue. Time alone misleads while a large state is restored.
     """
     first = stretch.checkpoints[0]
     missing = first.id - 1 - stretch.before

@@ -50,7 +50,7 @@ POOLS: Final = {
     "virtual": Pool(
         "The container was killed for its virtual memory",
         "YARN counts reserved address space here. Java and glibc reserve far more than they use, so the "
-        "process need not lack memory.",
+        "process may have enough memory.",
         "Set yarn.nodemanager.vmem-check-enabled to false, or raise yarn.nodemanager.vmem-pmem-ratio",
         remedy="virtual-memory",
     ),
@@ -62,15 +62,15 @@ POOLS: Final = {
     "native": Pool(
         "The system had no memory left for the JVM",
         "The JVM requested memory from the system and got none: the host or the container is full, "
-        "whatever the sizes of Flink's memory pools.",
+        "regardless of Flink's memory pools.",
         "Compare the sizes of all processes on the host with its memory. Run fewer processes there, or "
         "enlarge the container",
         remedy="spare-room",
     ),
     "threads": Pool(
         "A thread could not be started",
-        "The process, its user or its container may not start more threads: a limit of the system, not "
-        "of Flink's memory pools.",
+        "The process, its user or its container has reached its thread limit. This is a system limit, not "
+        "one of Flink's memory pools.",
         "Raise the thread limit (ulimit -u, the container's pids limit), and take a thread dump: "
         "clients that are never closed leave threads behind",
         remedy="threads",

@@ -155,7 +155,7 @@ def _only_one_late(subtask: SubtaskCase) -> Diagnosis | None:
             return Diagnosis(
                 "task-hangs",
                 "barrier",
-                "busy all the time, and takes no snapshot, while its snapshots were quick before",
+                "busy all the time without taking a snapshot, although its earlier snapshots were quick",
             )
         if load.works and not subtask.skewed:
             return Diagnosis("slow-sync-snapshot", "sync")
@@ -231,7 +231,7 @@ def _hangs(subtask: SubtaskCase) -> Diagnosis | None:
 
 
 def _expensive_records(subtask: SubtaskCase) -> Diagnosis | None:
-    """Ask whether a record takes it three times as long as its siblings elsewhere.
+    """Test whether the subtask takes three times as long per record as its siblings on other TaskManagers.
 
     Totals since the start do not distinguish a slow subtask from one that hangs.
     """

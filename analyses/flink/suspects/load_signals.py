@@ -187,7 +187,7 @@ def of_a_subtask(case: Case, suspect: Suspect) -> Iterator[SuspectVote]:
         yield vote_for(
             "time-per-record",
             {suspect},
-            f"{name} takes {cost:.1f} times as long per record as its siblings elsewhere",
+            f"{name} takes {cost:.1f} times as long per record as its siblings on other TaskManagers",
             f"{cost:.1f} times its siblings' time per record",
             cited,
         )

@@ -113,7 +113,7 @@ def _finding(
         ),
         evidence=h.cite([(usage.ref, None)]),
         actions=(
-            h.Action(text="Take a heap dump and check which objects use most of it"),
+            h.Action(text="Take a heap dump and check which objects use the most memory"),
             room_for_heap(facts, process),
         ),
     )

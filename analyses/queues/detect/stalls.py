@@ -28,7 +28,7 @@ class Stall:
         return [*times, *(point.time_us for point in points), *(point.until_us for point in points)]
 
     def reason(self, immutable: float) -> str | None:
-        """Return the limit that was reached: as the logs name it, or as the metrics show."""
+        """Return the limit that was reached, from the logs, or else from the metrics."""
         counts = Counter(line.row.reason for line in self.lines)
         if counts:
             return counts.most_common(1)[0][0]

@@ -96,7 +96,7 @@ def _silent_splits(job: h.JobQueues, holder: e.Holder, marks: str) -> Culprit:
 
 
 def _subtasks(job: h.JobQueues, holder: e.Holder) -> tuple[h.Subject, str]:
-    """Return the subject and the names of the subtasks: the task if there are several."""
+    """Return the subject, and the names of the subtasks. With several subtasks, the subject is their task."""
     first = holder.keys[0]
     names = _first_three([h.subtask_name(job, key) for key in holder.keys])
     if len(holder.keys) > 1:

@@ -118,7 +118,7 @@ def _limit(job: JobQueues, lag: Trend | None) -> Limit:
     if lag is not None and falls_behind(lag, BEHIND_S) and not pressed_sources(job):
         return _limit_of_source(job, lag)
     if lag is not None and direction_of(lag, BEHIND_S) == "shrinking":
-        return None, None, None, "the job works off its backlog"
+        return None, None, None, "the job is catching up with its backlog"
     if pressed_sources(job):
         return None, None, None, "sources wait for tasks downstream, and no task stands out"
     return None, None, None, "the job keeps up with its sources"

@@ -45,7 +45,7 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     lasted: float = h.limit(
-        60, "s", "minimum duration; shorter waits come from bursts or from a job that warms up"
+        60, "s", "minimum duration; shorter waits come from bursts or from a job that is warming up"
     )
     known: float = h.limit(
         KNOWN_SIBLINGS,

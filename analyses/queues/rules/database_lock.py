@@ -13,7 +13,7 @@ How it decides
 --------------
 At least `snapshots` outputs of `pg_stat_activity` show a session of PostgreSQL's Java driver whose wait event is a
 lock. In outputs of `innodb_trx`, it is a transaction of a client in LOCK WAIT. `pg_blocking_pids`, a column with the
-blocking thread, or the log of PostgreSQL, names the process that holds it. Without these outputs, the server's
+blocking thread, or the PostgreSQL log, names the process that holds it. Without these outputs, the server's
 log is enough (`log_lock_waits`): a wait that is not over, or that was at least 10 s long. So are two writes in the log of
 the sink that the database ended, because they waited for too long.
 
@@ -76,7 +76,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
                 blocked.snapshots[0] or None,
                 "snapshots",
                 limits.snapshots,
-                over=f"of {blocked.snapshots[1]} with a session that waits",
+                over=f"of {blocked.snapshots[1]} with a waiting session",
             ),
             h.measurement("refused-writes", blocked.refused or None, "writes"),
             h.measurement("lock", blocked.event),

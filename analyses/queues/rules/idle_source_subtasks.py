@@ -1,4 +1,4 @@
-"""The topic has fewer partitions than the source has subtasks, and the others cannot keep up.
+"""The topic has fewer partitions than the source has subtasks, and the busy subtasks cannot keep up.
 
 What it reports
 ---------------
@@ -6,20 +6,20 @@ How many subtasks of a source read nothing while the lag grows.
 
 Why it matters
 --------------
-A partition is read by one subtask. Subtasks without a partition are idle, hold slots, and delay watermarks unless
+Only one subtask reads each partition. Subtasks without a partition are idle, hold slots, and delay watermarks unless
 the source declares them idle.
 
 How it decides
 --------------
 Some subtasks of the source emit no record in all of the input, and have no `pendingRecords`. All others are busy
-for at least `busy` of the time, or the source has no busy times. The lag of the source grows, and it is at least
-`behind` behind. If tasks downstream limit the job, more partitions do not help, and the rule is silent. So it is
-if the job keeps up: idle subtasks alone are harmless.
+for at least `busy` of the time, or the source has no busy times. The lag of the source grows and is at least
+`behind`. If tasks downstream limit the job, more partitions do not help, and the rule is silent. The rule is also
+silent if the job keeps up, because idle subtasks alone are harmless.
 
 What to do
 ----------
-Add partitions, as many as the source has subtasks or more. Or redistribute the records behind the source
-(`rebalance`) and do the work there.
+Add partitions, at least as many as the source has subtasks. Or redistribute the records after the source
+(`rebalance`) and do the work downstream.
 
 False alarms
 ------------

@@ -6,7 +6,7 @@ What it reports
   culprit is the source, the subtask or the split that holds the watermark back.
 - A source that watermark alignment pauses, and the source that it waits for.
 - An operator that has received records for hours and emitted none.
-- Without such a reason, that the verdict is inconclusive: a job without output may be healthy, or not.
+- If no such reason is found, an inconclusive verdict, because a job without output may still be healthy.
 
 Why it matters
 --------------
@@ -15,7 +15,7 @@ advances.
 
 How it decides
 --------------
-Only an operator that needs event time can miss it. Windows register `numLateRecordsDropped`. Such an operator must
+The rule only considers operators that need event time. Windows register `numLateRecordsDropped`. Such an operator must
 receive at least `records` while its `currentInputWatermark` keeps its value for `seconds`, or has none for `first`.
 The rule then walks upstream along the subtasks whose `currentOutputWatermark` is the same. From Flink 2.1, the
 metrics of splits show which split it is, and whether it is declared idle. `sourceIdleTime` shows whether a source
@@ -28,7 +28,7 @@ Other tasks must not emit a record for `seconds`, while their subtasks receive a
 advance if the `currentInputWatermark` of no subtask of the task advances in that time. If the watermark advances, or
 if there is none, the rule cannot distinguish a filter that lets nothing through or a join without a match from a long
 window. It is inconclusive for `filter-hours`, and for `window-hours` if the job has windows. It is also inconclusive
-if no record moves in any task while no task works or waits: the sources may have no input, or they may be stuck.
+if no record moves in any task and no task is busy or waiting: the sources may have no input, or they may be stuck.
 
 What to do
 ----------

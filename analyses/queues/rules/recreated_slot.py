@@ -12,7 +12,7 @@ without an error.
 How it decides
 --------------
 The source logs that it creates its slot. It does so once, at its first start. A second time, after the job restored a
-checkpoint, means that the slot was gone. Slots for parts of a snapshot have a number behind the name, and do not count.
+checkpoint, means that the slot was gone. Slots for parts of a snapshot end in a number, and do not count.
 
 What to do
 ----------

@@ -60,7 +60,9 @@ _CAPACITY = 100  # default of AsyncDataStream
 
 class Limits(CodeLimits):
     throughout: float = h.limit(
-        0.9, "share", "of all samples of a task that no task waits for; less leaves time to spare"
+        0.9,
+        "share",
+        "minimum share of all samples of a task that no task waits for; less leaves time to spare",
     )
     saturated: float = h.limit(
         0.9, "share", "minimum busy time of such a task; below it, it keeps up"
@@ -69,7 +71,9 @@ class Limits(CodeLimits):
         2, "dumps", "minimum number of dumps with blocked threads; in one, the wait may be short"
     )
     records: float = h.limit(
-        50, "records", "minimum of a subtask for a time per record; barriers distort fewer"
+        50,
+        "records",
+        "minimum records of a subtask for its time per record; barriers distort fewer",
     )
     measured: float = h.limit(
         30, "s", "minimum time for a time per record; counters lag behind by up to ten seconds"

@@ -30,13 +30,17 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    missed: float = h.limit(0.5, "share", "of the blocks; below, the cache serves most reads")
+    missed: float = h.limit(
+        0.5, "share", "minimum share of blocks that miss; below it, the cache serves most reads"
+    )
     misses: float = h.limit(
         500,
         "1/s",
-        "per subtask; a miss takes up to a millisecond from an SSD, so fewer cost little",
+        "minimum misses per subtask; a miss takes up to a millisecond from an SSD",
     )
-    full: float = h.limit(0.9, "share", "of its capacity; below, a larger cache changes nothing")
+    full: float = h.limit(
+        0.9, "share", "minimum share of the capacity in use; below it, a larger cache is no help"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

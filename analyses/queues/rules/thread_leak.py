@@ -35,7 +35,7 @@ class Limits(h.Limits):
     many: float = h.limit(
         500, "threads", "one process has few cores, so most of this many threads only wait"
     )
-    least: float = h.limit(100, "threads", "pools of clients rarely have more")
+    least: float = h.limit(100, "threads", "client pools rarely have more")
     growth: float = h.limit(20, "threads", "from dump to dump; a pool that fills up grows by fewer")
 
 

@@ -52,11 +52,15 @@ _SET_BY = {
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.1, "share", "minimum of the time; single flushes delay writes for less than a percent"
+        0.1, "share", "minimum share of the time; single flushes delay writes for less than 1%"
     )
-    records: float = h.limit(3, "lines", "of the LOG; a single one is a short burst")
+    records: float = h.limit(
+        3, "lines", "minimum number of stalls in RocksDB's LOG; a single one is a short burst"
+    )
     immutable: float = h.limit(
-        1, "memtables", "unflushed on average: the default of two buffers leaves one to write to"
+        1,
+        "memtables",
+        "average number of unflushed memtables; the default of two leaves one to write to",
     )
 
 

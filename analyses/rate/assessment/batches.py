@@ -123,7 +123,7 @@ def unfinished_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
 
 
 def abandoned_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
-    """Return the batches without an end that later batches or a gap follow."""
+    """Return the unfinished batches that come before a later batch that ended, or before a gap."""
     waiting = {batch.time_ms for batch in unfinished_batches(app)}
     return tuple(b for b in app.batches if b.state != "completed" and b.time_ms not in waiting)
 

@@ -168,7 +168,7 @@ def _exception_finding(
     found = exceptions.classify_record(records[-1])
     cause, _ = exceptions.cause_of_exception(found)
     times = [record.time_us for record in records if record.time_us]
-    explain = h.explanation(cause) or "The records of this batch are not written."
+    explain = h.explanation(cause) or "The records of this batch were not written."
     filled: h.SubjectFields = {
         "title": f"{h.fmt.capital(failed)}: {h.without_package(error)}",
         "explain": " ".join(

@@ -172,7 +172,7 @@ def failure_rank(reasons: Iterable[str | None]) -> Rank:
 
 
 def troubles(app: ApplicationFacts, kind: str | None = None) -> tuple[Trouble, ...]:
-    """Return the failures of an application with a known origin, or with this one, each once."""
+    """Return the failures of an application with a known origin, or only those of one kind, each once."""
     found: dict[str, Trouble] = {}
     for one in _all_troubles(app):
         known = found.get(one.key)

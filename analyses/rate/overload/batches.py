@@ -90,8 +90,8 @@ def risen_input(app: h.ApplicationFacts) -> str | None:
     interval = app.interval_ms or 1000
     each = h.fmt.duration(later)
     return (
-        f"The input rose from {h.fmt.rate(low * 1000 / interval)} to {h.fmt.rate(high * 1000 / interval)}, and a record "
-        f"still costs {each}: the higher input is the cause."
+        f"The input rate rose from {h.fmt.rate(low * 1000 / interval)} to {h.fmt.rate(high * 1000 / interval)}, and a record "
+        f"still costs {each}: the higher input rate is the cause."
     )
 
 

@@ -84,7 +84,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 def _where(flow: h.Flow) -> str:
     """Return a clause about the function that the sink calls on the driver, if there is one."""
     sinks = [unit.record.sink or "" for unit in flow.units if isinstance(unit.record, h.Trigger)]
-    return ": foreachBatch works or waits on the driver" if "ForeachBatch" in "".join(sinks) else ""
+    return ": foreachBatch runs or waits on the driver" if "ForeachBatch" in "".join(sinks) else ""
 
 
 def _fewest(gaps: list[tuple[int, int]], limits: Limits) -> float:

@@ -44,7 +44,9 @@ from flowdiag.analyses.rate.detect.hanging import find_hanging_batch, longest_ms
 class Limits(h.Limits):
     intervals: float = h.limit(10.0, "intervals", "shorter stalls end on their own")
     ratio: float = h.limit(3.0, "ratio", "ratio to the longest earlier batch")
-    missed: float = h.limit(5.0, "intervals", "a query in trouble misses some triggers in a row")
+    missed: float = h.limit(
+        5.0, "intervals", "an overloaded query also misses a few triggers in a row"
+    )
     least: float = h.limit(
         20_000, "ms", "garbage collection and slow storage delay a trigger for seconds"
     )

@@ -73,7 +73,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         kind = "pauses" if state.pauses else "triggers" if query else "batches"
         explain, advice, verify = _TEXTS[kind]
         if _waits_outside_tasks(flow):
-            advice = "Shorten the work of the driver in each batch: more cores do not help while no job runs"
+            advice = (
+                "Reduce the driver's work in each batch: more cores do not help while no job runs"
+            )
         who = h.fmt.capital(query.label) if query else "The application"
         over = f"median of {flow.plural(len(flow.units))}"
         use = h.round_or_none(state.use)

@@ -44,9 +44,15 @@ from flowdiag.analyses.rate.event_time import (
 
 class Limits(h.Limits):
     triggers: float = h.limit(5, "triggers", "the first triggers only fill the state")
-    passed: float = h.limit(1.5, "ratio", "the window of the first event closes after one sum")
+    passed: float = h.limit(
+        1.5,
+        "ratio",
+        "ratio to the sum of window and delay, after which the first window must have closed",
+    )
     windows: float = h.limit(
-        10, "ratio", "a delay of some windows waits for late rows; a longer one is rarely intended"
+        10,
+        "ratio",
+        "a delay of a few windows waits for late rows; a longer delay is rarely intended",
     )
 
 

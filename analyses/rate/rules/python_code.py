@@ -44,7 +44,7 @@ class Limits(h.Limits):
     waits: float = h.limit(
         20,
         "ms",
-        "per record: Python computes for microseconds, and a service answers in milliseconds",
+        "per record; computation takes microseconds, and a service call takes milliseconds",
     )
     use: float = h.limit(
         h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
@@ -84,9 +84,7 @@ def _finding(flow: h.Flow, units: list[h.Unit], shares: list[float], limits: Lim
     stacks = line_of(flow, "slow-python-code")
     code, explain = _code(flow), h.explanation("slow-python-code")
     if per_record >= limits.waits:
-        explain += (
-            " Code that computes rarely needs that long for one record, so a wait is more likely."
-        )
+        explain += " Computation rarely takes that long for one record, so the code probably waits."
     of = f"median of {flow.plural(len(units))}"
     return h.flow_finding(
         flow,

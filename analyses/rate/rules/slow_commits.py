@@ -13,8 +13,8 @@ How it decides
 --------------
 State: Spark reports `commitTimeMs` as the sum over all partitions. flowdiag divides it by the number of
 partitions that run concurrently. The result must be at least `share` of the trigger and at least `floor`.
-`customMetrics` of RocksDB name the part that takes most. Partitions with fewer than `rows` each, and `more` times as
-many as cores, are advised to be fewer.
+The `customMetrics` of RocksDB name the part that takes the most time. The rule advises fewer partitions if they hold
+fewer than `rows` rows each and there are at least `more` times as many as cores.
 
 Metadata: `walCommit` and `commitOffsets` together must reach the same two limits.
 

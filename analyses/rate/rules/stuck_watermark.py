@@ -15,8 +15,8 @@ The rule needs at least `triggers` recent triggers with rows.
 
 Stuck: the watermark does not change while the newest event time takes at least `times` different values. In
 most cases, one of several inputs of a join or union is idle: by default, Spark uses the minimum of their watermarks.
-The finding names the sources without a row (`sources[].numInputRows`). A watermark ahead of the clock is left to
-RT411.
+The finding names the sources without a row (`sources[].numInputRows`). RT411 reports a watermark ahead of
+the clock.
 
 Falling behind: the gap between the watermark and the newest event grows steadily. The growth is at least
 `lag`, and at least `growth` of the earlier gap.

@@ -44,7 +44,7 @@ class Limits(h.Limits):
     turns: float = h.limit(
         0.45,
         "share",
-        "minimum share of updates; mere noise changes direction at two thirds of them",
+        "minimum share of updates that reverse direction; pure noise reverses it at two thirds of them",
     )
     proportional: float = h.limit(
         1.0, "gain", "maximum stable gain; with 1, the new rate does not depend on the last one"

@@ -67,7 +67,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
         first_us=usage.since_us,
         last_us=usage.last_us,
         count=1,
-        explain="The adaptive scheduler runs the job with the slots that exist, and waits for more.",
+        explain="The adaptive scheduler runs the job with the available slots, and waits for more.",
         measurements=(
             h.measurement("requested-slots", usage.desired, "slots"),
             h.measurement("used-slots", usage.used, "slots", usage.desired),

@@ -34,7 +34,7 @@ _REASONS: Final = {
     "memory-pressure": ("memory pressure stops every scaling", ("memory",)),
     "quota": ("a quota stops the scale-up", ("cpu-quota", "memory-quota")),
     "vetoed": ("a plugin rejects the scaling", ()),
-    "disabled": ("scaling is switched off, so it only recommends", ("enable",)),
+    "disabled": ("scaling is disabled, so it only makes recommendations", ("enable",)),
     "excluded-period": ("the current time is in an excluded period", ("periods",)),
     "not-adaptive": ("the job does not use the adaptive scheduler", ("adaptive",)),
     "no-metric": ("a task has no busy time or rate", ("metrics",)),

@@ -52,7 +52,7 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
         yield _finding(
             facts,
             quarantined,
-            title=f"{peer or 'A process'} is quarantined: no process contacts it any longer",
+            title=f"{peer or 'A process'} is quarantined: other processes no longer contact it",
             measurements=(h.measurement("records", count),),
             actions=h.remedies("rpc-trouble", h.UNKNOWN_JOB),
         )

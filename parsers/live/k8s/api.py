@@ -97,15 +97,15 @@ class KubernetesApi:
         with self._response(path, permission, query) as response:
             data = b"".join(self._pieces(path, response, MAX_ANSWER_BYTES + 1))
         if len(data) > MAX_ANSWER_BYTES:
-            raise RequestFailed(path, f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB")
+            raise RequestFailed(path, f"the response is larger than {MAX_ANSWER_BYTES >> 20} MiB")
         if data.lstrip()[:1] == b"<":
             raise RequestFailed(path, _LOGIN_PAGE, status=response.status, fatal=True)
         try:
             body = decode_json(data)
         except ValueError:
-            raise RequestFailed(path, "the answer is not JSON, or is truncated") from None
+            raise RequestFailed(path, "the response is not JSON, or is truncated") from None
         if not isinstance(body, dict):
-            raise RequestFailed(path, "the answer is not an object")
+            raise RequestFailed(path, "the response is not an object")
         return body
 
     def items(self, path: str, permission: Permission, **query: str | int) -> list[dict[str, Any]]:
@@ -160,7 +160,7 @@ class KubernetesApi:
                 if left <= 0:
                     return
         except urllib3.exceptions.HTTPError:
-            raise RequestFailed(path, "the connection was lost during the answer") from None
+            raise RequestFailed(path, "the connection was lost during the response") from None
 
     @contextmanager
     def _response(self, path: str, permission: Permission, query: dict[str, Any]) -> Iterator[Any]:
@@ -220,7 +220,7 @@ def _arriving(response: Any) -> Iterator[bytes]:
             yield piece
 
 
-_LOGIN_PAGE: Final = "the answer is an HTML page instead of JSON: the login page of a proxy?"
+_LOGIN_PAGE: Final = "the response is an HTML page instead of JSON: the login page of a proxy?"
 
 
 def segment(text: str) -> str:

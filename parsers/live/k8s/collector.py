@@ -65,7 +65,7 @@ TAIL_LINES: Final = 100_000
 """Last lines of a log that is larger."""
 ALL_LOG_BYTES: Final = 1024 * 1024 * 1024
 MAX_PODS: Final = 100
-"""Pods whose logs are read; coordinators and troubled pods come first."""
+"""Pods whose logs are read; coordinators and unhealthy pods come first."""
 TOTAL_S: Final = 600.0
 CONCURRENCY: Final = 4
 MAX_NODES: Final = 20

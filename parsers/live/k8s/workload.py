@@ -111,7 +111,7 @@ def find_workload(
 def _nothing_found(found: Workload, handle: str | None, selector: str | None) -> str:
     where = f"in namespace '{found.namespace}'"
     if handle is None:
-        what = f"no pod matches '{selector}'" if selector else "no pod of Flink or Spark"
+        what = f"no pod matches '{selector}'" if selector else "no Flink or Spark pod"
         return f"{what} {where}"
     denied = f"; permission denied: {', '.join(found.denied[:4])}" if found.denied else ""
     return f"nothing is called '{handle}' {where}{denied}"

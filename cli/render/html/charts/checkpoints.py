@@ -24,7 +24,7 @@ from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import Column
 
 HOW: Final = (
-    "Each bar is a checkpoint at its trigger time; its height is the duration. Letters mark checkpoints that did not "
+    "Each bar is a checkpoint at its trigger time, and its height is the duration. Letters mark checkpoints that did not "
     "complete: E expired, D declined, F failed, A aborted, I in flight when the input ends. A shaded area is an "
     "episode of expired checkpoints. Bars marked E are as high as the timeout. A healthy job has low bars of similar "
     "height."

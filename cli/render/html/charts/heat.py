@@ -22,13 +22,13 @@ from flowdiag.cli.render.html.figures import (
 )
 
 HOW_LATE: Final = (
-    "A row is a subtask, a column the TaskManager that ran it. The number counts the expired checkpoints that the subtask "
-    "acknowledged too late; darker means more. A dark column is a slow TaskManager, a dark row a slow subtask. If all "
-    "rows below a task are dark, that task delays them. A late subtask is not always a culprit: subtasks that wait for "
-    "the culprit are late, too."
+    "Each row is a subtask, and each column is the TaskManager that ran it. The number counts the expired checkpoints "
+    "that the subtask acknowledged too late. A dark column means a slow TaskManager, and a dark row a slow subtask. If "
+    "all rows below a task are dark, that task delays them. A late subtask is not always the culprit, because subtasks "
+    "that wait for the culprit are also late."
 )
 HOW_BUSY: Final = (
-    "A row is a subtask, a column the TaskManager that ran it. The number is the share of time that the subtask was busy. "
+    "Each row is a subtask, and each column is the TaskManager that ran it. The number is the share of time that the subtask was busy. "
     "A dark row among light rows of the same task means skew. A dark column is a slow or overloaded TaskManager. A frame "
     "marks the culprit."
 )

@@ -12,9 +12,9 @@ from flowdiag.cli.render.html.scales import time_axis, wall_ms
 from flowdiag.cli.text import words
 
 HOW: Final = (
-    "The line shows the records that wait in the source. While it rises, more records arrive than the job reads. A line "
-    "that falls is a backlog that the job works off. A lag of a consumer group rises between two checkpoints, because Flink "
-    "commits offsets when a checkpoint completes."
+    "The line shows the records that wait in the source. While it rises, more records arrive than the job reads. While it "
+    "falls, the job is catching up. Consumer group lag rises between two checkpoints, because Flink commits offsets when a "
+    "checkpoint completes."
 )
 _HEIGHT: Final = 130
 

@@ -22,7 +22,7 @@ from flowdiag.cli.render.html.scales import time_axis, unit_of_lengths, wall_ms
 from flowdiag.cli.text import words
 
 HOW_TIMES: Final = (
-    "Each bar is a batch or a trigger; its height is the duration. The dashed line is the interval: if bars stay above it, "
+    "Each bar is a batch or a trigger, and its height is the duration. The dashed line is the interval: if bars stay above it, "
     "the job does not keep up. The dotted line is the delay before processing. While it rises, work accumulates. If it is "
     "flat and low, the job keeps up, even if some bars are high."
 )

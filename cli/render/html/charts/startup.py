@@ -15,9 +15,9 @@ from flowdiag.cli.render.html.scales import unit_of_lengths
 from flowdiag.cli.text.grid import Column
 
 HOW: Final = (
-    "Each row is a startup step; the bar shows when it began and how long it took. Consecutive steps form a staircase; "
-    "overlapping bars ran at the same time. The longest bar took the most time. A step that never ended extends to the "
-    "end of the input, with a plus after its duration: the job is still waiting for it."
+    "Each row is a startup step. The bar shows when it began and how long it took. Consecutive steps form a staircase, "
+    "and steps with overlapping bars ran at the same time. A step that never ended extends to the end of the input, "
+    "with a plus after its duration: the job is still waiting for it."
 )
 
 _ROWS: Final = 40
@@ -57,7 +57,7 @@ def waterfall(
         return _spec(rows, list(names.values()), unit, width)
 
     longest = max(dated, key=lambda pair: pair[0].duration_ms or 0)[0]
-    label = f"{title}: {len(dated)} steps, the longest is {longest.step} with {_lasted(longest)}"
+    label = f"{title}: {len(dated)} steps, the longest is {longest.step} ({_lasted(longest)})"
     return renderer.figure(
         title, label, spec, how=HOW, legend=legend, numbers=table(_COLUMNS, steps, _ROWS)
     )
