@@ -178,7 +178,7 @@ class Checkpoints(FlinkTopic):
         options: Options,
         sources: Sequence[Source],
     ) -> Data:
-        """`jobs`."""
+        """Return the `jobs` of the report."""
         from flowdiag.analyses.checkpoints.data import checkpoint_data
 
         if facts is None:

@@ -391,9 +391,11 @@ def _services(task: ObservedTask, observed: ObservedJob, notes: list[str]) -> tu
             least = min(known.values(), default=0.0)
             known = {index: min(value, 2 * least) for index, value in known.items()}
         else:
-            notes.append(f"the busy time of {task.name} is unknown: it is assumed to be fast")
+            notes.append(
+                f"the busy time of {task.name} is unknown, so flowdiag assumes that it is fast"
+            )
     if not known:
-        notes.append(f"{task.name} received no records: it is assumed to be fast")
+        notes.append(f"{task.name} received no records, so flowdiag assumes that it is fast")
         return tuple(0.0 for _ in task.subtasks)
     otherwise = median(known.values())
     return tuple(known.get(s.subtask_index, otherwise) for s in task.subtasks)

@@ -194,7 +194,7 @@ def with_partition(subject: Subject, partition: str | None) -> Subject:
 
 
 def is_sink(job: JobQueues, task: str) -> bool:
-    """Return whether no task reads from this one, in a job with several tasks or with a sink in its name."""
+    """Return whether no task reads from this one, and either the job has several tasks or the name contains a sink."""
     last = bool(job.topology.tasks) and not job.topology.downstream(task)
     return last and (len(job.topology.tasks) > 1 or "Writer" in task or "Sink: " in task)
 

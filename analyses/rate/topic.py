@@ -120,7 +120,7 @@ def _assembled(
 def _input_spans(
     splits: Sequence[Mapping[str, Any]], owners: Sequence[Owner]
 ) -> dict[str, tuple[int, int]]:
-    """Return the first and last time of each application's inputs, with lines that flowdiag does not read."""
+    """Return the first and last time of each application's inputs, including lines that flowdiag does not read."""
     last_parts = {owner.source: owner for owner in owners}
     spans: dict[str, tuple[int, int]] = {}
     for split in splits:

@@ -50,10 +50,10 @@ Out = Annotated[
     ),
 ]
 Every = Annotated[
-    str, _timing("--every", metavar="TIME", help="Time between ticks (default: 15s).")
+    str, _timing("--every", metavar="TIME", help="Time between snapshots (default: 15s).")
 ]
 For = Annotated[
-    str, _timing("--for", metavar="TIME", help="Total time (default: 5m; 0 for a single tick).")
+    str, _timing("--for", metavar="TIME", help="Total time (default: 5m; 0 for a single snapshot).")
 ]
 Step = Annotated[
     str,
@@ -114,7 +114,7 @@ def flink(
       flowdiag checkpoints collected/
 
     Collects the job graph, placement, checkpoints with per-subtask details, exceptions, configuration, and the metrics
-    of every subtask, with at most 4 requests at a time. A tick takes 17 to 25 requests for 14 subtasks on three
+    of every subtask, with at most 4 requests at a time. A snapshot takes 17 to 25 requests for 14 subtasks on three
     TaskManagers. docs/collect.md lists all requests.
     """
     every_s, for_s = (
@@ -159,7 +159,7 @@ def spark(
       flowdiag collect spark http://driver:4040 -o collected/ --for 10m
       flowdiag rate collected/
 
-    Collects batches, receivers, statistics, executors, and the output operations of failed batches. A tick takes 5
+    Collects batches, receivers, statistics, executors, and the output operations of failed batches. A snapshot takes 5
     requests, plus one per failed batch (5 at most). The triggers of Structured Streaming queries come from the
     Web UI; the event log contains more about them. Thread dumps of the driver and of executors with running tasks
     show the code that makes batches slow.
@@ -229,7 +229,7 @@ def prometheus(
       flowdiag checkpoints collected/ jobmanager.log
 
     Sends one request for the names of the metrics, and one per metric and hour (about 70 per hour), at most 4 at a
-    time. Data that the folder already contains is not requested again. Thanos, Mimir and VictoriaMetrics work, too.
+    time. Data that the folder already contains is not requested again. Thanos, Mimir and VictoriaMetrics also work.
     """
     from_s, to_s = _instant(begin, "--from"), _instant(end, "--to")
     step_s = max(1, round(seconds(step, "--step")))

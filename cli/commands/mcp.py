@@ -45,7 +45,7 @@ def mcp(
       flowdiag mcp --root logs/ --root incidents/ --timeout 5m --redact
 
     A client starts this command; docs/agents.md shows the setup of common clients. The tools diagnose, explain and
-    evidence read files below the roots, change nothing and use no network. Links that leave a root are refused. The
+    evidence read files under the roots, change nothing and use no network. Links that leave a root are refused. The
     server answers one request at a time and keeps Spark between requests.
     """
     from flowdiag.cli.mcp.roots import Roots

@@ -64,7 +64,7 @@ LogSize = Annotated[
     typer.Option(
         "--log-size",
         metavar="SIZE",
-        help="Limit for each log (default: 32m); of a larger log, only the end is kept.",
+        help="Maximum size of each log (default: 32m). Only the end of a larger log is kept.",
         rich_help_panel=_PANEL,
     ),
 ]

@@ -59,7 +59,7 @@ class Roots:
         return ", ".join(map(str, self.folders))
 
     def contains(self, path: Path) -> bool:
-        """Whether a path without links is below a root."""
+        """Whether a path without links is under a root."""
         return any(path.is_relative_to(folder) for folder in self.folders)
 
     def _find(self, given: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from flowdiag.cli.text.grid import Column, Listing, render_blocks
 _DECISIONS: Final = {
     "scale": "the autoscaler scales the job",
     "balanced": "no task needs a different parallelism",
-    "within-bounds": "no change: all rates are within the bounds of the utilization",
+    "within-bounds": "no change: all rates are within the utilization bounds",
     "memory-pressure": "no change: heap usage or garbage collection is above its threshold",
 }
 NO_WINDOW: Final = "no decision: fewer than two samples of every task"
@@ -34,7 +34,7 @@ def page_of(replayed: Replayed) -> str:
     recorded = replayed.outcomes[0].steps
     if recorded:
         equal = sum(step.is_equal for step in recorded)
-        text = f"the replay equals {equal} of {fmt.plural(len(recorded), 'recorded scaling')}"
+        text = f"the replay matches {equal} of {fmt.plural(len(recorded), 'recorded scaling')}"
         blocks.append(Text(text, "dim" if equal == len(recorded) else "yellow"))
         if equal < len(recorded):
             blocks.append(

@@ -86,7 +86,7 @@ def session_after_checks(
     Args:
         session: waits for Spark.
         paths: the paths from the command line.
-        discovery: the files below these paths.
+        discovery: the files under these paths.
     """
     checked: list[SparkSession] = []
 

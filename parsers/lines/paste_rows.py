@@ -47,7 +47,7 @@ def paste_rows(
     """Yield rows for the failures that no record reports.
 
     An exception of a known class is a failure of the job. Below other records it may have been handled: it is
-    such a failure only if its text shows so. Everything else is a `failure`, which rules compare with the fate of
+    such a failure only if its text shows so. Everything else is a `failure`, which rules compare with the outcome of
     the job.
 
     Args:

@@ -228,7 +228,7 @@ class _Search:
             self.unread.append((_shown(path), range(before, len(self.found))))
 
     def _walk(self, top: str) -> int:
-        """Walk the files below a folder in sorted order.
+        """Walk the files under a folder in sorted order.
 
         Visit each real folder once, even if symlinks point to it.
         """
@@ -442,7 +442,7 @@ class _Search:
             self._put(_refused(name, path, trouble or "empty tar archive", codec=codec, size=size))
 
     def _add_aggregated(self, name: str, path: str, head: bytes, size: int, depth: int) -> None:
-        """Copy the logs of containers that YARN aggregated; of a log that it stored again, the last copy."""
+        """Copy the container logs that YARN aggregated. If YARN stored a log several times, keep the last copy."""
         copies: dict[str, str] = {}
         folders: dict[str, str] = {}
         trouble = None

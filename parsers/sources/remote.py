@@ -20,7 +20,7 @@ from flowdiag.parsers.extras import pip_install
 
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _BLOCK: Final = 4 * 1024 * 1024  # bytes per request
-_FILES: Final = 100_000  # maximum number of files below one URL
+_FILES: Final = 100_000  # maximum number of files under one URL
 
 BACKENDS: Final = {
     "abfs": "adlfs",
@@ -93,7 +93,7 @@ class FoundFile:
 
 
 def list_files(url: str) -> list[FoundFile]:
-    """Return the files of a URL, sorted: the file itself, those below a folder, or the matches of a glob.
+    """Return the files of a URL, sorted: the file itself, those under a folder, or the matches of a glob.
 
     Hidden files and folders (names with a leading dot) are ignored.
 
@@ -127,7 +127,7 @@ def list_files(url: str) -> list[FoundFile]:
 
 
 def _listed(system: Any, path: str) -> dict[str, Any]:
-    """Return the details of the files at or below a path, or of those that a glob matches.
+    """Return the details of the files at or under a path, or of those that a glob matches.
 
     Raises:
         FileNotFoundError: there are none.

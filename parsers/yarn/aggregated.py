@@ -146,7 +146,7 @@ def _chunks(block: _Reader) -> Iterator[bytes]:
         length = block.number()
         last, left = length >= 0, abs(length)
         while left:
-            piece = block.some(left)
+            piece = block.read_some(left)
             left -= len(piece)
             yield piece
 
@@ -216,7 +216,7 @@ class _Reader:
             self._rest = piece
         return False
 
-    def some(self, most: int) -> bytes:
+    def read_some(self, most: int) -> bytes:
         """Return at least one and at most this many bytes."""
         if self.at_end():
             raise Damaged("truncated aggregated log")
@@ -228,7 +228,7 @@ class _Reader:
             raise Damaged("damaged aggregated log")
         parts = bytearray()
         while len(parts) < count:
-            parts += self.some(count - len(parts))
+            parts += self.read_some(count - len(parts))
         return bytes(parts)
 
     def skip(self) -> None:
@@ -269,7 +269,7 @@ class _Limited:
         if not self._left:
             return b""
         try:
-            piece = self._stream.some(min(most, self._left))
+            piece = self._stream.read_some(min(most, self._left))
         except Damaged as damage:
             self._damage, self._left = damage, 0
             return b""

@@ -30,7 +30,7 @@ def test_every_recorded_scaling_is_replayed(
     monkeypatch.setenv("COLUMNS", "160")
     assert main(["simulate", "autoscaler", RECORDED, configuration]) == 0
     out = capsys.readouterr().out
-    assert "the replay equals 4 of 4 recorded scalings" in out
+    assert "the replay matches 4 of 4 recorded scalings" in out
     assert "price" in out and "with your settings" not in out
 
 

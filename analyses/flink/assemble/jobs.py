@@ -155,7 +155,7 @@ class Jobs:
     def of_start(self, source: int | None, owner: str | None, time_us: int | None) -> JobKey | None:
         """Return the only job that started right before, in the same JobManager's log.
 
-        Tasks are scheduled when their job switches to RUNNING, at restarts, too.
+        Tasks are scheduled when their job switches to RUNNING, also at restarts.
         """
         if source is None or time_us is None:
             return None

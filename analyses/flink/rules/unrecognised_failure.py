@@ -78,7 +78,7 @@ def judge_failures(facts: h.ClusterFacts, limits: Unrecognised) -> h.Iterator[h.
 def judge_rest(facts: Any, limits: Unrecognised) -> h.Iterator[h.Finding]:
     """One finding per kind of failure of a fragment that another rule only reports with more input.
 
-    Consequences of other failures are better than nothing, too.
+    A consequence of another failure is still better than no finding.
     """
     common = getattr(facts, "common", facts)
     jobs = h.jobs_of(common)

@@ -81,7 +81,7 @@ def _finding(job: h.JobQueues, address: str, outage: list[Incident], limits: Lim
         title=f"Kafka at {name} is unreachable for {h.fmt.duration(lasted * 1000)}"
         + (": its log shows that the broker was stopped" if stopped is not None else "")
         + (": the broker advertises this address" if cause != "kafka-timeout" else ""),
-        why=f"{h.fmt.plural(count, 'attempt')} to connect without success"
+        why=f"{h.fmt.plural(count, 'failed connection attempt')}"
         f" in {h.fmt.duration(lasted * 1000)}, by {h.fmt.listed(clients, ' and ') or 'clients'}",
         severity=h.Severity.WARNING,
         state=state,

@@ -12,10 +12,10 @@ complete. More subtasks only wait for the same lock.
 How it decides
 --------------
 At least `snapshots` outputs of `pg_stat_activity` show a session of PostgreSQL's Java driver whose wait event is a
-lock. In outputs of `innodb_trx`, it is a transaction of a client in LOCK WAIT. `pg_blocking_pids`, a column with the
+lock. In outputs of `innodb_trx`, a client's transaction must be in LOCK WAIT. `pg_blocking_pids`, a column with the
 blocking thread, or the PostgreSQL log, names the process that holds it. Without these outputs, the server's
-log is enough (`log_lock_waits`): a wait that is not over, or that was at least 10 s long. So are two writes in the log of
-the sink that the database ended, because they waited for too long.
+log is enough (`log_lock_waits`): a wait that is not over, or that was at least 10 s long. Two writes in the log of the
+sink that the database aborted after a lock timeout are also enough.
 
 What to do
 ----------

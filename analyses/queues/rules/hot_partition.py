@@ -1,4 +1,4 @@
-"""One partition has most of the records that wait.
+"""One partition has most of the waiting records.
 
 What it reports
 ---------------
@@ -6,12 +6,12 @@ The subtask of a source that is far behind while its siblings keep up, and its p
 
 Why it matters
 --------------
-A partition is read by one subtask only. More subtasks do not help, and event time waits for the slowest partition.
+Only one subtask reads each partition. More subtasks do not help, and event time waits for the slowest partition.
 
 How it decides
 --------------
 At the end of the input, the subtask has at least `share` of the `pendingRecords` of its source, and at least
-`ratio` times the mean of its siblings. It is at least `behind` late, and its lag grows. The subtask also emits at least
+`ratio` times the mean of its siblings. Its delay is at least `behind`, and its lag grows. The subtask also emits at least
 `records` times as many records as its siblings on average. A subtask that emits about as many as they do is slow, not
 hot. The output of `kafka-consumer-groups` names the partition with the same share of the lag.
 

@@ -36,7 +36,9 @@ class Limits(h.Limits):
         500, "threads", "one process has few cores, so most of this many threads only wait"
     )
     least: float = h.limit(100, "threads", "client pools rarely have more")
-    growth: float = h.limit(20, "threads", "from dump to dump; a pool that fills up grows by fewer")
+    growth: float = h.limit(
+        20, "threads", "minimum growth from dump to dump; a pool that fills up grows by fewer"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

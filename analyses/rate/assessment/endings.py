@@ -69,7 +69,7 @@ def harmless_failure(reason: str | None) -> bool:
 
 
 def stop_us(app: ApplicationFacts) -> int | None:
-    """Return when the stop of the application began, if known: executors go with it, and tasks fail.
+    """Return when the application began to stop, if known. Executors stop with it, and their tasks fail.
 
     One process may stop a context and start another, so a stop followed by new batches does not count.
     """

@@ -230,7 +230,7 @@ def _begins_to_overrun(state: StreamState, query: QueryFacts) -> bool:
 
 
 def _equal_files(late: Sequence[Trigger]) -> bool:
-    """Return whether all triggers read equally many rows of files. Files seldom arrive in step with triggers."""
+    """Return whether all triggers read the same number of rows from files. Files seldom arrive in step with triggers."""
     sources = {source.get("name", "").partition("[")[0] for t in late for source in t.sources}
     rows = {t.rows for t in late}
     return (

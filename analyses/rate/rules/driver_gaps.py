@@ -1,4 +1,4 @@
-"""The driver works while no job runs.
+"""The driver spends time between jobs.
 
 What it reports
 ---------------

@@ -11,10 +11,10 @@ The rows are missing from the results, and Spark reports no error.
 How it decides
 --------------
 The rule adds up `numRowsDroppedByWatermark` (`numLateInputs` before 3.1.1) of all triggers. An operator counts
-its own input, so after an aggregation or a join the count has no share in the rows that the query read. The
-rule therefore counts triggers: at least `share` of the triggers that read rows must drop some. The finding is
-recovered if none of the last `recent` triggers dropped a row. Rows that are late only because the watermark is
-ahead of the clock are left to RT411.
+its own input, so after an aggregation or a join its count cannot be compared with the rows that the query read.
+The rule therefore counts triggers: at least `share` of the triggers that read rows must drop some. The finding is
+recovered if none of the last `recent` triggers dropped a row. If rows are late only because the watermark is
+ahead of the clock, RT411 reports them.
 
 What to do
 ----------

@@ -2,9 +2,9 @@
 
 What it reports
 ---------------
-The rule reports why the autoscaler does not apply its decisions: memory pressure, a quota, a plugin, scaling that is
-switched off, an excluded period, a scheduler without rescaling, or tasks without metrics. A note reports a parallelism
-that key groups, partitions or a limit keep from the calculated value.
+The rule reports why the autoscaler does not apply its decisions: memory pressure, a quota, a plugin, disabled scaling,
+an excluded period, a scheduler without rescaling, or tasks without metrics. A note reports a parallelism that differs
+from the calculated value because of key groups, partitions or a limit.
 
 Why it matters
 --------------
@@ -12,7 +12,7 @@ The job falls behind although the autoscaler runs. Its events expire in Kubernet
 
 How it decides
 --------------
-The rule reads the events and log lines of the autoscaler. A reason is recovered if the autoscaler scaled the job after it.
+The rule reads the events and log lines of the autoscaler. A reason has recovered if the autoscaler scaled the job later.
 
 What to do
 ----------
