@@ -18,8 +18,8 @@ How it decides
 - Stuck: the last trigger is older than `stuck` times the timeout (10 minutes if unknown), and the job's log
   continues.
 - Overdue: the last trigger is older than `least`, and than `usual` times the longest completed checkpoint (or the
-  interval if none completed). The log, or the ticks of a collection, must continue. The finding is
-  critical if no record moves in the job.
+  interval if none completed). The log, or the snapshots of a collection, must continue. The finding is critical if no
+  record moves in the job.
 - Off: tasks ran for `hours-without` hours, and the JobManager's log contains no trigger.
 
 Checkpoints that were interrupted by a cancellation, a stop or the end of the job do not count.
@@ -30,8 +30,8 @@ Overdue checkpoint: take a thread dump of the TaskManager whose subtask has not 
 Otherwise take a thread dump of the JobManager. It shows whether the checkpoint coordinator waits for metadata storage,
 an operator coordinator or a master hook. If the log was filtered, pass the whole log.
 
-A younger checkpoint makes the result inconclusive if it takes far longer than completed ones. So does a log that ends
-with one, if checkpoints take 2% of the interval at most.
+The result is inconclusive if a checkpoint that is not yet overdue already takes far longer than completed ones. It is
+also inconclusive if the log ends with a checkpoint in progress although checkpoints take at most 2% of the interval.
 
 False alarms
 ------------

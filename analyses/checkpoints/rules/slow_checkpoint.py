@@ -3,7 +3,7 @@
 What it reports
 ---------------
 Periodic checkpoints that complete but take most of the interval or half of the timeout. The finding shows how
-many they are, how long they took, and how close they came to the limit.
+many there are, how long they took, and how close they came to the limit.
 
 Why it matters
 --------------

@@ -18,14 +18,14 @@ A checkpoint implicates the storage under three conditions. The asynchronous par
 `subtask-share` of these subtasks and in the median. It takes at least `share` of their end-to-end time in the
 median. The median throughput is at most `throughput`.
 
-A checkpoint implicates a TaskManager if at least two such subtasks run there and all of them are slow. The
-fastest of them must take at least `async`, and at least `times` as long as the slowest subtask elsewhere.
+A checkpoint implicates a TaskManager if at least two such subtasks run there and all of them are slow. The fastest of
+them must take at least `async`, and at least `times` as long as the slowest subtask on the other TaskManagers.
 
-The rule reports if at least `checkpoints` checkpoints agree, and at least `agree` of those with details.
+The rule reports the problem if at least `checkpoints` checkpoints agree, and at least `agree` of those with details.
 
-Without such details, uploads that are interrupted show a slow storage: the file system S3A logs them when a checkpoint
-expires. As many uploads as `checkpoints` must be interrupted, and as many checkpoints must expire. S3A repeats throttled
-requests for minutes without a log record.
+Without such details, interrupted uploads indicate slow storage. The file system S3A logs them when a checkpoint
+expires. As many uploads as `checkpoints` must be interrupted, and as many checkpoints must expire. S3A repeats
+throttled requests for minutes without a log record.
 
 What to do
 ----------

@@ -22,7 +22,7 @@ Back pressure that is over must also have begun outside `near-start` of any star
 windows than `isolated`.
 
 The rule calls no job healthy if fewer than `known` of its subtasks have metrics, or if no subtask has
-`samples`. The report then lists the tasks that work while others wait as suspects.
+`samples`. The report then lists as suspects the tasks that are busy while others wait.
 
 What to do
 ----------

@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-The address of the broker, how long the clients of the job try without success, and which clients do.
+The address of the broker, how long the job's clients have failed to connect, and which clients they are.
 
 Why it matters
 --------------
@@ -11,10 +11,10 @@ buffer until `delivery.timeout.ms`. Then the job fails.
 
 How it decides
 --------------
-Kafka's clients log each attempt to connect without success, about once per second. Such records follow each other
-at intervals of at most `pause`, for at least `lasting`. The outage is over if the log of the job continues for
-longer than `pause` after the last record. The log of the broker, if it is among the inputs, shows whether the broker
-was stopped at that time.
+Kafka's clients log each failed connection attempt, about once per second. Such records follow each other at intervals
+of at most `pause`, for at least `lasting`. The outage is over if the log of the job continues for longer than `pause`
+after the last record. The log of the broker, if it is among the inputs, shows whether the broker was stopped at that
+time.
 
 Clients learn the addresses of brokers from the bootstrap servers. If such an address does not resolve, or is that of the
 client's own host although the bootstrap servers are not, `advertised.listeners` of the broker is wrong.

@@ -13,7 +13,7 @@ How it decides
 --------------
 flowdiag sums up `pendingRecords` over the subtasks of each source (Flink 1.14 and later). Without this metric, it
 uses the lag in the output of `kafka-consumer-groups --describe`, of a lag exporter, or of Burrow. The lag must grow
-in all of the input by at least 3% of the records read, and the job must be at least `behind` behind. If a task
+in all of the input by at least 3% of the records read, and the job's delay must be at least `behind`. If a task
 downstream is the root of back pressure, the growing lag is a consequence. If all subtasks of the source are busy
 for at least `busy`, the source and the operators chained to it are the culprit. A source whose subtasks are busy
 for less than `idle`, while no task downstream waits, waits for Kafka, which is then the culprit. If Kafka's client

@@ -12,7 +12,7 @@ for good.
 How it decides
 --------------
 Kafka's client logs that its position is out of range and that it resets it. The difference between the old and the new
-position is the number of lost records. A position that is reset at the start of a job that has none is no loss.
+position is the number of lost records. If a job starts without a position, a reset loses no records.
 
 What to do
 ----------
@@ -20,7 +20,7 @@ Find out why the job was behind for longer than the retention, and keep records 
 
 False alarms
 ------------
-A topic that was deleted and created again has lower offsets. The job has then lost what it did not read of the old topic.
+A topic that was deleted and created again has lower offsets. The job has then lost the unread records of the old topic.
 """
 
 from __future__ import annotations

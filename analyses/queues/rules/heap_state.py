@@ -16,14 +16,14 @@ Their sizes must grow at least `factor`-fold, with a rank correlation with time 
 in the second half must be at least `straight` of that in the first half. State that fills up after a start and levels off
 does not count.
 
-The growth divides the free heap: the maximum of each TaskManager minus the lowest use in its last minute. Objects on
-the heap are larger than their serialized form, so the heap is full by then at the latest. The rule never looks further
-ahead than `ahead` times the length of the input.
+The rule divides the free heap by the growth. The free heap of a TaskManager is its maximum minus the lowest use in its
+last minute. Objects on the heap are larger than their serialized form, so the heap is full by then at the latest. The
+rule never looks further ahead than `ahead` times the length of the input.
 
 What to do
 ----------
-Find out which state never ends: keys without a time-to-live, windows that never close, joins without bounds. State
-that has to be this large belongs into RocksDB.
+Find out which state never ends: keys without a time-to-live, windows that never close, joins without bounds. State that
+has to be this large belongs in RocksDB.
 
 False alarms
 ------------

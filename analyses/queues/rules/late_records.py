@@ -4,7 +4,7 @@ What it reports
 ---------------
 - A source whose watermark is far ahead of the clock, or in the unit of another clock: microseconds, nanoseconds or
   seconds that are read as milliseconds.
-- A source whose event times differ from the clock by the same whole hours all the time, as local times do that are
+- A source whose event times differ from the clock by the same whole hours all the time, as happens when local times are
   read as UTC.
 - An operator that drops a large part of its records as late.
 
@@ -32,8 +32,8 @@ Convert the event times to milliseconds in UTC, and drop events from the future 
 
 False alarms
 ------------
-Events that are planned for the future, such as bookings, are no event times. A source may deliver its events exactly
-some hours later.
+Events that are planned for the future, such as bookings, are not event times. A source may deliver its events exactly a
+few hours late.
 """
 
 from __future__ import annotations

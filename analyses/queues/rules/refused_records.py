@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-The partition, the error, and how long the producers repeat the records without success.
+The partition, the error, and how long the producers have retried the records without success.
 
 Why it matters
 --------------
@@ -11,7 +11,7 @@ Records wait in the producer until `delivery.timeout.ms`. Then the job fails.
 How it decides
 --------------
 Kafka's producers log each batch that a broker refuses, with the error. The error NOT_ENOUGH_REPLICAS must repeat for at
-least `lasting`. Errors of a change of leaders end within seconds, and are not reported.
+least `lasting`. Errors during a leader change end within seconds, and are not reported.
 
 What to do
 ----------

@@ -1,4 +1,4 @@
-"""A database refuses requests of the job again and again, and the job repeats them.
+"""A database repeatedly refuses requests of the job, and the job retries them.
 
 What it reports
 ---------------
@@ -16,7 +16,7 @@ The CDC source prints no exception when it cannot start to read its slot. The us
 
 What to do
 ----------
-Remove the reason that the exception names. The cause of the finding has the steps.
+Fix the problem that the exception names. The remedies of the finding list the steps.
 
 False alarms
 ------------

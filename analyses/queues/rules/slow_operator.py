@@ -24,9 +24,10 @@ least 10% of the time, or most of its inputs must be half full on average.
 The suspect and the cause are determined as in `checkpoint-culprit`, with the same signals in the same
 order. Here, the candidates are the subtasks of the task where the back pressure starts.
 
-No task waits for a job of a single task. If all its subtasks are busy all the time, it is the culprit if it waits instead of
-computing, or if none of its operators passes on a record. Otherwise the rule is inconclusive, unless a lag shows that
-the job keeps up. It is also inconclusive if such a task has no busy time: legacy sources report none.
+In a job with a single task, no task can wait for another. If all its subtasks are busy all the time, it is the culprit
+if it waits instead of computing, or if none of its operators passes on a record. Otherwise the rule is inconclusive,
+unless a lag shows that the job keeps up. It is also inconclusive if such a task has no busy time: legacy sources report
+none.
 
 If the input has thread dumps, the finding also names the line of code, as `slow-code` explains. Without
 dumps, the CPU load of the TaskManagers shows whether busy subtasks compute or wait. They wait if the

@@ -11,20 +11,20 @@ it, changes nothing.
 
 How it decides
 --------------
-Back pressure starts at the task, as for `slow-operator`, and one of these holds:
+Back pressure starts at the task, as for `slow-operator`, and one of these is true:
 
-- The threads of its connector wait for a response of a database in most thread dumps. Calls in the job's own code
+- The threads of its connector wait for a response from a database in most thread dumps. Calls in the job's own code
   count as `slow-operator`, because that code can call the system in another way.
 - The requests of its Kafka producers take 500 ms or more on average, or their buffers are full.
 - The brokers delay the producers by 50 ms or more on average, because of a quota.
 
 What to do
 ----------
-Look at the system: its load, its slow statements, its quotas, and the network to it. Then send more records per request.
+Check the system: its load, its slow statements, its quotas, and the network to it. Then send more records per request.
 
 False alarms
 ------------
-A TaskManager whose network is slow sees slow responses of a healthy system. Compare several TaskManagers.
+On a TaskManager with a slow network, a healthy system seems to respond slowly. Compare several TaskManagers.
 """
 
 from __future__ import annotations

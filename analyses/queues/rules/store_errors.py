@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-Tasks whose store (RocksDB or ForSt) met an error in its background work, for example because its local disk is full.
+Tasks whose store (RocksDB or ForSt) had an error in its background work, for example because its local disk is full.
 
 Why it matters
 --------------

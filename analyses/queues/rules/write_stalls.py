@@ -8,7 +8,7 @@ files in level 0, or bytes that wait for compaction.
 Why it matters
 --------------
 The task waits inside each write, so it looks like a slow operator. Barriers wait behind its input. More subtasks or
-asynchronous calls do not help: the background work of RocksDB is too slow for what the task writes.
+asynchronous calls do not help: the background work of RocksDB is too slow for the task's writes.
 
 How it decides
 --------------

@@ -12,13 +12,13 @@ Durations show that batches are slow. The line of code shows why.
 
 How it decides
 --------------
-It only judges batches or triggers that are short of time, or that have been running for `hanging`. Short of time means
-that batches queue, take at least `use` of the interval, or are kept small by back pressure. Each thread dump is one
-sample per thread. If the thread of the batches is outside of Spark's jobs in at least `driver` of its samples, its
-samples count. Otherwise those of the tasks do, unless several queries are slow, because a dump does not show the query
-of a task. Threads that wait for input, for tasks or for
-shuffle blocks are left out: the threads must work in at least `working` of the samples. If at least `alike` of the
-others do the same, that is the cause. For a lock or a pool, `contended` suffices.
+The rule only evaluates batches or triggers that are short of time, or that have been running for `hanging`. Short of
+time means that batches queue, take at least `use` of the interval, or are kept small by back pressure. Each thread
+dump is one sample per thread. If the thread of the batches is outside of Spark's jobs in at least `driver` of its
+samples, its samples count. Otherwise those of the tasks do, unless several queries are slow, because a dump does not
+show the query of a task. Threads that wait for input, for tasks or for shuffle blocks are left out: the threads must
+work in at least `working` of the samples. If at least `alike` of the others do the same, that is the cause. For a lock
+or a pool, `contended` suffices.
 
 The JVM does not show the code of Python workers. Then the finding names the Python functions of the query's plan, or
 the line that `py-spy dump` shows for a worker or for the driver.

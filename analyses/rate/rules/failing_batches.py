@@ -26,9 +26,9 @@ Queries: termination events with an exception, from the event log, the listener 
 pasted exceptions without a batch. Each run counts once. Stopped queries and cancelled jobs do not count. A query
 has recovered if it completes `worked` triggers after the last exception.
 
-Log fragments without an application, batch or query: task exceptions count. The finding is critical if
-Spark aborted the job. Otherwise it is a warning with medium confidence, because a retry may have succeeded.
-In an application whose batches and queries do not fail, a task that failed and succeeded in a retry is an info.
+Log fragments without an application, batch or query: task exceptions count. The finding is critical if Spark aborted
+the job. Otherwise it is a warning with medium confidence, because a retry may have succeeded. In an application whose
+batches and queries do not fail, a task that failed and then succeeded is only information.
 
 What to do
 ----------

@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-A query whose newest event lies in the future: one wrong date, milliseconds that Spark reads as seconds, or local
-times that it reads as UTC. And a query whose event times are all too small by the same factor.
+A query whose newest event lies in the future: one wrong date, milliseconds that Spark reads as seconds, or local times
+that it reads as UTC. Also a query whose event times are all too small by the same factor.
 
 Why it matters
 --------------

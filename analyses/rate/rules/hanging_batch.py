@@ -17,17 +17,18 @@ Batches: the oldest unfinished batch began more than `intervals` before the last
 that later ones overtook.
 
 Triggers: the offsets of the last trigger were written, or its first job began, but no commit, progress report or
-exception followed. Its time counts to the end of the input, or to the stop of the application or query. It is at
-least `least`, and `ratio` times as long as any earlier trigger. It is at least `missed` intervals if the trigger
-interval is known. The first trigger of a run is cold, so it does not count if there are others. Without an earlier trigger, it is at least `alone`. A shorter time is inconclusive if nothing
-else shows how the query does. Queries in real-time mode are left out.
+exception followed. Its time counts to the end of the input, or to the stop of the application or query. It is at least
+`least`, and `ratio` times as long as any earlier trigger. It is at least `missed` intervals if the trigger interval is
+known. The first trigger of a run is cold, so it does not count if there are others. Without an earlier trigger, it is
+at least `alone`. A shorter time is inconclusive if nothing else shows how the query is doing. Queries in real-time mode
+are left out.
 
 An event log shows the tasks that started and did not end. They are compared with the ended tasks of the same stage.
 
 What to do
 ----------
-Take a thread dump of the process that is named, and look for a call without a timeout. Speculation helps against a
-slow host, not against a lock.
+Take a thread dump of the process named in the finding, and look for a call without a timeout. Speculation helps against
+a slow host, not against a lock.
 
 False alarms
 ------------

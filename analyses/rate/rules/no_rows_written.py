@@ -4,7 +4,7 @@ What it reports
 ---------------
 - A query in append mode that reads rows and has written none, although its windows should have closed, or whose
   watermark is delayed by many windows.
-- Otherwise, that the verdict is inconclusive: long windows, or a filter that no row passes, may be intended. A note
+- Otherwise, an inconclusive verdict, because long windows, or a filter that no row passes, may be intended. A note
   shows when the first window is due.
 
 Why it matters

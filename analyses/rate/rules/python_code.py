@@ -15,7 +15,7 @@ Spark 4 records that time. For older versions, data sent to Python workers count
 of at most `cpu` of the run time. It needs an event log, and at least `fewest` triggers. A query with time to spare is
 left out: its triggers take less than `use` of the interval, or pause if the interval is unknown.
 
-Spark does not record the CPU time of Python workers. Whether the code computes or waits, only the workers show. From
+Spark does not record the CPU time of Python workers. Only the workers show whether the code computes or waits. From
 `waits` per record on, a wait is more likely. The plan in the event log has the names of the Python functions.
 
 What to do
@@ -26,7 +26,7 @@ UDF or Spark's own functions, or more cores.
 
 False alarms
 ------------
-Python workers that wait for their input: a slow source below the UDF.
+Python workers that wait for their input: a slow source upstream of the UDF.
 """
 
 from __future__ import annotations

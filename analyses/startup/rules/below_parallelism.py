@@ -1,4 +1,4 @@
-"""A job runs with fewer slots than it requests, for long.
+"""A job runs with fewer slots than it requests for a long time.
 
 What it reports
 ---------------
@@ -6,7 +6,7 @@ The rule reports the requested and the used slots of a job with the adaptive sch
 
 Why it matters
 --------------
-The adaptive scheduler starts a job with the slots that exist, and waits for more without a warning. The job
+The adaptive scheduler starts a job with the available slots, and waits for more without a warning. The job
 runs, but it is slower than its parallelism promises, and so is every forecast of the autoscaler.
 
 How it decides

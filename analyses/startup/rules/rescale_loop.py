@@ -17,7 +17,7 @@ grows step by step does not change its direction, and neither does one lost and 
 
 What to do
 ----------
-Fix the TaskManager or the autoscaler that causes the changes. A longer cooldown makes the job ignore short ones.
+Fix the TaskManager or the autoscaler that causes the changes. A longer cooldown makes the job ignore brief changes.
 
 False alarms
 ------------
