@@ -196,9 +196,9 @@ def _actions(
         yield advice.proposal_action(
             process,
             proposal,
-            "Increase this memory; the size of the process stays the same"
+            "Increase this memory. The process size stays the same"
             if proposal.keeps_total
-            else "Increase this memory; the process size grows with it",
+            else "Increase this memory. The process grows by the same amount",
         )
     if kind == "network" or holder is not TASKMANAGER:
         names = remedies_of(kind, holder)

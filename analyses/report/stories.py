@@ -67,7 +67,7 @@ class LinkedFindings:
 
     @property
     def cause(self) -> str | None:
-        """The cause of the root, or of the nearest consequence that has one or knows more."""
+        """The cause of the root, or of the nearest consequence that has one or a more precise one."""
         known = self.root[1].cause
         more = (
             each.pair[1].cause

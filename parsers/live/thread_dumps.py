@@ -96,7 +96,7 @@ class ThreadDumps:
                     self._keep(replace(answer, path=self._path(each)))
 
     def _may(self, process: str, tick: int) -> bool:
-        """Whether a process has few enough threads, and neither recent nor many dumps."""
+        """Whether another dump is acceptable: the process has few threads, no recent dump and few dumps so far."""
         if self._when is Stacks.AUTO and self._threads.get(process, 0) > MAX_THREADS:
             return False
         recent = process in self._last and self._last[process] + EVERY_TICKS > tick

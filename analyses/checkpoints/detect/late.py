@@ -35,7 +35,7 @@ def most_often_text(late: list[h.LateAcknowledgement]) -> str:
 
 
 def unmatched_text(late: list[h.LateAcknowledgement]) -> str:
-    """Return an explanation of messages about checkpoints whose end no line shows; empty for others."""
+    """Return an explanation of messages about checkpoints whose outcome no line shows; empty for others."""
     if late[0].expired:
         return ""
     numbers = sorted({item.checkpoint for item in late})

@@ -177,7 +177,7 @@ def of_a_subtask(case: Case, suspect: Suspect) -> Iterator[SuspectVote]:
         yield vote_for(
             "input-queue",
             {suspect},
-            f"{buffers} queued at {name}, {queue:.1f} times as many as for its siblings",
+            f"{buffers} queued at {name}, {queue:.1f} times as many as its siblings have",
             f"{queue:.1f} times the queue of its siblings",
             cited,
         )

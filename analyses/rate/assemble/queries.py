@@ -95,7 +95,7 @@ def queries_of(
 
 
 def _completeness(row: Row) -> tuple[bool, bool]:
-    """Sort complete reports first: the log has only the beginning, and the Web UI no number of the batch."""
+    """Sort complete reports first: the log has only the beginning, and the Web UI lacks the batch number."""
     return row.get("checkpoint") is None, row.get("template") is not None
 
 

@@ -54,7 +54,9 @@ _KINDS: Final = {
 class Limits(h.Limits):
     share: float = h.limit(0.3, "share", "minimum share of the duration of a trigger")
     floor: float = h.limit(
-        500, "ms", "minimum time per trigger; a commit to object storage takes a few hundred"
+        500,
+        "ms",
+        "minimum time per trigger; a commit to object storage takes a few hundred milliseconds",
     )
     fewest: float = h.limit(
         h.defaults.FEW, "triggers", "minimum number of triggers; fewer may be a coincidence"

@@ -5,7 +5,7 @@
     timeline.….json                        the same from the timeline server, which also knows ended containers
     nodes.json, queue.json                 the nodes of the containers, and the queue of the application
     CONTAINER/jobmanager.log, …            logs, from NodeManagers, the timeline server or the JobHistory server
-    rest/                                  one answer of each REST path of the JobManager or driver
+    rest/                                  one response per REST path of the JobManager or driver
     manifest.jsonl                         what was collected, cut off or denied
 
 The credentials go only to the servers that the user named. NodeManagers, whose addresses YARN reports, get none.
