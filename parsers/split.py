@@ -33,6 +33,8 @@ from flowdiag.parsers.lines.reader import STRUCTURE, Reader
 from flowdiag.parsers.lines.records import Recogniser, open_record
 from flowdiag.parsers.lines.scan import LineScanner
 from flowdiag.parsers.rows import EVENTS, Event, Row, RowBuilder, Tally
+from flowdiag.parsers.sources.excerpts import TEXT_BYTES as EXCERPTED_BYTES
+from flowdiag.parsers.sources.excerpts import excerpts
 from flowdiag.parsers.sources.open import LINES, Source, open_source, stream_error
 from flowdiag.parsers.spark.events import EventReader, drop_oversized_numbers
 from flowdiag.parsers.spark.reports import TEXT_BYTES as REPORT_TEXT_BYTES
@@ -279,6 +281,8 @@ def _add_pasted(task: _Task, recorded: tuple[bool, Mapping[int, bool]] | None) -
     """
     split, tally = task.split, task.tally
     source = split.source
+    if recorded is not None and not recorded[0] and not tally.recognised and _add_late(task):
+        return
     with open_source(source) as stream:
         data = stream.read(HEAD_BYTES)
         if not 0 <= source.size <= PASTE_BYTES:
@@ -297,11 +301,33 @@ def _add_pasted(task: _Task, recorded: tuple[bool, Mapping[int, bool]] | None) -
     for row in paste_rows(
         without_dumps(text), source.engine, source.index, whole=whole, failed=failed, known=known
     ):
-        task.rows.add(row)
-        tally.candidates += 1
-        tally.recognised += 1
-        if row.get("clock") is None:
-            tally.add_time(row["local_us"] if row["local_us"] is not None else row["utc_us"])
+        _add_failure(task, row)
+
+
+def _add_failure(task: _Task, row: Row) -> None:
+    tally = task.tally
+    task.rows.add(row)
+    tally.candidates += 1
+    tally.recognised += 1
+    if row.get("clock") is None:
+        tally.add_time(row["local_us"] if row["local_us"] is not None else row["utc_us"])
+
+
+def _add_late(task: _Task) -> bool:
+    """Add the failures of a large text without known messages; return whether it is such a text."""
+    source = task.split.source
+    if source.codec == "none" and not PASTE_BYTES < source.size <= EXCERPTED_BYTES:
+        return False
+    with open_source(source) as stream:
+        data = stream.read(EXCERPTED_BYTES + 1)
+    if not PASTE_BYTES < len(data) <= EXCERPTED_BYTES:
+        return False
+    found = excerpts(data)
+    for row in paste_rows(
+        without_dumps(found.data), source.engine, source.index, whole=True, failed=False
+    ):
+        _add_failure(task, row | {"offset": found.at(row["offset"])})
+    return True
 
 
 def _add_reports(task: _Task) -> None:

@@ -219,3 +219,48 @@ def test_a_text_that_is_not_read_names_its_lines(judge: PasteJudge) -> None:
 def test_a_declining_subtask_without_a_name_has_its_place() -> None:
     who = Attempt(job=None, attempt_id="9f1e", taskmanager="tm-4:6122-9c1a", host="tm-4")
     assert subtask_name(who) == "a subtask on tm-4:6122-9c1a"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_spark"),
+    [
+        ("24/03/01 10:12:45 WARN BlockManager: PendingReconstructionMonitor timed out blk_1073741860_1036", False),
+        ("ERROR BlockManager: Error while processing replication queues async", False),
+        (
+            "2024-03-01 10:12:45,002 ERROR org.apache.hadoop.hdfs.server.blockmanagement.BlockManager: no such replica",
+            False,
+        ),
+        ("24/03/01 10:12:46 ERROR BlockManager: Failed to remove broadcast 7 from the disk store", True),
+        ("ERROR BlockManager: Failed to connect to external shuffle server, will retry 2 more times", True),
+    ],
+)  # fmt: skip
+def test_hdfs_has_a_block_manager_as_well(judge: PasteJudge, line: str, is_spark: bool) -> None:
+    (item,) = judge.inputs(f"{line}\n").sources
+    assert (item.engine == "spark") is is_spark
+
+
+TICK = "2024-03-01 11:00:00,123 {} heartbeat of the price service, nothing special\n"
+TRACE = "java.lang.IllegalStateException: price book 77 is gone\n\tat com.acme.Book.open(Book.java:41)\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "failure"),
+    [
+        ("~~ 11.00.00 | flow | org.apache.flink heartbeat, nothing special\n", TRACE),
+        ("heartbeat of the price service, nothing special\n", TRACE),
+        (TICK.format("INFO"), f"2024-03-01 11:00:00,200 ERROR cannot price\n{TRACE}"),
+        (TICK.format("INFO  com.acme.App -"), f"2024-03-01 11:00:00,200 ERROR com.acme.App - cannot price\n{TRACE}"),
+        (TICK.format(""), "2024-03-01 11:00:00,200 ERROR price book 77 is gone from the shop\n"),
+        (TICK.format("[main] INFO"), "2024-03-01 11:00:00,200 [main] ERROR price book 77 is gone\n"),
+    ],
+)  # fmt: skip
+def test_a_failure_in_the_middle_of_a_large_text(
+    judge: PasteJudge, lines: str, failure: str
+) -> None:
+    half = lines * (600_000 // len(lines))
+    report = report_on(judge, f"Welcome\n{half}{failure}{half}")
+    assert "price book 77 is gone" in report.findings[0].title
+    (place,) = {each.line for each in report.findings[0].evidence}
+    at = half.count("\n") + 2
+    assert place in (at, at + 1)
+    assert report_on(judge, f"Welcome\n{half}{half}").findings == []

@@ -23,7 +23,7 @@ def engine_in(text: str) -> str | None:
 _OF_SPARK: Final = re.compile(
     r"(?i:py4j)|(?<![\w./-])(?<![Tt]ask )executors?\b(?![.-]\w| service| pool| thread)|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d|Job aborted due to stage failure"
     r"|\b[Ss]park\b|\bSpark[A-Z]\w+|\bspark[._-][a-z]|\bDStream|ExecutorPods|\bawsglue|[Gg]lueContext|third-party-projects"
-    r"|[Dd]atabricks|Executor self-exiting|(?m:^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]{4,5} [A-Z]\w+: )|\bdbutils|\b[Ll]ivy\b|ExecutorLostFailure|\bsc\.\w+\("
+    r"|[Dd]atabricks|Executor self-exiting|(?m:^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]{4,5} (?!Block(?:Manager|StateChange):)[A-Z]\w+: )|\bdbutils|\b[Ll]ivy\b|ExecutorLostFailure|\bsc\.\w+\("
 )
 _OF_FLINK: Final = re.compile(
     r"pyflink|\b[Ff]link\b|\bFlink[A-Z]\w+|\bflink[.-][a-z]|\b(?:TaskManager|JobManager|TaskExecutor|JobMaster)\w*"
@@ -87,6 +87,12 @@ LOOSE_HEADER = re.compile(
     r"(?P<level>TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE)(?=[\"'\])>}\s,;|:-])"
     r"[\"'\])>}]?(?:\s{0,4}[,;|:\]>-]|\s{2}|\s(?=[\[({\"']))[\s,;|:>-]{0,6}"
     r"(?:(?P<logger>(?:[a-z_]\w{0,80}\.){1,10}[\w$]{1,120}|__main__|root)(?::(?=\S)| - ))?(?P<message>\S.*)",
+    re.DOTALL,
+)
+# After a date, a level needs no mark behind it.
+DATED_LEVEL = re.compile(
+    r"\s{0,8}(?:\[[^\]\n]{0,120}\]\s{1,4}|\([^)\n]{0,120}\)\s{1,4}){0,3}"
+    r"(?P<level>WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE)(?P<logger>)\s{1,8}(?P<message>\S.*)",
     re.DOTALL,
 )
 TAGGED = re.compile(

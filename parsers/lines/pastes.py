@@ -247,14 +247,20 @@ def _header_of(head: prefix.Prefix) -> prefix.Prefix:
     """Return a header of an unknown layout with its level and message; other headers unchanged."""
     if head.dated and head.level is not None and not head.complete:
         return replace(head, complete=True)
-    found = (
-        None if head.complete else p.LOOSE_HEADER.match(head.text, head.inner, head.inner + 4096)
-    )
+    if head.complete:
+        return head
+    found = p.LOOSE_HEADER.match(head.text, head.inner, head.inner + 4096)
+    if found is None and head.dated:
+        found = p.DATED_LEVEL.match(head.text, head.begin, head.begin + 4096)
     if found is None:
         return head
     level = prefix.load_layouts().levels.get(found["level"], found["level"])
     return replace(
-        head, level=level, logger=found["logger"], begin=found.start("message"), complete=True
+        head,
+        level=level,
+        logger=found["logger"] or None,
+        begin=found.start("message"),
+        complete=True,
     )
 
 

@@ -36,10 +36,16 @@ FLINK_WORDS: Final = (
     b"ClusterEntrypoint", b"org.apache.iceberg.flink", b"org.apache.paimon.flink", b"org.apache.doris.flink",
     b"com.ververica.cdc.", b"com.starrocks.connector.flink", b"org.apache.hudi.sink.",
 )  # fmt: skip
+# HDFS's NameNode has a logger of this name as well: only messages about Spark's blocks count.
+_BLOCK_MANAGER: Final = b" BlockManager:"
+_OF_SPARKS_BLOCKS: Final = re.compile(
+    rb" BlockManager: [^\n]{0,200}?(?:BlockManager|[Bb]lock manager|[Bb]roadcast|RDD|\brdd_|[Ss]huffle|taskresult_"
+    rb"|\binput-\d|block replication policy|on this machine|from memory|to disk|remote block|to the master)"
+)
 SPARK_WORDS: Final = (
     b"org.apache.spark", b"org/apache/spark", b"o.a.s.s.", b"SparkContext", b"DAGScheduler",
     b"TaskSetManager", b"MicroBatchExecution", b"JobGenerator", b"ReceiverTracker",
-    b"CoarseGrainedExecutorBackend", b" BlockManager:", b"BlockManagerInfo", b"SparkListener", b"JobScheduler: ",
+    b"CoarseGrainedExecutorBackend", _BLOCK_MANAGER, b"BlockManagerInfo", b"SparkListener", b"JobScheduler: ",
     b"PIDRateEstimator", b"ProcessingTimeExecutor", b"ReceiverSupervisorImpl", b"ProgressReporter",
     b"TaskSchedulerImpl", b"YarnScheduler", b"YarnClusterScheduler", b"YarnAllocator",
     b"Job aborted due to stage failure", b" (TID", b"Structured Streaming", b"pyspark",
@@ -166,6 +172,11 @@ class Signs:
         self._data = data
         found = _finder().places(data)
         self._places = {_WORDS[number]: places for number, places in found.items()}
+        blocks = [
+            at for at in self._places.pop(_BLOCK_MANAGER, ()) if _OF_SPARKS_BLOCKS.match(data, at)
+        ]
+        if blocks:
+            self._places[_BLOCK_MANAGER] = blocks
         self.holds_flink_message = any(
             literal in self._places and message.search(data, self._places[literal][0])
             for literal, message in _MESSAGES

@@ -35,6 +35,8 @@ from flowdiag.parsers.sniff.signs import (
     looks_like_log,
 )
 from flowdiag.parsers.sniff.verdict import GC_LOG, Sample, Sniffed, not_read
+from flowdiag.parsers.sources.excerpts import TEXT_BYTES as EXCERPTED_BYTES
+from flowdiag.parsers.sources.excerpts import excerpts
 from flowdiag.parsers.sources.printed import json_printed
 from flowdiag.parsers.spark.reports import contains_report
 from flowdiag.parsers.stacks.dumps import contains_dump
@@ -42,6 +44,7 @@ from flowdiag.parsers.stacks.texts import engine_of_stacks, stack_text_of
 from flowdiag.parsers.yarn.answers import looks_like_yarn
 
 _FEW: Final = 3  # lines that are as likely an error as a configuration
+_UNLIKE_A_LOG: Final = "text, but it does not look like a log"
 _DOUBTFUL_BYTES: Final = 8 * 1024 * 1024  # of a text without signs of a log, searched for messages
 
 
@@ -64,13 +67,8 @@ def sniff(sample: Sample) -> Sniffed:
         # Only whole lines: a truncated character is not an invalid one.
         encoding = encoding_of(sample.head[: sample.head.rfind(b"\n") + 1] + sample.elsewhere)
     verdict = _sniff_text(sample)
-    if verdict.kind == "not-read" and sample.complete and verdict.reason not in _FINAL:
-        sentence = verdict.reason == _CONFIGURATION and sample.head.strip().count(b"\n") < _FEW
-        vague = sentence or verdict.reason not in _UNLIKE_LOGS
-        if (found := _sniff_failures(sample, vague=vague)) is not None:
-            verdict = found
-        elif contains_report(sample.head):
-            verdict = replace(log_of(Signs(sample.head)), engine="spark", role="driver")
+    if verdict.kind == "not-read":
+        verdict = _sniff_unread(sample, verdict) or verdict
     return verdict if encoding == verdict.encoding else replace(verdict, encoding=encoding)
 
 
@@ -146,7 +144,7 @@ def _sniff_text(sample: Sample) -> Sniffed:
 def _unlike_a_log(text: _Text) -> str:
     """Return why a text is not read: where its JSON is damaged, or the kinds of its lines."""
     if not text.is_json:
-        return f"text, but it does not look like a log: {kinds_of_lines(text.lines)}"
+        return f"{_UNLIKE_A_LOG}: {kinds_of_lines(text.lines)}"
     place = syntax_error(text.head, complete=text.sample.complete)
     return f"damaged JSON: syntax error in {place}" if place is not None else "damaged JSON"
 
@@ -319,17 +317,34 @@ _FINAL: Final = frozenset(
 )
 
 
-def _sniff_failures(sample: Sample, *, vague: bool) -> Sniffed | None:
-    """Return the verdict on other text with a failure: in a comment, a page, an array."""
-    if len(sample.head) > PASTE_BYTES:
+def _sniff_unread(sample: Sample, verdict: Sniffed) -> Sniffed | None:
+    """Return the verdict on a text without signs of a log, if it contains failures or progress reports."""
+    reason = verdict.reason or ""
+    if not sample.complete:
+        data = sample.read(EXCERPTED_BYTES + 1) if reason.startswith(_UNLIKE_A_LOG) else b""
+        if len(data) > EXCERPTED_BYTES:
+            return None
+        return _sniff_failures(excerpts(data).data, vague=False)
+    if reason in _FINAL:
         return None
-    found = next(failures_in(sample.head, vague=vague), None)
+    sentence = reason == _CONFIGURATION and sample.head.strip().count(b"\n") < _FEW
+    vague = sentence or reason not in _UNLIKE_LOGS
+    if (found := _sniff_failures(sample.head, vague=vague)) is not None:
+        return found
+    if contains_report(sample.head):
+        return replace(log_of(Signs(sample.head)), engine="spark", role="driver")
+    return None
+
+
+def _sniff_failures(data: bytes, *, vague: bool) -> Sniffed | None:
+    """Return the verdict on other text with a failure: in a comment, a page, an array."""
+    found = next(failures_in(data, vague=vague), None) if len(data) <= PASTE_BYTES else None
     if found is None:
         return None
-    verdict = log_of(Signs(sample.head))
+    verdict = log_of(Signs(data))
     if verdict.engine != "unknown":
         return verdict
-    engine = shown_engine(found) or engine_in(sample.head.decode("utf-8", "replace"))
+    engine = shown_engine(found) or engine_in(data.decode("utf-8", "replace"))
     return replace(verdict, engine=engine or "unknown")
 
 

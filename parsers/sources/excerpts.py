@@ -1,0 +1,76 @@
+"""Excerpts of a large text around the lines that may announce a failure.
+
+A text of an unknown layout has no known messages: only its failures can be read. Searching all its lines for them
+is slow, so one pattern finds the places, and only their surroundings are read line by line.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import Final, NamedTuple
+
+TEXT_BYTES: Final = 8 * 1024 * 1024
+"""Maximum size of a searched text."""
+_AROUND: Final = 6 * 1024  # bytes kept before and after a sign: a header and a stack trace
+_PART: Final = 128 * 1024  # bytes kept of the first signs, and of the last ones
+_SIGN: Final = re.compile(
+    rb"Exception\b|Error\b|ERROR|FATAL|SEVERE|CRITICAL|Traceback \(most|\baborted due to|terminated with"
+)
+
+
+class Excerpts(NamedTuple):
+    """Parts of a text, joined; `at` maps their offsets to offsets in the text."""
+
+    data: bytes
+    starts: list[int]  # of each part in `data`
+    begins: list[int]  # of each part in the text
+
+    def at(self, offset: int) -> int:
+        """Return the offset in the text of an offset in the excerpts."""
+        part = bisect_right(self.starts, offset) - 1
+        return self.begins[part] + offset - self.starts[part]
+
+
+def excerpts(data: bytes) -> Excerpts:
+    r"""Return the whole lines around the first and the last signs of a failure.
+
+    >>> text = b"fine\n" * 4000 + b"java.io.IOException: gone\n" + b"fine\n" * 4000
+    >>> found = excerpts(text)
+    >>> len(found.data) < 15_000, found.at(found.data.index(b"java")) == text.index(b"java")
+    (True, True)
+    """
+    regions = _regions(data)
+    first = _up_to(regions, _PART)
+    last = _up_to(regions[len(first) :][::-1], _PART)[::-1]
+    parts, starts, begins, size = [], [], [], 0
+    for begin, end in (*first, *last):
+        starts.append(size)
+        begins.append(begin)
+        parts.append(data[begin:end])
+        size += end - begin
+    return Excerpts(b"".join(parts), starts, begins)
+
+
+def _regions(data: bytes) -> list[tuple[int, int]]:
+    """Return the surroundings of all signs, without overlaps, each at most about a quarter of a part."""
+    regions: list[tuple[int, int]] = []
+    at = 0
+    while (sign := _SIGN.search(data, at)) is not None:
+        begin = max(at, sign.start() - _AROUND)
+        if begin > at:
+            line = data.find(b"\n", begin, sign.start())
+            begin = line + 1 if line >= 0 else begin
+        line = data.find(b"\n", sign.end() + _AROUND, sign.end() + 2 * _AROUND)
+        at = line + 1 if line >= 0 else min(len(data), sign.end() + 2 * _AROUND)
+        regions.append((begin, at))
+    return regions
+
+
+def _up_to(regions: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
+    """Return the first regions of at most this size in total."""
+    for number, (begin, end) in enumerate(regions):
+        size -= end - begin
+        if size < 0:
+            return regions[:number]
+    return regions
