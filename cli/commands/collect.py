@@ -160,7 +160,7 @@ def spark(
       flowdiag rate collected/
 
     Collects batches, receivers, statistics, executors, and the output operations of failed batches. A snapshot takes 5
-    requests, plus one per failed batch (5 at most). The triggers of Structured Streaming queries come from the
+    requests, plus one per failed batch (at most 5). The triggers of Structured Streaming queries come from the
     Web UI; the event log contains more about them. Thread dumps of the driver and of executors with running tasks
     show the code that makes batches slow.
     """

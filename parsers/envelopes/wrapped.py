@@ -110,7 +110,7 @@ def _from_mail(lines: list[str], begins: list[bool]) -> list[str] | None:
 
 
 def _is_whole(line: str, above: str) -> bool:
-    """Return whether a line is not the rest of the line above: only in a trace, an exception can be."""
+    """Return whether a line starts a new line of the log. Inside a trace, an exception can be the rest of the line above."""
     if not line or _BEGINS.match(line):
         return True
     return is_exception_line(line) and not (is_trace_line(above) or is_exception_line(above))

@@ -108,7 +108,7 @@ def json_printed(data: bytes) -> PrintedJson | None:
 
 
 def _undecorated(text: str) -> str:
-    """Replace quote marks and colours by spaces."""
+    """Replace quote marks and colours with spaces."""
     if text.count("\n>") * 2 > text.count("\n") or text.count("\n * ") * 2 > text.count("\n"):
         text = _QUOTED.sub(lambda found: " " * len(found[0]), text)
     return _COLOUR.sub(lambda found: " " * len(found[0]), text)

@@ -323,7 +323,7 @@ def test_a_completing_job_reports_the_sibling_that_was_busy_before() -> None:
         *(replace(load, busy=busy.get(load.subtask_index or 0, 150.0)) for load in whole),
     ]
     recent = moved_from(job.job(), _convicted(3))
-    assert "over all samples it was busy 60% of the time and enrich (2/4) 55%" in str(recent)
+    assert "Over all samples, it was busy 60% of the time, enrich (2/4) 55%" in str(recent)
     job.loads[-4:] = [replace(load, busy=None) for load in whole]
     assert moved_from(job.job(), _convicted(3)) is None
 

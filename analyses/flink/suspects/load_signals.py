@@ -58,7 +58,7 @@ def _most_skewed(case: Case, root: Root) -> list[Load]:
 def skew(case: Case, load: Load) -> float | None:
     """Return a subtask's data relative to its siblings', unless its records are that much more expensive.
 
-    Siblings that have less data and are at least as busy wait for something else, and it only keeps up better.
+    Siblings that have less data and are at least as busy wait for something else, and the subtask only keeps up better.
     """
     members = case.members(load.key.task)
     others = [other for other in members if other.key != load.key and other.busy is not None]

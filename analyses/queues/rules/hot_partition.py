@@ -70,7 +70,7 @@ def _finding(
     fields: h.FindingFields = {
         "title": f"{h.fmt.capital(who)} is hot: its lag grows by {h.fmt.rate(trend.per_s)}"
         f" to {h.fmt.number(round(trend.last))} records",
-        "why": f"{who} has {h.fmt.number(round(trend.last))} records that wait"
+        "why": f"{who} has {h.fmt.number(round(trend.last))} waiting records"
         + (f", {h.fmt.percent(share)} of the lag" if share is not None else ""),
         "severity": h.Severity.WARNING,
         "cause": "hot-partition",

@@ -72,8 +72,8 @@ def unread(state: h.StreamState) -> str:
     if not able or now <= able:
         return ""
     return (
-        f" Of the current {h.fmt.rate(now)}, {h.fmt.percent(1 - able / now)} then stay unread in the source, and more "
-        "each second."
+        f" Of the current {h.fmt.rate(now)}, {h.fmt.percent(1 - able / now)} stay unread in the source, and "
+        "the backlog grows every second."
     )
 
 

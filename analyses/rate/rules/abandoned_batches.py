@@ -43,7 +43,7 @@ def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Results:
         severity=h.Severity.INFO,
         state=h.State.RECOVERED,
         title=f"{h.fmt.plural(len(left), 'batch', 'batches')} of {len(app.batches)} "
-        f"{'have' if len(left) > 1 else 'has'} no end in the logs, although later batches do",
+        f"never {'end' if len(left) > 1 else 'ends'} in the logs, although later batches do",
         explain="Listener events were lost, which may be the only reason."
         if app.lost
         else "The driver restarted, or the logs have a gap.",
