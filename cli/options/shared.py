@@ -161,7 +161,7 @@ FailOnOption = Annotated[
     _verdict(
         "--fail-on",
         metavar="LEVEL",
-        help=f"Exit with 1 at or above {', '.join(FailOn)} (default: warning).",
+        help=f"Fail at or above {', '.join(FailOn)} (default: warning).",
     ),
 ]
 AllowInconclusive = Annotated[

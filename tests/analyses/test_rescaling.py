@@ -154,7 +154,7 @@ def test_a_scale_up_without_effect(state: str, actions: int) -> None:
             "ScalingReport",
             "Scaling execution disabled by config job.autoscaler.scaling.enabled:false, recommended",
             "info",
-            "only recommends",
+            "only makes recommendations",
         ),
         (
             "ScalingReport",
