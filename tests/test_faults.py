@@ -23,6 +23,7 @@ from flowdiag.analyses.diagnosis import (
     inspect_inputs,
     report_on,
 )
+from flowdiag.analyses.engine.sql import Part
 from flowdiag.analyses.flink.clocks import settle as settling
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.model.finding import Inconclusive
@@ -296,9 +297,8 @@ def test_failing_queries_of_a_topic_skip_only_that_topic(
     logs: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     startup = topic("startup")
-    monkeypatch.setattr(
-        type(startup), "frames", lambda *_: [spark.sql("SELECT nothing FROM nowhere")]
-    )
+    failing = Part("SELECT nothing FROM {rows}", {"rows": spark.range(1)})
+    monkeypatch.setattr(type(startup), "queries", lambda *_: [failing])
     topics = tuple(topic(name) for name in ("checkpoints", "startup"))
     report = diagnose(topics, discover([str(logs)]), lambda: spark)
     fault = bug(report)

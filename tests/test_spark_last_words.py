@@ -296,7 +296,7 @@ def test_a_quota_that_forbids_executors_is_named(tmp_path: Path) -> None:
     finding = only(STARVED + FORBIDDEN, tmp_path)
     assert (finding.code, finding.cause) == ("RT313", "no-core-left")
     for text in (
-        "quota compute-quota",
+        "exceeded quota: compute-quota",
         "requested limits.cpu=2,limits.memory=5632Mi",
         "used limits.cpu=31,limits.memory=60Gi",
         "limited limits.cpu=32,limits.memory=64Gi",

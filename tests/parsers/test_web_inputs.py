@@ -178,8 +178,11 @@ def test_https_trusts_the_certificates_of_the_environment(trusted: bool, tmp_pat
     with serving(WITH_RANGES, context) as (address, _):
         done = subprocess.run(
             [sys.executable, "-c", program, f"{address}/a.log"],
-            env={**os.environ, "SSL_CERT_FILE": str(certificate) if trusted else "/dev/null"},
-            cwd=Path(__file__).parents[2],
+            env={
+                **os.environ,
+                "SSL_CERT_FILE": str(certificate) if trusted else "/dev/null",
+                "PYTHONPATH": str(Path(__file__).parents[2]),
+            },
             capture_output=True,
             text=True,
             check=False,

@@ -13,6 +13,7 @@ How it decides
 --------------
 Kafka's client logs that its position is out of range and that it resets it. The difference between the old and the new
 position is the number of lost records. If a job starts without a position, a reset loses no records.
+A loss counts as ongoing if it happened within `recent` of the end of the input.
 
 What to do
 ----------

@@ -12,6 +12,7 @@ How it decides
 --------------
 Kafka's producers log each batch that a broker refuses, with the error. The error NOT_ENOUGH_REPLICAS must repeat for at
 least `lasting`. Errors during a leader change end within seconds, and are not reported.
+Errors within `recent` of the end of the input are ongoing.
 
 What to do
 ----------

@@ -13,6 +13,7 @@ How it decides
 The JDBC sink, the CDC source for PostgreSQL, and MariaDB's driver log each request that the database refuses, with the
 exception. At least `repeated` of them must have the same known reason. Waits for locks belong to `database-lock`.
 The CDC source prints no exception when it cannot start to read its slot. The usual reason is another reader.
+Refusals within `recent` of the end of the input are ongoing.
 
 What to do
 ----------
