@@ -10,6 +10,7 @@ import pytest
 from benchmarks.pastes import PasteJudge
 from flowdiag.analyses.flink.helpers import Attempt, subtask_name
 from flowdiag.analyses.report.redact import clean
+from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 if TYPE_CHECKING:
     from flowdiag.analyses.report.wire import Report
@@ -264,3 +265,32 @@ def test_a_failure_in_the_middle_of_a_large_text(
     at = half.count("\n") + 2
     assert place in (at, at + 1)
     assert report_on(judge, f"Welcome\n{half}{half}").findings == []
+
+
+REFUSED = (
+    "2017-05-04 11:20:01,123 INFO  org.apache.flink.runtime.executiongraph.ExecutionGraph - Could not restart the "
+    "job Orders (7d0a2e3f4b5c6d7e8f901a2b3c4d5e6f) because the restart strategy prevented it.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (REFUSED, "restart strategy prevented it"),
+        (f"{REFUSED}com.acme.PriceGone: no book 77\n\tat com.acme.Book.open(Book.java:4)\n", "no book 77"),
+        (f"{REFUSED}java.io.IOException: no book 77\n\tat com.acme.Book.open(Book.java:4)\n", "no book 77"),
+        ('The job is down: "restart strategy prevented it". Why?\n', "restart strategy prevented it"),
+    ],
+)  # fmt: skip
+def test_a_job_that_is_not_restarted(judge: PasteJudge, text: str, cause: str) -> None:
+    rows = parse_on_driver(plan_splits(judge.inputs(text).sources)).to_pylist()
+    (failure,) = (row for row in rows if row["event"] == "failure")
+    assert cause in failure["cause"]
+    assert dict(failure["fields"])["ended"] == "job"
+
+
+def test_the_amounts_of_missing_network_memory_are_in_the_title(judge: PasteJudge) -> None:
+    pool = "(required (MB): 1280, allocated (MB): 1024, missing (MB): 256). Cause: Direct buffer memory"
+    text = f"java.lang.OutOfMemoryError: Could not allocate enough memory segments for NetworkBufferPool {pool}\n"
+    title = report_on(judge, text).findings[0].title
+    assert "1280 MB required, 1024 MB allocated, 256 MB missing" in title

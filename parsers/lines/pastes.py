@@ -591,7 +591,7 @@ class _Segments:
         below: re.Match[str] | None,
         unusual: tuple[int, str] | None,
     ) -> None:
-        if below is None and unusual is not None and (self._block is None or self._again):
+        if below is None and unusual is not None and (not self._has_chain() or self._again):
             self._element(*unusual)
         block = self._block
         if below is None:

@@ -17,6 +17,7 @@ from flowdiag.parsers.exceptions import classify, task_named_in
 from flowdiag.parsers.flink.metric_reports import MetricFolder
 from flowdiag.parsers.flink.statistics_dump import parse_dump
 from flowdiag.parsers.lines import prefix
+from flowdiag.parsers.lines.failure_lines import failure_line
 from flowdiag.parsers.lines.pastes import PASTE_BYTES
 from flowdiag.parsers.lines.prefix import Prefix, simple_name
 from flowdiag.parsers.lines.records import (
@@ -78,6 +79,12 @@ class _Candidate(NamedTuple):
     offset: int
     record: Record
     found: Recognised | None = None
+
+
+def _is_only_known(record: Record, found: Recognised) -> bool:
+    """Return whether a record announces a failure that no rule reads, although its message is known."""
+    only_known = found.template.trace and found.template.event is Event.KNOWN
+    return only_known and failure_line(body_of(record.head)) is not None
 
 
 class Reader:
@@ -175,7 +182,7 @@ class Reader:
         self, offset: int, record: Record, found: Recognised, *, is_trace: bool
     ) -> dict[str, Any]:
         """Return the row of a record, including the lines below it that belong to its message."""
-        if offset < PASTE_BYTES:
+        if offset < PASTE_BYTES and not _is_only_known(record, found):
             # A client repeats a refused request; only many of them are a finding of their own.
             self.known[offset] = is_trace and found.template.event is not Event.REFUSED
         row = self._row(offset, record.head, found)

@@ -59,6 +59,9 @@ _FIRST_CONTAINER: Final = re.compile(r"container_(?:e\d{1,6}_)?\d{10,16}_\d{4,8}
 _EXECUTOR_POD: Final = re.compile(r"-exec-[0-9]{1,9}$")
 _DRIVER_POD: Final = re.compile(r"-driver$")
 _OF_MASTER: Final = re.compile(r"\bAM Container for appattempt")
+_AMOUNTS: Final = re.compile(
+    r"required \(M[Bb]\): (\d{1,9}), allocated \(M[Bb]\): (\d{1,9}), missing \(M[Bb]\): (\d{1,9})"
+)
 _OPTION: Final = re.compile(r"\b(?P<process>jobmanager|taskmanager)\.(?:memory|heap)\.")
 
 
@@ -79,6 +82,18 @@ def title_of(kind: str, where: str, *, of_worker: bool) -> str:
     if of_worker:
         return f"{title} on {where}"
     return f"{title} ({where})" if kind in ("container", "virtual") else f"{title} in {where}"
+
+
+def amounts_in(text: str | None) -> str:
+    """Return the amounts of memory in a message of Flink's buffer pool, for a title; empty without amounts.
+
+    >>> amounts_in("NetworkBufferPool (required (MB): 1280, allocated (MB): 1024, missing (MB): 256)")
+    ' (1280 MB required, 1024 MB allocated, 256 MB missing)'
+    """
+    found = _AMOUNTS.search(text or "")
+    if found is None:
+        return ""
+    return " ({} MB required, {} MB allocated, {} MB missing)".format(*found.groups())
 
 
 def process_of_pod(name: str | None, engine: str | None = None) -> MemoryProcess:

@@ -47,6 +47,7 @@ from flowdiag.analyses.flink.failures.exception_texts import exception_measureme
 from flowdiag.analyses.flink.failures.memory_pools import POOLS
 from flowdiag.analyses.flink.failures.memory_processes import (
     TASKMANAGER,
+    amounts_in,
     memory_actions,
     process_of_incident,
     title_of,
@@ -110,7 +111,11 @@ def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]
             subject=h.taskmanager_subject(
                 job, *((root.taskmanager, root.host) if of_worker else (None, None))
             ),
-            title=f"{title_of(kind, where, of_worker=of_worker)}{h.outcome_text(last)}",
+            title=(
+                title_of(kind, where, of_worker=of_worker)
+                + amounts_in(root.cause)
+                + h.outcome_text(last)
+            ),
             why=f"{where}: {h.fmt.shorten(text, 120)}" if place is not None else None,
             cause="out-of-memory",
             confidence=h.weigh(votes),
