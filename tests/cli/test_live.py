@@ -420,6 +420,7 @@ def test_a_server_misses_a_round(canned: CannedFactory, capsys: pytest.CaptureFi
     assert f"warning: round 2: {server.url}: " in shown.err and "will retry" in shown.err
 
 
+@pytest.mark.full
 def test_disk_use_of_rounds_is_bounded(
     canned: CannedFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
