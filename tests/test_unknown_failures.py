@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.pastes import PasteJudge
@@ -131,6 +131,34 @@ def test_any_exception_is_a_finding(
     assert report is not None
     assert [message in finding.title for finding in report.findings] == [True]
     assert report.findings[0].severity != "info"
+
+
+# These add a date or a column to the first line, which must be an exception.
+_OF_EXCEPTIONS = {"date above", "table with date", "table of counts"}
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, phases=(Phase.generate,))
+@given(
+    chains(),
+    st.sampled_from(LEVELS),
+    st.sampled_from(LAYOUTS),
+    st.sampled_from([name for name in WRAPPINGS if name not in {*CUT, *_OF_EXCEPTIONS}]),
+)
+def test_any_exception_below_any_record_in_any_wrapping(
+    tmp_path_factory: pytest.TempPathFactory,
+    chain: tuple[list[str], str],
+    level: str,
+    layout: Callable[[str, str, str], str],
+    wrapping: str,
+) -> None:
+    # A record in JSON fills its line: no trace follows on it.
+    assume(layout is not LAYOUTS[-1] or wrapping != "frames on a line")
+    lines, message = chain
+    judge = PasteJudge(tmp_path_factory.getbasetemp(), None)
+    text = WRAPPINGS[wrapping]([layout(level, "a.b.C", "order 7"), *lines])
+    report = judge.report_on_text(text)
+    assert report is not None
+    assert any(message in finding.title for finding in report.findings)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True, phases=(Phase.generate,))
