@@ -82,7 +82,23 @@ def hot_key_in_a_busy_task(bench: Queues) -> tuple[Suspect, str]:
     return Suspect("enrich", 3), "data-skew"
 
 
-FAULTS = (hot_key, large_records, hang, slow_sink, most_of_a_task, hot_key_in_a_busy_task)
+def one_subtask_keeps_up_better(bench: Queues) -> tuple[Suspect, str]:
+    """The others wait for something that this subtask has for itself, such as a connection."""
+    bench.says("Source: orders", **WAITS)
+    bench.says("enrich", **WORKS)
+    bench.says("enrich", 3, busy=800.0, idle=200.0, in_pool=0.8, records_in=9000.0)
+    return Suspect("enrich"), "slow-operator"
+
+
+FAULTS = (
+    hot_key,
+    large_records,
+    hang,
+    slow_sink,
+    most_of_a_task,
+    hot_key_in_a_busy_task,
+    one_subtask_keeps_up_better,
+)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

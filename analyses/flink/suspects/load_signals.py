@@ -58,20 +58,26 @@ def _most_skewed(case: Case, root: Root) -> list[Load]:
 def skew(case: Case, load: Load) -> float | None:
     """Return a subtask's data relative to its siblings', unless its records are that much more expensive.
 
-    Siblings that have less data and are at least as busy wait for something else, and the subtask only keeps up better.
+    None if most siblings are clearly busier: they wait for something else, and the subtask only keeps up better.
+    A subtask with a hot key is at least as busy as its siblings.
     """
     members = case.members(load.key.task)
-    others = [other for other in members if other.key != load.key and other.busy is not None]
-    busier = [
-        other for other in others if other.works and (other.busy or 0.0) >= (load.busy or 0.0)
-    ]
-    if load.busy is not None and len(busier) * 2 > len(others):
+    if _keeps_up_better(load, members):
         return None
     ratio = p.data_ratio(load, members, case.size(load.key.task))
     cost = p.cost_ratio(load, members)
     if ratio is not None and cost is not None and cost >= max(p.COSTLY, ratio):
         return None
     return ratio
+
+
+def _keeps_up_better(load: Load, members: Iterable[Load]) -> bool:
+    """Return whether most siblings work for more of the time than the subtask."""
+    if load.busy is None:
+        return False
+    others = [other for other in members if other.key != load.key and other.busy is not None]
+    busier = [o for o in others if o.works and (o.busy or 0.0) - load.busy >= p.AS_BUSY]
+    return len(busier) * 2 > len(others)
 
 
 def is_skewed(case: Case, load: Load) -> bool:
