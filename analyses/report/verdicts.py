@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -75,8 +75,23 @@ def _judgement(pairs: Iterable[Pair], unsure: bool) -> Judgement:
     return Judgement(
         verdict=verdict,
         cause=next((x.cause for _, x in ranked if x.cause), None),
-        culprits=culprits_of(ranked),
+        culprits=culprits_of(_without_waiting(ranked)),
     )
+
+
+_OUTSIDE: Final = frozenset({"service", "storage"})
+"""Kinds of subjects outside the job."""
+
+
+def _without_waiting(ranked: Sequence[Pair]) -> list[Pair]:
+    """Leave out the findings that a culprit outside the job explains: a task that waits for it is no culprit."""
+    stories = [
+        each
+        for each in link_ranked(ranked)
+        if each.root[1].why and each.root[1].subject.kind in _OUTSIDE
+    ]
+    waiting = {id(each.pair[1]) for story in stories for each in story.consequences}
+    return [pair for pair in ranked if id(pair[1]) not in waiting]
 
 
 def final_verdict(verdict: f.Verdict, *, doubted: bool, calculated: bool) -> f.Verdict:

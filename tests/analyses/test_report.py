@@ -77,6 +77,16 @@ def test_each_culprit_is_listed_once() -> None:
     assert [c.code for c in judge(said).culprits] == ["CP2"]
 
 
+def test_a_task_that_waits_for_a_service_is_no_culprit() -> None:
+    task = f.Subject(kind="task", task="deliver")
+    service = f.Subject(kind="service", service="PostgreSQL", task="deliver")
+    waits = finding(subject=task, why="deliver waits", cause="slow-external-call")
+    slow = finding(subject=service, why="it is slow", cause="slow-database", rank=f.Rank.ROOT_CAUSE)
+    alone, service_too = [outcome(waits, code="BP107")], [outcome(slow, code="IO203")]
+    assert [c.subject for c in judge(alone).culprits] == [task]
+    assert [c.subject for c in judge([*alone, *service_too]).culprits] == [service]
+
+
 def test_each_job_has_its_own_verdict() -> None:
     said = [
         outcome(finding(severity=f.Severity.CRITICAL)),
