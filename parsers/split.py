@@ -249,7 +249,7 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
             _add_reports(task)
             _add_tables(task)
             _add_dumps(task)
-        tally.error = stream_error(stream) or scanner.error
+        tally.error = stream_error(stream) or scanner.error or tally.error
         reader.extend_time_range()
     finally:
         _count_lines(scanner, tally)
@@ -339,8 +339,11 @@ def _add_reports(task: _Task) -> None:
         data = stream.read(REPORT_TEXT_BYTES)
     if not contains_report(data):
         return
-    for offset, row in printed_reports(data):
+    for offset, row, damaged in printed_reports(data):
         task.rows.add({"source": source.index, "offset": offset, "template": "printed", **row})
+        if damaged and task.tally.error is None:
+            places = ", ".join(map(str, damaged))
+            task.tally.error = f"damaged JSON: left out line {places}, and read the rest"
         task.tally.candidates += 1
         task.tally.recognised += 1
         task.tally.add_time(row["utc_us"])

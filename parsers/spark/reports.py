@@ -7,6 +7,7 @@ made progress: ") are records, and are parsed as records.
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from itertools import chain, pairwise
@@ -25,7 +26,11 @@ _BEGIN: Final = re.compile(
     rb"""\{\s{0,20}(["'])id\1\s{0,3}:\s{0,3}\1[0-9a-f]{8}-[0-9a-f-]{27}\1\s{0,20},\s{0,20}\1runId\1"""
 )
 _LOGGED: Final = b"made progress: "
-_TOKEN: Final = re.compile(rb"""\"(?:[^"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|[{}]""", re.DOTALL)
+# A string ends on its line, so that a missing quote damages one line only.
+_TOKEN: Final = re.compile(rb"""\"(?:[^"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|[{}]""")
+_TRAILING_COMMA: Final = re.compile(r",(?=\s{0,200}[}\]])")
+_DAMAGED: Final = 3
+"""Lines of a report that may be damaged, such as by a missing quote."""
 _NO_NUMBER: Final = re.compile(r"(?<=[:\s,\[])-?(?:nan|inf)(?=\s{0,8}[,}\]])")
 
 
@@ -34,8 +39,8 @@ def contains_report(data: bytes) -> bool:
     return b"runId" in data and _BEGIN.search(data) is not None
 
 
-def printed_reports(data: bytes) -> Iterator[tuple[int, Row]]:
-    """Yield the offset and the row, without source and offset, of each report outside Spark's records.
+def printed_reports(data: bytes) -> Iterator[tuple[int, Row, list[int]]]:
+    """Yield the offset, the row (without source and offset) and the damaged lines of each report outside Spark's records.
 
     Args:
         data: the text.
@@ -46,10 +51,14 @@ def printed_reports(data: bytes) -> Iterator[tuple[int, Row]]:
         if data.endswith(_LOGGED, max(0, begin - 200), begin):
             continue
         end = _end(data, begin, following)
-        row = progress_row(_decoded(data[begin:end])) if end is not None else None
+        if end is None:
+            continue
+        value, damaged = _decoded(data[begin:end])
+        row = progress_row(value)
         if row is not None:
             number += 1
-            yield begin, row
+            above = data.count(b"\n", 0, begin) if damaged else 0
+            yield begin, row, [above + line for line in damaged]
             if number == _MOST:
                 return
 
@@ -71,13 +80,32 @@ def _end(data: bytes, begin: int, following: int) -> int | None:
     return None
 
 
-def _decoded(text: bytes) -> Any:
-    """Decode JSON or a Python literal; None for other text."""
+def _decoded(text: bytes) -> tuple[Any, list[int]]:
+    """Decode JSON or a Python literal, and return the lines of JSON that are damaged; None for other text."""
     try:
-        return decode_json(text)
+        return decode_json(text), []
     except ValueError:
         pass
     try:
-        return ast.literal_eval(_NO_NUMBER.sub("None", text.decode("utf-8", "replace")))
+        return ast.literal_eval(_NO_NUMBER.sub("None", text.decode("utf-8", "replace"))), []
     except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return None
+        return _without_damage(text.decode("utf-8", "replace"))
+
+
+def _without_damage(text: str) -> tuple[Any, list[int]]:
+    """Decode a report with one field per line without its damaged lines; None if more than a few are damaged.
+
+    >>> _without_damage('{\\n"batchId": 3,\\n"rows: 4,\\n"name": "orders"\\n}')
+    ({'batchId': 3, 'name': 'orders'}, [3])
+    """
+    lines, damaged = text.split("\n"), list[int]()
+    while len(damaged) <= _DAMAGED < len(lines):
+        try:
+            # Only commas are removed, so that the place of an error is on the same line.
+            return json.loads(_TRAILING_COMMA.sub("", "\n".join(lines))), damaged
+        except json.JSONDecodeError as error:
+            damaged.append(error.lineno)
+            lines[error.lineno - 1] = ""
+        except RecursionError:
+            break
+    return None, []
