@@ -349,3 +349,29 @@ def test_the_death_of_a_taskmanager_and_the_lost_connections_are_one_incident(
     (story,) = report.stories
     assert (story.cause, "heap" in report.findings[0].title) == ("out-of-memory", True)
     assert "container" not in report.findings[0].title
+
+
+def test_the_second_exception_of_a_pair_is_named(diagnose: Told) -> None:
+    """Two tasks fail within a second: the first is the finding, the other is part of its explanation."""
+    head = (
+        "2026-03-02 10:15:3{} INFO  org.apache.flink.runtime.executiongraph.ExecutionGraph [] - {} "
+        "(5f6a7b8c9d0e1f2a3b4c5d6e7f8a9b0c_cbc357ccb763df2852fee8c4fc7d55f2_0_0) switched from RUNNING to FAILED on {}."
+    )
+    report = diagnose(
+        "\n".join(
+            (
+                head.format("0,000", "parse (1/2)", "tm-1 @ worker-1 (dataPort=4001)"),
+                'java.lang.NumberFormatException: For input string: "n/a"',
+                "\tat com.acme.orders.ParseOrder.map(ParseOrder.java:41)",
+                head.format("0,200", "totals (2/2)", "tm-2 @ worker-2 (dataPort=4002)"),
+                "java.lang.IllegalStateException: no open window for 17",
+                "\tat com.acme.orders.Totals.map(Totals.java:12)",
+                "",
+            )
+        )
+    )
+    finding = report.findings[0]
+    assert "NumberFormatException" in finding.title
+    assert "totals (2/2): java.lang.IllegalStateException: no open window for 17" in (
+        finding.explain or ""
+    )

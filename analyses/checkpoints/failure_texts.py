@@ -149,7 +149,22 @@ class TaskFailure:
                 f" {self.crises[-1].bursts} failures without a completed checkpoint in between: a"
                 " restart loop."
             )
-        return explanation
+        return explanation + self._other_failures
+
+    @property
+    def _other_failures(self) -> str:
+        """A sentence about exceptions of the same kind that other tasks of the last crisis threw; empty without one."""
+        last = self.crises[-1]
+        others = {
+            h.exception_text(failure.incident.cause, _TEXT): h.subtask_name(failure.incident)
+            for failure in last.failures
+            if failure.kind == last.kind and failure.incident.cause and failure.incident.task
+        }
+        others.pop(h.exception_text(last.root.incident.cause, _TEXT), None)
+        if self.root.task is None or not others:
+            return ""
+        listed = h.fmt.listed([f"{name}: {text}" for text, name in others.items()][:3], "; ")
+        return f" Other exceptions of the same failure: {listed.rstrip('.')}."
 
     @property
     def measurements(self) -> tuple[h.Measurement, ...]:
