@@ -203,7 +203,7 @@ def test_a_larger_pool_leaves_enough_heap_or_the_process_grows() -> None:
     (finding,) = findings_of(RAN_OUT, facts)
     (larger,) = findings_of(RAN_OUT, facts, heap_left=1)
     assert "stays the same" in finding.actions[0].text
-    assert "size grows" in larger.actions[0].text
+    assert "process grows" in larger.actions[0].text
 
 
 # --- queues ---------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ PRINTED_JSON = """\
 @pytest.mark.parametrize("text", [PRINTED_YAML, PRINTED_JSON], ids=["yaml", "json"])
 def test_a_pod_as_yaml_or_json(text: str, tmp_path: Path) -> None:
     (tmp_path / "pod").write_text(text)
-    assert str(discover([str(tmp_path)]).sources[0].reason).startswith("output of kubectl")
+    assert str(discover([str(tmp_path)]).sources[0].reason).startswith("kubectl output")
     (ended,) = ended_containers(text)
     assert (ended.reason, ended.exit_code, ended.pod) == (
         "OOMKilled",

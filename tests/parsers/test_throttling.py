@@ -36,4 +36,4 @@ def test_share_of_throttled_periods(text: str, expected: str | None) -> None:
     found = [each.text for each in ended_containers(text)]
     assert found == ([expected] if expected else [])
     sample = Sample(name="cadvisor.txt", head=text.encode(), complete=True, elsewhere=b"", read=lambda n: text.encode()[:n])  # fmt: skip
-    assert "CPU is throttled" in (sniff(sample).reason or "")
+    assert "CPU-throttled" in (sniff(sample).reason or "")

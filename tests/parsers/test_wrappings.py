@@ -57,7 +57,8 @@ def rows_of(data: bytes, folder: Path) -> list[dict[str, Any]]:
 def message_columns(row: dict[str, Any]) -> dict[str, Any]:
     fields = {name: value for name, value in row.items() if name not in NOT_COMPARED and value}
     if "fields" in fields:
-        fields["fields"] = dict(fields["fields"])
+        # Only a complete name of a logger shows the component.
+        fields["fields"] = {k: v for k, v in dict(fields["fields"]).items() if k != "component"}
     return fields
 
 
