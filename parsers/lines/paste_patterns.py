@@ -70,7 +70,6 @@ PYTHON = re.compile(
 )
 # The last line of a Python traceback whose class has an unusual name.
 PYTHON_UNUSUAL = re.compile(r"(?P<text>(?:[A-Za-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:: .*)?\Z)")
-# A class with an unusual name: an exception if a stack frame follows.
 # The first line of an exception whose class is cut off or missing, above its stack frames; not a thread of a dump.
 CUT_MESSAGE = re.compile(
     r"(?i)(?!\")(?!.*Thread\.State).*\b(?:exception|errors?|failed|failure|denied|cannot|can't|could not|unable|invalid|missing"
@@ -80,6 +79,7 @@ EVENT = re.compile(r"\s{0,8}(?:Normal|Warning)\s{1,12}[A-Z]\w{2,40}\s{1,30}\d{1,
 # Python marks the failed part of an indented line of code with the same characters, and always with a `^`.
 FENCE = re.compile(r"\s{0,40}(?:```|~~~)[^\^]*\Z")
 PYTHON_FILE = re.compile(r"\s{0,8}File \"[^\"\n]{1,300}\", line \d")
+# A class with an unusual name: an exception if a stack frame follows.
 UNUSUAL = re.compile(r"(?:Caused by: )?(?:[a-z_][\w$]{0,80}\.){1,20}_?[A-Z][\w$]{0,120}(?:: .*)?\Z")
 # A header of an unknown layout: a level after at most six words, and the message after it.
 LOOSE_HEADER = re.compile(
