@@ -67,6 +67,30 @@ def task_subject(job: JobQueues, name: str) -> Subject:
     )
 
 
+def service_subject(job: JobQueues, service: str, task: str | None = None) -> Subject:
+    """Return a system outside the job: the job that it affects, and the task that waits for it, if known."""
+    return Subject(
+        kind="service",
+        service=service,
+        job_id=job.job.key.job_id or None,
+        job_name=job.job.name,
+        task=task,
+    )
+
+
+def state_at_end(job: JobQueues, last_us: int | None, recent_s: float) -> State:
+    """Return whether something is ongoing at the end of the input; it is if a time is unknown.
+
+    Args:
+        job: whose input may continue after it.
+        last_us: its last time.
+        recent_s: longest time between it and the end of the input.
+    """
+    end_us = job.job.last_us
+    over = end_us is not None and last_us is not None and end_us - last_us > recent_s * 1e6
+    return State.RECOVERED if over else State.ONGOING
+
+
 def subtask_subject(job: JobQueues, key: SubtaskKey, taskmanager: str | None) -> Subject:
     attempts = [
         a for a in job.job.attempts if a.task == key.task and a.subtask_index == key.subtask_index

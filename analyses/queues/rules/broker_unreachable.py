@@ -61,9 +61,6 @@ def _finding(job: h.JobQueues, address: str, outage: list[Incident], limits: Lim
     name = h.server_name(address)
     lasted = h.lasted_s(outage)
     first_us, last_us = outage[0].time_us, outage[-1].time_us
-    end_us = job.job.last_us
-    over = end_us is not None and last_us is not None and end_us - last_us > limits.pause * 1e6
-    state = h.State.RECOVERED if over else h.State.ONGOING
     count = sum(int(incident.text.get("records", "1")) for incident in outage)
     clients = sorted({each for i in outage for each in i.text.get("client", "").lower().split()})
     stopped = h.broker_stopped(job, first_us, last_us)
@@ -72,19 +69,14 @@ def _finding(job: h.JobQueues, address: str, outage: list[Incident], limits: Lim
         cause = "wrong-advertised-listeners"
     return h.job_finding(
         job,
-        subject=h.Subject(
-            kind="service",
-            service=f"Kafka at {name}",
-            job_id=job.job.key.job_id or None,
-            job_name=job.job.name,
-        ),
+        subject=h.service_subject(job, f"Kafka at {name}"),
         title=f"Kafka at {name} is unreachable for {h.fmt.duration(lasted * 1000)}"
         + (": its log shows that the broker was stopped" if stopped is not None else "")
         + (": the broker advertises this address" if cause != "kafka-timeout" else ""),
         why=f"{h.fmt.plural(count, 'failed connection attempt')}"
         f" in {h.fmt.duration(lasted * 1000)}, by {h.fmt.listed(clients, ' and ') or 'clients'}",
         severity=h.Severity.WARNING,
-        state=state,
+        state=h.state_at_end(job, last_us, limits.pause),
         cause=cause,
         rank=h.Rank.ROOT_CAUSE,
         first_us=first_us,

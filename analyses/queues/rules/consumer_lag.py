@@ -134,9 +134,7 @@ def _source(job: h.JobQueues, trend: h.Trend) -> str:
 
 
 def _system(job: h.JobQueues, source: str) -> h.Subject:
-    key = job.job.key.job_id or None
-    name = h.source_system(job, source)
-    return h.Subject(kind="service", service=name, job_id=key, job_name=job.job.name)
+    return h.service_subject(job, h.source_system(job, source))
 
 
 def _title(trend: h.Trend) -> str:

@@ -49,13 +49,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     waits, why = _texts(blocked)
     yield h.job_finding(
         job,
-        subject=h.Subject(
-            kind="service",
-            service=name,
-            job_id=job.job.key.job_id or None,
-            job_name=job.job.name,
-            task=sinks[0] if len(sinks) == 1 else None,
-        ),
+        subject=h.service_subject(job, name, sinks[0] if len(sinks) == 1 else None),
         title=f"{name} blocks the sink: {waits}",
         why=why,
         severity=h.Severity.WARNING,

@@ -44,15 +44,13 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     lost = [reset.lost for reset in resets if reset.lost is not None]
     count = f"{h.fmt.plural(sum(lost), 'record')} of " if lost else "records of "
     times = [reset.time_us for reset in resets if reset.time_us is not None]
-    end_us = job.job.last_us
-    ongoing = bool(times) and end_us is not None and end_us - max(times) <= limits.recent * 1e6
     names = h.fmt.listed(partitions[:3], " and ")
     yield h.job_finding(
         job,
         title=f"Kafka deleted {count}{h.fmt.plural(len(partitions), 'partition')} before the job read them",
         why=f"the positions of {names} were out of range",
         severity=h.Severity.CRITICAL,
-        state=h.State.ONGOING if ongoing else h.State.RECOVERED,
+        state=h.state_at_end(job, max(times, default=None), limits.recent),
         cause="offsets-out-of-range",
         rank=h.Rank.ROOT_CAUSE,
         first_us=min(times, default=None),

@@ -66,12 +66,7 @@ def _finding(job: h.JobQueues, slot: str, again: list[Incident]) -> h.Finding:
     name = h.service_name(job, h.POSTGRES)
     return h.job_finding(
         job,
-        subject=h.Subject(
-            kind="service",
-            service=name,
-            job_id=job.job.key.job_id or None,
-            job_name=job.job.name,
-        ),
+        subject=h.service_subject(job, name),
         title=f"The replication slot {slot} was gone, and the source created it again: changes are lost",
         why=f"the slot {slot} no longer existed when the job restored its checkpoint",
         severity=h.Severity.CRITICAL,

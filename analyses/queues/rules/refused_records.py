@@ -51,24 +51,18 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     found.sort(key=lambda incident: incident.time_us or 0)
     if not found or h.lasted_s(found) < limits.lasting:
         return
-    first_us, last_us, end_us = found[0].time_us, found[-1].time_us, job.job.last_us
-    ongoing = end_us is None or end_us - (last_us or 0) <= limits.recent * 1e6
+    first_us, last_us = found[0].time_us, found[-1].time_us
     count = sum(int(incident.text.get("records", "1")) for incident in found)
     lasted = h.fmt.duration(h.lasted_s(found) * 1000)
     topic = found[-1].text.get("partition", "").rpartition("-")[0]
     name = h.service_name(job, h.KAFKA)
     yield h.job_finding(
         job,
-        subject=h.Subject(
-            kind="service",
-            service=name,
-            job_id=job.job.key.job_id or None,
-            job_name=job.job.name,
-        ),
+        subject=h.service_subject(job, name),
         title=f"{name} refuses records for topic {topic}: too few replicas are in sync",
         why=f"it refused {h.fmt.plural(count, 'batch', 'batches')} of the sink in {lasted}",
         severity=h.Severity.WARNING,
-        state=h.State.ONGOING if ongoing else h.State.RECOVERED,
+        state=h.state_at_end(job, last_us, limits.recent),
         cause=_CAUSE,
         rank=h.Rank.ROOT_CAUSE,
         first_us=first_us,

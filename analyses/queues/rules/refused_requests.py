@@ -73,8 +73,6 @@ def _is_replication(incident: Incident) -> bool:
 
 def _finding(job: h.JobQueues, cause: str, found: list[Incident], limits: Limits) -> h.Finding:
     times = [incident.time_us for incident in found if incident.time_us is not None]
-    end_us = job.job.last_us
-    ongoing = not times or end_us is None or end_us - max(times) <= limits.recent * 1e6
     count = h.fmt.plural(len(found), "request")
     component = component_of([found[-1].cause or ""])
     server = component.server if component is not None else None
@@ -83,16 +81,11 @@ def _finding(job: h.JobQueues, cause: str, found: list[Incident], limits: Limits
     name = h.service_name(job, server) if server else "the database"
     return h.job_finding(
         job,
-        subject=h.Subject(
-            kind="service",
-            service=name,
-            job_id=job.job.key.job_id or None,
-            job_name=job.job.name,
-        ),
+        subject=h.service_subject(job, name),
         title=f"{h.fmt.capital(name)} refuses {count} of the job: {CAUSES[cause].meaning}",
         why=f"it refused {count} of the job",
         severity=h.Severity.WARNING,
-        state=h.State.ONGOING if ongoing else h.State.RECOVERED,
+        state=h.state_at_end(job, max(times, default=None), limits.recent),
         cause=cause,
         confidence=h.Confidence.HIGH
         if all(incident.cause for incident in found)

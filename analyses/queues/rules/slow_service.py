@@ -50,13 +50,7 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
         found = h.spell_finding(job, spell, title)
         yield replace(
             found,
-            subject=h.Subject(
-                kind="service",
-                service=service.name,
-                job_id=job.job.key.job_id or None,
-                job_name=job.job.name,
-                task=spell.task,
-            ),
+            subject=h.service_subject(job, service.name, spell.task),
             why=f"{task} waits for it: {service.why}",
             cause=service.cause,
             rank=h.Rank.ROOT_CAUSE,
