@@ -16,10 +16,7 @@ import msgspec
 
 QUERIES: Final = "/StreamingQuery/"
 _RUN: Final = re.compile(r"statistics/?\?id=([0-9a-f-]{36})")
-_ROW: Final = re.compile(r"<tr[^>]{0,200}>(.{1,100000}?)</tr>", re.DOTALL)
-_CELL: Final = re.compile(r"<td[^>]{0,200}>(.{0,100000}?)</td>", re.DOTALL)
 _STATUS: Final = re.compile(r"<td[^>]{0,200}>\s{0,40}(FINISHED|FAILED)\s{0,40}</td>")
-_DETAILS: Final = re.compile(r"<pre[^>]{0,200}>(.{0,100000}?)</pre>", re.DOTALL)
 _TAG: Final = re.compile(r"<[^>]{0,2000}>")
 _LABEL: Final = re.compile(r"<strong>\s{0,40}(Name|Id|RunId): \s{0,40}</strong>([^<]{0,500})<")
 _CHART: Final = re.compile(r"drawTimeline\(\s{0,40}'#([\w-]{1,80})-timeline',\s{0,40}(v\d{1,4}),")
@@ -50,13 +47,13 @@ def ended_on(page: str) -> list[Json]:
     The exception is the text of the row's last cell; the lines of a long one are in a hidden part of that cell.
     """
     found = []
-    for row in _ROW.findall(page):
+    for row in _elements(page, "tr"):
         run, status = _RUN.search(row), _STATUS.search(row)
         if run is None or status is None:
             continue
-        cells = [html.unescape(_TAG.sub("", cell)).strip() for cell in _CELL.findall(row)]
-        stack = _DETAILS.search(row)
-        error = html.unescape(_TAG.sub("", stack[1])).strip() if stack is not None else cells[-1]
+        cells = [_text_of(cell) for cell in _elements(row, "td")]
+        stacks = _elements(row, "pre")
+        error = _text_of(stacks[0]) if stacks else cells[-1]
         found.append(
             {
                 "name": None if cells[0] == "<no name>" else cells[0],
@@ -67,6 +64,20 @@ def ended_on(page: str) -> list[Json]:
             }
         )
     return found
+
+
+def _elements(page: str, tag: str) -> list[str]:
+    """Return the contents of elements that contain no other of their kind, in linear time for any page.
+
+    >>> _elements("<td>a</td><td class='b'>c<br></td><td>cut", "td")
+    ['a', 'c<br>']
+    """
+    closed = page.split(f"</{tag}>")[:-1]
+    return [part.rpartition(f"<{tag}")[2].partition(">")[2] for part in closed]
+
+
+def _text_of(content: str) -> str:
+    return html.unescape(_TAG.sub("", content)).strip()
 
 
 def statistics_path(run: str) -> str:
