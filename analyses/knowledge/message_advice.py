@@ -89,6 +89,12 @@ def frame_action(fields: Mapping[str, str]) -> tuple[Action, ...]:
     return (Action(text=f"Check {frame}, the first frame of the job's own code"),)
 
 
+def process_in(fields: Mapping[str, str]) -> Component | None:
+    """Return the process in which a failure happened, from its text; None if unknown."""
+    named = fields.get("process") or ("spark-driver" if fields.get("where") == "driver" else "")
+    return components().get(named)
+
+
 def origin_note(fields: Mapping[str, str], place: str | None = None) -> str:
     """Return the process and the code of the job in which a failure happened, as sentences; empty if unknown.
 
@@ -96,8 +102,7 @@ def origin_note(fields: Mapping[str, str], place: str | None = None) -> str:
         fields: of the failure, from its text.
         place: its task, TaskManager or host.
     """
-    named = fields.get("process") or ("spark-driver" if fields.get("where") == "driver" else "")
-    process = components().get(named)
+    process = process_in(fields)
     where = ", ".join(filter(None, (process and process.what, place)))
     frame = fields.get("python_frame") or fields.get("own_frame")
     parts = (

@@ -17,6 +17,7 @@ from flowdiag.analyses.knowledge.message_advice import (
     component_step,
     frame_action,
     origin_note,
+    process_in,
     with_advice,
 )
 from flowdiag.analyses.model import fmt
@@ -136,9 +137,7 @@ class FailureGroup:
     @property
     def process(self) -> str | None:
         """The process in which it happened."""
-        text = self.first.text
-        named = text.get("process") or ("spark-driver" if text.get("where") == "driver" else "")
-        known = components().get(named)
+        known = process_in(self.first.text)
         return None if known is None else known.what
 
     @property
