@@ -33,6 +33,8 @@ PARTS = {
 LESS_PRECISE: dict[tuple[str, str], str | None] = {
     ("lookups", "log"): "overloaded",
     ("reports", "log"): "overloaded",
+    ("code-udf", "log"): "overloaded",
+    ("code-foreach-batch", "log"): "overloaded",
     ("kafka-skewed", "log"): "overloaded",
     # Thread dumps alone show it, and an event log does not contain the trigger interval.
     **{("code-http", part): "overloaded" for part in PARTS},
@@ -61,11 +63,7 @@ def test_the_first_finding_is_the_fault(
     folder: Path, part: str, findings_of: Callable[[str, str], list[Finding]]
 ) -> None:
     truth: dict[str, Any] = json.loads((folder / "truth.json").read_text())
-    expected, name = (
-        truth["expected"],
-        folder.name.removeprefix("live-").replace("code-udf", "lookups"),
-    )
-    name = name.replace("code-foreach-batch", "reports")
+    expected, name = truth["expected"], folder.name.removeprefix("live-")
     found = findings_of(part, truth["application"])
     if expected["verdict"] == "healthy":
         assert found == []
