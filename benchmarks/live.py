@@ -135,7 +135,7 @@ def _agrees(expected: Mapping[str, Any], subject: Any) -> bool:
 def table(graded: Sequence[tuple[str, str, str]]) -> Iterator[str]:
     """Yield the lines of the section."""
     yield from (
-        "Recordings next to running jobs: `flowdiag collect` next to Flink, whole and with its last ticks only, and",
+        "Recordings of running jobs that flowdiag was developed with: `flowdiag collect` next to Flink, and",
         "Spark scripts as users start them. Each input is diagnosed as `flowdiag diagnose` does. *Less precise*: the",
         "input does not show the cause, and the report names the effect. Measured by `python -m benchmarks.live`.",
         "",
