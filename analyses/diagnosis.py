@@ -13,237 +13,35 @@ of one engine share one scan and one measurement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses.contract.report import Data, Fault, Report, Where, iso
+from flowdiag.analyses.contract.report import Topic as WireTopic
 from flowdiag.analyses.engine.reading import ORDINARY, ProgressCallback, Resources
+from flowdiag.analyses.faults import Faults, faults_in, faults_of
 from flowdiag.analyses.fleets import merge_fleets
-from flowdiag.analyses.model.choice import without
-from flowdiag.analyses.model.finding import Inconclusive, RuleOutcome, Understood
+from flowdiag.analyses.model.finding import Inconclusive, RuleOutcome
 from flowdiag.analyses.model.keys import JobKey, Process
 from flowdiag.analyses.model.names import with_names
-from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.rule import Rule, apply, not_assessed
 from flowdiag.analyses.model.shared_rules import merge_outcomes
-from flowdiag.analyses.model.span import Span, zone_of
 from flowdiag.analyses.report.build import report_of
-from flowdiag.analyses.report.faults import Faults, faults_in, faults_of
 from flowdiag.analyses.report.verdicts import topic_of, topic_without_input
-from flowdiag.analyses.report.wire import Data, Fault, Report, Where, iso
-from flowdiag.analyses.report.wire import Topic as WireTopic
+from flowdiag.analyses.selection.choice import without
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.selection.span import Span, zone_of
+from flowdiag.analyses.topic import Measured, SelectableJob, Session, SideInputs, Topic
 from flowdiag.analyses.topic_names import ENGINES, EVERYTHING
 from flowdiag.parsers.catalogue import unusable_plugins
 from flowdiag.parsers.notes import InputNote, Kind
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from flowdiag.analyses.model.columns import Keeper, Rows
+    from flowdiag.analyses.model.columns import Keeper
     from flowdiag.parsers.sources.discover import Discovery
     from flowdiag.parsers.sources.open import Source
-
-Session = Callable[[], "SparkSession"]
-"""Waits for Spark and returns its session."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectableJob:
-    """A job or an application that a selection may name.
-
-    Args:
-        key: the key that findings carry.
-        id: the job or application id, None if unknown.
-        name: the job's name, None if unknown.
-        selectable: whether `--job` may select it.
-    """
-
-    key: JobKey
-    id: str | None
-    name: str | None
-    selectable: bool = True
-
-    @property
-    def label(self) -> str:
-        return self.name or self.id or self.key.job_id
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SideInputs:
-    """Inputs that a topic reads on its own, without the scan.
-
-    Args:
-        content: the parsed content, in the topic's own type.
-        kinds: the kind of each input, by index.
-        unread: why an input meant for the topic is not read, by index.
-    """
-
-    content: Any = None
-    kinds: Mapping[int, str] = field(default_factory=dict)
-    unread: Mapping[int, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """The result of measuring.
-
-    Args:
-        facts: the facts of each topic, by its name.
-        splits: the `split` rows, for the list of inputs.
-        processes: the processes that wrote the inputs.
-        understood: kinds of records, for any topic.
-        notes: warnings about single inputs, by index of the source.
-        faults: errors so far. A topic without facts has one.
-    """
-
-    facts: Mapping[str, Any]
-    splits: Sequence[Mapping[str, Any]] = ()
-    processes: Sequence[Process] = ()
-    understood: Sequence[Understood] = ()
-    notes: Sequence[tuple[int, InputNote]] = ()
-    faults: Sequence[Fault] = ()
-
-
-class Engine(Protocol):
-    """Turns the inputs of Flink, or of Spark, into facts."""
-
-    name: str
-    """The name that sources carry: `flink` or `spark`."""
-
-    def measure(
-        self,
-        topics: Sequence[Any],
-        sources: Sequence[Source],
-        session: Session,
-        options: Options,
-        *,
-        side_inputs: Mapping[str, Any],
-        resources: Resources,
-        progress: ProgressCallback,
-    ) -> Measured:
-        """Parse, settle clocks and measure once for all topics: every step before judging.
-
-        Args:
-            topics: topics of this engine.
-            sources: the sources to scan. Others are marked `not-read`. All of them may be.
-            session: called only if Spark is needed. Small inputs are parsed before that.
-            options: the user's options.
-            side_inputs: the content that topics read on their own, by topic name.
-            resources: memory, cores and folders for reading and measuring.
-            progress: called with the name of each stage.
-        """
-
-
-class Topic:
-    """The part of the flow that depends on the command. Each topic is one object of its own subclass.
-
-    Facts are a topic's own type: its engine's `measure` makes them, and no other code reads them.
-    """
-
-    name: str
-    """The name of the command, and of the topic in reports."""
-    engine: Engine
-    rules: tuple[Rule, ...]
-    required_data: str
-    """The data that the topic judges, in a few words: "a checkpoint event"."""
-    required: Mapping[str, tuple[Callable[[Any], bool], str]] = {}
-    """By `Rule.needs`: whether the facts hold the data that rules need, and a clause for facts that do not."""
-
-    def side_inputs(self, sources: Sequence[Source], options: Options) -> SideInputs:
-        """Read the inputs that the scan skips. Most topics have none."""
-        return SideInputs()
-
-    def jobs(self, facts: Any) -> Iterable[SelectableJob]:
-        """Return the jobs or applications, in order."""
-        raise NotImplementedError
-
-    def first_us(self, facts: Any) -> int | None:
-        """Return the time of the first record that the facts know, or None."""
-        return None
-
-    def last_us(self, facts: Any) -> int | None:
-        """Return the time of the last record that the facts know, or None."""
-        raise NotImplementedError
-
-    def select_jobs(self, facts: Any, is_selected: Callable[[Any], bool]) -> Any:
-        """Keep the facts of some jobs, and the shared facts: attempts, settings, workers.
-
-        Args:
-            is_selected: decides by the job's key, as `jobs` returns it.
-        """
-        raise NotImplementedError
-
-    def select_span(self, facts: Any, span: Span) -> Any:
-        """Keep the facts of a time span, and the shared facts: attempts, settings, workers."""
-        raise NotImplementedError
-
-    def derive(self, facts: Any, options: Options) -> Any:
-        """Return the input of the rules: the facts, or values calculated from them."""
-        return facts
-
-    def subjects(self, facts: Any) -> Sequence[Any]:
-        """Return the jobs, applications or processes that rules judge one at a time."""
-        return ()
-
-    def review_outcomes(self, outcomes: Sequence[RuleOutcome], facts: Any) -> Sequence[RuleOutcome]:
-        """Lower the confidence, or add doubts, where the inputs are damaged or incomplete."""
-        return outcomes
-
-    def why_not_assessed(self, rule: Rule, facts: Any) -> str | None:
-        """Return the facts that a rule needs and the input lacks, as one clause, or None."""
-        holds, clause = self.required.get(rule.needs or "", (None, ""))
-        return None if holds is None or holds(facts) else clause
-
-    def data(
-        self,
-        facts: Any,
-        outcomes: Sequence[RuleOutcome],
-        options: Options,
-        sources: Sequence[Source],
-    ) -> Data:
-        """Return the topic's own tables.
-
-        Args:
-            facts: the input of the rules. None if no input could be read.
-            outcomes: outcomes of the topic's rules.
-            options: the user's options.
-            sources: all discovered sources, by index.
-        """
-        raise NotImplementedError
-
-    def tables(self, facts: Any, options: Options) -> Rows:
-        """Return the uncut lists of `data`, for `--data-dir`. Topics with short lists have none."""
-        return ()
-
-    def population(self, facts: Any, job: JobKey | None, kind: str) -> int | None:
-        """Return how many subjects of a kind (`Subject.kind`) a job has. None: unknown."""
-        return None
-
-    def is_assessed(self, facts: Any) -> bool:
-        """Return whether the input held anything that the topic judges."""
-        raise NotImplementedError
-
-    def is_fed(self, facts: Any) -> bool:
-        """Return whether the input could show a problem of this topic.
-
-        If it could not, `diagnose` reaches its verdict without the topic, and lists it as a topic without input.
-        """
-        return self.is_assessed(facts)
-
-    def is_calculated(self, facts: Any) -> bool:
-        """Return whether all facts are arithmetic about a planned configuration."""
-        return False
-
-    def notes(self, measured: Any, facts: Any, options: Options) -> Iterable[InputNote]:
-        """Return warnings about the input as a whole.
-
-        Args:
-            measured: all facts of the topic.
-            facts: the selected facts.
-            options: the user's options.
-        """
-        return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

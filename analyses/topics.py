@@ -12,8 +12,8 @@ from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.parsers import plugins
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.diagnosis import Topic
     from flowdiag.analyses.model.rule import Rule
+    from flowdiag.analyses.topic import Topic
 
 
 def topic(name: str) -> Topic:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.inputs import find
-from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.spark.starter import SparkStarter
 from tests import windows

@@ -37,10 +37,11 @@ from flowdiag.analyses.comparison.chance import (
 from flowdiag.analyses.comparison.compare import compare_reports
 from flowdiag.analyses.comparison.measures import BUSY, FACTOR, PROCESSING
 from flowdiag.analyses.comparison.wire import Change, Comparison
-from flowdiag.analyses.diagnosis import InspectedInputs, Measured, report_on
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.span import Selection, parse_moment
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.contract.report import Report
+from flowdiag.analyses.diagnosis import InspectedInputs, report_on
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.selection.span import Selection, parse_moment
+from flowdiag.analyses.topic import Measured
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 

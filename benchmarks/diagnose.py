@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.reports import joined
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
-from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.fitting import engines_of
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic_names import ENGINES, EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
 from tests.archives import FIXTURES

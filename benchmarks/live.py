@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.inputs import find, with_owners
-from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic_names import EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.spark.starter import SparkStarter
@@ -36,7 +36,7 @@ from .accuracy import LIVE, PAGE, live_section
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from flowdiag.analyses.report.wire import Report
+    from flowdiag.analyses.contract.report import Report
 
 FLINK_PARTS: Final[Mapping[str, int | None]] = {
     "Flink: responses and logs": None,

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.contract.report import Report
 from flowdiag.cli.exit_codes import exit_code
 from flowdiag.cli.options.settings import Settings
 

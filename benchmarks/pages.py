@@ -29,8 +29,8 @@ import msgspec
 import zstandard
 
 from benchmarks.reports import joined
-from flowdiag.analyses.report.encoding import encode
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.contract.encoding import encode
+from flowdiag.analyses.contract.report import Report
 from flowdiag.cli.output.embedded import extract_report
 from flowdiag.cli.render import html
 from flowdiag.cli.render.page import Page

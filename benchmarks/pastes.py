@@ -42,10 +42,11 @@ from benchmarks.open_pastes import (
     open_pastes,
     section,
 )
-from flowdiag.analyses.diagnosis import Measured, inspect_inputs, measure, report_on
-from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.contract.report import Finding, Report
+from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.report.fitting import engines_of
-from flowdiag.analyses.report.wire import Finding, Report
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.topic import Measured
 from flowdiag.analyses.topic_names import EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.exit_codes import exit_code

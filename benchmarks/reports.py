@@ -40,7 +40,7 @@ from fixtures.synthetic import make, make_spark
 from flowdiag.parsers.sources.discover import discover
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.report.wire import Report
+    from flowdiag.analyses.contract.report import Report
 
 RECORDINGS: Final = Path("fixtures/recordings")
 SYNTHETIC: Final = Path(tempfile.gettempdir(), "flowdiag-synthetic")  # reports name their inputs
@@ -89,8 +89,8 @@ def keep(
         measured: a folder that `measure_all` wrote; None measures with Spark now.
         widths: columns for additional tables, next to the default of 100.
     """
+    from flowdiag.analyses.contract.encoding import encode
     from flowdiag.analyses.diagnosis import report_on
-    from flowdiag.analyses.report.encoding import encode
     from flowdiag.analyses.topics import topic
     from flowdiag.cli.render import markdown, table
     from flowdiag.cli.render.page import Page
@@ -128,7 +128,7 @@ def _measured(top: Path, shard: int, shards: int) -> Iterator[tuple[str, str, tu
     """Yield the name of each input, the topic, and the results of `look` and `measure`."""
     from flowdiag.analyses.diagnosis import inspect_inputs, measure
     from flowdiag.analyses.inputs import find
-    from flowdiag.analyses.model.options import Options
+    from flowdiag.analyses.selection.options import Options
     from flowdiag.analyses.topic_names import ENGINES
     from flowdiag.analyses.topics import topic
     from flowdiag.cli.spark.starter import SparkStarter
@@ -169,7 +169,7 @@ def joined(measured: Path, top: Path) -> Iterator[tuple[str, Report]]:
         top: of the checkout that holds the recordings.
     """
     from flowdiag.analyses.diagnosis import report_on
-    from flowdiag.analyses.model.options import Options
+    from flowdiag.analyses.selection.options import Options
     from flowdiag.analyses.topic_names import ENGINES
     from flowdiag.analyses.topics import topic
 

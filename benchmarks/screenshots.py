@@ -15,7 +15,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.contract.report import Report
 from flowdiag.cli.render import html, table
 from flowdiag.cli.render.page import Page
 

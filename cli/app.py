@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "please report it with the command line; --debug shows the traceback",
         )
         if "--debug" in given:
-            from flowdiag.analyses.report.faults import masked_traceback
+            from flowdiag.analyses.faults import masked_traceback
 
             print(*masked_traceback(traceback.format_exc()), sep="\n", file=sys.stderr)
         return ExitCode.BUG

@@ -21,7 +21,7 @@ from flowdiag.parsers.errors import FlowdiagError
 
 if TYPE_CHECKING:
     from flowdiag.analyses.comparison.wire import Comparison
-    from flowdiag.analyses.report.wire import Report
+    from flowdiag.analyses.contract.report import Report
     from flowdiag.cli.output.console import Progress
 
 _HEAD: Final = 4096  # bytes; the schema is at the beginning of a report

@@ -15,7 +15,7 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.inputs import inputs_of
-from flowdiag.analyses.model.zones import zone_name
+from flowdiag.analyses.selection.zones import zone_name
 from flowdiag.cli.exit_codes import ExitCode, exit_code
 from flowdiag.cli.options import shared as o
 from flowdiag.cli.options.routing import refuse_servers
@@ -40,10 +40,10 @@ from flowdiag.parsers.errors import (
 )
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.diagnosis import Topic
-    from flowdiag.analyses.model.choice import Choice
+    from flowdiag.analyses.contract.report import Report
     from flowdiag.analyses.report.data_dir import DataDir
-    from flowdiag.analyses.report.wire import Report
+    from flowdiag.analyses.selection.choice import Choice
+    from flowdiag.analyses.topic import Topic
     from flowdiag.cli.spark.starter import SparkStarter
     from flowdiag.parsers.sources.discover import Discovery
 
@@ -173,8 +173,8 @@ def option_fields(
     Raises:
         FlowdiagError: an invalid time, zone, rule or threshold.
     """
-    from flowdiag.analyses.model.options import Privacy
-    from flowdiag.analyses.model.span import Selection, parse_moment
+    from flowdiag.analyses.selection.options import Privacy
+    from flowdiag.analyses.selection.span import Selection, parse_moment
 
     overrides, choice = rule_settings(settings)
     since, until = given["since"], given["until"]
@@ -198,7 +198,7 @@ def rule_settings(settings: Settings) -> tuple[Mapping[str, Mapping[str, float]]
     Raises:
         FlowdiagError: an unknown rule or threshold.
     """
-    from flowdiag.analyses.model.choice import Choice, chosen, rule_overrides
+    from flowdiag.analyses.selection.choice import Choice, chosen, rule_overrides
 
     if not (settings.thresholds or settings.select or settings.ignore):
         return {}, Choice()
@@ -315,7 +315,7 @@ def report_on_paths(
     Raises:
         FlowdiagError: as in `run`.
     """
-    from flowdiag.analyses.model.options import Options
+    from flowdiag.analyses.selection.options import Options
     from flowdiag.analyses.topic_names import EVERYTHING, names_of
     from flowdiag.analyses.topics import topic
     from flowdiag.cli.spark.cluster import session_after_checks
@@ -493,8 +493,8 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
         if is_out_of_resources(error):
             raise out_of_resources(error) from error
         if settings.format is Format.JSON:
+            from flowdiag.analyses.faults import fault_of
             from flowdiag.analyses.report.build import failed_report
-            from flowdiag.analyses.report.faults import fault_of
             from flowdiag.cli.output.writing import render_report
 
             report = failed_report(command, fault_of(error))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from flowdiag.analyses.report.muting import muted
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.report.wire import Report
+    from flowdiag.analyses.contract.report import Report
     from flowdiag.cli.options.settings import Settings
 
 

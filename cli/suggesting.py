@@ -17,7 +17,7 @@ from flowdiag.cli.options.routing import refuse_servers
 from flowdiag.cli.options.settings import Listing, Settings, resolve_settings
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.report.wire import Report
+    from flowdiag.analyses.contract.report import Report
 
 _COSTS: Final = {
     1: "one request or a stored file",
@@ -36,7 +36,7 @@ def run(paths: Sequence[str], given: Mapping[str, Any]) -> ExitCode:
     listing: Listing = given["format"]
     found = resolve_settings(o.flags({**given, "format": None}), config=given["config"])
     settings = found.settings
-    from flowdiag.analyses.report.redact import printable
+    from flowdiag.analyses.contract.redact import printable
     from flowdiag.analyses.report.transform import redacted
     from flowdiag.cli.output.console import check_output, write_report
     from flowdiag.cli.output.saved import read_report

@@ -2,7 +2,7 @@
 
 A fault is an unexpected exception caused by an input. Errors caused by the user or the host are not faults
 (`is_internal_fault`): they end the run with a message. A fault in a parser travels in the `split` row of its
-source, from any process or host; `flowdiag.analyses.report.faults` presents it.
+source, from any process or host; `flowdiag.analyses.faults` presents it.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def _faults_are_raised(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     planted it.
     """
     if "planted" not in request.fixturenames:
-        from flowdiag.analyses.report.faults import Faults
+        from flowdiag.analyses.faults import Faults
 
         def add(self: Faults, error: Exception, *_: Any, **__: Any) -> None:
             raise error

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.contract.report import Report
 
 from .recordings import culprits_of
 

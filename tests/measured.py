@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topics import topic
 from flowdiag.parsers.sources.discover import discover
 

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from flowdiag.analyses.contract.report import Action, Report
 from flowdiag.analyses.memory.advice import derive_with
 from flowdiag.analyses.memory.model import MEMORY_KEYS, MemoryOptionError, parse_size
-from flowdiag.analyses.report.wire import Action, Report
 from flowdiag.analyses.topic_names import ENGINES
 
 _FLINK_UNITS: Final = frozenset(

@@ -16,10 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.inputs import find, with_owners
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic_names import EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flowdiag.analyses.comparison.compare import compare_reports
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.diagnosis import diagnose
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.options.settings import Format

@@ -11,8 +11,8 @@ from benchmarks.pastes import PAGE, RIGHT, Paste, PasteJudge, pastes, wrap, wrap
 from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS, CAUSE_OF_FAILURE
-from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.fitting import engines_of
+from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic_names import EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
 from flowdiag.parsers.exceptions import classes

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from flowdiag.analyses.contract.encoding import encode
 from flowdiag.analyses.diagnosis import diagnose, report_on
-from flowdiag.analyses.model.options import Options, Privacy
-from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.report.fitting import engines_of
 from flowdiag.analyses.report.pseudonyms import names_in
 from flowdiag.analyses.report.transform import decode
+from flowdiag.analyses.selection.options import Options, Privacy
 from flowdiag.analyses.topic_names import EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.render import RENDERERS, table

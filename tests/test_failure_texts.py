@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.pastes import PasteJudge
+from flowdiag.analyses.contract.redact import clean
 from flowdiag.analyses.flink.helpers import Attempt, subtask_name
-from flowdiag.analyses.report.redact import clean
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.report.wire import Report
+    from flowdiag.analyses.contract.report import Report
 
 TASK = "\tat org.apache.flink.streaming.runtime.tasks.StreamTask.invoke(StreamTask.java:781)\n"
 PLANNER = (

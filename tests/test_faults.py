@@ -16,21 +16,18 @@ import pyarrow as pa
 import pytest
 
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
-from flowdiag.analyses.diagnosis import (
-    InspectedInputs,
-    Measured,
-    diagnose,
-    inspect_inputs,
-    report_on,
-)
+from flowdiag.analyses.contract import encoding
+from flowdiag.analyses.contract import report as wire
+from flowdiag.analyses.diagnosis import InspectedInputs, diagnose, inspect_inputs, report_on
 from flowdiag.analyses.engine.sql import Part
+from flowdiag.analyses.faults import Faults, fault_of
 from flowdiag.analyses.flink.clocks import settle as settling
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.model.finding import Inconclusive
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.report import encoding, transform, wire
-from flowdiag.analyses.report.faults import Faults, fault_of
+from flowdiag.analyses.report import transform
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.topic import Measured
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.app import main
 from flowdiag.cli.exit_codes import exit_code

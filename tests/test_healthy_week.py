@@ -11,9 +11,9 @@ import pytest
 from fixtures.healthy_week import EVENTS, Cluster, event, week
 from flowdiag.analyses.checkpoints.rules import RULES as CHECKPOINT_RULES
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.model.finding import Severity, Status, Verdict
-from flowdiag.analyses.report.wire import Report
 from flowdiag.parsers.sources.discover import discover
 
 from .archives import unpacked

@@ -11,7 +11,7 @@ import pytest
 
 from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.inputs import find
-from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topics import topic
 
 from .archives import FIXTURES, unpacked

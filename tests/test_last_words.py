@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pastes import PasteJudge
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.model.finding import Verdict
-from flowdiag.analyses.report.wire import Report
 from flowdiag.parsers.sources.discover import discover
 
 CRASH = """#

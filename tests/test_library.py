@@ -15,9 +15,9 @@ import msgspec
 import pytest
 
 import flowdiag
+from flowdiag.analyses.contract.notebook import MOST
 from flowdiag.analyses.engine.views import EVENTS, METRICS
 from flowdiag.analyses.model.columns import schema_of
-from flowdiag.analyses.report.notebook import MOST
 from flowdiag.analyses.topics import all_rules
 
 from . import user_script

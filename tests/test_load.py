@@ -16,11 +16,12 @@ from typing import Any, Final
 
 import pytest
 
-from flowdiag.analyses.diagnosis import Measured, inspect_inputs, report_on
+from flowdiag.analyses.diagnosis import inspect_inputs, report_on
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.rate.facts import RateFacts
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.topic import Measured
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render import RENDERERS

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flowdiag.analyses import topics
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.engine.reading import Resources
-from flowdiag.analyses.report.wire import Report
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.parsers import catalogue, plugins
 from flowdiag.parsers.parallel import parse_in_processes

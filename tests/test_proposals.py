@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from flowdiag import analyses
+from flowdiag.analyses.contract.report import Data, Report
 from flowdiag.analyses.flink.helpers import advice_for, shared_remedies
 from flowdiag.analyses.flink.job import JobFacts, Setting
 from flowdiag.analyses.knowledge.causes import CAUSES, SHARED, Remedy
 from flowdiag.analyses.knowledge.conditions import CONDITIONS, Setup
-from flowdiag.analyses.knowledge.option_types import TYPES, accepted, write
 from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
 from flowdiag.analyses.model.finding import (
     Action,
@@ -29,11 +29,11 @@ from flowdiag.analyses.model.finding import (
     Subject,
 )
 from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.model.option_types import TYPES, accepted, write
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.helpers import remedies as spark_remedies
 from flowdiag.analyses.report.advice import action_of
 from flowdiag.analyses.report.build import ReportBuilder
-from flowdiag.analyses.report.wire import Data, Report
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.cli.text import words
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flowdiag.analyses.contract.report import Finding, PidStep, RateApplication, Report
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.rate.model import Job, Settings, simulate
 from flowdiag.analyses.rate.topic import RATE
-from flowdiag.analyses.report.wire import Finding, PidStep, RateApplication, Report
 from flowdiag.cli.simulations.pid import settings_of
 from flowdiag.parsers.sources.discover import discover, of_engine
 from tests.archives import unpacked

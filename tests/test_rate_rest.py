@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flowdiag.analyses.contract.report import RateApplication
 from flowdiag.analyses.diagnosis import diagnose
-from flowdiag.analyses.model.options import Options, RateOptions
 from flowdiag.analyses.rate.topic import RATE
-from flowdiag.analyses.report.wire import RateApplication
+from flowdiag.analyses.selection.options import Options, RateOptions
 from flowdiag.parsers.sources.discover import discover, of_engine
 from tests.archives import unpacked
 

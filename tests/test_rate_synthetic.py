@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flowdiag.analyses.contract.report import RateApplication, Report
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.rate.topic import RATE
-from flowdiag.analyses.report.wire import RateApplication, Report
 from flowdiag.parsers.sources.discover import discover, of_engine
 from tests.archives import synthetic
 

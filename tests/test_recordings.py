@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.diagnosis import diagnose, measure
 from flowdiag.analyses.engine.reading import Resources
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.settled import settled_events
 from flowdiag.analyses.model.finding import Severity
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.render import table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flowdiag.analyses.diagnosis import report_on
-from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 

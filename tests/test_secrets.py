@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from flowdiag.analyses.contract.redact import clean, mask_secrets
+from flowdiag.analyses.contract.report import Report
+from flowdiag.analyses.faults import fault_of
 from flowdiag.analyses.model import finding as f
-from flowdiag.analyses.model.options import Privacy
 from flowdiag.analyses.report.build import failed_report
 from flowdiag.analyses.report.evidence import Key, LocatedRecord
-from flowdiag.analyses.report.faults import fault_of
-from flowdiag.analyses.report.redact import clean, mask_secrets
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.selection.options import Privacy
 from flowdiag.cli import app
 from flowdiag.cli.options.settings import Format
 from flowdiag.cli.output.console import print_message

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from benchmarks.pastes import PasteJudge
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.model.finding import Verdict
-from flowdiag.analyses.report.wire import Report
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

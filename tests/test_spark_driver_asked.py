@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.diagnosis import diagnose
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topics import topic
 from flowdiag.parsers.sources.discover import discover
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pastes import PasteJudge
-from flowdiag.analyses.report.wire import Finding, Report
+from flowdiag.analyses.contract.report import Finding, Report
 
 ID = "7f3a0b1c-1111-4222-8333-944455556666"
 RUN = "0a0b0c0d-1111-4222-8333-944455556666"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.contract.report import Report
 
 from .archives import unpacked
 from .measured import Recorded

@@ -14,11 +14,11 @@ import pytest
 
 import flowdiag
 from flowdiag.analyses.checkpoints.data import checkpoint_tables
+from flowdiag.analyses.contract.report import Report, Tool
 from flowdiag.analyses.engine.reading import Resources
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.report.data_dir import MANIFEST, DataDir
 from flowdiag.analyses.report.tables import BY_NAME, TABLES, tables_document, tables_of
-from flowdiag.analyses.report.wire import Report, Tool
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.cli.app import main
 from flowdiag.parsers.errors import FlowdiagError

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from flowdiag.analyses.contract.report import Finding
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.flink import settled, topic
-from flowdiag.analyses.report.wire import Finding
 from flowdiag.analyses.topics import topic as topic_of
 from flowdiag.parsers.sources.discover import discover
 

@@ -22,7 +22,7 @@ from .parsers.traces import CUT, WRAPPINGS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from flowdiag.analyses.report.wire import Report
+    from flowdiag.analyses.contract.report import Report
 
 # Words of no failure, of no message of Flink or Spark, and of no routine stop.
 WORD = st.sampled_from(

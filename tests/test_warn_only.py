@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.inputs import find
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topics import topic
 
 from .archives import FIXTURES, unpacked

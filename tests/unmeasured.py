@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from flowdiag.analyses.diagnosis import Measured
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.lifecycle import INCIDENTS
-from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.rate.assemble import assemble as assemble_rate
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.topic import Measured
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 from flowdiag.parsers.rows import Event

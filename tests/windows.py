@@ -21,7 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from flowdiag.analyses.report.wire import CheckpointJob, Culprit, Report, Summary
+from flowdiag.analyses.contract.report import CheckpointJob, Culprit, Report, Summary
 from flowdiag.parsers.sources.codecs import codec_of, decode
 
 from . import relay

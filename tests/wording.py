@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from flowdiag.analyses.contract import report as wire
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.model.finding import Finding, Inconclusive, RuleOutcome
-from flowdiag.analyses.report import wire
-from flowdiag.analyses.report.wire import Report
 
 _COUNTED: Final = (
     "attempts|batches|blocks|buffers|checkpoints|cores|executors|failures|inputs|intervals|jobs|partitions"

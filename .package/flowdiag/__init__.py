@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flowdiag.analyses.contract.report import Culprit, Finding, Report
     from flowdiag.analyses.model.finding import Confidence, Severity, State, Verdict
-    from flowdiag.analyses.model.options import MemoryOptions, QueueOptions, RateOptions
     from flowdiag.analyses.model.rule import Rule
-    from flowdiag.analyses.report.wire import Culprit, Finding, Report
+    from flowdiag.analyses.selection.options import MemoryOptions, QueueOptions, RateOptions
     from flowdiag.library import Events, diagnose, load, read, register, rules
     from flowdiag.parsers.errors import FlowdiagError, InputError
 
@@ -44,8 +44,8 @@ __all__ = [
 
 _MODULES = {
     "flowdiag.analyses.model.finding": ("Confidence", "Severity", "State", "Verdict"),
-    "flowdiag.analyses.model.options": ("MemoryOptions", "QueueOptions", "RateOptions"),
-    "flowdiag.analyses.report.wire": ("Culprit", "Finding", "Report"),
+    "flowdiag.analyses.selection.options": ("MemoryOptions", "QueueOptions", "RateOptions"),
+    "flowdiag.analyses.contract.report": ("Culprit", "Finding", "Report"),
     "flowdiag.analyses.model.rule": ("Rule",),
     "flowdiag.library": ("Events", "diagnose", "load", "read", "register", "rules"),
     "flowdiag.parsers.errors": ("FlowdiagError", "InputError"),

@@ -17,20 +17,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.inputs import find, inputs_of
-from flowdiag.analyses.model.choice import Choice, chosen, rule_overrides
-from flowdiag.analyses.model.options import (
+from flowdiag.analyses.model.rule import Rule
+from flowdiag.analyses.report.saved import report_in
+from flowdiag.analyses.selection.choice import Choice, chosen, rule_overrides
+from flowdiag.analyses.selection.options import (
     MemoryOptions,
     Options,
     Privacy,
     QueueOptions,
     RateOptions,
 )
-from flowdiag.analyses.model.rule import Rule
-from flowdiag.analyses.model.span import Moment, Selection, parse_moment
-from flowdiag.analyses.model.zones import zone_name
-from flowdiag.analyses.report.saved import report_in
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.selection.span import Moment, Selection, parse_moment
+from flowdiag.analyses.selection.zones import zone_name
 from flowdiag.analyses.topic_names import ENGINES, EVERYTHING, names_of
 from flowdiag.analyses.topics import all_rules, topic
 from flowdiag.parsers.errors import FlowdiagError, InputError, nearest

@@ -18,10 +18,10 @@ from flowdiag.analyses.flink.job import Attempt, JobFacts, LateAcknowledgement, 
 from flowdiag.analyses.flink.suspects import NamedCulprit, find_culprit, same_culprit
 from flowdiag.analyses.flink.suspects.case import Case
 from flowdiag.analyses.flink.tasks.pressure import overall_view, unmonitored_end, view_during
-from flowdiag.analyses.knowledge.signals import signals_of
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Confidence
+from flowdiag.analyses.model.signals import signals_of
 
 MOST_SPELLS: Final = 40
 """Only the last spells are judged: they show the current problem."""

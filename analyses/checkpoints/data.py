@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from flowdiag.analyses.checkpoints.culprit import EpisodeCulprit, episode_culprits
+from flowdiag.analyses.contract import report as wire
+from flowdiag.analyses.contract.redact import clean
 from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.flink.tasks.placement import Share, shares
 from flowdiag.analyses.model.finding import RuleOutcome, Verdict
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.model.options import MAX_ROWS
-from flowdiag.analyses.report import wire
-from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.verdicts import Judgement, judge_each
+from flowdiag.analyses.selection.options import MAX_ROWS
 
 if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Row as TableRow

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.flink.advice.exception_texts import exception_measurements, option_actions
 from flowdiag.analyses.flink.failures.crises import classify_incident
-from flowdiag.analyses.flink.failures.exception_texts import exception_measurements, option_actions
 from flowdiag.analyses.flink.failures.linkage import linkage
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.knowledge.causes import CAUSES

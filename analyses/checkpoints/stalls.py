@@ -11,7 +11,7 @@ from typing import Final
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.failures.episodes import beginnings
 from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
-from flowdiag.analyses.flink.judging import INTERVAL_KEYS, setting, trigger_gaps_ms
+from flowdiag.analyses.flink.settings import INTERVAL_KEYS, setting, trigger_gaps_ms
 from flowdiag.analyses.flink.tasks.pressure import median
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.keys import Ref

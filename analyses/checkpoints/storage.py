@@ -11,7 +11,7 @@ from typing import Final
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.failures.episodes import Episode, episodes, incidents, reason_word
 from flowdiag.analyses.flink.job import Checkpoint, Decline, Incident, JobFacts, Status
-from flowdiag.analyses.flink.judging import setting
+from flowdiag.analyses.flink.settings import setting
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.exceptions import Classified, classify

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.checkpoints.rules import RULES
-from flowdiag.analyses.diagnosis import SelectableJob, SideInputs
+from flowdiag.analyses.contract.report import Data, iso
 from flowdiag.analyses.engine.sql import united
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.assemble import assemble
@@ -33,9 +33,9 @@ from flowdiag.analyses.flink.topic import (
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Inconclusive, RuleOutcome, Severity
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.span import Span
-from flowdiag.analyses.report.wire import Data, iso
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.selection.span import Span
+from flowdiag.analyses.topic import SelectableJob, SideInputs
 from flowdiag.parsers.notes import InputNote, Kind
 
 if TYPE_CHECKING:

@@ -27,11 +27,11 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import Baseline, BaselineEntry, Finding, Muting, Report
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.scope import unassessed
-from flowdiag.analyses.report.wire import Baseline, BaselineEntry, Finding, Muting, Report
 from flowdiag.parsers.errors import FlowdiagError, nearest
 
 _TABLE: Final = "known"

@@ -27,11 +27,11 @@ from flowdiag.analyses.comparison.wire import (
     Side,
     Trend,
 )
+from flowdiag.analyses.contract.report import Note, Report, Tool
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.scope import engines_of, jobs_of
 from flowdiag.analyses.report.version import tool_version
-from flowdiag.analyses.report.wire import Note, Report, Tool
 from flowdiag.parsers.errors import FlowdiagError
 
 _NAMED: Final = 3  # jobs in a message

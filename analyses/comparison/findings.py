@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from flowdiag.analyses.comparison.wire import Change, FindingChange, Seen
+from flowdiag.analyses.contract.report import Finding, Report, Subject
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.report.scope import unassessed
-from flowdiag.analyses.report.wire import Finding, Report, Subject
 
 ORDER: Final = (
     Change.NEW,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final
 
-from flowdiag.analyses.report.wire import RateApplication, Report, Subject
+from flowdiag.analyses.contract.report import RateApplication, Report, Subject
 
 FACTOR: Final = 2.0
 """Durations, delays and rates that differ by a smaller factor are equal."""

@@ -12,10 +12,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from flowdiag.analyses.contract.redact import visible_json
+from flowdiag.analyses.contract.report import Culprit, Input, Note, Subject, Tool
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.report.pseudonyms import pseudonymise
-from flowdiag.analyses.report.redact import visible_json
-from flowdiag.analyses.report.wire import Culprit, Input, Note, Subject, Tool
 
 SCHEMA: Final = "flowdiag.comparison/1"
 

@@ -4,7 +4,6 @@
 - `frames`: caches frames that several queries read
 - `sql`: loads the queries, which are files
 - `views`: the documented tables `events` and `metrics`
-- `collector`: pauses Python's garbage collector while many values are created
 
 No module here knows a topic or a rule.
 """

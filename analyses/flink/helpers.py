@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Unpack
 
-from flowdiag.analyses.flink import judging
+from flowdiag.analyses.flink import judging, settings
 from flowdiag.analyses.flink.failures.crises import Crisis, Failure, crises
 from flowdiag.analyses.flink.failures.episodes import (
     Episode,
@@ -49,8 +49,6 @@ from flowdiag.analyses.flink.options import names_of, option
 from flowdiag.analyses.knowledge.causes import CAUSES, SHARED, Remedy
 from flowdiag.analyses.knowledge.conditions import Setup, conditional, unknown_conditions
 from flowdiag.analyses.knowledge.explanations import text
-from flowdiag.analyses.knowledge.option_types import Value, is_improvement, write
-from flowdiag.analyses.knowledge.signals import Signal
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import (
@@ -73,7 +71,9 @@ from flowdiag.analyses.model.finding import (
     measurement,
     weigh,
 )
+from flowdiag.analyses.model.option_types import Value, is_improvement, write
 from flowdiag.analyses.model.rule import Limits, Results, Rule, limit
+from flowdiag.analyses.model.signals import Signal
 from flowdiag.parsers.units import version_of
 
 
@@ -107,17 +107,17 @@ class Job(JobFacts):
     @property
     def interval_ms(self) -> float | None:
         """The configured checkpoint interval, or else the observed one."""
-        return judging.interval_ms(self)
+        return settings.interval_ms(self)
 
     @property
     def interval_from(self) -> str:
         """The origin of the interval: `configured` or `observed`."""
-        return judging.interval_from(self)
+        return settings.interval_from(self)
 
     @property
     def timeout_ms(self) -> float | None:
         """The configured checkpoint timeout, or else the observed one."""
-        return judging.timeout_ms(self)
+        return settings.timeout_ms(self)
 
     @property
     def crises(self) -> tuple[Crisis, ...]:
@@ -375,7 +375,7 @@ def shared_remedies(
         proposed: a value for this job.
         current: the current value, if no input contains it.
     """
-    setup = judging.setup_of(job)
+    setup = settings.setup_of(job)
     advice = [_action(SHARED[name], job, setup, proposed, current, {}) for name in names]
     return tuple(action for action in advice if action is not None)
 
@@ -407,7 +407,7 @@ def remedies(
         current: current values by remedy, if no input contains them.
         fill: replaces the names in braces.
     """
-    table, setup = CAUSES[cause].remedies or {}, judging.setup_of(job)
+    table, setup = CAUSES[cause].remedies or {}, settings.setup_of(job)
     advice = [
         _action(
             table[name], job, setup, (proposed or {}).get(name), (current or {}).get(name), fill
@@ -437,7 +437,7 @@ def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | No
         if key is None:
             return None
     value = remedy.proposed
-    if value == "exponential-delay" and not judging.knows_exponential(version):
+    if value == "exponential-delay" and not settings.knows_exponential(version):
         value = "failure-rate"
     proposed = write(key, value, version_of(version)) if key and value is not None else None
     return Action(
@@ -471,8 +471,8 @@ def _action(
     if action.option is not None and remedy.shows_current and remedy.option is not None:
         own = "." in remedy.option
         names = () if own else names_of(remedy.option)
-        now = judging.configured(job, action.option, *names)
-        raw = judging.setting(job, action.option, *names)
+        now = settings.configured(job, action.option, *names)
+        raw = settings.setting(job, action.option, *names)
         version = version_of(job.version)
         if (
             raw is not None

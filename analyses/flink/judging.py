@@ -1,10 +1,9 @@
-"""Shared helpers of the rules: subjects, evidence, grades and settings."""
+"""Shared helpers of the rules: subjects, evidence and grades."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.flink.failures.episodes import Episode, finished_us
@@ -13,25 +12,17 @@ from flowdiag.analyses.flink.job import (
     Checkpoint,
     Incident,
     JobFacts,
-    Setting,
-    Status,
 )
-from flowdiag.analyses.flink.options import at_least, names_of
-from flowdiag.analyses.knowledge.conditions import Setup, backend_of
-from flowdiag.analyses.knowledge.option_types import shown
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import (
     Evidence,
-    Origin,
-    Present,
     Severity,
     State,
     Subject,
     cite,
     grade,
 )
-from flowdiag.parsers.units import duration_ms, size_bytes, version_of
 
 # One failed checkpoint costs one interval and is normal. Only a second one without a completed one in
 # between makes "completes no checkpoint at the end" more than the last line of the log.
@@ -137,17 +128,6 @@ def severity_of(
     return grade(state=state, share=affected / max(1, population), fatal=fatal)
 
 
-def setting(job: JobFacts, *keys: str) -> Setting | None:
-    """Return the value of an option with several spellings: REST before logs before inferred ones."""
-    order = {"rest": 0, "log": 1, "observed": 2}
-    found = [s for s in job.settings if s.key in keys]
-    return min(found, key=lambda s: order.get(s.source, 3), default=None)
-
-
-INTERVAL_KEYS: Final = ("execution.checkpointing.interval", "observed.interval_ms")
-TIMEOUT_KEYS: Final = ("execution.checkpointing.timeout", "observed.timeout_ms")
-
-
 def elapsed_ms(checkpoint: Checkpoint) -> float | None:
     """Return the duration of a completed checkpoint: as printed, or else from trigger to end."""
     if checkpoint.duration_ms is not None:
@@ -155,108 +135,6 @@ def elapsed_ms(checkpoint: Checkpoint) -> float | None:
     if checkpoint.triggered_us is not None and checkpoint.ended_us is not None:
         return max(0, checkpoint.ended_us - checkpoint.triggered_us) / 1000
     return None
-
-
-@once
-def interval_ms(job: JobFacts) -> float | None:
-    """Return the configured checkpoint interval, or else the lower quartile of the gaps between triggers.
-
-    A running checkpoint or a pause delays triggers, and nothing advances them, so short gaps equal the
-    configured interval.
-    """
-    known = setting(job, *INTERVAL_KEYS)
-    value = duration_ms(known.value) if known is not None else None
-    if value is not None and 0 < value < 1e15:
-        return value
-    gaps = sorted(trigger_gaps_ms(job.checkpoints))
-    return gaps[len(gaps) // 4] if len(gaps) >= 3 else None
-
-
-def interval_from(job: JobFacts) -> str:
-    """Return whether the interval is `configured` or `observed`, with the observed one if it is longer.
-
-    Delayed triggers are further apart than configured.
-    """
-    known = setting(job, INTERVAL_KEYS[0])
-    if known is None:
-        return "observed"
-    observed = next((s for s in job.settings if s.key == INTERVAL_KEYS[1]), None)
-    seen = None if observed is None else duration_ms(observed.value)
-    apart = seen is not None and seen > 1.25 * (duration_ms(known.value) or seen)
-    return f"configured; {fmt.duration(seen)} observed" if apart else "configured"
-
-
-def trigger_gaps_ms(checkpoints: Iterable[Checkpoint]) -> list[float]:
-    """Return the milliseconds from each periodic trigger to the next in the same run."""
-    periodic = sorted(
-        (c.run, c.id, c.triggered_us)
-        for c in checkpoints
-        if not c.is_savepoint and c.triggered_us is not None
-    )
-    return [
-        (time - before) / 1000
-        for (run, number, before), (next_run, next_number, time) in pairwise(periodic)
-        if run == next_run and next_number == number + 1 and time > before
-    ]
-
-
-@once
-def timeout_ms(job: JobFacts) -> float | None:
-    """Return the configured checkpoint timeout, or else the median duration of expired checkpoints."""
-    known = setting(job, *TIMEOUT_KEYS)
-    value = duration_ms(known.value) if known is not None else None
-    if value is not None and value > 0:
-        return value
-    lasted = sorted(
-        (c.ended_us - c.triggered_us) / 1000
-        for c in job.checkpoints
-        if c.status is Status.EXPIRED and c.ended_us is not None and c.triggered_us is not None
-    )
-    return lasted[len(lasted) // 2] if lasted else None
-
-
-def unaligned(job: JobFacts, checkpoints: Iterable[Checkpoint] = ()) -> bool:
-    """Whether checkpoints are unaligned, by the options or by their type (1.16+ in REST)."""
-    known = setting(
-        job, "execution.checkpointing.unaligned", "execution.checkpointing.unaligned.enabled"
-    )
-    return (known is not None and known.value.strip().lower() == "true") or any(
-        checkpoint.type == "unaligned-checkpoint" for checkpoint in checkpoints
-    )
-
-
-def configured(job: JobFacts, option: str, *names: str) -> Present | None:
-    """Return the value of an option for an action: with its unit and its origin.
-
-    Args:
-        job: has the settings.
-        option: the key that determines the type of the value.
-        names: other keys of the option, such as those of observed values.
-    """
-    known = setting(job, option, *names)
-    if known is None:
-        return None
-    origin = Origin.OBSERVED if known.source == "observed" else Origin.CONFIGURED
-    return Present(shown(option, known.value, version_of(job.version)), origin)
-
-
-@once
-def setup_of(job: JobFacts) -> Setup:
-    """Return the properties of the job that advice depends on."""
-    sizes = [c.bytes for c in job.checkpoints if c.status is Status.COMPLETED and c.bytes]
-    backend = setting(job, "state.backend", "state.backend.type")
-    inlined = setting(job, *names_of("inline-threshold"))
-    size = size_bytes(inlined.value) if inlined is not None else None
-    return Setup(
-        backend=backend_of(backend.value) if backend is not None else None,
-        state_bytes=max(sizes, default=None),
-        inlined_bytes=int(size) if size is not None else None,
-    )
-
-
-def knows_exponential(version: str | None) -> bool:
-    """Whether a version has the exponential-delay restart strategy (1.12+)."""
-    return at_least(version, 1, 12) is not False
 
 
 def ended_or_last(job: JobFacts) -> int | None:

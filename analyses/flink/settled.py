@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flowdiag.analyses.engine.collector import paused
+from flowdiag.analyses.contract.report import Where
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import (
     ORDINARY,
@@ -23,9 +23,9 @@ from flowdiag.analyses.engine.reading import (
     metrics_frame,
     read,
 )
-from flowdiag.analyses.report.faults import Faults
-from flowdiag.analyses.report.wire import Where
+from flowdiag.analyses.faults import Faults
 from flowdiag.parsers.flink.marks import Marks, decode, marks_and_faults
+from flowdiag.parsers.gc_pause import paused
 from flowdiag.parsers.rows import Event, fault_row
 
 if TYPE_CHECKING:

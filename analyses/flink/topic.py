@@ -6,19 +6,19 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.diagnosis import Measured, SelectableJob, Session, Topic
+from flowdiag.analyses.contract.report import Where
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import ProgressCallback, Resources
 from flowdiag.analyses.engine.sql import united
 from flowdiag.analyses.engine.views import keep_read
+from flowdiag.analyses.faults import Faults
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import disputed_zones
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.flink.settled import Settled, rows_of, settled_events
 from flowdiag.analyses.flink.understood import understood
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.report.faults import Faults
-from flowdiag.analyses.report.wire import Where
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.topic import Measured, SelectableJob, Session, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -91,7 +91,7 @@ class Flink:
         resources: Resources,
         progress: ProgressCallback,
     ) -> Measured:
-        """Parse, settle the clocks, measure once for all topics (see `diagnosis.Engine`)."""
+        """Parse, settle the clocks, measure once for all topics (see `topic.Engine`)."""
         if all(source.kind == "not-read" for source in sources):
             nothing = ClusterFacts(jobs=(), processes=())
             faults = Faults()

@@ -1,4 +1,4 @@
-"""Facts about Flink and Spark that rules share: causes and remedies, options and their types, relations.
+"""Facts about Flink and Spark that rules share: causes and remedies, conditions, relations.
 
 Nothing here reads an input. Wording lives in the `.toml` files, so that texts can be edited without touching logic.
 
@@ -6,6 +6,5 @@ Nothing here reads an input. Wording lives in the `.toml` files, so that texts c
 |---|---|
 | `causes` | each cause, its explanation and its remedies, from `causes/*.toml` |
 | `conditions` | when a remedy fits a job |
-| `option_types` | how the engines read the values of options |
 | `relations` | which findings explain which others |
 """

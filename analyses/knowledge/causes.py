@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 
-from flowdiag.analyses.knowledge.option_types import Value
+from flowdiag.analyses.model.option_types import Value
 
 # In the order of docs/actions.md.
 _FILES: Final = (

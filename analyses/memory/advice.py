@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from flowdiag.analyses.flink.job import JobFacts
-from flowdiag.analyses.knowledge.option_types import write
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.facts import BufferNeeds, MemoryFacts, MemoryProcess
@@ -15,6 +14,7 @@ from flowdiag.analyses.memory.options import derive
 from flowdiag.analyses.memory.shortage import BufferShortage
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Action
+from flowdiag.analyses.model.option_types import write
 from flowdiag.parsers.units import size_bytes, version_of
 
 _STEP = 64 * m.MIB

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flowdiag.analyses.contract import memory as wire
+from flowdiag.analyses.contract.redact import clean
 from flowdiag.analyses.memory import facts as x
-from flowdiag.analyses.memory import wire
 from flowdiag.analyses.memory.model import MEMORY_KEYS
-from flowdiag.analyses.report.redact import clean
 
 # Relevant options in addition to those of the model.
 _ALSO = (

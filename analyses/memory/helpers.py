@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Unpack
 
-from flowdiag.analyses.flink.failures.memory_processes import TASKMANAGER, process_of_pod
+from flowdiag.analyses.flink.advice.memory_processes import TASKMANAGER, process_of_pod
 from flowdiag.analyses.flink.helpers import explanation, measurement, votes_for
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident, JobFacts
 from flowdiag.analyses.knowledge.causes import CAUSES
-from flowdiag.analyses.knowledge.option_types import Value, accepted, shown, write
-from flowdiag.analyses.knowledge.signals import Signal
 from flowdiag.analyses.memory import model
 from flowdiag.analyses.memory.facts import (
     BufferNeeds,
@@ -40,7 +38,9 @@ from flowdiag.analyses.model.finding import (
     weigh,
 )
 from flowdiag.analyses.model.keys import Ref
+from flowdiag.analyses.model.option_types import Value, accepted, shown, write
 from flowdiag.analyses.model.rule import Limits, Rule, limit
+from flowdiag.analyses.model.signals import Signal
 from flowdiag.parsers.units import version_of
 
 

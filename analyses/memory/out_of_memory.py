@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.failures.crises import (
-    classify_incident,
-    memory_kind,
-    memory_kind_of_text,
-)
-from flowdiag.analyses.flink.failures.exception_texts import exception_measurements
-from flowdiag.analyses.flink.failures.memory_pools import POOLS
-from flowdiag.analyses.flink.failures.memory_processes import (
+from flowdiag.analyses.flink.advice.exception_texts import exception_measurements
+from flowdiag.analyses.flink.advice.memory_pools import POOLS
+from flowdiag.analyses.flink.advice.memory_processes import (
     TASKMANAGER,
     MemoryProcess,
     process_of_incident,
     process_of_pod,
     remedies_of,
     title_of,
+)
+from flowdiag.analyses.flink.failures.crises import (
+    classify_incident,
+    memory_kind,
+    memory_kind_of_text,
 )
 from flowdiag.analyses.flink.helpers import remedies
 from flowdiag.analyses.flink.judging import job_failed

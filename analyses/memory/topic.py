@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.diagnosis import SelectableJob, SideInputs
+from flowdiag.analyses.contract.report import Data
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.settled import Settled
 from flowdiag.analyses.flink.topic import FLINK, UNDATED, FlinkTopic, Row, named_jobs
@@ -17,9 +17,9 @@ from flowdiag.analyses.memory.options import KNOWN_VERSIONS, nearest_key, neares
 from flowdiag.analyses.memory.rules import RULES
 from flowdiag.analyses.model.finding import RuleOutcome
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.span import Span
-from flowdiag.analyses.report.wire import Data
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.selection.span import Span
+from flowdiag.analyses.topic import SelectableJob, SideInputs
 from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.units import version_of
 

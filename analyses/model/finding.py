@@ -16,8 +16,8 @@ from typing import Final, TypedDict
 
 import msgspec
 
-from flowdiag.analyses.knowledge.option_types import Proposed
 from flowdiag.analyses.model.keys import JobKey, Ref
+from flowdiag.analyses.model.option_types import Proposed
 from flowdiag.parsers.focus import Focus
 
 

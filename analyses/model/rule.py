@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, dataclass_transform
 
-from flowdiag.analyses.engine.collector import paused
-from flowdiag.analyses.knowledge.signals import Signal, signals_of
 from flowdiag.analyses.model.finding import Finding, Inconclusive, RuleOutcome
+from flowdiag.analyses.model.signals import Signal, signals_of
+from flowdiag.parsers.gc_pause import paused
 
 HEADINGS: Final = (
     "What it reports",  # english: quoted

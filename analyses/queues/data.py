@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from flowdiag.analyses.contract import queues as wire
+from flowdiag.analyses.contract.report import iso
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import Load, by_task
-from flowdiag.analyses.queues import wire
 from flowdiag.analyses.queues.facts import (
     Gauge,
     JobQueues,
@@ -18,13 +19,12 @@ from flowdiag.analyses.queues.facts import (
     Sample,
     merge_gauges,
 )
+from flowdiag.analyses.queues.flow import BEHIND_S, flow_of
 from flowdiag.analyses.queues.loads import has_task_order, loads_in, samples_in
-from flowdiag.analyses.queues.neighbours.flow import BEHIND_S, flow_of
 from flowdiag.analyses.queues.neighbours.lags import Trend, direction_of
 from flowdiag.analyses.queues.root import Spell, focus
 from flowdiag.analyses.queues.saturation import saturated_share
 from flowdiag.analyses.queues.skew import skew_score
-from flowdiag.analyses.report.wire import iso
 
 if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Row, Rows

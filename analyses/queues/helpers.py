@@ -7,7 +7,7 @@ from typing import Unpack
 
 from msgspec.structs import replace
 
-from flowdiag.analyses.flink import judging
+from flowdiag.analyses.flink import judging, settings
 from flowdiag.analyses.flink.failures.episodes import steady_checkpoints
 from flowdiag.analyses.flink.helpers import (
     explanation,
@@ -20,8 +20,6 @@ from flowdiag.analyses.flink.job import Checkpoint, JobFacts
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import Load, by_task, median
 from flowdiag.analyses.knowledge.explanations import text
-from flowdiag.analyses.knowledge.option_types import write
-from flowdiag.analyses.knowledge.signals import Signal
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     Action,
@@ -40,7 +38,9 @@ from flowdiag.analyses.model.finding import (
     cite_part,
     weigh,
 )
+from flowdiag.analyses.model.option_types import write
 from flowdiag.analyses.model.rule import Limits, Results, Rule, limit
+from flowdiag.analyses.model.signals import Signal
 from flowdiag.analyses.queues.facts import (
     Flow,
     FlowPoint,
@@ -69,8 +69,8 @@ from flowdiag.analyses.queues.judging import (
 )
 from flowdiag.analyses.queues.loads import has_task_order, loads_in, most_samples, samples_in
 from flowdiag.analyses.queues.movement import Silence, silence_of, stands_still
+from flowdiag.analyses.queues.neighbour_facts import StoreRecord
 from flowdiag.analyses.queues.neighbours.blocked import Blocked, blocked_sessions, class_of
-from flowdiag.analyses.queues.neighbours.facts import StoreRecord
 from flowdiag.analyses.queues.neighbours.lags import (
     Trend,
     active_loads,
@@ -97,14 +97,6 @@ from flowdiag.analyses.queues.neighbours.outages import (
     spells_of_records,
 )
 from flowdiag.analyses.queues.neighbours.resets import lossy_resets
-from flowdiag.analyses.queues.neighbours.services import (
-    KAFKA,
-    fetches_throttled,
-    service_name,
-    slow_service,
-    source_system,
-    throttle_clause,
-)
 from flowdiag.analyses.queues.proof import (
     GC_TIME,
     WAITING,
@@ -118,6 +110,14 @@ from flowdiag.analyses.queues.root import (
     find_spells,
     pressed_windows,
     subtask_name,
+)
+from flowdiag.analyses.queues.services import (
+    KAFKA,
+    fetches_throttled,
+    service_name,
+    slow_service,
+    source_system,
+    throttle_clause,
 )
 from flowdiag.analyses.queues.stores import (
     SLOWED_FILES,
@@ -223,12 +223,12 @@ def store_measurements(stores: Sequence[Store], *names: tuple[str, str]) -> Iter
 
 def backend(job: JobFacts) -> str | None:
     """Return `heap` or `rocksdb` (also for ForSt), from the configuration or from REST; None if unknown."""
-    return judging.setup_of(job).backend
+    return settings.setup_of(job).backend
 
 
 def setting(job: JobQueues, key: str) -> str | None:
     """Return the value of an option; None if no input shows it."""
-    found = judging.setting(job.job, key)
+    found = settings.setting(job.job, key)
     return None if found is None else found.value
 
 

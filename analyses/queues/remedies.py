@@ -5,7 +5,7 @@ The model takes seconds of CPU time per job, so it runs only on request.
 
 from __future__ import annotations
 
-from flowdiag.analyses.queues import wire
+from flowdiag.analyses.contract import queues as wire
 from flowdiag.analyses.queues.credit_facts import observe
 from flowdiag.analyses.queues.credit_fit import Fit, fit, what_if
 from flowdiag.analyses.queues.credits.job import ModelError

@@ -15,6 +15,7 @@ from math import inf
 from typing import Final
 
 from flowdiag.analyses.flink import judging as j
+from flowdiag.analyses.flink import settings
 from flowdiag.analyses.flink.failures.episodes import Episode, all_spells, episodes, spells
 from flowdiag.analyses.flink.job import JobFacts, Status
 from flowdiag.analyses.flink.suspects import NamedCulprit, find_culprit, same_culprit
@@ -625,7 +626,7 @@ def awaits_barrier(job: JobQueues, windows: Sequence[int]) -> tuple[SubtaskKey, 
     held = samples_in(job, windows)
     failed = _failing(job.job, *time_span(chain.from_iterable(held.values()))).checkpoints
     expired = [checkpoint for checkpoint in failed if checkpoint.status is Status.EXPIRED]
-    if len(expired) < FEWEST_EXPIRED or j.unaligned(job.job, expired):
+    if len(expired) < FEWEST_EXPIRED or settings.unaligned(job.job, expired):
         return ()
     return unblocked_sources(loads_in(job, windows), job.topology)
 

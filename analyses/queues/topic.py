@@ -6,14 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from flowdiag.analyses.diagnosis import SelectableJob, SideInputs
+from flowdiag.analyses.contract.report import Data
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.settled import Settled, rows_of
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
 from flowdiag.analyses.model.finding import RuleOutcome
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.span import Span
 from flowdiag.analyses.queues.assemble import assemble_queues
 from flowdiag.analyses.queues.facts import (
     Flow,
@@ -24,9 +22,11 @@ from flowdiag.analyses.queues.facts import (
     StoreMetric,
 )
 from flowdiag.analyses.queues.gaps import can_show_back_pressure
-from flowdiag.analyses.queues.neighbours.facts import Neighbours, read_neighbours
+from flowdiag.analyses.queues.neighbour_facts import Neighbours, read_neighbours
 from flowdiag.analyses.queues.rules import RULES
-from flowdiag.analyses.report.wire import Data
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.selection.span import Span
+from flowdiag.analyses.topic import SelectableJob, SideInputs
 from flowdiag.parsers.notes import InputNote
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
+from flowdiag.analyses.contract import report as wire
+from flowdiag.analyses.contract.redact import clean
 from flowdiag.analyses.model.finding import RuleOutcome
 from flowdiag.analyses.rate import facts as x
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.assessment import AssessedApplication, Assessment, StreamState
 from flowdiag.analyses.rate.holding import held_by
-from flowdiag.analyses.report import wire
-from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.verdicts import judge
 
 if TYPE_CHECKING:

@@ -15,14 +15,6 @@ from typing import Final, TypeVar, Unpack
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.knowledge.causes import CAUSES, Remedy
 from flowdiag.analyses.knowledge.explanations import text
-from flowdiag.analyses.knowledge.option_types import (
-    BATCH_INTERVAL,
-    TRIGGER_INTERVAL,
-    Value,
-    is_improvement,
-    shown,
-    write,
-)
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     Action,
@@ -44,6 +36,14 @@ from flowdiag.analyses.model.finding import (
     grade,
     measurement,
     weigh,
+)
+from flowdiag.analyses.model.option_types import (
+    BATCH_INTERVAL,
+    TRIGGER_INTERVAL,
+    Value,
+    is_improvement,
+    shown,
+    write,
 )
 from flowdiag.analyses.model.rule import Limits, Results, Rule, limit
 from flowdiag.analyses.rate import replay as pid

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from flowdiag.analyses.contract.report import Where
 from flowdiag.analyses.engine.reading import ORDINARY, ProgressCallback, Resources, frame_of, read
+from flowdiag.analyses.faults import Faults
 from flowdiag.analyses.rate.survey import survey, survey_table
-from flowdiag.analyses.report.faults import Faults
-from flowdiag.analyses.report.wire import Where
 from flowdiag.parsers.rows import Event
 
 if TYPE_CHECKING:

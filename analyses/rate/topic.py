@@ -7,16 +7,15 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.diagnosis import Measured, SelectableJob, Session, Topic
+from flowdiag.analyses.contract.report import Data, Where, iso
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import ProgressCallback, Resources
 from flowdiag.analyses.engine.views import keep_read
+from flowdiag.analyses.faults import Faults
 from flowdiag.analyses.flink.clocks.settle import zone_of
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Confidence, RuleOutcome, Understood
 from flowdiag.analyses.model.keys import JobKey, Process
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.span import Span
 from flowdiag.analyses.rate.assemble import UserSettings, assemble
 from flowdiag.analyses.rate.assemble.rows import JSON
 from flowdiag.analyses.rate.assessment import AssessedApplication, Assessment, assess
@@ -25,8 +24,9 @@ from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
 from flowdiag.analyses.rate.owned import owned_events
 from flowdiag.analyses.rate.rules import RULES
-from flowdiag.analyses.report.faults import Faults
-from flowdiag.analyses.report.wire import Data, Where, iso
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.selection.span import Span
+from flowdiag.analyses.topic import Measured, SelectableJob, Session, Topic
 from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD
 from flowdiag.parsers.notes import InputNote, Kind
 
@@ -56,7 +56,7 @@ class Spark:
         resources: Resources,
         progress: ProgressCallback,
     ) -> Measured:
-        """Parse, identify applications, and measure (see `diagnosis.Engine`)."""
+        """Parse, identify applications, and measure (see `topic.Engine`)."""
         from flowdiag.analyses.rate import measure as rate_measure
 
         names = [topic.name for topic in topics]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from flowdiag.analyses.contract.redact import clean
+from flowdiag.analyses.contract.report import Action, Change, FirstAction
 from flowdiag.analyses.knowledge.causes import checking_command
 from flowdiag.analyses.model import finding as f
-from flowdiag.analyses.report.redact import clean
-from flowdiag.analyses.report.wire import Action, Change, FirstAction
 
 Pair = tuple[f.RuleOutcome, f.Finding]
 

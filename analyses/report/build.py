@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses.contract import report as w
+from flowdiag.analyses.contract.redact import clean, cleaned, printable
+from flowdiag.analyses.faults import Faults
 from flowdiag.analyses.fleets import affected
 from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
 from flowdiag.analyses.knowledge.causes import CHECKS
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey, Process
-from flowdiag.analyses.model.options import LOCAL_USE, Options, Privacy
 from flowdiag.analyses.report import verdicts as v
-from flowdiag.analyses.report import wire as w
 from flowdiag.analyses.report.advice import action_of, each_once, first_action
 from flowdiag.analyses.report.evidence import Key, LocatedRecord
-from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.fingerprints import fingerprints
 from flowdiag.analyses.report.origins import codes_of, component_in
-from flowdiag.analyses.report.redact import clean, cleaned, printable
 from flowdiag.analyses.report.stories import LinkedFindings, Pair
 from flowdiag.analyses.report.suggestions import Inputs, phrase_of, suggestions_for
 from flowdiag.analyses.report.transform import redacted, without_credentials
 from flowdiag.analyses.report.version import tool_version
+from flowdiag.analyses.selection.options import LOCAL_USE, Options, Privacy
 from flowdiag.analyses.topic_names import EVERYTHING
 from flowdiag.parsers.notes import InputNote
 
@@ -110,6 +110,7 @@ def report_of(
         suggestions = faults.run_or_default(
             lambda: suggested_commands(command, sources, options.named),
             suggestions,
+            w.Where.RENDER,
             about="suggestions",
         )
     doubtful = unrecognised(inputs, options.named)
@@ -127,7 +128,7 @@ def report_of(
         engine_known=not any(source.guessed for source in sources),
         doubts=[f"{name}: flowdiag recognised no line of it" for name in doubtful],
         topics=topics,
-        warnings=faults.run_or_default(warnings, [], about="warnings"),
+        warnings=faults.run_or_default(warnings, [], w.Where.RENDER, about="warnings"),
         errors=faults.found,
         privacy=options.privacy,
     ).build()
@@ -266,14 +267,17 @@ class ReportBuilder:
     def build(self) -> w.Report:
         """Build the document, with secrets masked and, if requested, names replaced."""
         self._faults.found += self.errors
-        linked: list[LinkedFindings] = self._faults.run_or_default(self._link, [], about="stories")
+        linked: list[LinkedFindings] = self._faults.run_or_default(
+            self._link, [], w.Where.RENDER, about="stories"
+        )
         stories: list[w.Story] = self._faults.run_or_default(
-            lambda: [self._story(each) for each in linked], [], about="stories"
+            lambda: [self._story(each) for each in linked], [], w.Where.RENDER, about="stories"
         )
         findings = self._findings()
         first = self._faults.run_or_default(
             lambda: first_action(self._ranked(linked), self.command),
             None,
+            w.Where.RENDER,
             about="the first step",
         )
         report = w.Report(
@@ -428,6 +432,7 @@ class ReportBuilder:
                 linked, self.outcomes, self._for_checks, self._fingerprint_of, undecided=undecided
             ),
             [],
+            w.Where.RENDER,
             about="suggestions",
         )
 

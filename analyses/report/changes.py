@@ -10,11 +10,11 @@ from typing import Final, Literal
 
 import msgspec
 
+from flowdiag.analyses.contract.encoding import speakable
+from flowdiag.analyses.contract.redact import visible_json
+from flowdiag.analyses.contract.report import Finding, Note, Report, Subject
 from flowdiag.analyses.model import finding as f
-from flowdiag.analyses.report.encoding import speakable
-from flowdiag.analyses.report.redact import visible_json
 from flowdiag.analyses.report.scope import unassessed
-from flowdiag.analyses.report.wire import Finding, Note, Report, Subject
 
 
 class Kind(StrEnum):

@@ -28,8 +28,8 @@ from flowdiag.parsers.sources.remote import is_url, local_path, without_credenti
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flowdiag.analyses.diagnosis import Topic
-    from flowdiag.analyses.report.wire import Report, Tool
+    from flowdiag.analyses.contract.report import Report, Tool
+    from flowdiag.analyses.topic import Topic
 
 MANIFEST: Final = "flowdiag.json"
 _BATCH_ROWS: Final = 4096

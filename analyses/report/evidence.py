@@ -15,10 +15,10 @@ from io import BufferedIOBase
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
+from flowdiag.analyses.contract.redact import clean
+from flowdiag.analyses.contract.report import DOCUMENTS
 from flowdiag.analyses.model.finding import Evidence
 from flowdiag.analyses.model.fmt import shorten
-from flowdiag.analyses.report.redact import clean
-from flowdiag.analyses.report.wire import DOCUMENTS
 from flowdiag.parsers.focus import Focus
 from flowdiag.parsers.notes import InputNote, Kind
 

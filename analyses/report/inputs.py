@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from flowdiag.analyses.contract.redact import clean, printable
+from flowdiag.analyses.contract.report import DOCUMENTS, Input, Note, iso
+from flowdiag.analyses.contract.report import Process as WireProcess
 from flowdiag.analyses.flink.clocks.settle import zone_name
 from flowdiag.analyses.model.keys import Process
-from flowdiag.analyses.report.redact import clean, printable
-from flowdiag.analyses.report.wire import DOCUMENTS, Input, Note, iso
-from flowdiag.analyses.report.wire import Process as WireProcess
 from flowdiag.parsers.notes import Kind
 
 if TYPE_CHECKING:

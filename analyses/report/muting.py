@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.report.wire import Report
+    from flowdiag.analyses.contract.report import Report
 
 
 def muted(report: Report) -> frozenset[str]:

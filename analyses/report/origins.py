@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from flowdiag.analyses.report import wire as w
+from flowdiag.analyses.contract import report as w
 from flowdiag.parsers.codes import codes_in
 from flowdiag.parsers.components import component_of
 

@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
+from flowdiag.analyses.contract.encoding import speakable
+from flowdiag.analyses.contract.report import SCHEMA, Report
 from flowdiag.analyses.model.fmt import shorten
-from flowdiag.analyses.report.encoding import speakable
 from flowdiag.analyses.report.transform import decode
-from flowdiag.analyses.report.wire import SCHEMA, Report
 from flowdiag.parsers.errors import FlowdiagError
 
 _SPACE: Final = (b" ", b"\t", b"\r", b"\n")

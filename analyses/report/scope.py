@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flowdiag.analyses.contract.report import Report, Topic, TopicStatus
 from flowdiag.analyses.model import finding as f
-from flowdiag.analyses.report.wire import Report, Topic, TopicStatus
 from flowdiag.analyses.topics import topic_named
 
 

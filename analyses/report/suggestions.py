@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Final
 
+from flowdiag.analyses.contract import report as w
+from flowdiag.analyses.contract.redact import clean
 from flowdiag.analyses.knowledge.causes import CAUSES, CHECKS, Check, Given
 from flowdiag.analyses.model import finding as f
-from flowdiag.analyses.report import wire as w
-from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.stories import LinkedFindings
 
 _LIMIT: Final = 1000  # characters

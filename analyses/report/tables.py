@@ -12,11 +12,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from flowdiag.analyses.contract import queues, startup
+from flowdiag.analyses.contract import report as wire
 from flowdiag.analyses.engine import views
 from flowdiag.analyses.model.columns import Column, columns_of, schema_of
-from flowdiag.analyses.queues import wire as queues
-from flowdiag.analyses.report import wire
-from flowdiag.analyses.startup import wire as startup
 
 SCHEMA: Final = "flowdiag.tables/1"
 """The schema of `flowdiag.json`, next to the tables. Added tables and columns do not raise the number."""

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
+from flowdiag.analyses.contract.report import Report, Story
 from flowdiag.analyses.model.finding import Measurement, Severity
 from flowdiag.analyses.report.pseudonyms import pseudonymise
-from flowdiag.analyses.report.wire import Report, Story
 from flowdiag.parsers.secrets import mask_credentials
 
 

@@ -10,12 +10,12 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from flowdiag.analyses.contract.redact import clean
+from flowdiag.analyses.contract.report import Culprit, Topic, TopicStatus, iso
 from flowdiag.analyses.fleets import magnitude
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.stories import LinkedFindings, Pair, link_findings
-from flowdiag.analyses.report.wire import Culprit, Topic, TopicStatus, iso
 from flowdiag.analyses.topic_names import ENGINES
 
 Item = TypeVar("Item")

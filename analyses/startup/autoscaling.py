@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from flowdiag.analyses.flink.judging import setting
+from flowdiag.analyses.flink.settings import setting
 from flowdiag.analyses.startup.facts import JobStarts, StartupFacts, Trouble
 
 REASONS: Final = {

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from flowdiag.analyses.report.redact import clean
-from flowdiag.analyses.report.wire import iso
+from flowdiag.analyses.contract import startup as wire
+from flowdiag.analyses.contract.redact import clean
+from flowdiag.analyses.contract.report import iso
 from flowdiag.analyses.startup import facts as x
-from flowdiag.analyses.startup import wire
 
 if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Row, Rows

@@ -7,8 +7,6 @@ from typing import Any, Final, Unpack
 
 from flowdiag.analyses.flink.helpers import explanation, measurement, remedies, votes_for
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
-from flowdiag.analyses.knowledge.option_types import shown, write
-from flowdiag.analyses.knowledge.signals import Signal
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     Action,
@@ -25,7 +23,9 @@ from flowdiag.analyses.model.finding import (
     weigh,
 )
 from flowdiag.analyses.model.keys import JobKey, Ref
+from flowdiag.analyses.model.option_types import shown, write
 from flowdiag.analyses.model.rule import Limits, Rule, limit
+from flowdiag.analyses.model.signals import Signal
 from flowdiag.analyses.startup.facts import (
     Initialization,
     JobStarting,

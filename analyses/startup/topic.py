@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.diagnosis import SelectableJob
+from flowdiag.analyses.contract.report import Data
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.settled import Settled
 from flowdiag.analyses.flink.topic import (
@@ -19,13 +19,13 @@ from flowdiag.analyses.flink.topic import (
 )
 from flowdiag.analyses.model.finding import Inconclusive, RuleOutcome
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.span import Span
-from flowdiag.analyses.report.wire import Data
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.selection.span import Span
 from flowdiag.analyses.startup.assemble import assemble_startup
 from flowdiag.analyses.startup.facts import JobStarting, JobStarts, StartupFacts
 from flowdiag.analyses.startup.failures import keeps_from_running, leadership_signs
 from flowdiag.analyses.startup.rules import RULES
+from flowdiag.analyses.topic import SelectableJob
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -72,7 +72,7 @@ def memory(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Logs add the observed memory, the job's network buffers, and the reasons for killed containers.
     """
-    from flowdiag.analyses.model.options import MemoryOptions
+    from flowdiag.analyses.selection.options import MemoryOptions
 
     version = given["flink"]
     role = "jobmanager" if given["jobmanager"] else "taskmanager"

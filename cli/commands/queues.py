@@ -34,6 +34,6 @@ def queues(given: Mapping[str, Any]) -> Mapping[str, Any]:
     Pass metrics and the job graph: logs with metric reports (Slf4jReporter), Prometheus files, folders of
     `flowdiag collect`, saved REST responses, archives. Other logs and configurations add details.
     """
-    from flowdiag.analyses.model.options import QueueOptions
+    from flowdiag.analyses.selection.options import QueueOptions
 
     return {"queues": QueueOptions(what_if=given["what_if"])}

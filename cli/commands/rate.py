@@ -30,7 +30,7 @@ def rate(given: Mapping[str, Any]) -> Mapping[str, Any]:
     Pass whatever you have: event logs, lines of `flowdiag listener`, saved REST responses (/streaming/batches,
     /environment, …), and logs of the driver and the executors.
     """
-    from flowdiag.analyses.model.options import RateOptions
+    from flowdiag.analyses.selection.options import RateOptions
 
     return {
         "rate": RateOptions(

@@ -11,9 +11,9 @@ from flowdiag.analyses.flink.helpers import advice_for
 from flowdiag.analyses.flink.options import Version
 from flowdiag.analyses.knowledge.causes import CAUSES, SHARED, Remedy
 from flowdiag.analyses.knowledge.conditions import CONDITIONS, Setup
-from flowdiag.analyses.knowledge.option_types import type_of, write
 from flowdiag.analyses.memory.options import KNOWN_VERSIONS as VERSIONS
 from flowdiag.analyses.model.finding import Action
+from flowdiag.analyses.model.option_types import type_of, write
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import rules_of
 

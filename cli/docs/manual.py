@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from flowdiag.analyses.knowledge.causes import CAUSES, CHECKS
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.model.choice import matches_rule
 from flowdiag.analyses.model.rule import HEADINGS, Rule, sections
 from flowdiag.analyses.report.suggestions import command_of, phrase_of
+from flowdiag.analyses.selection.choice import matches_rule
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import all_rules, brought_by, own_rules_of, rules_of
 from flowdiag.cli.docs.components import pages_about

@@ -117,7 +117,7 @@ def seconds(text: str, option: str, least_s: float = 0) -> float:
     >>> seconds("1m30s", "--for"), seconds("500ms", "--timeout"), seconds("0", "--for")
     (90.0, 0.5, 0.0)
     """
-    from flowdiag.analyses.model.span import parse_moment
+    from flowdiag.analyses.selection.span import parse_moment
     from flowdiag.parsers.errors import FlowdiagError
     from flowdiag.parsers.units import duration_ms
 

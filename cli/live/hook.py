@@ -18,9 +18,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from flowdiag.analyses.contract.encoding import encode
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.report.changes import Change, Kind
-from flowdiag.analyses.report.encoding import encode
-from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.options.settings import CREDENTIAL_VARIABLES
 from flowdiag.cli.output.console import print_message
 from flowdiag.parsers.cleanup import at_exit, kill_now, signals_deferred

@@ -28,8 +28,8 @@ from flowdiag.cli.spark.launch import start_spark
 from flowdiag.parsers.errors import FlowdiagError, InputError
 
 if TYPE_CHECKING:
+    from flowdiag.analyses.contract.report import Report
     from flowdiag.analyses.report.changes import Round
-    from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.live.servers import Servers
     from flowdiag.cli.spark.starter import SparkStarter
     from flowdiag.parsers.live.client import Access
@@ -249,8 +249,8 @@ class _RepeatedRounds:
 
     def _report_failed_round(self, number: int, trouble: InputError) -> None:
         """Warn about a round without any response; the next round may succeed."""
+        from flowdiag.analyses.contract.report import Note
         from flowdiag.analyses.report.changes import encoded
-        from flowdiag.analyses.report.wire import Note
 
         print_message("warning", f"round {number}: {trouble.message}; will retry", trouble.hint)
         if self.settings.format is Format.JSON and self.settings.output in (None, "-"):
@@ -260,8 +260,8 @@ class _RepeatedRounds:
     def _round_record(
         self, number: int, report: Report | None, code: int, changed: Any, errors: Any = ()
     ) -> Round:
+        from flowdiag.analyses.contract.report import iso
         from flowdiag.analyses.report.changes import Round
-        from flowdiag.analyses.report.wire import iso
 
         now = iso(time.time_ns() // 1000)
         assert now is not None
@@ -380,7 +380,7 @@ def _check_option_conflicts(given: Mapping[str, Any], *, live: bool) -> None:
 
 
 def _check_rounds(paths: Sequence[str], given: Mapping[str, Any], settings: Settings) -> None:
-    from flowdiag.analyses.model.span import parse_moment
+    from flowdiag.analyses.selection.span import parse_moment
 
     if "-" in paths:
         raise FlowdiagError("standard input can be read only once", hint="remove --every")

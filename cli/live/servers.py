@@ -29,7 +29,7 @@ from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.sources.collected import MANIFEST
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.model.span import Selection
+    from flowdiag.analyses.selection.span import Selection
     from flowdiag.parsers.live.client import Access
     from flowdiag.parsers.live.watching import Outcome
 

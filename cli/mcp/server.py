@@ -17,8 +17,8 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from flowdiag.analyses.contract.report import Evidence, Finding, Report
 from flowdiag.analyses.report.version import tool_version
-from flowdiag.analyses.report.wire import Evidence, Finding, Report
 from flowdiag.cli.mcp.roots import Roots
 from flowdiag.cli.mcp.session import Session, SessionReport
 from flowdiag.cli.render import brief

@@ -18,8 +18,8 @@ import msgspec
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.model.fmt import duration
-from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.options.settings import Settings
 from flowdiag.parsers.errors import FlowdiagError
 

@@ -20,7 +20,7 @@ from flowdiag.cli.options.settings import Settings
 from flowdiag.parsers.errors import FlowdiagError, error_text
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.report.wire import Report
+    from flowdiag.analyses.contract.report import Report
     from flowdiag.cli.spark.starter import SparkStarter
 
 _LINE: Final = 2_000  # bytes shown of a line
@@ -90,7 +90,7 @@ def lines_around(request: Mapping[str, Any]) -> list[dict[str, Any]]:
     Raises:
         FlowdiagError: no input can be read.
     """
-    from flowdiag.analyses.report.redact import clean
+    from flowdiag.analyses.contract.redact import clean
     from flowdiag.parsers.sources.discover import discover
     from flowdiag.parsers.sources.open import open_source
 

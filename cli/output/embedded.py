@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
+from flowdiag.analyses.contract.encoding import encode
+from flowdiag.analyses.contract.redact import visible_json
+from flowdiag.analyses.contract.report import Note, Report
 from flowdiag.analyses.model.fmt import thousands
-from flowdiag.analyses.report.encoding import encode
-from flowdiag.analyses.report.redact import visible_json
-from flowdiag.analyses.report.wire import Note, Report
 
 ID: Final = "flowdiag-report"
 _OPEN: Final = f'<script type="application/json" id="{ID}">'.encode()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.report.saved import report_in
-from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.output.embedded import extract_report, is_page
 from flowdiag.parsers.errors import FlowdiagError, InputError
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from flowdiag.analyses.contract.report import Fault, Note, Report
 from flowdiag.analyses.model.finding import Severity
 from flowdiag.analyses.model.fmt import plural
 from flowdiag.analyses.report.transform import at_least
-from flowdiag.analyses.report.wire import Fault, Note, Report
 from flowdiag.cli.options.settings import Settings, When
 from flowdiag.cli.output.console import (
     check_output,

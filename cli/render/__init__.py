@@ -15,7 +15,7 @@ from flowdiag.cli.options.settings import Format
 from flowdiag.parsers.errors import FlowdiagError
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.report.wire import Report
+    from flowdiag.analyses.contract.report import Report
     from flowdiag.cli.render.page import Page
 
 Renderer = Callable[["Report", "Page"], str]

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import stories as s
 from flowdiag.cli.text import words

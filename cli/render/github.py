@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Finding, Report
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import Finding, Report
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flowdiag.analyses.report.encoding import encode
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.contract.encoding import encode
+from flowdiag.analyses.contract.report import Report
 from flowdiag.cli.render.page import Page
 
 

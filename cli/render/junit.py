@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from functools import partial
 from xml.etree import ElementTree as Xml
 
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Finding, Report, Rule
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import Finding, Report, Rule
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import CheckpointJob, Finding, RateApplication, Report
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import CheckpointJob, Finding, RateApplication, Report
 from flowdiag.cli.render.page import TERSEST, Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.chart import chart

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from flowdiag.analyses.report.faults import Faults
-from flowdiag.analyses.report.wire import Where
+from flowdiag.analyses.contract.report import Where
+from flowdiag.analyses.faults import Faults
 
 Part = TypeVar("Part")
 

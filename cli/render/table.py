@@ -14,8 +14,8 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from flowdiag.analyses.contract.report import Culprit, Report, Rule
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.wire import Culprit, Report, Rule
 from flowdiag.analyses.topic_names import EVERYTHING
 from flowdiag.cli import views
 from flowdiag.cli.render.page import TERSEST, Page

@@ -125,10 +125,10 @@ def _from_inputs(flags: CreditFlags) -> tuple[Fit, list[Prediction]]:
 def _fit_inputs(flags: CreditFlags) -> Fit:
     from flowdiag.analyses.diagnosis import measure, select_facts
     from flowdiag.analyses.inputs import find
-    from flowdiag.analyses.model.options import Options
-    from flowdiag.analyses.model.span import Selection
     from flowdiag.analyses.queues.facts import options_of
     from flowdiag.analyses.queues.topic import QUEUES
+    from flowdiag.analyses.selection.options import Options
+    from flowdiag.analyses.selection.span import Selection
     from flowdiag.cli.diagnosing import stages
     from flowdiag.cli.spark.resources import resources_for
     from flowdiag.cli.spark.starter import SparkStarter

@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
+from flowdiag.analyses.contract.report import RateApplication
 from flowdiag.analyses.rate import advice
 from flowdiag.analyses.rate import replay as rate_pid
 from flowdiag.analyses.rate.assessment.batches import concurrent_jobs
 from flowdiag.analyses.rate.model import Job, Outcome, Settings, Workload, simulate
-from flowdiag.analyses.report.wire import RateApplication
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.options.values import parse_duration_ms, positive
 from flowdiag.cli.output.console import check_output, write_report

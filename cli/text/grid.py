@@ -20,7 +20,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.contract.redact import printable
 from flowdiag.cli.render.page import Page
 
 Fit = Literal["left", "right", "wrap", "right-wrap"]

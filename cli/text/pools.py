@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.memory.wire import MemoryProcess
+from flowdiag.analyses.contract.memory import MemoryProcess
 
 _TM: Final = "taskmanager.memory."
 _JM: Final = "jobmanager.memory."

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from flowdiag.analyses.contract.report import Action, Evidence, Finding, Report, Story
 from flowdiag.analyses.knowledge.relations import SAME
-from flowdiag.analyses.report.wire import Action, Evidence, Finding, Report, Story
 from flowdiag.cli.text import words
 
 # First words of our own titles; they begin with a lower-case letter in the middle of a sentence.

@@ -8,8 +8,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
+from flowdiag.analyses.contract.report import Checkpoint
 from flowdiag.analyses.model.fmt import duration, plural
-from flowdiag.analyses.report.wire import Checkpoint
 from flowdiag.cli.text.words import STATUS_WORDS, Clock
 
 # Glyphs in Unicode and ASCII. Failed checkpoints are letters, which need neither legend nor colour.

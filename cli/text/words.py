@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 
-from flowdiag.analyses.knowledge.option_types import unit_of
+from flowdiag.analyses.contract import report as w
+from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report import wire as w
+from flowdiag.analyses.model.option_types import unit_of
 from flowdiag.analyses.report.muting import muted
-from flowdiag.analyses.report.redact import printable
 from flowdiag.cli.render.page import PROSE, Page
 from flowdiag.cli.text.zones import shown_zone
 

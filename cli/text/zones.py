@@ -6,7 +6,7 @@ import re
 from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Final
 
-from flowdiag.analyses.model.zones import known_zone
+from flowdiag.analyses.selection.zones import known_zone
 from flowdiag.parsers.errors import FlowdiagError
 
 LOCAL: Final = "local"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from flowdiag.analyses.report.wire import Report
+    from flowdiag.analyses.contract.report import Report
     from flowdiag.cli.render.page import Page
     from flowdiag.cli.text.words import Clock
 

@@ -8,9 +8,9 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import CheckpointJob, Report, TaskManager
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import CheckpointJob, Report, TaskManager
 from flowdiag.cli.render.page import PROSE, Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import (

@@ -11,10 +11,10 @@ from rich.console import Group, RenderableType
 from rich.style import Style
 from rich.text import Text
 
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import Action, Evidence, Finding, Report
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Action, Evidence, Finding, Report
 from flowdiag.cli.render.page import PROSE, TERSEST, Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import Aligned, Indented, and_more, heading, line, unbroken

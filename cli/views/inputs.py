@@ -11,9 +11,9 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import DOCUMENTS, Input, Report
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import DOCUMENTS, Input, Report
 from flowdiag.cli.render.page import PROSE, Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import Aligned, Indented, heading, line, unbroken

@@ -9,10 +9,10 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
+from flowdiag.analyses.contract.memory import MemoryBuffers, MemoryProcess
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text.grid import Bar, Column, Listing, and_more, block, heading, line
 from flowdiag.cli.text.pools import (

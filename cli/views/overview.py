@@ -10,10 +10,10 @@ from typing import Final, TypeVar
 from rich.console import RenderableType
 from rich.text import Text
 
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import VERDICT_STYLES, Column, Listing, and_more, block, heading, line

@@ -9,8 +9,7 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from flowdiag.analyses.model import fmt
-from flowdiag.analyses.queues.wire import (
+from flowdiag.analyses.contract.queues import (
     QueueFlow,
     QueueForecast,
     QueueSubtask,
@@ -18,8 +17,9 @@ from flowdiag.analyses.queues.wire import (
     QueueVertex,
     QueueWhatIf,
 )
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import Report
+from flowdiag.analyses.model import fmt
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text.grid import Bar, Column, Listing, and_more, block, heading, line
 from flowdiag.cli.text.words import Clock

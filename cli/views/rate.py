@@ -10,9 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import (
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import (
     Keeping,
     PidStep,
     RateApplication,
@@ -23,6 +22,7 @@ from flowdiag.analyses.report.wire import (
     SlowPart,
     iso,
 )
+from flowdiag.analyses.model import fmt
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.chart import chart

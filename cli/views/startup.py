@@ -10,10 +10,10 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import Report
+from flowdiag.analyses.contract.startup import JobScheduling, StartAttempt, StartStep, StartWorker
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Report
-from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
 from flowdiag.cli.render.page import TERSEST, Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import Bar, Column, Indented, Listing, and_more, block, heading, line

@@ -9,8 +9,8 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import Report
 from flowdiag.cli.render.page import PROSE, TERSEST, Page
 from flowdiag.cli.text import stories as s
 from flowdiag.cli.text import words

@@ -11,12 +11,12 @@ import jsonschema
 import pytest
 
 from flowdiag.analyses.comparison.baseline import KnownFindings, updated, with_baseline
+from flowdiag.analyses.contract.encoding import encode
+from flowdiag.analyses.contract.report import Muting, Report
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.report.muting import muted
 from flowdiag.analyses.report.transform import json_schema
-from flowdiag.analyses.report.wire import Muting, Report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
 from flowdiag.cli.options.settings import FailOn, Settings
 from flowdiag.parsers.errors import FlowdiagError

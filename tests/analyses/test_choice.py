@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.analyses.diagnosis import InspectedInputs, Measured, report_on
-from flowdiag.analyses.model.choice import Choice, chosen, matches_rule
-from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.contract.report import Report
+from flowdiag.analyses.diagnosis import InspectedInputs, report_on
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.topic import RATE
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.selection.choice import Choice, chosen, matches_rule
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.topic import Measured
 from flowdiag.analyses.topics import all_rules
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.sources.discover import discover

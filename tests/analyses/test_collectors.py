@@ -16,7 +16,7 @@ from flowdiag.analyses.flink.assemble.collectors import (
 )
 from flowdiag.analyses.flink.job import ClusterFacts, Garbage
 from flowdiag.analyses.inputs import find
-from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topics import topic
 from flowdiag.parsers.flink.container_texts import pauses
 

@@ -21,13 +21,13 @@ from flowdiag.analyses.comparison.wire import (
     json_schema,
     redacted,
 )
+from flowdiag.analyses.contract import report as wire
+from flowdiag.analyses.contract.queues import QueueSubtask, QueueVertex
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.queues.wire import QueueSubtask, QueueVertex
-from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.transform import at_least
-from flowdiag.analyses.report.wire import Report
 from flowdiag.parsers.errors import FlowdiagError
 
 from ..cli import reports

@@ -10,16 +10,19 @@ import jsonschema
 import msgspec
 import pytest
 
-from flowdiag.analyses.diagnosis import InspectedInputs, Measured, report_on
+from flowdiag.analyses.contract import encoding
+from flowdiag.analyses.contract import report as wire
+from flowdiag.analyses.diagnosis import InspectedInputs, report_on
+from flowdiag.analyses.faults import fault_of
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.report import encoding, transform, wire
+from flowdiag.analyses.report import transform
 from flowdiag.analyses.report.build import ReportBuilder
-from flowdiag.analyses.report.faults import fault_of
 from flowdiag.analyses.report.fingerprints import fingerprint, fingerprints
 from flowdiag.analyses.report.verdicts import judge, topic_of
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.topic import Measured
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.exit_codes import exit_code

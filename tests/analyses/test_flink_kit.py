@@ -23,8 +23,8 @@ from flowdiag.analyses.flink.helpers import (
 )
 from flowdiag.analyses.flink.options import names_of
 from flowdiag.analyses.knowledge.causes import CAUSES, SHARED
-from flowdiag.analyses.knowledge.signals import Signal
 from flowdiag.analyses.model.finding import Origin, Present, Rank, Severity, State, Vote
+from flowdiag.analyses.model.signals import Signal
 
 from .workbench import Bench
 

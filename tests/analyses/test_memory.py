@@ -20,7 +20,7 @@ from tests.parsers.test_sources import make_tar, make_zip
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from flowdiag.analyses.report.wire import Report
+    from flowdiag.analyses.contract.report import Report
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 HEALTHY = sorted(FIXTURES.glob("recordings/flink/*/healthy"))

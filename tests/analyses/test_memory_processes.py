@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pastes import PasteJudge
+from flowdiag.analyses.contract.report import Report
+from flowdiag.analyses.flink.advice.memory_processes import process_of_incident, process_of_pod
 from flowdiag.analyses.flink.failures.crises import memory_kind_of_text
-from flowdiag.analyses.flink.failures.memory_processes import process_of_incident, process_of_pod
 from flowdiag.analyses.flink.job import Incident
-from flowdiag.analyses.report.wire import Report
 
 HEAP = "java.lang.OutOfMemoryError: Java heap space"
 HANDLER = "org.apache.flink.runtime.webmonitor.handlers.JarRunHandler"

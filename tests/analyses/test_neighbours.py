@@ -13,8 +13,8 @@ from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.queues.assemble import assemble_queues
 from flowdiag.analyses.queues.facts import JobQueues
-from flowdiag.analyses.queues.neighbours.facts import DatabaseSession, Lag, Neighbours
-from flowdiag.analyses.queues.neighbours.flow import flow_of
+from flowdiag.analyses.queues.flow import flow_of
+from flowdiag.analyses.queues.neighbour_facts import DatabaseSession, Lag, Neighbours
 from flowdiag.analyses.queues.neighbours.lags import group_trend
 from flowdiag.analyses.queues.neighbours.outages import server_name, spells_of_records
 from flowdiag.analyses.queues.rules import (

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS, why_not_healthy
-from flowdiag.analyses.diagnosis import InspectedInputs, Measured, judge_topic, report_on
+from flowdiag.analyses.contract import report as wire
+from flowdiag.analyses.diagnosis import InspectedInputs, judge_topic, report_on
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import Clock, Segment, _given_clock
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, SubtaskLoad
@@ -18,17 +19,18 @@ from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
 from flowdiag.analyses.memory.topic import MEMORY
 from flowdiag.analyses.model.finding import Status, Understood, Verdict
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.model.options import MemoryOptions, Options
-from flowdiag.analyses.model.span import Moment, Selection
 from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.queues.topic import QUEUES
 from flowdiag.analyses.rate.assemble.late import late_triggers, without_odd_late_triggers
 from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.rate.topic import RATE
-from flowdiag.analyses.report import build, verdicts, wire
+from flowdiag.analyses.report import build, verdicts
 from flowdiag.analyses.report.build import unrecognised
+from flowdiag.analyses.selection.options import MemoryOptions, Options
+from flowdiag.analyses.selection.span import Moment, Selection
 from flowdiag.analyses.startup.facts import StartupFacts
 from flowdiag.analyses.startup.topic import STARTUP
+from flowdiag.analyses.topic import Measured
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
 from flowdiag.parsers.rows import Event

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from flowdiag.analyses.contract.report import Data, Fault
 from flowdiag.analyses.queues.data import queue_taskmanagers, queue_vertices
 from flowdiag.analyses.report.build import failed_report
-from flowdiag.analyses.report.wire import Data, Fault
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text.words import Clock
 from flowdiag.cli.views.queues import blocks

@@ -12,8 +12,6 @@ from flowdiag.analyses.flink.job import Setting, SubtaskLoad
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model.finding import Confidence, Severity, State, Verdict
 from flowdiag.analyses.model.keys import JobKey, Ref
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.span import Moment, Selection
 from flowdiag.analyses.queues import judging
 from flowdiag.analyses.queues.assemble.owners import Places, Tasks
 from flowdiag.analyses.queues.assemble.samples import samples_of
@@ -23,6 +21,8 @@ from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, OPERATOR_GAUGES
 from flowdiag.analyses.queues.remedies import queue_remedies
 from flowdiag.analyses.queues.root import find_spells
 from flowdiag.analyses.queues.topic import QUEUES
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.selection.span import Moment, Selection
 
 from .queues_workbench import FIRST, MINUTE, Queues, facts_of, findings, judged, reasons
 

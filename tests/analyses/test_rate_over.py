@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.model.finding import Finding, Severity, State
-from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.rate.assessment import StreamState, late_triggers, late_window
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
@@ -20,6 +19,7 @@ from flowdiag.analyses.rate.facts import (
 )
 from flowdiag.analyses.rate.stability import Stability
 from flowdiag.analyses.rate.topic import RATE, hole_notes
+from flowdiag.analyses.selection.options import Options
 from flowdiag.parsers.notes import Kind
 
 from . import rate_workbench as w

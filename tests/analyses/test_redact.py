@@ -8,14 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from flowdiag.analyses.model.fmt import shorten
-from flowdiag.analyses.report import redact
-from flowdiag.analyses.report.redact import (
+from flowdiag.analyses.contract import redact
+from flowdiag.analyses.contract.redact import (
     clean,
     mask_secrets,
     printable,
     visible_json,
 )
+from flowdiag.analyses.model.fmt import shorten
 from flowdiag.parsers import secrets
 
 SECRET = "hunter2ABCDEFghij"

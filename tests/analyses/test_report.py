@@ -7,13 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from flowdiag.analyses.checkpoints.data import checkpoint_data
+from flowdiag.analyses.contract.report import iso
 from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey, Process
 from flowdiag.analyses.report.fingerprints import fingerprint
 from flowdiag.analyses.report.inputs import describe_inputs, input_problems, unknown_days
 from flowdiag.analyses.report.verdicts import judge
-from flowdiag.analyses.report.wire import iso
 
 ONE, TWO = JobKey("", "1" * 32), JobKey("", "2" * 32)
 

@@ -13,10 +13,10 @@ from flowdiag.analyses.diagnosis import select_facts, span_of
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.memory.facts import MemoryFacts
 from flowdiag.analyses.model.keys import Process
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.span import Moment, Selection, instant, parse_moment
 from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.rate.facts import RateFacts
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.selection.span import Moment, Selection, instant, parse_moment
 from flowdiag.analyses.startup.facts import StartupFacts
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic

@@ -23,9 +23,9 @@ from flowdiag.analyses.flink.failures.silences import (
 from flowdiag.analyses.flink.job import ClusterFacts, Incident
 from flowdiag.analyses.flink.settled import rare_of
 from flowdiag.analyses.model.keys import Process
-from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.rule import apply
 from flowdiag.analyses.rate.facts import Batch
+from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.startup.assemble.steps import _last_round
 from flowdiag.analyses.startup.facts import TaskTimes
 from flowdiag.analyses.startup.rules.held_start import RULE as HELD

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flowdiag.analyses.diagnosis import diagnose
-from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.span import Moment, Selection
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.selection.span import Moment, Selection
 from flowdiag.analyses.startup.topic import STARTUP
 from flowdiag.parsers.sources.discover import discover
 from tests.archives import synthetic, unpacked
@@ -20,7 +20,7 @@ from tests.measured import Recorded
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from flowdiag.analyses.report.wire import Report
+    from flowdiag.analyses.contract.report import Report
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RECORDED = sorted(path.parent for path in FIXTURES.glob("recordings/startup/*/*/truth.json"))

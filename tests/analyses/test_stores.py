@@ -12,7 +12,7 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Finding, Severity
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.queues.facts import JobQueues, MarkPoint, StoreMetric
-from flowdiag.analyses.queues.neighbours.facts import Neighbours, StoreRecord
+from flowdiag.analyses.queues.neighbour_facts import Neighbours, StoreRecord
 from flowdiag.analyses.queues.rules import heap_state, small_block_cache, store_errors, write_stalls
 from flowdiag.parsers.neighbours.store_log import StoreOwner, read_store_log
 

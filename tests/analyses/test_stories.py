@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowdiag.analyses.contract.report import Data, Story
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.relations import RELATIONS, Relation, Shared
 from flowdiag.analyses.model.finding import Finding, RuleOutcome, Severity, State, Subject
@@ -16,7 +17,6 @@ from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.report import stories
 from flowdiag.analyses.report.build import ReportBuilder
 from flowdiag.analyses.report.verdicts import judge
-from flowdiag.analyses.report.wire import Data, Story
 from flowdiag.analyses.topics import all_rules
 
 JOB, OTHER = JobKey("", "a" * 32), JobKey("", "b" * 32)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from flowdiag.analyses.contract import report as wire
 from flowdiag.analyses.knowledge.causes import CAUSES, CHECKS
 from flowdiag.analyses.model.finding import (
     Confidence,
@@ -19,10 +20,9 @@ from flowdiag.analyses.model.finding import (
     Subject,
 )
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.model.options import Privacy
-from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import ReportBuilder
 from flowdiag.analyses.report.suggestions import Inputs, _Place, phrase_of
+from flowdiag.analyses.selection.options import Privacy
 from flowdiag.analyses.topics import all_rules
 from flowdiag.cli.text import words
 from tests.cli.reports import checkpoint, inputs, job_facts

@@ -15,8 +15,8 @@ import xmlschema
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.report.transform import json_schema
-from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.render import brief, github, junit, markdown
 from flowdiag.cli.render import json as json_
 from flowdiag.cli.render.page import Page

@@ -7,14 +7,14 @@ from dataclasses import replace
 from msgspec import structs
 
 from flowdiag.analyses.checkpoints.data import checkpoint_data
+from flowdiag.analyses.contract import report as wire
 from flowdiag.analyses.flink import job as x
-from flowdiag.analyses.knowledge.option_types import write
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey, Ref
-from flowdiag.analyses.model.options import LOCAL_USE, Privacy
-from flowdiag.analyses.report import wire
+from flowdiag.analyses.model.option_types import write
 from flowdiag.analyses.report.build import ReportBuilder
 from flowdiag.analyses.report.evidence import Key, LocatedRecord
+from flowdiag.analyses.selection.options import LOCAL_USE, Privacy
 
 JOB = JobKey("", "a1b2c3d4e5f60718293a4b5c6d7e8f90")
 START_US = 1_543_487_400_000_000  # 2018-11-29T10:30:00Z, 18:30 in the log

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import DOCUMENTS, Report
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import DOCUMENTS, Report
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import TERSEST, Page
 from flowdiag.cli.text import words

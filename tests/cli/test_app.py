@@ -17,8 +17,8 @@ from typing import Any, Self, cast
 
 import pytest
 
-from flowdiag.analyses.report.encoding import encode
-from flowdiag.analyses.report.wire import Note, Report
+from flowdiag.analyses.contract.encoding import encode
+from flowdiag.analyses.contract.report import Note, Report
 from flowdiag.cli.app import main
 from flowdiag.cli.output.console import Progress
 from flowdiag.parsers.errors import FlowdiagError
@@ -442,7 +442,7 @@ def test_colour_depends_on_the_option_then_the_environment_then_the_terminal(
 
 @pytest.fixture
 def saved_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    from flowdiag.analyses.report.encoding import encode
+    from flowdiag.analyses.contract.encoding import encode
 
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from flowdiag.analyses.report.wire import Component, FailureCode, Report
+from flowdiag.analyses.contract.report import Component, FailureCode, Report
 from flowdiag.cli.render import brief
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text.words import clock_of

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from flowdiag.analyses.report.encoding import encode
+from flowdiag.analyses.contract.encoding import encode
 from flowdiag.cli.app import main
 from flowdiag.cli.options.settings import NOT_IN_FILE, Settings, load_settings
 

@@ -22,9 +22,9 @@ import zstandard
 from flowdiag.analyses.comparison.baseline import KnownFindings, with_baseline
 from flowdiag.analyses.comparison.compare import compare_reports
 from flowdiag.analyses.comparison.wire import json_schema
-from flowdiag.analyses.report.encoding import encode
+from flowdiag.analyses.contract.encoding import encode
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.report.transform import decode
-from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.app import main
 from flowdiag.cli.comparing import is_report
 from flowdiag.cli.options.settings import Format

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from markupsafe import Markup
 
-from flowdiag.analyses.report.faults import Faults
+from flowdiag.analyses.faults import Faults
 from flowdiag.cli.render import html
 from flowdiag.cli.render.html import converter, drawing
 from flowdiag.cli.render.html.converter import Converter, RefusedError

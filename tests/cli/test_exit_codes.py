@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.model import finding as f
-from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.exit_codes import MEANINGS, ExitCode, exit_code
 from flowdiag.cli.options.settings import FailOn, Settings
 

@@ -10,12 +10,12 @@ import jsonschema
 import msgspec
 import pytest
 
-from flowdiag.analyses.model.options import Privacy
+from flowdiag.analyses.contract.encoding import encode
+from flowdiag.analyses.contract.report import Report
+from flowdiag.analyses.faults import fault_of
 from flowdiag.analyses.report.build import failed_report
-from flowdiag.analyses.report.encoding import encode
-from flowdiag.analyses.report.faults import fault_of
 from flowdiag.analyses.report.transform import decode, json_schema
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.selection.options import Privacy
 from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page

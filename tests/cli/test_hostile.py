@@ -18,9 +18,9 @@ import msgspec
 import pytest
 from markdown_it import MarkdownIt
 
-from flowdiag.analyses.report.encoding import encode
+from flowdiag.analyses.contract.encoding import encode
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.report.saved import report_in
-from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.app import main
 from flowdiag.cli.options.settings import Format
 from flowdiag.cli.output.console import print_message

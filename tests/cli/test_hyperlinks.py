@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.contract.report import Report
 from flowdiag.cli.options.settings import When
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page

@@ -11,8 +11,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from flowdiag.analyses.contract.encoding import encode
 from flowdiag.analyses.model.rule import Rule
-from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.report.transform import json_schema
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import all_rules

@@ -21,11 +21,11 @@ import jsonschema
 import msgspec
 import pytest
 
+from flowdiag.analyses.contract.encoding import encode
+from flowdiag.analyses.contract.report import Note, Report
 from flowdiag.analyses.model.finding import Status
 from flowdiag.analyses.report.changes import Kind, Round, changes
-from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.report.verdicts import topic_without_input
-from flowdiag.analyses.report.wire import Note, Report
 from flowdiag.analyses.topics import topic_named
 from flowdiag.cli.app import main
 from flowdiag.cli.live import hook

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from benchmarks.pages import MOST, SAMPLE
 from benchmarks.reports import SAMPLE as REPORTS
-from flowdiag.analyses.queues.wire import QueueFlow, QueueLag, QueueLagPoint
-from flowdiag.analyses.report.encoding import encode
+from flowdiag.analyses.contract.encoding import encode
+from flowdiag.analyses.contract.queues import QueueFlow, QueueLag, QueueLagPoint
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.report.transform import decode
-from flowdiag.analyses.report.wire import Report
 from flowdiag.cli import render as renderers
 from flowdiag.cli.options.settings import Format
 from flowdiag.cli.output.embedded import extract_report, fit_report, report_script

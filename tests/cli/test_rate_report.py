@@ -5,16 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from flowdiag.analyses.contract.encoding import encode
+from flowdiag.analyses.contract.report import Data, Input, Report
 from flowdiag.analyses.model.finding import Evidence
-from flowdiag.analyses.model.options import Privacy
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.report.build import ReportBuilder
-from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.report.transform import decode
-from flowdiag.analyses.report.wire import Data, Input, Report
+from flowdiag.analyses.selection.options import Privacy
 from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page

@@ -14,8 +14,8 @@ import msgspec
 import pytest
 import zstandard
 
+from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.report.transform import decode
-from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.render import markdown, table
 from flowdiag.cli.render.page import Page
 

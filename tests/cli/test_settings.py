@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flowdiag.analyses.model.choice import rule_overrides
-from flowdiag.analyses.model.options import MAX_ROWS, Options
+from flowdiag.analyses.selection.choice import rule_overrides
+from flowdiag.analyses.selection.options import MAX_ROWS, Options
 from flowdiag.analyses.topics import all_rules
 from flowdiag.cli.options.settings import (
     OTHER_VARIABLES,

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import pytest
 
+from flowdiag.analyses.contract.encoding import encode
+from flowdiag.analyses.contract.report import Data
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.report.build import ReportBuilder
-from flowdiag.analyses.report.encoding import encode
-from flowdiag.analyses.report.wire import Data
 from flowdiag.cli.app import main
 from tests.analyses import rate_workbench as w
 

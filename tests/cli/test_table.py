@@ -7,9 +7,9 @@ import re
 import msgspec
 import pytest
 
+from flowdiag.analyses.contract.report import Input, Report
 from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.report.wire import Input, Report
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text.timeline import timeline

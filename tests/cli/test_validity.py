@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.contract.report import Report
 
 from . import reports
 from .formats import invalid

@@ -7,12 +7,13 @@ from functools import cache
 import pytest
 from msgspec import structs
 
-from flowdiag.analyses.diagnosis import Measured, judge_topic
-from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.contract.encoding import encode
+from flowdiag.analyses.contract.report import Report
+from flowdiag.analyses.diagnosis import judge_topic
 from flowdiag.analyses.queues.topic import QUEUES
 from flowdiag.analyses.report.build import ReportBuilder
-from flowdiag.analyses.report.encoding import encode
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.topic import Measured
 from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page

@@ -29,9 +29,9 @@ from flowdiag.analyses.engine.reading import Read as Rows
 from flowdiag.analyses.flink.clocks.settle import settle
 from flowdiag.analyses.flink.clocks.survey import survey
 from flowdiag.analyses.flink.settled import rare_of
-from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.rate.measure import assign_owners
 from flowdiag.analyses.rate.survey import survey_table
+from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 from flowdiag.parsers import split as splitting

@@ -8,7 +8,7 @@ from typing import Final
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.failures.crises import classify_incident
 from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
-from flowdiag.analyses.flink.judging import setting
+from flowdiag.analyses.flink.settings import setting
 from flowdiag.parsers.units import duration_ms
 
 TRANSACTIONS: Final = frozenset(

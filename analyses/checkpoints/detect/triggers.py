@@ -7,7 +7,7 @@ from typing import Final
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.failures.crises import crises
 from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
-from flowdiag.analyses.flink.judging import setting
+from flowdiag.analyses.flink.settings import setting
 
 
 def all_finished(refused: list[h.Incident], *, fewest: float, finishing_ms: float) -> bool:

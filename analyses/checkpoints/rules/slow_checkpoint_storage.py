@@ -55,7 +55,7 @@ from flowdiag.analyses.checkpoints.detect.writes import (
 )
 from flowdiag.analyses.checkpoints.storage import DIRECTORY_KEYS
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.judging import setting, unaligned
+from flowdiag.analyses.flink.settings import setting, unaligned
 from flowdiag.analyses.flink.tasks.pressure import median
 
 

@@ -14,7 +14,6 @@ from itertools import chain
 from operator import itemgetter
 from typing import Protocol, TypeVar
 
-from flowdiag.analyses.engine.collector import paused
 from flowdiag.analyses.flink.assemble.attempts import attempts_of
 from flowdiag.analyses.flink.assemble.checkpoints import (
     abort_unfinished,
@@ -55,6 +54,7 @@ from flowdiag.analyses.flink.job import (
 )
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.stacks import Stack
+from flowdiag.parsers.gc_pause import paused
 from flowdiag.parsers.rows import Event
 
 

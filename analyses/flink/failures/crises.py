@@ -18,7 +18,7 @@ from typing import Final
 from flowdiag.analyses.flink.failures.episodes import finished_us
 from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
-from flowdiag.analyses.flink.judging import interval_ms
+from flowdiag.analyses.flink.settings import interval_ms
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import State
 from flowdiag.analyses.model.keys import Ref

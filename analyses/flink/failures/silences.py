@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from flowdiag.analyses.contract.report import iso
 from flowdiag.analyses.flink.failures.episodes import beginnings
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
-from flowdiag.analyses.flink.judging import interval_ms
+from flowdiag.analyses.flink.settings import interval_ms
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
-from flowdiag.analyses.report.wire import iso
 from flowdiag.parsers.notes import InputNote, Kind
 
 # Due checkpoints without a record: pauses stretch the time between two of them to two intervals.

@@ -42,16 +42,16 @@ from functools import singledispatch
 from typing import Any, Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.failures.crises import classify_incident, memory_kind
-from flowdiag.analyses.flink.failures.exception_texts import exception_measurements
-from flowdiag.analyses.flink.failures.memory_pools import POOLS
-from flowdiag.analyses.flink.failures.memory_processes import (
+from flowdiag.analyses.flink.advice.exception_texts import exception_measurements
+from flowdiag.analyses.flink.advice.memory_pools import POOLS
+from flowdiag.analyses.flink.advice.memory_processes import (
     TASKMANAGER,
     amounts_in,
     memory_actions,
     process_of_incident,
     title_of,
 )
+from flowdiag.analyses.flink.failures.crises import classify_incident, memory_kind
 
 
 class Limits(h.Limits):

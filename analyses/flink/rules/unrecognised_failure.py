@@ -36,7 +36,7 @@ from functools import singledispatch
 from typing import Any, Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.failures import unrecognised as u
+from flowdiag.analyses.flink.advice import unrecognised as u
 from flowdiag.analyses.flink.job import UNKNOWN_JOB
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.analyses.knowledge.unknown_failures import (

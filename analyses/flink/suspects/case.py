@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Final
 
-from flowdiag.analyses.flink import judging as j
+from flowdiag.analyses.flink import settings
 from flowdiag.analyses.flink.failures.episodes import Episode, incidents
 from flowdiag.analyses.flink.job import (
     Garbage,
@@ -109,8 +109,8 @@ class Case:
         self.roots = view.ends
         self.machine = view.machine
         self.placement = place(job, [episode], named_only=True)
-        self.timeout_ms = j.timeout_ms(job)
-        self.unaligned = j.unaligned(job, episode.checkpoints)
+        self.timeout_ms = settings.timeout_ms(job)
+        self.unaligned = settings.unaligned(job, episode.checkpoints)
         self.aborts_notified = at_least(job.version, 1, 11) is not False
         self.where = subtask_places(job, episode.last_us).attempts
         self.aborted_parts = _aborted_parts(job, episode, unaligned=self.unaligned)

@@ -6,7 +6,7 @@ from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.job import JobFacts
-from flowdiag.analyses.flink.judging import setup_of
+from flowdiag.analyses.flink.settings import setup_of
 from flowdiag.analyses.flink.suspects import NamedCulprit
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model import fmt

@@ -14,9 +14,9 @@ from typing import Final
 
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
-from flowdiag.analyses.knowledge.signals import signals_of
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Cited
+from flowdiag.analyses.model.signals import signals_of
 
 SIGNALS: Final = signals_of("culprit")
 WEIGHTS: Final = {signal.name: signal.weight for signal in SIGNALS}

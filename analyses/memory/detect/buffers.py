@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from flowdiag.analyses.flink.advice.exception_texts import exception_measurements
 from flowdiag.analyses.flink.failures.crises import classify_incident
-from flowdiag.analyses.flink.failures.exception_texts import exception_measurements
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.shortage import (
     BufferShortage,

@@ -27,7 +27,7 @@ from flowdiag.analyses.queues.facts import (
     QueueFacts,
     Sample,
 )
-from flowdiag.analyses.queues.neighbours.facts import Neighbours
+from flowdiag.analyses.queues.neighbour_facts import Neighbours
 from flowdiag.parsers.json_values import as_number
 from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.units import version_of

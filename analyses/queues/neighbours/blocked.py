@@ -9,7 +9,7 @@ from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Evidence, cite
 from flowdiag.analyses.queues.facts import JobQueues
-from flowdiag.analyses.queues.neighbours.facts import DatabaseSession, DatabaseWait, snapshots
+from flowdiag.analyses.queues.neighbour_facts import DatabaseSession, DatabaseWait, snapshots
 from flowdiag.parsers.exceptions import classify
 from flowdiag.parsers.neighbours.sessions import MARIADB, POSTGRES
 

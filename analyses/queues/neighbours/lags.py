@@ -15,7 +15,7 @@ from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Evidence, Measurement, cite
 from flowdiag.analyses.queues.facts import Gauge, JobQueues
 from flowdiag.analyses.queues.loads import loads_in
-from flowdiag.analyses.queues.neighbours.facts import Lag
+from flowdiag.analyses.queues.neighbour_facts import Lag
 from flowdiag.analyses.queues.proof import evidence_in
 
 Direction = Literal["growing", "constant", "shrinking"]

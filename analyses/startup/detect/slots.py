@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from flowdiag.analyses.flink.judging import setting
+from flowdiag.analyses.flink.settings import setting
 from flowdiag.analyses.startup import helpers as h
 
 

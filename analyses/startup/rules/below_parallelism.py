@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.judging import setting
+from flowdiag.analyses.flink.settings import setting
 from flowdiag.analyses.startup import autoscaling
 from flowdiag.analyses.startup import helpers as h
 

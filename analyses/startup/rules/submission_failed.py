@@ -33,8 +33,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from flowdiag.analyses.flink.advice.exception_texts import exception_measurements, option_actions
 from flowdiag.analyses.flink.failures.crises import classify_incident
-from flowdiag.analyses.flink.failures.exception_texts import exception_measurements, option_actions
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS, cause_of_class

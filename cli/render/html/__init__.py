@@ -19,8 +19,8 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import Report
 from flowdiag.cli.output.embedded import fit_report, report_script
 from flowdiag.cli.render.html.context import Context, Section
 from flowdiag.cli.render.html.figures import ChartRenderer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from flowdiag.analyses.report.wire import Finding, Report, Story
+from flowdiag.analyses.contract.report import Finding, Report, Story
 from flowdiag.cli.render.html.figures import ChartRenderer, Figure, Table, table
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words

@@ -9,10 +9,10 @@ from typing import Any, Final, TypeVar
 
 from markupsafe import Markup
 
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import Where
+from flowdiag.analyses.faults import Faults
 from flowdiag.analyses.model.fmt import abbreviate
-from flowdiag.analyses.report.faults import Faults
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Where
 from flowdiag.cli.render.html.converter import NoConverterError, SlowError
 from flowdiag.cli.render.html.drawing import Spec, draw
 from flowdiag.cli.text.grid import Column

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import Checkpoint, CheckpointEpisode, CheckpointJob
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Checkpoint, CheckpointEpisode, CheckpointJob
 from flowdiag.cli.render.html.drawing import FIT, Spec
 from flowdiag.cli.render.html.figures import (
     WIDE,

@@ -9,8 +9,8 @@ from typing import Final
 
 from markupsafe import Markup
 
+from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.model.finding import StackPath
-from flowdiag.analyses.report.redact import printable
 from flowdiag.parsers.components import component_named
 from flowdiag.parsers.lines.traces import is_library
 

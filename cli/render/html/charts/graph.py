@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from flowdiag.analyses.contract.queues import QueueVertex
+from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.queues.wire import QueueVertex
-from flowdiag.analyses.report.redact import printable
 from flowdiag.cli.render.html.drawing import Spec
 from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from flowdiag.analyses.contract.queues import QueueVertex
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.report import CheckpointJob
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.queues.wire import QueueVertex
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import CheckpointJob
 from flowdiag.cli.render.html.drawing import Spec
 from flowdiag.cli.render.html.figures import (
     WIDE,

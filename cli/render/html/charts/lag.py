@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.contract.queues import QueueLag
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.queues.wire import QueueLag
 from flowdiag.cli.render.html.drawing import FIT, Spec
 from flowdiag.cli.render.html.figures import ChartRenderer, Figure, legend_of
 from flowdiag.cli.render.html.scales import time_axis, wall_ms

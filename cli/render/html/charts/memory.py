@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from flowdiag.analyses.memory.wire import MemoryProcess
+from flowdiag.analyses.contract.memory import MemoryProcess
+from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.redact import printable
 from flowdiag.cli.render.html.drawing import FIT, Spec
 from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, table
 from flowdiag.cli.render.html.scales import unit_of_sizes

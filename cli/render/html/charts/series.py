@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
+from flowdiag.analyses.contract.report import RateApplication, RateQuery, iso
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.wire import RateApplication, RateQuery, iso
 from flowdiag.cli.render.html.drawing import FIT, Spec
 from flowdiag.cli.render.html.figures import (
     WIDE,

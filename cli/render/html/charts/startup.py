@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from flowdiag.analyses.contract.redact import printable
+from flowdiag.analyses.contract.startup import StartStep
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.startup.wire import StartStep
 from flowdiag.cli.render.html.drawing import FIT, Spec
 from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, distinct, table
 from flowdiag.cli.render.html.scales import unit_of_lengths

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from flowdiag.analyses.contract.report import CheckpointEpisode, CheckpointJob
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.wire import CheckpointEpisode, CheckpointJob
 from flowdiag.cli.render.html.charts import checkpoints, heat
 from flowdiag.cli.render.html.context import Context, Part, Section, figures, split_by_severity
 from flowdiag.cli.render.html.figures import table

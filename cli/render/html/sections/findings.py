@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from flowdiag.analyses.contract.report import Finding
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.wire import Finding
 from flowdiag.cli.render.html.charts import flame
 from flowdiag.cli.render.html.context import Context, Section, anchor_of
 from flowdiag.cli.render.html.figures import table

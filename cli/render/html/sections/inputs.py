@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.contract.report import Input
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.wire import Input
 from flowdiag.cli.render.html.context import Context, Section
 from flowdiag.cli.render.html.figures import table
 from flowdiag.cli.text import words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from flowdiag.analyses.memory.wire import MemoryProcess
+from flowdiag.analyses.contract.memory import MemoryProcess
 from flowdiag.analyses.model import fmt
 from flowdiag.cli.render.html.charts.memory import memory, processes_title
 from flowdiag.cli.render.html.context import Context, Part, Section, figures

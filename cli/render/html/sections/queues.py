@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from flowdiag.analyses.contract.queues import QueueFlow, QueueVertex
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.queues.wire import QueueFlow, QueueVertex
 from flowdiag.cli.render.html.charts import graph, heat, lag
 from flowdiag.cli.render.html.context import (
     IN_FULL,

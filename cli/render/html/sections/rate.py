@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.contract.report import Keeping, RateApplication, RateQuery
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.wire import Keeping, RateApplication, RateQuery
 from flowdiag.cli.render.html.charts import series
 from flowdiag.cli.render.html.context import Context, Part, Section, split_by_severity
 from flowdiag.cli.render.html.figures import Figure, table

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from flowdiag.analyses.contract.startup import StartAttempt
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.startup.wire import StartAttempt
 from flowdiag.cli.render.html.charts.startup import waterfall
 from flowdiag.cli.render.html.context import Context, Part, Section, figures, split_by_severity
 from flowdiag.cli.render.html.figures import table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses.report.wire import Finding, Story
+from flowdiag.analyses.contract.report import Finding, Story
 from flowdiag.cli.render.html.context import Context, Section
 from flowdiag.cli.text import words
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.flink.advice.exception_texts import option_actions
+from flowdiag.analyses.flink.advice.memory_pools import POOLS
 from flowdiag.analyses.flink.failures.crises import classify_incident
-from flowdiag.analyses.flink.failures.exception_texts import option_actions
-from flowdiag.analyses.flink.failures.memory_pools import POOLS
 from flowdiag.analyses.flink.job import Incident
 
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from flowdiag.analyses.report.redact import clean, mask_secrets, printable
-from flowdiag.analyses.report.wire import Fault, Where
+from flowdiag.analyses.contract.redact import clean, mask_secrets, printable
+from flowdiag.analyses.contract.report import Fault, Where
 from flowdiag.parsers import faults
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.faults import InternalFault, describe_fault, is_internal_fault

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.model.choice import Choice
-from flowdiag.analyses.model.span import Selection
+from flowdiag.analyses.selection.choice import Choice
+from flowdiag.analyses.selection.span import Selection
 
 if TYPE_CHECKING:
     from flowdiag.analyses.model.rule import Thresholds

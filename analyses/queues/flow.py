@@ -21,14 +21,14 @@ from flowdiag.analyses.queues.neighbours.lags import (
     pressed_sources,
 )
 from flowdiag.analyses.queues.neighbours.outages import unreachable_at_end
-from flowdiag.analyses.queues.neighbours.services import (
+from flowdiag.analyses.queues.root import Spell, find_spells
+from flowdiag.analyses.queues.services import (
     fetches_throttled,
     service_name,
     slow_service,
     source_system,
     throttle_clause,
 )
-from flowdiag.analyses.queues.root import Spell, find_spells
 from flowdiag.parsers.components import components
 
 Side = Literal["source", "processing", "sink"]

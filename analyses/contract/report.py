@@ -13,12 +13,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
+from flowdiag.analyses.contract import notebook
+from flowdiag.analyses.contract.encoding import encode
+from flowdiag.analyses.contract.memory import MemoryBuffers, MemoryProcess
+from flowdiag.analyses.contract.queues import QueueFlow, QueueTaskManager, QueueVertex, QueueWhatIf
+from flowdiag.analyses.contract.startup import JobScheduling, StartAttempt, StartStep, StartWorker
 from flowdiag.analyses.model import finding as f
-from flowdiag.analyses.queues.wire import QueueFlow, QueueTaskManager, QueueVertex, QueueWhatIf
-from flowdiag.analyses.report import notebook
-from flowdiag.analyses.report.encoding import encode
-from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
 from flowdiag.parsers.notes import Kind
 
 SCHEMA: Final = "flowdiag.report/1"

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from flowdiag.analyses.report.redact import printable, visible_json
+from flowdiag.analyses.contract.redact import printable, visible_json
 
 
 def encode(document: msgspec.Struct) -> bytes:
