@@ -40,8 +40,8 @@ from flowdiag.parsers.notes import InputNote, Kind
 
 if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Keeper
-    from flowdiag.parsers.sources.discover import Discovery
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.discover import Discovery
+    from flowdiag.parsers.source import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ def diagnose(
 
     Args:
         topics: in the order of the report. Topics of one engine share one scan.
-        inputs: the result of `parsers.sources.discover` or of `inspect_inputs`.
+        inputs: the result of `parsers.discover.discover` or of `inspect_inputs`.
         session: waits for Spark and returns its session. Not called unless Spark is needed.
         options: the user's options.
         resources: memory, cores and folders for reading and measuring.

@@ -15,7 +15,7 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.faults import InternalFault, describe_fault, is_internal_fault
 
 if TYPE_CHECKING:
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 REPORT_IT: Final = "please report it with the command line; --debug shows the traceback"
 

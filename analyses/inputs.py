@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flowdiag.parsers.errors import InputError
 
 if TYPE_CHECKING:
-    from flowdiag.parsers.sources.discover import Discovery
+    from flowdiag.parsers.discover import Discovery
 
 
 def inputs_of(
@@ -41,7 +41,7 @@ def find(paths: Sequence[str], *, strict: bool, engine: str | None = None) -> Di
     Raises:
         InputError: no input can be read, or `strict` is set and one is missing.
     """
-    from flowdiag.parsers.sources.discover import discover, of_engine
+    from flowdiag.parsers.discover import discover, of_engine
 
     discovery = discover(paths)
     if engine is not None:

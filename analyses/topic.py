@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from flowdiag.analyses.model.columns import Rows
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 Session = Callable[[], "SparkSession"]
 """Waits for Spark and returns its session."""

@@ -57,7 +57,7 @@ from pathlib import Path
 from flowdiag.analyses.topics import topic
 from flowdiag.parsers.parallel import parse_in_processes
 from flowdiag.parsers.machine import processors
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.split import plan_splits
 
 if __name__ == "__main__":

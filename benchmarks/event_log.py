@@ -52,7 +52,7 @@ READ: Final = """
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from flowdiag.parsers.split import parse_split, plan_splits
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 
 def rows(task):
     return sum(batch.num_rows for split in task for batch in parse_split(split))

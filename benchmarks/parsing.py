@@ -35,8 +35,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from flowdiag.parsers.catalogue import load_catalogue
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.lines.scan import BUFFER_BYTES, LineScanner, make_matcher
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_split, plan_splits
 
 JOB = "7c7769847d333438dd9ce845d5a2d980"

@@ -51,7 +51,7 @@ from flowdiag.analyses.topic_names import EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.exit_codes import exit_code
 from flowdiag.cli.options.settings import Settings
-from flowdiag.parsers.sources.discover import Discovery, discover
+from flowdiag.parsers.discover import Discovery, discover
 from flowdiag.parsers.split import Split, parse_split
 from tests.parsers.traces import CUT, HEADED, WRAPPINGS
 from tests.unmeasured import measured as measured_alone

@@ -37,7 +37,7 @@ import msgspec
 import zstandard
 
 from fixtures.synthetic import make, make_spark
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 
 if TYPE_CHECKING:
     from flowdiag.analyses.contract.report import Report

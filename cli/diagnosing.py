@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from flowdiag.analyses.selection.choice import Choice
     from flowdiag.analyses.topic import Topic
     from flowdiag.cli.spark.starter import SparkStarter
-    from flowdiag.parsers.sources.discover import Discovery
+    from flowdiag.parsers.discover import Discovery
 
 _LOG: Final = logging.getLogger("flowdiag")
 
@@ -364,7 +364,7 @@ def _with_retry(attempt: Callable[[], Report], starter: SparkStarter) -> Report:
 
 def _path_inputs(name: str, paths: Sequence[str], settings: Settings) -> Inputs:
     def find(progress: Callable[[str], None]) -> tuple[Discovery, frozenset[str]]:
-        from flowdiag.parsers.sources.discover import Discovery
+        from flowdiag.parsers.discover import Discovery
 
         if not paths:
             return Discovery(sources=(), warnings=(), errors=()), frozenset()

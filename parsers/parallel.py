@@ -1,6 +1,6 @@
 """Parsing in several local processes, into files, while Spark is still starting.
 
-Spark can parse as well (`parsers.spark.frame`), and does so if its tasks run on other hosts. Locally, Spark
+Spark can parse as well (`parsers.on_spark.frame`), and does so if its tasks run on other hosts. Locally, Spark
 has to start first, and its Python workers take another 1.5 seconds: by then these processes have read a
 gigabyte. The processes write files because a large log with metric reports gives millions of rows, too many
 for memory. From a Parquet file, Spark reads only the columns of a query.

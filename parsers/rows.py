@@ -1,6 +1,6 @@
 """The schema of all parser output, and its construction from rows and columns.
 
-`EVENTS` is an Arrow schema, so parsing does not need or start Spark; `flowdiag.parsers.spark.frame` derives
+`EVENTS` is an Arrow schema, so parsing does not need or start Spark; `flowdiag.parsers.on_spark.frame` derives
 the Spark `StructType`. A row holds the values that one record *prints*. Time zones, missing dates and the
 process of a record are resolved later, in `flowdiag.analyses.flink.clocks.settle`.
 

@@ -27,15 +27,15 @@ from flowdiag.parsers.flink.prometheus import read_prometheus
 from flowdiag.parsers.flink.rest import read_document
 from flowdiag.parsers.flink.web_ui import TEXT_BYTES as TABLE_TEXT_BYTES
 from flowdiag.parsers.flink.web_ui import contains_table, copied_rows
-from flowdiag.parsers.lines.paste_rows import paste_rows
-from flowdiag.parsers.lines.pastes import HEAD_BYTES, PASTE_BYTES
-from flowdiag.parsers.lines.reader import STRUCTURE, Reader
-from flowdiag.parsers.lines.records import Recogniser, open_record
 from flowdiag.parsers.lines.scan import LineScanner
+from flowdiag.parsers.logs.paste_rows import paste_rows
+from flowdiag.parsers.logs.pastes import HEAD_BYTES, PASTE_BYTES
+from flowdiag.parsers.logs.reader import STRUCTURE, Reader
+from flowdiag.parsers.logs.records import Recogniser, open_record
 from flowdiag.parsers.rows import EVENTS, Event, Row, RowBuilder, Tally
+from flowdiag.parsers.source import LINES, Source, open_source, stream_error
 from flowdiag.parsers.sources.excerpts import TEXT_BYTES as EXCERPTED_BYTES
 from flowdiag.parsers.sources.excerpts import excerpts
-from flowdiag.parsers.sources.open import LINES, Source, open_source, stream_error
 from flowdiag.parsers.spark.events import EventReader, drop_oversized_numbers
 from flowdiag.parsers.spark.reports import TEXT_BYTES as REPORT_TEXT_BYTES
 from flowdiag.parsers.spark.reports import contains_report, printed_reports

@@ -10,13 +10,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.live.client import Access, Client
 from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.live.prometheus import HistoryOptions, collect_prometheus
 from flowdiag.parsers.live.spark import SparkOptions, collect_spark
 from flowdiag.parsers.live.watching import Outcome
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.sources.file_times import moment_of_name
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 from tests.archives import unpacked

@@ -11,7 +11,7 @@ from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topics import topic
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 
 from . import wording
 from .proposals import wrong

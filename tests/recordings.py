@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
 from flowdiag.analyses.diagnosis import diagnose
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 
 from .archives import unpacked
 

@@ -18,7 +18,7 @@ from flowdiag.analyses.topics import topic
 from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render.comparison import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

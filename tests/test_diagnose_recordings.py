@@ -23,7 +23,7 @@ from flowdiag.analyses.topic_names import EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.render import RENDERERS, table
 from flowdiag.cli.render.page import Page
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 from tests.archives import unpacked
 
 from .diagnoses import answer

@@ -34,13 +34,13 @@ from flowdiag.cli.exit_codes import exit_code
 from flowdiag.cli.options.settings import Format, Settings
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
+from flowdiag.parsers import discover as discovering
 from flowdiag.parsers import faults, parallel
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.lines.records import Recogniser
+from flowdiag.parsers.logs.records import Recogniser
 from flowdiag.parsers.rows import RowBuilder
 from flowdiag.parsers.sniff import text
-from flowdiag.parsers.sources import discover as discovering
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import Split, parse_on_driver, plan_splits
 from tests.cli import reports
 
@@ -218,7 +218,7 @@ def one_split_each(folder: Path) -> list[list[Split]]:
 
 PLANTED = """
 import os, signal
-from flowdiag.parsers.lines.records import Recogniser
+from flowdiag.parsers.logs.records import Recogniser
 recognise = Recogniser.recognise
 def planted(self, head):
     if "job {job}" in head.text:

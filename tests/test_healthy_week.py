@@ -14,7 +14,7 @@ from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.model.finding import Severity, Status, Verdict
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 
 from .archives import unpacked
 from .recordings import RECORDINGS

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.pastes import PasteJudge
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.model.finding import Verdict
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 
 CRASH = """#
 # A fatal error has been detected by the Java Runtime Environment:

@@ -199,7 +199,7 @@ def test_the_session_of_the_user_is_unchanged(spark: SparkSession, logs: Path) -
 
 @pytest.mark.spark
 def test_frames_have_the_documented_columns(spark: SparkSession, logs: Path) -> None:
-    from flowdiag.parsers.spark.frame import spark_type
+    from flowdiag.parsers.on_spark.frame import spark_type
 
     with flowdiag.read(logs, spark) as events:
         for frame, columns in ((events.events, EVENTS), (events.metrics, METRICS)):

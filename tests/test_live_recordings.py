@@ -16,7 +16,7 @@ from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topics import topic
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 
 from .archives import unpacked
 

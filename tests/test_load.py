@@ -26,7 +26,7 @@ from flowdiag.analyses.topics import topic
 from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 from tests.analyses import rate_workbench as rate
 from tests.analyses import startup_workbench as startup
 from tests.analyses.queues_workbench import Queues, facts_of

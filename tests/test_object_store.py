@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from flowdiag.parsers.sources.discover import discover
-from flowdiag.parsers.sources.open import open_source, stream_error
+from flowdiag.parsers.discover import discover
+from flowdiag.parsers.source import open_source, stream_error
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 pytestmark = [

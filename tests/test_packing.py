@@ -21,7 +21,7 @@ from fixtures.packing import (
     store_provenance,
     unpack,
 )
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 from .archives import FIXTURES, unpacked

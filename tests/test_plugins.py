@@ -19,9 +19,9 @@ from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.engine.reading import Resources
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.parsers import catalogue, plugins
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.parallel import parse_in_processes
 from flowdiag.parsers.rows import Event
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import plan_splits
 
 from . import plugin_packages

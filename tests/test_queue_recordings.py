@@ -20,7 +20,7 @@ from flowdiag.analyses.queues.topic import QUEUES
 from flowdiag.analyses.report.verdicts import judge
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 from tests.archives import unpacked
 
 from .analyses.judged import outcomes_of

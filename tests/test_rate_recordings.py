@@ -14,7 +14,7 @@ from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.rate.model import Job, Settings, simulate
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.cli.simulations.pid import settings_of
-from flowdiag.parsers.sources.discover import discover, of_engine
+from flowdiag.parsers.discover import discover, of_engine
 from tests.archives import unpacked
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from flowdiag.analyses.contract.report import RateApplication
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.selection.options import Options, RateOptions
-from flowdiag.parsers.sources.discover import discover, of_engine
+from flowdiag.parsers.discover import discover, of_engine
 from tests.archives import unpacked
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from flowdiag.analyses.contract.report import RateApplication, Report
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.rate.topic import RATE
-from flowdiag.parsers.sources.discover import discover, of_engine
+from flowdiag.parsers.discover import discover, of_engine
 from tests.archives import synthetic
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
-from flowdiag.parsers.sources.discover import Discovery, discover
+from flowdiag.parsers.discover import Discovery, discover
 
 from .measured import FLINK, Recorded
 from .recordings import Recording, culprits_of, is_rare, recordings

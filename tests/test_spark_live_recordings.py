@@ -12,7 +12,7 @@ import pytest
 from flowdiag.analyses.contract.report import Finding, Report
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.rate.topic import RATE
-from flowdiag.parsers.sources.discover import discover, of_engine
+from flowdiag.parsers.discover import discover, of_engine
 from tests.archives import unpacked
 
 if TYPE_CHECKING:

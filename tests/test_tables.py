@@ -22,8 +22,8 @@ from flowdiag.analyses.report.tables import BY_NAME, TABLES, tables_document, ta
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.cli.app import main
 from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.on_spark import parts
 from flowdiag.parsers.rows import EVENTS
-from flowdiag.parsers.spark import parts
 
 from .cli import reports
 
@@ -294,7 +294,7 @@ def test_a_diagnosis_writes_facts_and_findings(
 ) -> None:
     from flowdiag.analyses.diagnosis import diagnose
     from flowdiag.analyses.topics import topic
-    from flowdiag.parsers.sources.discover import discover
+    from flowdiag.parsers.discover import discover
 
     (tmp_path / "jobmanager.log").write_text(LOG)
     tables = DataDir(str(tmp_path / "data"))

@@ -15,7 +15,7 @@ from flowdiag.analyses.contract.report import Finding
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.flink import settled, topic
 from flowdiag.analyses.topics import topic as topic_of
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from benchmarks.pastes import PasteJudge
 from flowdiag.analyses.knowledge.unknown_failures import Occurrence, failure_groups
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.lines.failure_lines import failure_line, failure_lines, short_failure
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 from .parsers.traces import CUT, WRAPPINGS

@@ -20,8 +20,8 @@ from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.inputs import find
 from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topics import topic
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.rows import Event
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_split, plan_splits
 
 from .windows import PASTES, Run, Window, complaints, draw, lines_of, runs, with_gap

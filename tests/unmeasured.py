@@ -18,8 +18,8 @@ from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic import Measured
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
+from flowdiag.parsers.discover import Discovery
 from flowdiag.parsers.rows import Event
-from flowdiag.parsers.sources.discover import Discovery
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 _SPARK: Final = frozenset(

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from flowdiag.analyses.report.data_dir import DataDir
     from flowdiag.cli.spark.borrowed import BorrowedSpark
     from flowdiag.cli.spark.starter import SparkStarter
-    from flowdiag.parsers.sources.discover import Discovery
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.discover import Discovery
+    from flowdiag.parsers.source import Source
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """One or more files, folders, globs or URLs."""
@@ -219,7 +219,7 @@ class Events:
             return found
         from flowdiag.analyses.engine.views import METRICS
         from flowdiag.analyses.model.columns import schema_of
-        from flowdiag.parsers.spark.frame import spark_schema
+        from flowdiag.parsers.on_spark.frame import spark_schema
 
         empty = schema_of(METRICS)
         return self.events.sparkSession.createDataFrame([], schema=spark_schema(empty))
@@ -365,7 +365,7 @@ def register(spark: SparkSession) -> None:
         FlowdiagError: PySpark is older than 4.0, or its Python processes cannot import flowdiag.
     """
     try:
-        from flowdiag.parsers.spark.data_source import FlowdiagDataSource
+        from flowdiag.parsers.on_spark.data_source import FlowdiagDataSource
 
         source = spark.dataSource
     except (ImportError, AttributeError) as error:
@@ -443,7 +443,7 @@ def _inputs(
     paths: Sequence[str], selected: tuple[str, ...] | None, *, strict: bool
 ) -> tuple[Discovery, tuple[str, ...]]:
     """Find the inputs, and the topics to diagnose."""
-    from flowdiag.parsers.sources.discover import Discovery
+    from flowdiag.parsers.discover import Discovery
 
     if not paths:
         if selected == ("memory",):  # can calculate from options alone

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from flowdiag.analyses.engine.reading import ProgressCallback
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.analyses.model.columns import Rows
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 # Metrics are judged while checkpoints fail, including this time before the trigger.
 BEFORE_TRIGGER_US: Final = 5_000_000

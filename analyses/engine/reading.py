@@ -4,7 +4,7 @@
 |---|---|---|
 | small | this process | as one Arrow table, while Spark still starts; many rows as a Parquet file |
 | large | processes of this machine (`parsers.parallel`) | the same, in as many files |
-| large, on a cluster | executors (`parsers.spark.frame`) | where they are |
+| large, on a cluster | executors (`parsers.on_spark.frame`) | where they are |
 
 All call the same `parsers.split.parse_split`, so events have the same meaning everywhere.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from flowdiag.analyses.model.columns import Keeper
     from flowdiag.parsers.parallel import Rows
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
     from flowdiag.parsers.split import Split
 
 ProgressCallback = Callable[[str], None]
@@ -125,7 +125,7 @@ def read(
     """Parse the sources without Spark, unless executors parse them.
 
     Args:
-        sources: the result of `parsers.sources.discover`.
+        sources: the result of `parsers.discover.discover`.
         resources: for parsing.
         metrics: names of the metrics that become rows; None for all known ones.
         progress: called with the name of each stage.
@@ -170,7 +170,7 @@ def frame_of(found: Read, spark: SparkSession, metrics: Collection[str] | None =
         spark: the session.
         metrics: for executors, as in `read`.
     """
-    from flowdiag.parsers.spark.frame import events_frame, files_frame
+    from flowdiag.parsers.on_spark.frame import events_frame, files_frame
 
     if found.tasks is not None:
         # Otherwise each query would parse everything again.
@@ -185,7 +185,7 @@ def metrics_frame(found: Read, spark: SparkSession) -> DataFrame | None:
     """Return the metrics in files together with the section headers; None without metrics."""
     if found.metrics is None or not found.metrics.files:
         return None
-    from flowdiag.parsers.spark.frame import files_frame
+    from flowdiag.parsers.on_spark.frame import files_frame
 
     return files_frame(spark, found.metrics.files)
 

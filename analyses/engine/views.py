@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from flowdiag.analyses.model.columns import Keeper
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 
 _TEXT: Final = pa.string()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.analyses.flink.clocks.survey import Survey
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 
 Result = TypeVar("Result")
@@ -80,7 +80,7 @@ def settled_events(
     """Parse the sources, settle clocks and writers; leave out sources that cause an error.
 
     Args:
-        sources: the result of `parsers.sources.discover`.
+        sources: the result of `parsers.discover.discover`.
         session: waits for Spark and returns its session; local parsing happens before the wait.
         resources: for reading and measuring.
         tz: name of a zone that overrides every inferred one.

@@ -24,7 +24,7 @@ from flowdiag.parsers.flink.options import (
 from flowdiag.parsers.yarn.answers import looks_like_yarn
 
 if TYPE_CHECKING:
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 _QUARTERS: Final = 4
 
@@ -50,7 +50,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
         sources: all sources.
         version: of Flink, if the user sets it: it determines how a configuration is parsed.
     """
-    from flowdiag.parsers.sources.open import WHOLE_BYTES, source_text
+    from flowdiag.parsers.source import WHOLE_BYTES, source_text
 
     sources = tuple(sources)
     reading = _Reading(version)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from flowdiag.analyses.engine.sql import Part
     from flowdiag.analyses.flink.clocks.settle import Writer
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 
 def _is_dated(facts: MemoryFacts) -> bool:

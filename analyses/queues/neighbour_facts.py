@@ -22,7 +22,7 @@ from flowdiag.parsers.neighbours.sessions import (
 from flowdiag.parsers.neighbours.store_log import StoreEvent, StoreOwner, owner_of, read_store_log
 
 if TYPE_CHECKING:
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 _KINDS: Final = {kind.reason: kind for kind in NeighbourKind}
 
@@ -92,7 +92,7 @@ class Neighbours:
 
 def _kind_of(source: Source) -> NeighbourKind | None:
     """Return the kind of a source that is read whole."""
-    from flowdiag.parsers.sources.open import WHOLE_BYTES
+    from flowdiag.parsers.source import WHOLE_BYTES
 
     if source.kind != "not-read" or source.size > WHOLE_BYTES:
         return None
@@ -101,7 +101,7 @@ def _kind_of(source: Source) -> NeighbourKind | None:
 
 def read_neighbours(sources: Iterable[Source]) -> Neighbours:
     """Read the sources that `sniff` recognises as output of other systems."""
-    from flowdiag.parsers.sources.open import source_text
+    from flowdiag.parsers.source import source_text
 
     lags: list[Lag] = []
     sessions: list[DatabaseSession] = []

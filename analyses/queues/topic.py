@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from flowdiag.analyses.engine.reading import ProgressCallback
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.analyses.model.columns import Rows
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 Series = TypeVar("Series", Mark, Flow, StoreMetric)
 

@@ -26,7 +26,7 @@ from flowdiag.parsers.spark.rest import application_in
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 QUARTER_MS: Final = 15 * 60 * 1000
 END: Final = 2**62

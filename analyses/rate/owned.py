@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from flowdiag.analyses.rate.measure import Owner
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def owned_events(
     """Parse the sources and assign each record to an application.
 
     Args:
-        sources: of `parsers.sources.discover`.
+        sources: of `parsers.discover.discover`.
         session: waits for Spark and returns its session, after the parsing.
         resources: for reading and measuring.
         tz: name of a time zone that overrides the inferred one.

@@ -33,7 +33,7 @@ from flowdiag.parsers.notes import InputNote, Kind
 if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Rows
     from flowdiag.analyses.rate.measure import Owner
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 
 # Event logs have batches with jobs only, and so may an accompanying driver's log.

@@ -29,7 +29,7 @@ from flowdiag.analyses.topic_names import EVERYTHING
 from flowdiag.parsers.notes import InputNote
 
 if TYPE_CHECKING:
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 _NARRATIVE: Final = 2000  # characters
 _WORST: Final = 10  # subjects listed of a finding that many share
@@ -145,7 +145,7 @@ def _quote(
 ) -> _Quotations:
     """Locate the records that findings cite, and one example of each kind of record."""
     from flowdiag.analyses.report.evidence import locate
-    from flowdiag.parsers.sources.open import open_source
+    from flowdiag.parsers.source import open_source
 
     cited = [item for o in outcomes for found in o.findings for item in found.reported_evidence]
     cited += [f.Evidence(*kind.ref) for kind in examples if kind.ref is not None]

@@ -119,7 +119,7 @@ class DataDir:
         Raises:
             FlowdiagError: they cannot be written.
         """
-        from flowdiag.parsers.spark.parts import write_parts
+        from flowdiag.parsers.on_spark.parts import write_parts
 
         table = BY_NAME[name]
         with self._writing():
@@ -133,7 +133,7 @@ class DataDir:
         Raises:
             FlowdiagError: they cannot be written.
         """
-        from flowdiag.parsers.spark.parts import write_file
+        from flowdiag.parsers.on_spark.parts import write_file
 
         schema = BY_NAME[name].schema
         with self._writing():

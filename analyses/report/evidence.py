@@ -191,7 +191,7 @@ def instant(record: bytes, zone_ms: int | None = None) -> int | None:
     >>> instant(b"2026-01-31 18:43:01,500 INFO  o.a.f.Some [] - it did", 8 * 3_600_000)
     1769856181500000
     """
-    from flowdiag.parsers.lines.records import open_record
+    from flowdiag.parsers.logs.records import open_record
 
     line = record.split(b"\n", 1)[0].rstrip(b"\r")
     head = open_record(line.decode("utf-8", "replace")).head

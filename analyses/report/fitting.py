@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from flowdiag.analyses.topic_names import EVERYTHING
 
 if TYPE_CHECKING:
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 LOOKED_AT: Final = 4 << 20  # bytes of each input
 ALL_BYTES: Final = 64 << 20  # of all inputs
@@ -147,8 +147,8 @@ def engines_of(sources: Iterable[Source]) -> tuple[tuple[Source, ...], frozenset
 
 def _engine_named(sources: Iterable[Source]) -> str | None:
     """Return the engine that short texts name; None without one."""
-    from flowdiag.parsers.lines.paste_patterns import engine_in
-    from flowdiag.parsers.lines.pastes import PASTE_BYTES
+    from flowdiag.parsers.logs.paste_patterns import engine_in
+    from flowdiag.parsers.logs.pastes import PASTE_BYTES
 
     texts = (_head(source, PASTE_BYTES + 1) for source in sources if source.kind != "not-read")
     return engine_in(
@@ -160,7 +160,7 @@ def _topics_of_exceptions(source: Source, text: bytes) -> Iterator[str]:
     """Yield the topic of each exception outside a log record."""
     if source.kind == "not-read" or not any(word in text for word in _THROWN):
         return
-    from flowdiag.parsers.lines.pastes import (
+    from flowdiag.parsers.logs.pastes import (
         HEAD_BYTES,
         PASTE_BYTES,
         engine_and_class,
@@ -183,7 +183,7 @@ _THROWN: Final = (b"Exception", b"Error", b"Throwable", b"Failure", b"Caused by"
 
 
 def _head(source: Source, most: int) -> bytes:
-    from flowdiag.parsers.sources.open import open_source
+    from flowdiag.parsers.source import open_source
 
     if most <= 0:
         return b""

@@ -15,7 +15,7 @@ from flowdiag.analyses.model.keys import Process
 from flowdiag.parsers.notes import Kind
 
 if TYPE_CHECKING:
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 MAX_SAMPLES: Final = 3
 NOT_READ: Final = "not-read"

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from flowdiag.analyses.report.changes import Round
     from flowdiag.cli.live.servers import Servers
     from flowdiag.cli.spark.starter import SparkStarter
+    from flowdiag.parsers.discover import Discovery
     from flowdiag.parsers.live.client import Access
-    from flowdiag.parsers.sources.discover import Discovery
 
 ROUNDS_DIAGNOSED: Final = 3
 """Recent rounds that are diagnosed together, unless `--since` sets another span."""

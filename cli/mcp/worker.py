@@ -91,8 +91,8 @@ def lines_around(request: Mapping[str, Any]) -> list[dict[str, Any]]:
         FlowdiagError: no input can be read.
     """
     from flowdiag.analyses.contract.redact import clean
-    from flowdiag.parsers.sources.discover import discover
-    from flowdiag.parsers.sources.open import open_source
+    from flowdiag.parsers.discover import discover
+    from flowdiag.parsers.source import open_source
 
     sources = {source.name: source for source in discover(request["paths"]).sources}
     around = int(request["around"])

@@ -23,11 +23,11 @@ from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.options.values import parse_duration_ms
 from flowdiag.cli.output.console import check_output, write_report
 from flowdiag.cli.simulations import CHANGED, RECORDED
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink.options import looks_like_options, read_options
 from flowdiag.parsers.json_values import decode_json, object_at, objects_at
-from flowdiag.parsers.sources.discover import discover
-from flowdiag.parsers.sources.open import source_text
+from flowdiag.parsers.source import source_text
 
 PREFIX: Final = "job.autoscaler."
 

@@ -149,7 +149,7 @@ def check_python(spark: SparkSession) -> None:
     if Path(python).parent == Path(sys.executable).parent:
         return
     probe = subprocess.run(
-        [python, "-P", "-c", "import flowdiag.parsers.spark.data_source"],
+        [python, "-P", "-c", "import flowdiag.parsers.on_spark.data_source"],
         capture_output=True,
         check=False,
     )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.engine import reading
 from flowdiag.cli.spark.settings import is_remote
+from flowdiag.parsers.discover import STDIN, Discovery
 from flowdiag.parsers.errors import FlowdiagError, InputError
 from flowdiag.parsers.sources.containers import is_private
-from flowdiag.parsers.sources.discover import STDIN, Discovery
 from flowdiag.parsers.sources.remote import is_url
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _check_executors(spark: SparkSession, master: str, discovery: Discovery) -> 
             f"{unpacked[0]}: unpacked on this host, where the executors of {master} cannot read it",
             hint="unpack it where they can read it, or omit --master",
         )
-    from flowdiag.parsers.spark.frame import check_executors
+    from flowdiag.parsers.on_spark.frame import check_executors
 
     shared = {source.path: source.size for source in sources if not is_url(source.path)}
     timed_out = threading.Event()

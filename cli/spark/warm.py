@@ -146,7 +146,7 @@ def run_training_workload(starter: SparkStarter, folder: Path) -> None:
     from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
     from flowdiag.analyses.diagnosis import diagnose
     from flowdiag.analyses.engine.reading import Resources
-    from flowdiag.parsers.sources.discover import discover
+    from flowdiag.parsers.discover import discover
 
     (folder / "jobmanager.log").write_text(_training_jobmanager_log())
     (folder / "taskmanager.log").write_text(_training_taskmanager_log())

@@ -112,7 +112,7 @@ def first_string(value: Fields, keys: Sequence[str]) -> str | None:
 def unwrap(value: Fields, depth: int) -> Unwrapped | None:
     """Return the record inside a decoded object, if any; `depth` limits JSON within JSON."""
     if "timestamp_us" in value:
-        # A line of the stream that `sources.open_source` makes of a document.
+        # A line of the stream that `source.open_source` makes of a document.
         try:
             return msgspec.convert(dict(value), _EventLine).unwrapped()
         except msgspec.ValidationError:

@@ -32,9 +32,9 @@ from flowdiag.parsers.flink.metric_reports import MINUTE_US, PLACED_TEMPLATE
 from flowdiag.parsers.flink.metric_table import FAMILY, KnownMetric, known_metrics
 from flowdiag.parsers.json_values import decode_json, object_at, objects_at
 from flowdiag.parsers.rows import METRIC_ROWS, Event, RowBuilder, Tally
+from flowdiag.parsers.source import Source
 from flowdiag.parsers.sources.collected import collected_kind, collected_of
 from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment, moment_in, moment_of_name
-from flowdiag.parsers.sources.open import Source
 
 TEMPLATE: Final = "prometheus"
 MAX_SERIES: Final = 1_000_000

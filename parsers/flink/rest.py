@@ -63,10 +63,10 @@ from flowdiag.parsers.json_values import (
     objects_at,
 )
 from flowdiag.parsers.rows import METRIC_ROWS, Row, RowBuilder, Tally
+from flowdiag.parsers.source import Source, stream_error
 from flowdiag.parsers.sources.codecs import open_file
 from flowdiag.parsers.sources.collected import Collected, TaskPlaces, collected_kind, collected_of
 from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment, moment_of_name
-from flowdiag.parsers.sources.open import Source, stream_error
 from flowdiag.parsers.sources.printed import begins_as_json, json_printed
 from flowdiag.parsers.sources.remote import is_url, list_files
 

@@ -1,4 +1,4 @@
-"""Log lines: search for candidate lines, header layouts, records, stack traces.
+"""Lines of any text: search for candidate lines, the layouts of log headers, stack traces.
 
-Start with `reader.Reader`, which turns the candidates of a `scan.LineScanner` into rows.
+Start with `scan.LineScanner` and `prefix`. `flowdiag.parsers.logs` makes records and rows of these lines.
 """

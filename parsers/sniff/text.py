@@ -18,8 +18,8 @@ from flowdiag.parsers.flink.container_texts import looks_like_kubectl, reports_k
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.flink.web_ui import contains_table
 from flowdiag.parsers.kubernetes.throttling import looks_like_throttling
-from flowdiag.parsers.lines.paste_patterns import engine_in
-from flowdiag.parsers.lines.pastes import PASTE_BYTES, failures_in, shown_engine
+from flowdiag.parsers.logs.paste_patterns import engine_in
+from flowdiag.parsers.logs.pastes import PASTE_BYTES, failures_in, shown_engine
 from flowdiag.parsers.neighbours.kinds import NeighbourKind, neighbour_kind
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
 from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed, sniff_wrapped

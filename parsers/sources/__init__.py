@@ -1,4 +1,4 @@
-"""Discovery and opening of inputs: containers, codecs, remote files, rolled series.
+"""Where bytes come from: codecs, containers, remote files, rolled series, marks of collected files.
 
-Start with `discover.discover` and `open.open_source`.
+`flowdiag.parsers.discover` lists the inputs, and `flowdiag.parsers.source` opens one.
 """

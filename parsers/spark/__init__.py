@@ -1,4 +1,4 @@
 """Formats that only Spark prints: event logs, listener files, progress reports, REST responses.
 
-Start with `events` (event logs) and `rest`. `data_source` and `frame` are the bridge to PySpark: they parse on executors.
+Start with `events` (event logs) and `rest`.
 """

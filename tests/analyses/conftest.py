@@ -22,7 +22,7 @@ Events = Callable[..., "DataFrame"]
 @pytest.fixture
 def events(spark: SparkSession) -> Events:
     """Rows of EVENTS from keyword dictionaries; source 0 and growing offsets unless given."""
-    from flowdiag.parsers.spark.frame import events_frame
+    from flowdiag.parsers.on_spark.frame import events_frame
 
     def make(*rows: Mapping[str, Any]) -> DataFrame:
         full = [

@@ -12,8 +12,8 @@ from flowdiag.analyses.flink.clocks.settle import Writer, settle
 from flowdiag.analyses.flink.clocks.survey import RARE_COLUMNS, survey
 from flowdiag.analyses.rate.measure import Owner, assign_owners
 from flowdiag.analyses.rate.survey import survey_table
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.flink.marks import marks_of
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 JOB = "7c7769847d333438dd9ce845d5a2d980"

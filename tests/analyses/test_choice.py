@@ -16,8 +16,8 @@ from flowdiag.analyses.selection.choice import Choice, chosen, matches_rule
 from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic import Measured
 from flowdiag.analyses.topics import all_rules
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.sources.discover import discover
 
 from . import rate_workbench as w
 

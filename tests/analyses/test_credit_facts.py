@@ -112,7 +112,7 @@ def test_missing_rates_give_no_model() -> None:
 def test_extractions_match_the_recordings(spark: SparkSession) -> None:
     from flowdiag.analyses.diagnosis import measure
     from flowdiag.analyses.queues.topic import QUEUES
-    from flowdiag.parsers.sources.discover import discover
+    from flowdiag.parsers.discover import discover
 
     folder = unpacked(ROOT / "1.10.3" / "pressed")
     found = discover([str(folder / "logs"), str(folder / "rest")])

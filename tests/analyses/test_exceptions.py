@@ -17,7 +17,7 @@ from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.analyses.model.finding import Finding, State
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.startup.topic import STARTUP
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 
 from ..parsers.test_pastes import TABLE, trace
 from ..parsers.traces import WRAPPINGS

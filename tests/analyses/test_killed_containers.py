@@ -9,7 +9,7 @@ from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.memory.facts import MemoryFacts, has_recovered
 from flowdiag.analyses.memory.inputs import read_others
 from flowdiag.analyses.model.keys import JobKey, Ref
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 
 POD = "orders-taskmanager-1-1"
 

@@ -12,7 +12,7 @@ import pytest
 
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.memory.topic import MEMORY
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 from tests.archives import unpacked
 from tests.measured import Recorded
 from tests.parsers.test_sources import make_tar, make_zip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flowdiag.analyses.flink.missing import missing_inputs
 from flowdiag.analyses.model.keys import Process
 from flowdiag.analyses.report.inputs import describe_inputs, missing_parts
-from flowdiag.parsers.sources.open import Source
+from flowdiag.parsers.source import Source
 
 from .workbench import Bench
 

@@ -54,7 +54,7 @@ def windows_of(spark: SparkSession, rows: list[dict[str, Any]]) -> list[dict[str
     """Return the measured rows in order."""
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-    from flowdiag.parsers.spark.frame import EVENTS as SPARK_EVENTS
+    from flowdiag.parsers.on_spark.frame import EVENTS as SPARK_EVENTS
 
     schema = StructType(
         [

@@ -12,7 +12,7 @@ import pytest
 from flowdiag.analyses.diagnosis import measure
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.topic import RATE
-from flowdiag.parsers.sources.discover import discover, of_engine
+from flowdiag.parsers.discover import discover, of_engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

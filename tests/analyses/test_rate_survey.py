@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flowdiag.analyses.rate.survey import survey, survey_table
-from flowdiag.parsers.sources.discover import discover, of_engine
-from flowdiag.parsers.spark.frame import events_frame
+from flowdiag.parsers.discover import discover, of_engine
+from flowdiag.parsers.on_spark.frame import events_frame
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 from tests.archives import unpacked
 

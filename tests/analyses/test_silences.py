@@ -29,8 +29,8 @@ from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.startup.assemble.steps import _last_round
 from flowdiag.analyses.startup.facts import TaskTimes
 from flowdiag.analyses.startup.rules.held_start import RULE as HELD
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.notes import Kind
-from flowdiag.parsers.sources.discover import discover
 
 from . import rate_workbench as rate
 from .startup_workbench import BEGIN, facts, findings, job, start, task

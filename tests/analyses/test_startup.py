@@ -13,7 +13,7 @@ from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.selection.span import Moment, Selection
 from flowdiag.analyses.startup.topic import STARTUP
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 from tests.archives import synthetic, unpacked
 from tests.measured import Recorded
 

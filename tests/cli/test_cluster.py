@@ -11,9 +11,9 @@ import pytest
 
 from flowdiag.cli.spark import cluster
 from flowdiag.cli.spark.cluster import check_paths, session_after_checks
+from flowdiag.parsers.discover import Discovery
 from flowdiag.parsers.errors import FlowdiagError, InputError
-from flowdiag.parsers.sources.discover import Discovery
-from flowdiag.parsers.sources.open import Source
+from flowdiag.parsers.source import Source
 
 URLS = ("s3://bucket/logs/", "file:///shared/logs")
 
@@ -90,7 +90,7 @@ def fake_executors(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[Any]:
             raise answer
         return cast("list[str]", answer)
 
-    monkeypatch.setattr("flowdiag.parsers.spark.frame.check_executors", check)
+    monkeypatch.setattr("flowdiag.parsers.on_spark.frame.check_executors", check)
     return checked
 
 
@@ -154,7 +154,7 @@ def test_waiting_for_a_cluster_without_workers_times_out(monkeypatch: pytest.Mon
         assert cancelled.wait(30)
         raise RuntimeError("Job 0 cancelled")
 
-    monkeypatch.setattr("flowdiag.parsers.spark.frame.check_executors", wait)
+    monkeypatch.setattr("flowdiag.parsers.on_spark.frame.check_executors", wait)
     with pytest.raises(FlowdiagError, match="no executor of yarn took a task within"):
         session_after_checks(lambda: spark, [URLS[0]], discovery("s3://bucket/a.log"))()
 

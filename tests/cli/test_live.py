@@ -33,10 +33,10 @@ from flowdiag.cli.live import servers as live
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.spark.starter import SparkStarter
 from flowdiag.cli.views.changes import changes_text
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.live.client import Access, Client
 from flowdiag.parsers.live.detect import detect
-from flowdiag.parsers.sources.discover import discover
 from tests.collecting import FakePrometheus, recorded_driver
 from tests.fake_server import NOT_FOUND, RecordedFlink, Reply, as_json, serving
 

@@ -13,7 +13,7 @@ from flowdiag.analyses.topic_names import names_of
 from flowdiag.cli.options.routing import with_default_command
 from flowdiag.cli.render import junit
 from flowdiag.cli.render.page import Page
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 
 from . import reports
 

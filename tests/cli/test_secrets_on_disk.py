@@ -144,7 +144,7 @@ def test_rows_are_private_and_removed_after_any_signal(
 def test_unpacked_files_are_removed_after_a_kill(tmp_path: Path) -> None:
     program = (
         "import sys, time\n"
-        "from flowdiag.parsers.sources.discover import discover\n"
+        "from flowdiag.parsers.discover import discover\n"
         "print(discover(sys.argv[1:]).sources[0].path, flush=True)\n"
         "time.sleep(60)\n"
     )

@@ -35,10 +35,10 @@ from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 from flowdiag.parsers import split as splitting
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.rows import EVENTS, Event
+from flowdiag.parsers.source import Source
 from flowdiag.parsers.sources.codecs import open_decoded
-from flowdiag.parsers.sources.discover import discover
-from flowdiag.parsers.sources.open import Source
 from flowdiag.parsers.split import Split, parse_split, parse_splits, plan_splits
 
 FIXED_S: Final = 0.5

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.pastes import pastes, wrap, wrappings_of
-from flowdiag.parsers.sources.discover import discover
-from flowdiag.parsers.sources.open import open_source
+from flowdiag.parsers.discover import discover
+from flowdiag.parsers.source import open_source
 from tests import relay
 from tests.archives import FIXTURES, synthetic, unpacked
 from tests.parsers.packed import PACK

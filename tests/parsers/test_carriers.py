@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.split import parse_split, plan_splits
 from tests.archives import FIXTURES, unpacked
 

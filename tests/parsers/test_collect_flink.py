@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.live import watching
 from flowdiag.parsers.live.client import Access, Client
@@ -24,7 +25,6 @@ from flowdiag.parsers.live.flink import (
 )
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.live.thread_dumps import Stacks
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, parse_split, plan_splits
 from tests.collecting import collect_from_flink as collect
 from tests.fake_server import FakeServer, RecordedFlink, Reply, as_json, serving

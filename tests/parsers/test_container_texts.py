@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.flink.container_texts import (
     ended_containers,
     looks_like_kubectl,
     pauses,
     reports_killed_process,
 )
-from flowdiag.parsers.sources.discover import discover
 
 POD = """\
 Name:             orders-taskmanager-1-2

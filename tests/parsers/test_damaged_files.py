@@ -26,9 +26,9 @@ from typing import Any
 import pytest
 import zstandard
 
+from flowdiag.parsers import discover as discovering
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.sources import codecs, containers
-from flowdiag.parsers.sources import discover as discovering
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, parse_split, plan_splits
 from tests.parsers.packed import ONE, PACK, WITHOUT_END, parts
 
@@ -269,7 +269,7 @@ def test_one_line_of_any_length_is_read_in_bounded_memory(
             file.write(b"x" * 100_000)
         file.write(b"\n" + BEGIN.format(0, 2, 2).encode())
     code = (
-        "import resource, sys\nfrom flowdiag.parsers.sources.discover import discover\n"
+        "import resource, sys\nfrom flowdiag.parsers.discover import discover\n"
         "from flowdiag.parsers.split import parse_on_driver, plan_splits\n"
         "found = discover(sys.argv[1:])\nprint(parse_on_driver(plan_splits(found.sources)).num_rows)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"

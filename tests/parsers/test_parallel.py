@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 import pytest
 
 from flowdiag.parsers import parallel
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.parallel import ParsedRows, parse_in_processes, parse_task
 from flowdiag.parsers.rows import EVENTS, Event
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import Split, parse_on_driver, plan_splits
 from tests.archives import unpacked
 
@@ -141,7 +141,7 @@ import sys, threading, time
 from pathlib import Path
 from flowdiag.parsers import parallel
 from flowdiag.parsers.split import plan_splits
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 tasks = [[split] for task in plan_splits(discover([sys.argv[1]]).sources) for split in task]
 print("ready", flush=True)
 while True:  # until it is interrupted, wherever it is

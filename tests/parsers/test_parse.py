@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.lines import scan
 from flowdiag.parsers.rows import BATCH_ROWS, EVENTS, Event
-from flowdiag.parsers.sources.discover import discover
-from flowdiag.parsers.sources.open import Source
+from flowdiag.parsers.source import Source
 from flowdiag.parsers.split import Split, parse_split, plan_splits
 
 JOB = "7c7769847d333438dd9ce845d5a2d980"

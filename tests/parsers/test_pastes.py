@@ -12,10 +12,10 @@ import pytest
 
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.exceptions import classes, classify, option_keys_in
-from flowdiag.parsers.lines.paste_rows import paste_rows
-from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.logs.paste_rows import paste_rows
+from flowdiag.parsers.logs.pastes import PASTE_BYTES, exceptions_in
 from flowdiag.parsers.split import Split, parse_on_driver, parse_split, plan_splits
 
 from .traces import DATED, WRAPPINGS, joined

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.sources.printed import json_printed
 from flowdiag.parsers.spark.reports import printed_reports
 from flowdiag.parsers.split import parse_on_driver, plan_splits

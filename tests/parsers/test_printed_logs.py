@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.envelopes.documents import read_document
-from flowdiag.parsers.sources.discover import discover
 
 JOB = "'orders' (7e8abfb847c12f7b04299ff375ce6fdf)"
 MASTER = "org.apache.flink.runtime.jobmaster.JobMaster"

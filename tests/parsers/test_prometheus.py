@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.flink.metric_table import known_metrics
 from flowdiag.parsers.flink.prometheus import mangle, named_metric
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 from tests.archives import unpacked
 

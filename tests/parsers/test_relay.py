@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from flowdiag.parsers.catalogue import FILES, load_catalogue
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.formats import read_format
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_split, plan_splits
 from tests import relay
 from tests.archives import unpacked

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 import fsspec
 import pytest
 
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.extras import pip_install
+from flowdiag.parsers.source import open_source, stream_error
 from flowdiag.parsers.sources import remote
-from flowdiag.parsers.sources.discover import discover
-from flowdiag.parsers.sources.open import open_source, stream_error
 from flowdiag.parsers.sources.remote import BACKENDS, RemoteFile, list_files, without_credentials
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 

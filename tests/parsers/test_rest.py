@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink import rest
 from flowdiag.parsers.flink.rest import read_document
 from flowdiag.parsers.flink.rest_shapes import recognise, rest_path_of
 from flowdiag.parsers.flink.statistics_dump import parse_dump
 from flowdiag.parsers.rows import Tally
-from flowdiag.parsers.sources.discover import discover
-from flowdiag.parsers.sources.open import Source, open_source
+from flowdiag.parsers.source import Source, open_source
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 from tests.archives import unpacked
 

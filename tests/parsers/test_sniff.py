@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.envelopes.objects import unwrap_json
 from flowdiag.parsers.lines.scan import PlaceFinder
 from flowdiag.parsers.sniff import signs
 from flowdiag.parsers.sniff import text as texts
 from flowdiag.parsers.sniff.text import sniff
 from flowdiag.parsers.sniff.verdict import HEAD_BYTES, Sample, Sniffed
-from flowdiag.parsers.sources.discover import discover
-from flowdiag.parsers.sources.open import open_source
+from flowdiag.parsers.source import open_source
 from tests.archives import FIXTURES, unpacked
 
 RECORDED = sorted((FIXTURES / "recordings" / "flink").glob("*/*/truth.json"))

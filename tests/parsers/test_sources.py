@@ -22,11 +22,11 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from flowdiag.parsers.discover import Discovery, discover
 from flowdiag.parsers.envelopes.objects import unwrap_json
 from flowdiag.parsers.notes import InputNote
+from flowdiag.parsers.source import Source, open_source, stream_error
 from flowdiag.parsers.sources import codecs
-from flowdiag.parsers.sources.discover import Discovery, discover
-from flowdiag.parsers.sources.open import Source, open_source, stream_error
 from flowdiag.parsers.sources.remote import BACKENDS
 
 LINES = (
@@ -278,7 +278,7 @@ def test_closed_standard_input() -> None:
 def test_the_private_folder_is_removed_at_the_end() -> None:
     code = (
         "import os, sys\n"
-        "from flowdiag.parsers.sources.discover import discover\n"
+        "from flowdiag.parsers.discover import discover\n"
         "source = discover(['-']).sources[0]\n"
         "if os.fork() == 0:\n"
         "    sys.exit(0)\n"
@@ -742,7 +742,7 @@ def test_a_document_damaged_after_discovery_is_read_as_text(tmp_path: Path) -> N
 def test_a_document_too_large_for_memory_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flowdiag.parsers.sources.open.DOCUMENT_BYTES", 1000)
+    monkeypatch.setattr("flowdiag.parsers.source.DOCUMENT_BYTES", 1000)
     monkeypatch.setattr("flowdiag.parsers.sniff.documents.DOCUMENT_BYTES", 300_000)
     path = tmp_path / "x.json"
     path.write_text(json.dumps([LINES] * 2000))

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
+from flowdiag.parsers.discover import discover
+from flowdiag.parsers.on_spark import frame as spark_module
+from flowdiag.parsers.on_spark.frame import EVENTS, events_frame, spark_schema, spark_type
 from flowdiag.parsers.rows import EVENTS as ARROW_EVENTS
 from flowdiag.parsers.rows import METRIC
-from flowdiag.parsers.sources.discover import discover
-from flowdiag.parsers.spark import frame as spark_module
-from flowdiag.parsers.spark.frame import EVENTS, events_frame, spark_schema, spark_type
 from flowdiag.parsers.split import Split, parse_on_driver, plan_splits
 
 if TYPE_CHECKING:

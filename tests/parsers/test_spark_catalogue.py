@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from flowdiag.parsers.catalogue import SPARK_FILES, load_catalogue
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.formats import read_format
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 CATALOGUE = load_catalogue("spark")

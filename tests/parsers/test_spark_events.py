@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.sources.discover import discover, of_engine
+from flowdiag.parsers.discover import discover, of_engine
 from flowdiag.parsers.spark.progress import progress_row
 from flowdiag.parsers.split import Split, parse_on_driver, parse_split, plan_splits
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowdiag.parsers.discover import discover, of_engine
 from flowdiag.parsers.lines.scan import LINE_BYTES, Line, make_matcher
-from flowdiag.parsers.sources.discover import discover, of_engine
-from flowdiag.parsers.sources.open import Source, open_source
+from flowdiag.parsers.source import Source, open_source
 from flowdiag.parsers.spark.lines import EventScanner
 from flowdiag.parsers.split import Split, parse_split
 from tests.archives import unpacked

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.spark.progress import progress_row
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.spark.rest import (
     answer_rows,
     application_in,

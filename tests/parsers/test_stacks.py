@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 from flowdiag.parsers.stacks.activities import activities, frame_of, read_stack
 from flowdiag.parsers.stacks.dumps import flink_threads, printed_rows, thread_rows

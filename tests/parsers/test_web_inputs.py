@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.sources.remote import sends_ranges
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.flink.web_ui import NO_NAME, contains_table, copied_rows
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 HISTORY = """\

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.envelopes.wrapped import unwrapped_lines
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 from tests.archives import unpacked
 from tests.recordings import RECORDINGS

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from flowdiag.parsers.catalogue import FILES, SPARK_FILES
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.envelopes.tables import is_table_of_records
 from flowdiag.parsers.formats import read_format
-from flowdiag.parsers.lines.records import is_foreign
+from flowdiag.parsers.logs.records import is_foreign
 from flowdiag.parsers.rows import Event
-from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_split, plan_splits
 from tests.parsers.wrappings import WRAPPINGS, Message
 

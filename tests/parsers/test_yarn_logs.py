@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowdiag.parsers.discover import discover
+from flowdiag.parsers.source import open_source
 from flowdiag.parsers.sources.codecs import Damaged
-from flowdiag.parsers.sources.discover import discover
-from flowdiag.parsers.sources.open import open_source
 from flowdiag.parsers.yarn.aggregated import JavaObjects, _Reader, is_aggregated_log, members
 from tests.yarn_files import UUID, Logs, number, text, tfile
 

@@ -18,7 +18,7 @@ from flowdiag.parsers.sniff.verdict import GC_LOG
 
 if TYPE_CHECKING:
     from flowdiag.analyses.flink.clocks.settle import Writer
-    from flowdiag.parsers.sources.open import Source
+    from flowdiag.parsers.source import Source
 
 _ENDING: Final = re.compile(r"\.(?:log|txt|out|current)(?:\.\w{1,12})*\Z", re.IGNORECASE)
 _GENERIC: Final = re.compile(r"(?:gc|gclog|verbose|jvm|java|log|pid\d*|\d+)", re.IGNORECASE)
@@ -110,7 +110,7 @@ class CollectorLogs:
 
 def read_collectors(sources: Iterable[Source]) -> CollectorLogs:
     """Read the logs of garbage collectors among the sources, except those without a pause."""
-    from flowdiag.parsers.sources.open import source_text
+    from flowdiag.parsers.source import source_text
 
     sources, found = tuple(sources), []
     for source in sources:

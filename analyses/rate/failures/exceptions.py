@@ -21,7 +21,7 @@ def classify_record(record: Record) -> Classified | None:
     name = record.fields.get("class")
     if name is None:
         # Imported late: line readers need Arrow, which listing the rules does not.
-        from flowdiag.parsers.lines.pastes import classify_text
+        from flowdiag.parsers.logs.pastes import classify_text
 
         found = classify_text(record.cause, "spark")
         if found is None or is_wrapper(found.name):

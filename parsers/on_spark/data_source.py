@@ -16,12 +16,12 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from flowdiag.parsers.discover import STDIN, discover
 from flowdiag.parsers.errors import FlowdiagError, InputError, nearest
+from flowdiag.parsers.on_spark.frame import spark_schema
 from flowdiag.parsers.plugins import Messages, messages, use_messages
 from flowdiag.parsers.rows import EVENTS, Event
 from flowdiag.parsers.sources.containers import is_private
-from flowdiag.parsers.sources.discover import STDIN, discover
-from flowdiag.parsers.spark.frame import spark_schema
 from flowdiag.parsers.split import Split, parse_splits, plan_splits
 
 COLUMNS: Final = pa.schema(

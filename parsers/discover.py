@@ -27,6 +27,7 @@ from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.sniff.bytes import binary_reason
 from flowdiag.parsers.sniff.text import sniff
 from flowdiag.parsers.sniff.verdict import HEAD_BYTES, Sample, Sniffed
+from flowdiag.parsers.source import LINES, WHOLE_BYTES, Source
 from flowdiag.parsers.sources import codecs, remote
 from flowdiag.parsers.sources.codecs import Stream, open_decoded, read_first
 from flowdiag.parsers.sources.containers import (
@@ -42,7 +43,6 @@ from flowdiag.parsers.sources.containers import (
     open_member,
     spool,
 )
-from flowdiag.parsers.sources.open import LINES, WHOLE_BYTES, Source
 from flowdiag.parsers.sources.rolling import group_of
 from flowdiag.parsers.yarn import aggregated
 

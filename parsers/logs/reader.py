@@ -18,16 +18,7 @@ from flowdiag.parsers.flink.metric_reports import MetricFolder
 from flowdiag.parsers.flink.statistics_dump import parse_dump
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.failure_lines import failure_line
-from flowdiag.parsers.lines.pastes import PASTE_BYTES
 from flowdiag.parsers.lines.prefix import Prefix, simple_name
-from flowdiag.parsers.lines.records import (
-    Recogniser,
-    Record,
-    body_of,
-    is_foreign,
-    join,
-    open_record,
-)
 from flowdiag.parsers.lines.scan import Line, LineScanner
 from flowdiag.parsers.lines.traces import (
     CAUSE_CHARACTERS,
@@ -36,6 +27,15 @@ from flowdiag.parsers.lines.traces import (
     is_trace_line,
     own_frame,
     read_trace,
+)
+from flowdiag.parsers.logs.pastes import PASTE_BYTES
+from flowdiag.parsers.logs.records import (
+    Recogniser,
+    Record,
+    body_of,
+    is_foreign,
+    join,
+    open_record,
 )
 from flowdiag.parsers.rows import SAMPLE_CHARACTERS, Event, Tally
 from flowdiag.parsers.spark.causes import decisive_exception, full_heap, python_frame

@@ -17,8 +17,8 @@ from flowdiag.parsers.exceptions import (
 )
 from flowdiag.parsers.flink.failures import lost_peer
 from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD, ended_by, is_routine
-from flowdiag.parsers.lines.pastes import GRAVE, PROSE_BYTES, Pasted, engine_and_class, failures_in
 from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, own_frame
+from flowdiag.parsers.logs.pastes import GRAVE, PROSE_BYTES, Pasted, engine_and_class, failures_in
 from flowdiag.parsers.messages import parse_task
 from flowdiag.parsers.rows import Event, Row
 

@@ -25,13 +25,10 @@ from flowdiag.parsers.exceptions import (
     engine_of_class,
     is_of_other_service,
 )
-from flowdiag.parsers.lines import paste_patterns as p
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.contexts import with_context
 from flowdiag.parsers.lines.decoration import COUNT, LINE, strip_decoration, strip_marks, unescape
 from flowdiag.parsers.lines.failure_lines import failure_line
-from flowdiag.parsers.lines.paste_patterns import engine_in
-from flowdiag.parsers.lines.records import Record, open_record
 from flowdiag.parsers.lines.traces import (
     is_exception_line,
     is_trace_line,
@@ -40,6 +37,9 @@ from flowdiag.parsers.lines.traces import (
     python_root,
     read_trace,
 )
+from flowdiag.parsers.logs import paste_patterns as p
+from flowdiag.parsers.logs.paste_patterns import engine_in
+from flowdiag.parsers.logs.records import Record, open_record
 from flowdiag.parsers.spark.causes import PythonTrace, full_heap, without_lost_task
 
 PASTE_BYTES: Final = 256 * 1024
