@@ -432,7 +432,7 @@ def _of_resource(text: str, kind: str, root: Any) -> OptionFile:
 # Problem states in the status of a FlinkDeployment or FlinkSessionJob, most specific first (Flink Kubernetes
 # operator 1.x, CommonStatus, FlinkDeploymentStatus).
 _STATES: Final = (
-    (("lifecycleState",), {"FAILED"}),
+    (("lifecycleState",), {"FAILED", "ROLLING_BACK", "ROLLED_BACK"}),
     (("jobStatus", "state"), {"FAILED", "FAILING", "SUSPENDED"}),
     (("jobManagerDeploymentStatus",), {"ERROR", "MISSING"}),
 )
