@@ -30,7 +30,7 @@ from typing import Any, Final
 
 from flowdiag.analyses.contract.report import Report
 from flowdiag.cli.exit_codes import exit_code
-from flowdiag.cli.options.settings import Settings
+from flowdiag.cli.settings import Settings
 
 FOLDER: Final = Path(__file__).parents[1] / "fixtures" / "pastes" / "open"
 HALVES: Final = ("develop", "run-only")

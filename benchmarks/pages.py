@@ -31,9 +31,9 @@ import zstandard
 from benchmarks.reports import joined
 from flowdiag.analyses.contract.encoding import encode
 from flowdiag.analyses.contract.report import Report
-from flowdiag.cli.output.embedded import extract_report
 from flowdiag.cli.render import html
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.render.html.embedded import extract_report
+from flowdiag.cli.text.page import Page
 
 MOST: Final = 1_500_000  # bytes of an ordinary page
 SAMPLE: Final = Path(__file__).parents[1] / "tests" / "cli" / "diagnoses.jsonl.zst"

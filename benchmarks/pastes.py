@@ -50,7 +50,7 @@ from flowdiag.analyses.topic import Measured
 from flowdiag.analyses.topic_names import EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.exit_codes import exit_code
-from flowdiag.cli.options.settings import Settings
+from flowdiag.cli.settings import Settings
 from flowdiag.parsers.discover import Discovery, discover
 from flowdiag.parsers.split import Split, parse_split
 from tests.parsers.traces import CUT, HEADED, WRAPPINGS
@@ -403,7 +403,7 @@ def _printed(name: str, answers: dict[str, Any]) -> dict[str, Any]:
 
 def _show(judged: PasteJudge, name: str, wrapping: str) -> None:
     from flowdiag.cli.render import table
-    from flowdiag.cli.render.page import Page
+    from flowdiag.cli.text.page import Page
 
     texts = {f"{one.id} | {wrapping}": wrap(one, wrapping) for one in pastes()}
     open_texts = {f"{one.group}: {one.name}": one for one in open_pastes()}

@@ -93,7 +93,7 @@ def keep(
     from flowdiag.analyses.diagnosis import report_on
     from flowdiag.analyses.topics import topic
     from flowdiag.cli.render import markdown, table
-    from flowdiag.cli.render.page import Page
+    from flowdiag.cli.text.page import Page
 
     folder.mkdir(parents=True, exist_ok=True)
     number = 0

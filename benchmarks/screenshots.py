@@ -17,7 +17,7 @@ from rich.text import Text
 
 from flowdiag.analyses.contract.report import Report
 from flowdiag.cli.render import html, table
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 
 IMAGES: Final = Path("docs/images")
 MOST: Final = 300_000  # bytes per picture

@@ -38,8 +38,8 @@ from flowdiag.cli.options.help import (
     OverviewCommand,
 )
 from flowdiag.cli.options.routing import with_default_command
-from flowdiag.cli.options.settings import resolve_settings
 from flowdiag.cli.options.shared import ShowConfig
+from flowdiag.cli.settings import resolve_settings
 from flowdiag.parsers.errors import (
     FlowdiagError,
     error_text,

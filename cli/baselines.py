@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.options.settings import MinSeverity
+from flowdiag.cli.settings import MinSeverity
 from flowdiag.parsers.errors import FlowdiagError
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.options import shared as o
-from flowdiag.cli.options.settings import Settings, resolve_settings
+from flowdiag.cli.settings import Settings, resolve_settings
 from flowdiag.parsers.errors import FlowdiagError
 
 if TYPE_CHECKING:

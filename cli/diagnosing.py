@@ -19,15 +19,15 @@ from flowdiag.analyses.selection.zones import zone_name
 from flowdiag.cli.exit_codes import ExitCode, exit_code
 from flowdiag.cli.options import shared as o
 from flowdiag.cli.options.routing import refuse_servers
-from flowdiag.cli.options.settings import (
+from flowdiag.cli.output.console import Progress, check_output, print_message, write_report
+from flowdiag.cli.render import check_format
+from flowdiag.cli.settings import (
     EffectiveSettings,
     Format,
     Settings,
     Warm,
     resolve_settings,
 )
-from flowdiag.cli.output.console import Progress, check_output, print_message, write_report
-from flowdiag.cli.render import check_format
 from flowdiag.cli.spark.launch import start_spark
 from flowdiag.cli.spark.resources import resources_for
 from flowdiag.parsers.errors import (

@@ -9,7 +9,7 @@ from flowdiag.analyses.report.muting import muted
 
 if TYPE_CHECKING:
     from flowdiag.analyses.contract.report import Report
-    from flowdiag.cli.options.settings import Settings
+    from flowdiag.cli.settings import Settings
 
 
 class ExitCode(IntEnum):

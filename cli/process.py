@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def start(run: Callable[[], int] | None = None) -> NoReturn:
-    """Run the command line of the process.
+def run(main: Callable[[], int]) -> NoReturn:
+    """Run the main function of a process, and end the process with its exit status.
 
     Args:
-        run: replaces the command line in processes that flowdiag starts itself.
+        main: imports what it needs, so that signals are handled before that.
     """
     handle_signals(lambda number, frame: os._exit(128 + number))
     from flowdiag.parsers import cleanup
@@ -32,11 +32,7 @@ def start(run: Callable[[], int] | None = None) -> NoReturn:
     handle_signals(on_signal)
     _open_streams()
     try:
-        if run is None:
-            from flowdiag.cli.app import main
-
-            run = main
-        status = int(run())
+        status = int(main())
     except (MemoryError, ImportError) as error:  # before the error reporting is loaded
         from flowdiag.parsers.errors import is_out_of_resources
 

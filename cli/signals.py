@@ -39,7 +39,7 @@ def on_signal(number: int, frame: FrameType | None) -> None:
 def override_signals(act: Callable[[int], None]) -> AbstractContextManager[None]:
     """Call `act` with the number of the first signal; the second signal ends the process.
 
-    This has an effect only in a process that `flowdiag.cli.process.start` runs.
+    This has an effect only in a process that `flowdiag.cli.process.run` runs.
     """
     from contextlib import contextmanager
 

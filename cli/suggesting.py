@@ -14,7 +14,7 @@ from flowdiag.cli.comparing import is_report
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.options import shared as o
 from flowdiag.cli.options.routing import refuse_servers
-from flowdiag.cli.options.settings import Listing, Settings, resolve_settings
+from flowdiag.cli.settings import Listing, Settings, resolve_settings
 
 if TYPE_CHECKING:
     from flowdiag.analyses.contract.report import Report

@@ -40,7 +40,7 @@ sys.exit(main())
 """
 # The same as a process that handles signals.
 SIGNALLED = DRIVER[: DRIVER.index("from flowdiag.cli.app")] + (
-    "from flowdiag.cli.process import start\nstart()\n"
+    "from flowdiag.cli.__main__ import start\nstart()\n"
 )
 UNREGISTERED = "Received unregister request from application"
 PATIENCE_S = 280

@@ -15,9 +15,9 @@ from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
-from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render.comparison import RENDERERS
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import Format
+from flowdiag.cli.text.page import Page
 from flowdiag.parsers.discover import discover
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from flowdiag.analyses.selection.options import Options, Privacy
 from flowdiag.analyses.topic_names import EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.render import RENDERERS, table
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 from flowdiag.parsers.discover import discover
 from tests.archives import unpacked
 

@@ -31,9 +31,9 @@ from flowdiag.analyses.topic import Measured
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.app import main
 from flowdiag.cli.exit_codes import exit_code
-from flowdiag.cli.options.settings import Format, Settings
 from flowdiag.cli.render import RENDERERS
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import Format, Settings
+from flowdiag.cli.text.page import Page
 from flowdiag.parsers import discover as discovering
 from flowdiag.parsers import faults, parallel
 from flowdiag.parsers.discover import discover

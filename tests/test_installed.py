@@ -30,7 +30,7 @@ def test_every_file_is_installed(package: str) -> None:
 
 def test_the_command_is_installed() -> None:
     (command,) = entry_points(group="console_scripts", name="flowdiag")
-    assert command.value == "flowdiag.cli.process:start"
+    assert command.value == "flowdiag.cli.__main__:start"
 
 
 def test_the_package_has_a_version_and_a_schema() -> None:

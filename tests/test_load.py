@@ -23,9 +23,9 @@ from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic import Measured
 from flowdiag.analyses.topics import topic
-from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render import RENDERERS
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import Format
+from flowdiag.cli.text.page import Page
 from flowdiag.parsers.discover import discover
 from tests.analyses import rate_workbench as rate
 from tests.analyses import startup_workbench as startup

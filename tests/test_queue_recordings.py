@@ -19,7 +19,7 @@ from flowdiag.analyses.queues.rules import RULES as QUEUE_RULES
 from flowdiag.analyses.queues.topic import QUEUES
 from flowdiag.analyses.report.verdicts import judge
 from flowdiag.cli.render import table
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 from flowdiag.parsers.discover import discover
 from tests.archives import unpacked
 

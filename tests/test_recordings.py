@@ -21,7 +21,7 @@ from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.render import table
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 from flowdiag.parsers.discover import Discovery, discover
 
 from .measured import FLINK, Recorded

@@ -22,10 +22,10 @@ from flowdiag.analyses.report.build import failed_report
 from flowdiag.analyses.report.evidence import Key, LocatedRecord
 from flowdiag.analyses.selection.options import Privacy
 from flowdiag.cli import app
-from flowdiag.cli.options.settings import Format
 from flowdiag.cli.output.console import print_message
 from flowdiag.cli.render import RENDERERS
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import Format
+from flowdiag.cli.text.page import Page
 from flowdiag.parsers.live.watching import redact
 from flowdiag.parsers.secrets import is_secret_key, mask_credentials
 

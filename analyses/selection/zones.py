@@ -1,10 +1,16 @@
-"""Time zones in user options."""
+"""Time zones in user options: of inputs, and of the times in a report."""
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, timedelta, timezone, tzinfo
+from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from flowdiag.parsers.errors import FlowdiagError
+
+LOCAL: Final = "local"
+_OFFSET: Final = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
 
 
 def zone_name(text: str | None) -> str | None:
@@ -31,6 +37,33 @@ def zone_name(text: str | None) -> str | None:
             f"unknown time zone '{text}'", hint="write Asia/Shanghai, UTC or +08:00"
         )
     return name
+
+
+def shown_zone(text: str) -> tuple[str, tzinfo | None]:
+    """Return the name of a time zone and the zone; None for the zone of this machine.
+
+    Raises:
+        FlowdiagError: the time zone is unknown.
+
+    >>> shown_zone("local"), shown_zone("+05:30")[0], shown_zone("-8")[0], shown_zone("z")[0]
+    (('local time', None), 'UTC+05:30', 'UTC-08:00', 'UTC')
+    """
+    name = text.strip()
+    if name.lower() == LOCAL:
+        return "local time", None
+    if name.upper() in ("Z", "UTC", "GMT"):
+        return "UTC", UTC
+    hit = _OFFSET.fullmatch(name)
+    if hit is not None and int(hit[2]) <= 14:
+        minutes = int(hit[2]) * 60 + int(hit[3] or 0)
+        offset = timedelta(minutes=-minutes if hit[1] == "-" else minutes)
+        return f"UTC{hit[1]}{int(hit[2]):02}:{hit[3] or '00'}", timezone(offset)
+    zone = known_zone(name)
+    if zone is None:
+        raise FlowdiagError(
+            f"unknown time zone '{text}'", hint=f"examples: Europe/Berlin, UTC, +02:00, {LOCAL}"
+        )
+    return name, zone
 
 
 def known_zone(name: str) -> ZoneInfo | None:

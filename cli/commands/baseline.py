@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flowdiag.cli.options.settings import MinSeverity
+from flowdiag.cli.settings import MinSeverity
 
 
 def baseline(

@@ -14,7 +14,7 @@ from flowdiag.cli.live.access import ACCESS_OPTIONS, Dumps, Timeout
 
 if TYPE_CHECKING:
     from flowdiag.cli.diagnosing import Run
-    from flowdiag.cli.options.settings import Settings
+    from flowdiag.cli.settings import Settings
 
 _live_option: Final = partial(typer.Option, rich_help_panel="Live systems")
 

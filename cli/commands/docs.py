@@ -35,8 +35,8 @@ def docs(
     A terminal shows formatted text; pipes and files get Markdown. `flowdiag explain` begins with the lines to act on,
     and also knows codes and components.
     """
-    from flowdiag.cli.docs.manual import markdown_page, warn_of_plugins
     from flowdiag.cli.output.console import is_terminal, write_report
+    from flowdiag.cli.reference.manual import markdown_page, warn_of_plugins
 
     warn_of_plugins()  # first: a rejected plug-in may be the reason why the rule is unknown
     page = markdown_page(word)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.options import shared as o
-from flowdiag.cli.options.settings import Listing
+from flowdiag.cli.settings import Listing
 
 
 def doctor(
@@ -24,7 +24,7 @@ def doctor(
     import msgspec
 
     from flowdiag.cli.checkup import Level, checks
-    from flowdiag.cli.docs.manual import show
+    from flowdiag.cli.reference.manual import show
 
     found = list(checks())
     if format is Listing.JSON:

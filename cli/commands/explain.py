@@ -33,7 +33,7 @@ def explain(
 
     The first lines are those to act on. The details follow.
     """
-    from flowdiag.cli.docs.manual import explanation, show, warn_of_plugins
+    from flowdiag.cli.reference.manual import explanation, show, warn_of_plugins
 
     warn_of_plugins()  # first: a rejected plug-in may be the reason why the rule is unknown
     show(explanation(" ".join(words)), output)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flowdiag.cli.options import shared as o
-from flowdiag.cli.options.settings import Settings, resolve_settings
+from flowdiag.cli.settings import Settings, resolve_settings
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

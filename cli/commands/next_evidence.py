@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from flowdiag.cli.options import shared as o
-from flowdiag.cli.options.settings import Listing
 from flowdiag.cli.options.signature import Options, with_options
+from flowdiag.cli.settings import Listing
 
 _OPTIONS: Final[Options] = {
     "tz": (o.Tz, None),

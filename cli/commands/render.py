@@ -8,7 +8,7 @@ import typer
 
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.options import shared as o
-from flowdiag.cli.options.settings import Settings, resolve_settings
+from flowdiag.cli.settings import Settings, resolve_settings
 
 
 def render(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from flowdiag.cli.options import shared as o
-from flowdiag.cli.options.settings import Listing
+from flowdiag.cli.settings import Listing
 
 
 def rules(
@@ -30,7 +30,7 @@ def rules(
 
     JSON also contains each rule's command, thresholds, votes, causes and page.
     """
-    from flowdiag.cli.docs.manual import (
+    from flowdiag.cli.reference.manual import (
         list_of_rules,
         rules_about,
         rules_as_json,

@@ -8,8 +8,8 @@ import typer
 
 from flowdiag.cli.options import shared as o
 from flowdiag.cli.options.help import HelpfulCommand, HelpfulGroup
-from flowdiag.cli.options.settings import Listing
 from flowdiag.cli.options.signature import Options, with_options
+from flowdiag.cli.settings import Listing
 
 simulate = typer.Typer(
     name="simulate",

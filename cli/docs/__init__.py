@@ -1,5 +1,4 @@
 """Generates documents from the code: rule pages, remedies, command reference, blocks of the README, schemas.
 
-`python -m flowdiag.cli.docs` writes them, and a test checks that they are current. `manual` also serves
-`flowdiag explain`.
+`python -m flowdiag.cli.docs` writes them, and a test checks that they are current.
 """

@@ -21,12 +21,12 @@ from flowdiag.analyses.report.tables import tables_document
 from flowdiag.analyses.report.transform import schema_text
 from flowdiag.cli.app import app
 from flowdiag.cli.docs.actions import actions_document
-from flowdiag.cli.docs.components import components_document
 from flowdiag.cli.docs.man import WIDTH, man_page
-from flowdiag.cli.docs.manual import rules_document
 from flowdiag.cli.docs.report import report_document
 from flowdiag.cli.exit_codes import MEANINGS
 from flowdiag.cli.options.help import help_text
+from flowdiag.cli.reference.components import components_document
+from flowdiag.cli.reference.manual import rules_document
 from flowdiag.parsers import notes
 
 _COMMANDS: Final = """\

@@ -16,7 +16,7 @@ from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import own_rules_of
-from flowdiag.cli.docs.manual import cause_page, page_of
+from flowdiag.cli.reference.manual import cause_page, page_of
 
 SITUATIONS: Final = (
     "tutorial",

@@ -21,8 +21,8 @@ from typing import Final
 from flowdiag.analyses.contract.encoding import encode
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.report.changes import Change, Kind
-from flowdiag.cli.options.settings import CREDENTIAL_VARIABLES
 from flowdiag.cli.output.console import print_message
+from flowdiag.cli.settings import CREDENTIAL_VARIABLES
 from flowdiag.parsers.cleanup import at_exit, kill_now, signals_deferred
 from flowdiag.parsers.errors import FlowdiagError
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from flowdiag.analyses.inputs import find, with_owners
 from flowdiag.cli import diagnosing
 from flowdiag.cli.exit_codes import ExitCode, exit_code
-from flowdiag.cli.options.settings import Format, Settings
 from flowdiag.cli.output.console import (
     Progress,
     check_output,
@@ -24,6 +23,7 @@ from flowdiag.cli.output.console import (
     write_report,
     write_stdout,
 )
+from flowdiag.cli.settings import Format, Settings
 from flowdiag.cli.spark.launch import start_spark
 from flowdiag.parsers.errors import FlowdiagError, InputError
 
@@ -277,8 +277,8 @@ class _RepeatedRounds:
         )
 
     def _write_changes(self, this: Round) -> None:
-        from flowdiag.cli.options.settings import When
         from flowdiag.cli.output.writing import stdout_page
+        from flowdiag.cli.settings import When
         from flowdiag.cli.views.changes import changes_text
 
         settings = self.settings

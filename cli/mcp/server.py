@@ -22,8 +22,8 @@ from flowdiag.analyses.report.version import tool_version
 from flowdiag.cli.mcp.roots import Roots
 from flowdiag.cli.mcp.session import Session, SessionReport
 from flowdiag.cli.render import brief
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
+from flowdiag.cli.text.page import Page
 from flowdiag.cli.text.stories import StoryView, story_views
 from flowdiag.parsers.errors import FlowdiagError
 
@@ -232,7 +232,7 @@ class _Tools:
         self, rule: Annotated[str, Field(description="Code or name: CP101, checkpoint-expired.")]
     ) -> CallToolResult:
         """Explain a rule of flowdiag: its meaning, its criteria, its limits, and the remedies."""
-        from flowdiag.cli.docs.manual import explanation
+        from flowdiag.cli.reference.manual import explanation
 
         page = _call(lambda: explanation(rule))
         return CallToolResult(content=[TextContent(type="text", text=_cut(page))])

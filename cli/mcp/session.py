@@ -20,7 +20,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.model.fmt import duration
-from flowdiag.cli.options.settings import Settings
+from flowdiag.cli.settings import Settings
 from flowdiag.parsers.errors import FlowdiagError
 
 MOST_REPORTS: Final = 8

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from flowdiag.cli.options.settings import Settings
+from flowdiag.cli.settings import Settings
 from flowdiag.parsers.errors import FlowdiagError, error_text
 
 if TYPE_CHECKING:
@@ -149,6 +149,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    from flowdiag.cli.process import start
+    from flowdiag.cli.process import run
 
-    start(main)
+    run(main)

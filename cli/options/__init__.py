@@ -1,5 +1,5 @@
-"""Options, settings and help: how a command line becomes validated settings.
+"""Options and help.
 
-`settings` merges flags, `FLOWDIAG_*` variables, `flowdiag.toml` and defaults; `shared` declares the options that
-commands have in common; `help` lays out their help. Nothing here runs a diagnosis or starts Spark.
+`shared` declares the options that commands have in common, `configuration` prints the effective settings, and `help` lays
+out the help. Nothing here runs a diagnosis or starts Spark.
 """

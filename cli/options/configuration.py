@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from flowdiag.cli.options.settings import (
+from flowdiag.cli.settings import (
     FILE,
     NOT_IN_FILE,
     EffectiveSettings,

@@ -14,7 +14,7 @@ import typer
 
 from flowdiag.cli.options.completion import complete_rules
 from flowdiag.cli.options.help import DEBUG, GENERAL, INPUT, OUTPUT, SPARK, VERDICT
-from flowdiag.cli.options.settings import FailOn, Format, Listing, MinSeverity, Settings, Warm, When
+from flowdiag.cli.settings import FailOn, Format, Listing, MinSeverity, Settings, Warm, When
 
 _input: Final = partial(typer.Option, rich_help_panel=INPUT)
 _output: Final = partial(typer.Option, rich_help_panel=OUTPUT)

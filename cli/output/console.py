@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from flowdiag.analyses.contract.redact import mask_secrets, printable
-from flowdiag.cli.options.settings import When
+from flowdiag.cli.settings import When
 from flowdiag.parsers.cleanup import at_exit
 from flowdiag.parsers.errors import FlowdiagError, is_disk_full
 

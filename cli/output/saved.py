@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.report.saved import report_in
-from flowdiag.cli.output.embedded import extract_report, is_page
+from flowdiag.cli.render.html.embedded import extract_report, is_page
 from flowdiag.parsers.errors import FlowdiagError, InputError
 
 

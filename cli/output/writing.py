@@ -13,7 +13,6 @@ from flowdiag.analyses.contract.report import Fault, Note, Report
 from flowdiag.analyses.model.finding import Severity
 from flowdiag.analyses.model.fmt import plural
 from flowdiag.analyses.report.transform import at_least
-from flowdiag.cli.options.settings import Settings, When
 from flowdiag.cli.output.console import (
     check_output,
     print_message,
@@ -22,8 +21,9 @@ from flowdiag.cli.output.console import (
     use_colour,
 )
 from flowdiag.cli.render import RENDERERS, check_format
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import Settings, When
 from flowdiag.cli.text.hyperlinks import use_hyperlinks
+from flowdiag.cli.text.page import Page
 from flowdiag.cli.text.words import nothing_to_diagnose, verdict_sentence
 
 

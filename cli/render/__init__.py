@@ -11,12 +11,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.cli.options.settings import Format
+from flowdiag.cli.settings import Format
 from flowdiag.parsers.errors import FlowdiagError
 
 if TYPE_CHECKING:
     from flowdiag.analyses.contract.report import Report
-    from flowdiag.cli.render.page import Page
+    from flowdiag.cli.text.page import Page
 
 Renderer = Callable[["Report", "Page"], str]
 

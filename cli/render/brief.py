@@ -16,9 +16,9 @@ from typing import Final
 from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.model import fmt
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import stories as s
 from flowdiag.cli.text import words
+from flowdiag.cli.text.page import Page
 
 MOST: Final = 2_000
 """The maximum length of a brief in characters, including line feeds."""

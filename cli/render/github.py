@@ -12,8 +12,8 @@ from typing import Final
 
 from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import Finding, Report
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
+from flowdiag.cli.text.page import Page
 
 _FINDING_LEVELS: Final = {"critical": "error", "warning": "warning", "info": "notice"}
 MOST: Final = 10  # annotations of a level that GitHub shows for a step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowdiag.analyses.contract.encoding import encode
 from flowdiag.analyses.contract.report import Report
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 
 
 def render(report: Report, page: Page) -> str:

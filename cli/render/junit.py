@@ -12,8 +12,8 @@ from xml.etree import ElementTree as Xml
 
 from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import Finding, Report, Rule
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
+from flowdiag.cli.text.page import Page
 
 
 def render(report: Report, page: Page) -> str:

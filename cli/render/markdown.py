@@ -15,10 +15,10 @@ from typing import Any, Final
 from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import CheckpointJob, Finding, RateApplication, Report
 from flowdiag.analyses.model import fmt
-from flowdiag.cli.render.page import TERSEST, Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.chart import chart
 from flowdiag.cli.text.grid import Column
+from flowdiag.cli.text.page import TERSEST, Page
 from flowdiag.cli.text.timeline import plain, timeline
 from flowdiag.cli.views import checkpoints, rate
 from flowdiag.cli.views.overview import JobSummary, group_alike, group_columns

@@ -18,9 +18,9 @@ from flowdiag.analyses.contract.report import Culprit, Report, Rule
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.topic_names import EVERYTHING
 from flowdiag.cli import views
-from flowdiag.cli.render.page import TERSEST, Page
 from flowdiag.cli.text import grid as g
 from flowdiag.cli.text import words
+from flowdiag.cli.text.page import TERSEST, Page
 from flowdiag.cli.views.findings import findings_block
 from flowdiag.cli.views.inputs import inputs_block
 from flowdiag.cli.views.stories import stories_block

@@ -1,7 +1,7 @@
 """`flowdiag simulate`: builds the simulated workload from flags, reports and inputs.
 
-`credits`, `pid` and `autoscaler` read the inputs and run the models of `flowdiag.analyses`. `autoscaler_page` and
-`flowdiag.cli.views` render the outcome.
+`credits`, `pid` and `autoscaler` read the inputs and run the models of `flowdiag.analyses`. The page of each renders the
+outcome.
 """
 
 from typing import Final

@@ -80,7 +80,7 @@ def run_credits(flags: CreditFlags) -> ExitCode:
     if flags.as_json:
         text = _document(fitted, predictions, growth)
     else:
-        from flowdiag.cli.views.credit_simulation import page_of
+        from flowdiag.cli.simulations.credits_page import page_of
 
         text = page_of(fitted, predictions, growth)
     write_report(text, flags.output)

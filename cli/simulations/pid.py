@@ -62,7 +62,7 @@ def run_pid(flags: PidFlags) -> ExitCode:
     if flags.as_json:
         text = _document(load, outcomes, settings)
     else:
-        from flowdiag.cli.views.pid_simulation import page_of
+        from flowdiag.cli.simulations.pid_page import page_of
 
         text = page_of(load, outcomes, settings)
     write_report(text, flags.output)

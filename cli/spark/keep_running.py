@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flowdiag.analyses.model.fmt import duration, plural, size
-from flowdiag.cli.options.settings import load_settings, parse_heap, parse_stay
+from flowdiag.cli.settings import load_settings, parse_heap, parse_stay
 from flowdiag.cli.spark import running_java
 from flowdiag.cli.spark.archive import archives
 from flowdiag.cli.spark.starter import SparkStarter

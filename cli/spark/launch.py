@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from flowdiag.cli.options.settings import Settings, parse_heap, parse_stay
+from flowdiag.cli.settings import Settings, parse_heap, parse_stay
 from flowdiag.cli.spark import optimizations
 from flowdiag.cli.spark.lean_imports import unused_imports_blocked
 

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flowdiag.analyses.contract.redact import printable
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 
 Fit = Literal["left", "right", "wrap", "right-wrap"]
 

@@ -13,7 +13,7 @@ from functools import cache
 from typing import IO, Any, Final
 from urllib.parse import quote
 
-from flowdiag.cli.options.settings import When
+from flowdiag.cli.settings import When
 
 _PROGRAMS: Final = frozenset(
     {"iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "terminology", "zed", "rio", "Tabby"}

@@ -14,8 +14,8 @@ from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.option_types import unit_of
 from flowdiag.analyses.report.muting import muted
-from flowdiag.cli.render.page import PROSE, Page
-from flowdiag.cli.text.zones import shown_zone
+from flowdiag.analyses.selection.zones import shown_zone
+from flowdiag.cli.text.page import PROSE, Page
 
 _BASELINE_ENTRIES: Final = 5  # shown of each status
 _RUN: Final = "run: "

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from flowdiag.analyses.contract.report import Report
-    from flowdiag.cli.render.page import Page
+    from flowdiag.cli.text.page import Page
     from flowdiag.cli.text.words import Clock
 
     Blocks = Callable[[Report, Page, Clock], list[RenderableType]]

@@ -8,11 +8,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from flowdiag.analyses.report.changes import Change, Kind, Round
-from flowdiag.cli.render.page import Page
+from flowdiag.analyses.selection.zones import shown_zone
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import VERDICT_STYLES, Aligned, Indented, line, render_blocks
+from flowdiag.cli.text.page import Page
 from flowdiag.cli.text.words import Clock
-from flowdiag.cli.text.zones import shown_zone
 
 _STYLES: Final = {
     Kind.NEW: "bold red",

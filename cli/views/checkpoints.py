@@ -11,7 +11,6 @@ from rich.text import Text
 from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import CheckpointJob, Report, TaskManager
 from flowdiag.analyses.model import fmt
-from flowdiag.cli.render.page import PROSE, Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import (
     Column,
@@ -22,6 +21,7 @@ from flowdiag.cli.text.grid import (
     line,
     verdict_heading,
 )
+from flowdiag.cli.text.page import PROSE, Page
 from flowdiag.cli.text.timeline import GLYPHS, Timeline, bucket_note, legend_word, timeline
 from flowdiag.cli.views.overview import JobSummary, split_by_severity
 

@@ -15,10 +15,10 @@ from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import Action, Evidence, Finding, Report
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model import fmt
-from flowdiag.cli.render.page import PROSE, TERSEST, Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import Aligned, Indented, and_more, heading, line, unbroken
 from flowdiag.cli.text.hyperlinks import file_url
+from flowdiag.cli.text.page import PROSE, TERSEST, Page
 from flowdiag.parsers.lines.traces import is_library
 
 _SEVERITY: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}

@@ -14,9 +14,9 @@ from rich.text import Text
 from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import DOCUMENTS, Input, Report
 from flowdiag.analyses.model import fmt
-from flowdiag.cli.render.page import PROSE, Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import Aligned, Indented, heading, line, unbroken
+from flowdiag.cli.text.page import PROSE, Page
 
 DRIFT_SHOWN_MS: Final = 1_000  # a smaller offset may be the transfer time of a message
 _NAMED: Final = 3  # inputs in a line about one kind of problem

@@ -13,8 +13,8 @@ from flowdiag.analyses.contract.memory import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.model import fmt
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.text.grid import Bar, Column, Listing, and_more, block, heading, line
+from flowdiag.cli.text.page import Page
 from flowdiag.cli.text.pools import (
     Pool,
     configured_value,

@@ -14,9 +14,9 @@ from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model import fmt
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import VERDICT_STYLES, Column, Listing, and_more, block, heading, line
+from flowdiag.cli.text.page import Page
 
 T = TypeVar("T")
 

@@ -20,8 +20,8 @@ from flowdiag.analyses.contract.queues import (
 from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.model import fmt
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.text.grid import Bar, Column, Listing, and_more, block, heading, line
+from flowdiag.cli.text.page import Page
 from flowdiag.cli.text.words import Clock
 from flowdiag.cli.views.overview import JobSummary, split_by_severity, verdicts_by_job
 

@@ -23,7 +23,6 @@ from flowdiag.analyses.contract.report import (
     iso,
 )
 from flowdiag.analyses.model import fmt
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.chart import chart
 from flowdiag.cli.text.grid import (
@@ -35,6 +34,7 @@ from flowdiag.cli.text.grid import (
     line,
     verdict_heading,
 )
+from flowdiag.cli.text.page import Page
 from flowdiag.cli.views.overview import JobSummary, split_by_severity
 
 SHOWN: Final = 5

@@ -14,9 +14,9 @@ from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.contract.startup import JobScheduling, StartAttempt, StartStep, StartWorker
 from flowdiag.analyses.model import fmt
-from flowdiag.cli.render.page import TERSEST, Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import Bar, Column, Indented, Listing, and_more, block, heading, line
+from flowdiag.cli.text.page import TERSEST, Page
 from flowdiag.cli.text.words import Clock
 from flowdiag.cli.views.overview import JobSummary, split_by_severity, verdicts_by_job
 

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import Report
-from flowdiag.cli.render.page import PROSE, TERSEST, Page
 from flowdiag.cli.text import stories as s
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import Aligned, Indented, and_more, heading, line
+from flowdiag.cli.text.page import PROSE, TERSEST, Page
 from flowdiag.cli.views.findings import evidence_line, excerpt_line, finding_lines, severity_text
 
 # By `Page.terse`: the stories, the consequences of each, and the characters of a consequence.

@@ -18,7 +18,7 @@ from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.report.muting import muted
 from flowdiag.analyses.report.transform import json_schema
 from flowdiag.cli.exit_codes import ExitCode, exit_code
-from flowdiag.cli.options.settings import FailOn, Settings
+from flowdiag.cli.settings import FailOn, Settings
 from flowdiag.parsers.errors import FlowdiagError
 
 from ..cli.reports import JOB, build, expired, failing, job_facts, outcome, slow_taskmanager

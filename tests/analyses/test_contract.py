@@ -26,7 +26,7 @@ from flowdiag.analyses.topic import Measured
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.exit_codes import exit_code
-from flowdiag.cli.options.settings import FailOn, Settings
+from flowdiag.cli.settings import FailOn, Settings
 from flowdiag.parsers.notes import MEANINGS, Kind
 from tests.cli import reports
 

@@ -32,7 +32,7 @@ from flowdiag.analyses.startup.facts import StartupFacts
 from flowdiag.analyses.startup.topic import STARTUP
 from flowdiag.analyses.topic import Measured
 from flowdiag.cli.render import table
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 from flowdiag.parsers.rows import Event
 
 from ..cli import reports

@@ -12,7 +12,7 @@ from rich.console import Console
 from flowdiag.analyses.contract.report import Data, Fault
 from flowdiag.analyses.queues.data import queue_taskmanagers, queue_vertices
 from flowdiag.analyses.report.build import failed_report
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 from flowdiag.cli.text.words import Clock
 from flowdiag.cli.views.queues import blocks
 

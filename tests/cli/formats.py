@@ -19,7 +19,7 @@ from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.report.transform import json_schema
 from flowdiag.cli.render import brief, github, junit, markdown
 from flowdiag.cli.render import json as json_
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 
 PAGE = Page(width=100)
 # A workflow command of GitHub with flowdiag's properties, none of which may end the command early.

@@ -11,8 +11,8 @@ from rich.cells import cell_len
 from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import DOCUMENTS, Report
 from flowdiag.cli.render import table
-from flowdiag.cli.render.page import TERSEST, Page
 from flowdiag.cli.text import words
+from flowdiag.cli.text.page import TERSEST, Page
 
 WIDTHS = (60, 80, 120)
 _DRAWN = re.compile(r"[✓EDFSa…│▁▂▃▄▅▆▇█▒■·◀├└─?.|#~_+*%=-]+")

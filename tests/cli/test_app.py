@@ -429,8 +429,8 @@ def test_colour_depends_on_the_option_then_the_environment_then_the_terminal(
     coloured: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from flowdiag.cli.options.settings import When
     from flowdiag.cli.output.console import use_colour
+    from flowdiag.cli.settings import When
 
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from flowdiag.analyses.contract.report import Component, FailureCode, Report
 from flowdiag.cli.render import brief
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 from flowdiag.cli.text.words import clock_of
 from flowdiag.cli.views.stories import stories_block
 

@@ -13,7 +13,7 @@ import pytest
 
 from flowdiag.analyses.contract.encoding import encode
 from flowdiag.cli.app import main
-from flowdiag.cli.options.settings import NOT_IN_FILE, Settings, load_settings
+from flowdiag.cli.settings import NOT_IN_FILE, Settings, load_settings
 
 from . import reports
 

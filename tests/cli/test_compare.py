@@ -27,10 +27,10 @@ from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.report.transform import decode
 from flowdiag.cli.app import main
 from flowdiag.cli.comparing import is_report
-from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render.comparison import RENDERERS
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import Format
 from flowdiag.cli.text import words
+from flowdiag.cli.text.page import Page
 
 from . import reports
 

@@ -18,7 +18,7 @@ from flowdiag.cli.render.html import converter, drawing
 from flowdiag.cli.render.html.converter import Converter, RefusedError
 from flowdiag.cli.render.html.drawing import draw
 from flowdiag.cli.render.html.figures import ChartRenderer, Figure, Table
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 
 from . import reports
 

@@ -14,7 +14,7 @@ from flowdiag.analyses.model.rule import HEADINGS, Rule, sections
 from flowdiag.analyses.topics import all_rules
 from flowdiag.cli.app import main
 from flowdiag.cli.docs.generate import documents, with_blocks
-from flowdiag.cli.docs.manual import rule_page
+from flowdiag.cli.reference.manual import rule_page
 
 ROOT = Path(__file__).parents[2]
 

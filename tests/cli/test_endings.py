@@ -18,7 +18,7 @@ from typing import Self
 import pytest
 
 from flowdiag.cli.app import main
-from flowdiag.cli.options.settings import load_settings, parse_heap
+from flowdiag.cli.settings import load_settings, parse_heap
 from flowdiag.cli.spark.jvm import Jvm, default_heap_bytes, tail_lines
 from flowdiag.cli.spark.starter import SparkStarter
 from flowdiag.parsers import cleanup
@@ -336,7 +336,7 @@ def test_no_folder_for_temporary_files_is_one_line(tmp_path: Path) -> None:
     file.write_text("")
     code = (
         "import sys, tempfile; tempfile.tempdir = sys.argv.pop(1);"
-        " from flowdiag.cli.process import start; start()"
+        " from flowdiag.cli.__main__ import start; start()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(file), "checkpoints", FLINK],
@@ -495,7 +495,7 @@ def test_a_small_heap_ends_in_one_line(tmp_path: Path) -> None:
         "    spark.sql('SELECT collect_list(id) FROM range(0, 200000000, 1, 1)').collect()\n"
         "import flowdiag.analyses.flink.settled as settled\n"
         "settled.frame_of = frame_of\n"
-        "from flowdiag.cli.process import start; start()\n"
+        "from flowdiag.cli.__main__ import start; start()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, "checkpoints", FLINK, "--java-heap", "512m"],

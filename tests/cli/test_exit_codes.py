@@ -7,7 +7,7 @@ import pytest
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.model import finding as f
 from flowdiag.cli.exit_codes import MEANINGS, ExitCode, exit_code
-from flowdiag.cli.options.settings import FailOn, Settings
+from flowdiag.cli.settings import FailOn, Settings
 
 from . import reports
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowdiag.cli.docs.manual import explanation
+from flowdiag.cli.reference.manual import explanation
 from flowdiag.parsers.errors import FlowdiagError
 
 

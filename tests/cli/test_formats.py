@@ -16,9 +16,9 @@ from flowdiag.analyses.faults import fault_of
 from flowdiag.analyses.report.build import failed_report
 from flowdiag.analyses.report.transform import decode, json_schema
 from flowdiag.analyses.selection.options import Privacy
-from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render import RENDERERS
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import Format
+from flowdiag.cli.text.page import Page
 
 from . import reports
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.text.grid import Aligned, Column, Listing, block, render_blocks
+from flowdiag.cli.text.page import Page
 
 ROWS = [("a\x1b[31mb", 1, None), ("longer name", 20, "x")]
 

@@ -22,10 +22,10 @@ from flowdiag.analyses.contract.encoding import encode
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.report.saved import report_in
 from flowdiag.cli.app import main
-from flowdiag.cli.options.settings import Format
 from flowdiag.cli.output.console import print_message
 from flowdiag.cli.render import RENDERERS
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import Format
+from flowdiag.cli.text.page import Page
 
 from . import reports
 from .hostile import HARMLESS, INJECTIONS, inject

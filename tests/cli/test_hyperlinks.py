@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from flowdiag.analyses.contract.report import Report
-from flowdiag.cli.options.settings import When
 from flowdiag.cli.render import table
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import When
 from flowdiag.cli.text.hyperlinks import file_url, use_hyperlinks
+from flowdiag.cli.text.page import Page
 
 from . import reports
 

@@ -9,7 +9,7 @@ from typing import Self
 
 import pytest
 
-from flowdiag.cli.options.settings import Settings
+from flowdiag.cli.settings import Settings
 from flowdiag.cli.spark.java import Java
 from flowdiag.cli.spark.jvm import Jvm
 from flowdiag.cli.spark.launch import start_spark

@@ -44,7 +44,7 @@ with unused_imports_blocked():
 WITH_SPARK = """
 import sys
 from flowdiag.cli.spark.launch import start_spark
-from flowdiag.cli.options.settings import Settings
+from flowdiag.cli.settings import Settings
 with start_spark(Settings(), []) as starter:
     import pyarrow as pa
     table = pa.table({"a": ["x", "x", None], "n": [1, None, 3], "m": [[("k", "v")], [], None]},

@@ -17,8 +17,8 @@ from flowdiag.analyses.report.transform import json_schema
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import all_rules
 from flowdiag.cli.app import main
-from flowdiag.cli.docs.manual import rule_page
 from flowdiag.cli.options.completion import complete_rule, complete_rules
+from flowdiag.cli.reference.manual import rule_page
 
 from . import reports
 

@@ -30,8 +30,8 @@ from flowdiag.analyses.topics import topic_named
 from flowdiag.cli.app import main
 from flowdiag.cli.live import hook
 from flowdiag.cli.live import servers as live
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.spark.starter import SparkStarter
+from flowdiag.cli.text.page import Page
 from flowdiag.cli.views.changes import changes_text
 from flowdiag.parsers.discover import discover
 from flowdiag.parsers.errors import FlowdiagError

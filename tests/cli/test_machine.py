@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from flowdiag.cli.__main__ import start
 from flowdiag.cli.app import main
-from flowdiag.cli.process import start
 from tests.cli.test_endings import FLINK, linux_only, run_in_small_folder
 from tests.ending import FLOWDIAG
 
@@ -201,7 +201,7 @@ def test_a_clock_that_goes_back_changes_nothing(
 WITH_CLOCK_GOING_BACK = (
     "import sys, time; now = iter(range(2_000_000_000, 0, -3600));"
     " time.time = lambda: float(next(now));"
-    " from flowdiag.cli.process import start; start()"
+    " from flowdiag.cli.__main__ import start; start()"
 )
 
 

@@ -19,8 +19,8 @@ from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.mcp.roots import Roots
 from flowdiag.cli.mcp.server import MOST_TEXT, server_of
 from flowdiag.cli.mcp.session import Session
-from flowdiag.cli.options.settings import Settings
 from flowdiag.cli.render.brief import MOST
+from flowdiag.cli.settings import Settings
 from flowdiag.parsers.errors import FlowdiagError
 from tests.ending import FLOWDIAG
 

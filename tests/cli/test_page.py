@@ -22,11 +22,11 @@ from flowdiag.analyses.contract.queues import QueueFlow, QueueLag, QueueLagPoint
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.report.transform import decode
 from flowdiag.cli import render as renderers
-from flowdiag.cli.options.settings import Format
-from flowdiag.cli.output.embedded import extract_report, fit_report, report_script
 from flowdiag.cli.output.saved import read_report
 from flowdiag.cli.render import check_format, html
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.render.html.embedded import extract_report, fit_report, report_script
+from flowdiag.cli.settings import Format
+from flowdiag.cli.text.page import Page
 from flowdiag.parsers.errors import FlowdiagError
 
 from . import reports

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from flowdiag.cli.render import html
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 
 from . import reports
 from .browser import browsing, chromium, flaws

@@ -15,10 +15,10 @@ from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.report.build import ReportBuilder
 from flowdiag.analyses.report.transform import decode
 from flowdiag.analyses.selection.options import Privacy
-from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render import RENDERERS
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import Format
 from flowdiag.cli.text.chart import chart
+from flowdiag.cli.text.page import Page
 from tests.analyses import rate_workbench as w
 
 

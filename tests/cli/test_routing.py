@@ -12,7 +12,7 @@ from flowdiag.analyses.report.fitting import engines_of, fits, suggested_command
 from flowdiag.analyses.topic_names import names_of
 from flowdiag.cli.options.routing import with_default_command
 from flowdiag.cli.render import junit
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 from flowdiag.parsers.discover import discover
 
 from . import reports

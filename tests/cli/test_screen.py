@@ -17,7 +17,7 @@ import zstandard
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.report.transform import decode
 from flowdiag.cli.render import markdown, table
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 
 from . import reports
 from .screens import flaws

@@ -10,7 +10,7 @@ import pytest
 from flowdiag.analyses.selection.choice import rule_overrides
 from flowdiag.analyses.selection.options import MAX_ROWS, Options
 from flowdiag.analyses.topics import all_rules
-from flowdiag.cli.options.settings import (
+from flowdiag.cli.settings import (
     OTHER_VARIABLES,
     FailOn,
     Format,

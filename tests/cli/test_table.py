@@ -11,7 +11,7 @@ from flowdiag.analyses.contract.report import Input, Report
 from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.cli.render import table
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 from flowdiag.cli.text.timeline import timeline
 from flowdiag.cli.text.words import clock_of
 

@@ -14,9 +14,9 @@ from flowdiag.analyses.queues.topic import QUEUES
 from flowdiag.analyses.report.build import ReportBuilder
 from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic import Measured
-from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render import RENDERERS
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import Format
+from flowdiag.cli.text.page import Page
 from tests.analyses.queues_workbench import Queues, facts_of
 
 from . import reports

@@ -33,7 +33,7 @@ import jsonschema
 from flowdiag.analyses.report.transform import json_schema
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.cli import app, diagnosing
-from flowdiag.cli.options.settings import Format
+from flowdiag.cli.settings import Format
 from flowdiag.cli.spark.starter import SparkStarter
 from tests.archives import FIXTURES, synthetic, unpacked
 from tests.fuzz.found import Found

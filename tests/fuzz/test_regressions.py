@@ -161,8 +161,8 @@ def test_a_command_is_run_and_every_format_rendered(tmp_path: Path) -> None:
 
 
 def test_a_fault_of_a_command_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flowdiag.cli.options.settings import Format
     from flowdiag.cli.render import RENDERERS
+    from flowdiag.cli.settings import Format
     from tests.fuzz import commands
 
     def raising(report: object, page: object) -> str:

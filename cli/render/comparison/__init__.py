@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.cli.options.settings import Format
+from flowdiag.cli.settings import Format
 
 if TYPE_CHECKING:
     from flowdiag.analyses.comparison.wire import Comparison
-    from flowdiag.cli.render.page import Page
+    from flowdiag.cli.text.page import Page
 
 Renderer = Callable[["Comparison", "Page"], str]
 

@@ -8,7 +8,7 @@ from flowdiag.analyses.comparison.wire import Change, Comparison, FindingChange
 from flowdiag.analyses.model import finding as f
 from flowdiag.cli.render.comparison import wording
 from flowdiag.cli.render.github import command
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 
 
 def render(comparison: Comparison, page: Page) -> str:

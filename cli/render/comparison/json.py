@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowdiag.analyses.comparison.wire import Comparison, encode
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 
 
 def render(comparison: Comparison, page: Page) -> str:

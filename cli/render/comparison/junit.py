@@ -12,7 +12,7 @@ from flowdiag.analyses.comparison.findings import serious
 from flowdiag.analyses.comparison.wire import Change, Comparison, FindingChange, Measure, Trend
 from flowdiag.cli.render.comparison import wording
 from flowdiag.cli.render.junit import add_case, document, legal
-from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.page import Page
 
 
 def render(comparison: Comparison, page: Page) -> str:

@@ -8,8 +8,8 @@ from typing import Final
 from flowdiag.analyses.comparison.wire import Change, Comparison
 from flowdiag.cli.render.comparison import wording
 from flowdiag.cli.render.markdown import escape, table
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.text.grid import Column
+from flowdiag.cli.text.page import Page
 
 _FINDINGS: Final = 20
 _MEASURES: Final = 20

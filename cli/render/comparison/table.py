@@ -10,9 +10,9 @@ from rich.text import Text
 
 from flowdiag.analyses.comparison.wire import Change, Comparison, FindingChange
 from flowdiag.cli.render.comparison import wording
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import grid as g
 from flowdiag.cli.text import words
+from flowdiag.cli.text.page import Page
 from flowdiag.cli.views.findings import severity_text
 
 _STYLES: Final = {

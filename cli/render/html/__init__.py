@@ -21,12 +21,12 @@ from markupsafe import Markup
 
 from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import Report
-from flowdiag.cli.output.embedded import fit_report, report_script
 from flowdiag.cli.render.html.context import Context, Section
+from flowdiag.cli.render.html.embedded import fit_report, report_script
 from flowdiag.cli.render.html.figures import ChartRenderer
 from flowdiag.cli.render.html.sections import SECTIONS
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
+from flowdiag.cli.text.page import Page
 
 EMBEDDED: Final = 600_000  # bytes of the report in the page
 CHARTS: Final = 500_000  # bytes of all charts

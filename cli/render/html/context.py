@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 
 from flowdiag.analyses.contract.report import Finding, Report, Story
 from flowdiag.cli.render.html.figures import ChartRenderer, Figure, Table, table
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
+from flowdiag.cli.text.page import Page
 from flowdiag.cli.views.overview import JobSummary, group_alike, group_columns
 
 T = TypeVar("T")

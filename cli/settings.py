@@ -231,7 +231,7 @@ def resolve_settings(
     if settings.max_rows < 1:
         raise FlowdiagError(f"{values['max-rows'].place} must be at least 1")
     if settings.show_tz is not None:
-        from flowdiag.cli.text.zones import shown_zone
+        from flowdiag.analyses.selection.zones import shown_zone
 
         shown_zone(settings.show_tz)  # fails early, not when the report is rendered
     if settings.java_heap is not None:

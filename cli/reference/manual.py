@@ -16,8 +16,8 @@ from flowdiag.analyses.report.suggestions import command_of, phrase_of
 from flowdiag.analyses.selection.choice import matches_rule
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import all_rules, brought_by, own_rules_of, rules_of
-from flowdiag.cli.docs.components import pages_about
 from flowdiag.cli.output.console import print_message, use_colour, write_report
+from flowdiag.cli.reference.components import pages_about
 from flowdiag.cli.text.words import quantity
 from flowdiag.parsers.errors import FlowdiagError
 
