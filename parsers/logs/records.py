@@ -113,7 +113,8 @@ def _open_object(text: str, depth: int) -> Record | None:
 
 def _open_lines(text: str, depth: int, *, has_logger: bool) -> Record:
     """Open the text of an envelope; below a logger, it has a header only if it starts with a time."""
-    first, *more = _split_lines(text)
+    # A message that starts with a line break (PIDRateEstimator) begins on its second line.
+    first, *more = _split_lines(text.lstrip("\r\n") if has_logger else text)
     record: Record | None = None
     if not has_logger or prefix.read_stamp(first) is not None or first[:1] == "{":
         record = open_record(first, depth + 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from flowdiag.parsers.catalogue import SPARK_FILES, load_catalogue
 from flowdiag.parsers.discover import discover
 from flowdiag.parsers.formats import read_format
 from flowdiag.parsers.split import parse_on_driver, plan_splits
+from tests.archives import FIXTURES, unpacked
 
 CATALOGUE = load_catalogue("spark")
 ENTRIES = [entry for name in SPARK_FILES for entry in read_format(name)["message"]]
@@ -96,6 +99,52 @@ def test_the_estimators_input_is_on_the_next_line(tmp_path: Path) -> None:
         "processing": "1297",
         "scheduling": "67",
     }
+
+
+_HEADER = re.compile(r"^(\d\d)/(\d\d)/(\d\d) (\S+) ([A-Z]+) (\S+?): ?", re.MULTILINE)
+
+
+def structured(text: str) -> str:
+    """Return a log in the layout of `spark.log.structuredLogging.enabled`: one JSON object per record."""
+    heads = [*_HEADER.finditer(text)]
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    return "".join(
+        json.dumps(
+            {
+                "ts": f"20{head[1]}-{head[2]}-{head[3]}T{head[4]}.000Z",
+                "level": head[5],
+                "msg": text[head.end() : end].removesuffix("\n"),
+                "logger": head[6],
+            }
+        )
+        + "\n"
+        for head, end in zip(heads, ends, strict=True)
+    )
+
+
+def test_two_receivers_are_read_alike_from_text_and_from_structured_json(tmp_path: Path) -> None:
+    log = unpacked(FIXTURES / "recordings/spark/4.3.0/two-receivers") / "driver/driver.log"
+    texts = {"text": log.read_text(), "json": structured(log.read_text())}
+    rows: dict[str, list[tuple[object, ...]]] = {}
+    for name, text in texts.items():
+        path = tmp_path / name / "driver.log"
+        path.parent.mkdir()
+        path.write_text(text)
+        found = parse_on_driver(plan_splits(discover([str(path)]).sources)).to_pylist()
+        rows[name] = [
+            (
+                row["event"],
+                row["template"],
+                row["utc_us"] or row["local_us"],
+                row["epoch_ms"],
+                row["fields"],
+            )
+            for row in found
+            if row["event"] in ("spark_pid", "spark_batch", "spark_receiver")
+        ]
+    assert rows["json"] == rows["text"]
+    inputs = Counter(row[2] for row in rows["text"] if row[1] == "pid-input")
+    assert len(inputs) > 30 and set(inputs.values()) == {2}  # one line of each receiver
 
 
 PROGRESS = """26/11/21 00:08:52 INFO MicroBatchExecution: Streaming query made progress: {
