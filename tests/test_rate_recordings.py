@@ -230,6 +230,12 @@ def test_healthy_runs_stay_healthy_with_files_missing(
     assert alone(folder, part)[1] == []
 
 
+@pytest.mark.parametrize("name", ["drained", "query-mended"])
+def test_an_event_log_alone_accuses_nobody_of_what_is_over(name: str, alone: Alone) -> None:
+    findings = alone(ROOT / "4.3.0" / name, "eventlog")[1]
+    assert findings and {finding.state for finding in findings} == {"recovered"}
+
+
 PAIRS = [
     ("4.3.0", "floor-too-high", "converging"),
     ("4.3.0", "oscillating", "converging"),

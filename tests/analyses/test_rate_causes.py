@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flowdiag.analyses.model.finding import Finding, Present, Severity
 from flowdiag.analyses.model.keys import Ref
@@ -888,7 +890,23 @@ def test_input_that_rises_at_constant_cost_is_the_cause() -> None:
     assert "The input rate rose from 60" in (risen.explain or "")
     assert "stay unread in the source" in risen.actions[0].text
     (steady,) = found(w.simulated(JOB, tried, [400] * 60), "RT101")
-    assert "The input rose" not in (steady.explain or "")
+    assert "The input rate rose" not in (steady.explain or "")
+
+
+@given(st.integers(10, 500), st.integers(1, 50))
+def test_a_proposed_floor_never_exceeds_the_rate_that_the_job_settles_at(
+    fixed_ms: int, per_record_ms: int
+) -> None:
+    able = (1000 - fixed_ms) / per_record_ms
+    job = Job(fixed_ms=fixed_ms, per_record_ms=per_record_ms)
+    offered = [able / 2] * 20 + [3 * able] * 40
+    too_high = Settings(interval_ms=1000, gains=Gains(min_rate=1.5 * able))
+    unlimited = Settings(interval_ms=1000, back_pressure=False)
+    for tried, code in ((too_high, "RT201"), (unlimited, "RT101")):
+        for finding in found(w.simulated(job, tried, offered), code):
+            for action in finding.actions:
+                if action.option == "spark.streaming.backpressure.pid.minRate":
+                    assert 0 < float(action.proposed or "nan") < able
 
 
 def test_two_hundred_tasks_are_visible_in_the_first_trigger() -> None:

@@ -69,6 +69,34 @@ def test_overloaded_without_back_pressure() -> None:
     assert 19_000 <= turned <= 25_000
 
 
+@pytest.mark.parametrize(
+    ("interval", "code"), [(4000, []), (3500, ["RT101"])], ids=["drains", "stays"]
+)
+def test_a_queue_of_a_cold_start_that_drains_is_no_overload(interval: int, code: list[str]) -> None:
+    """The durations are those of a recorded run whose first batch took 23 seconds."""
+    batches, free = [], 0
+    for number, took in enumerate((23_280, 2_898, 4_642, 3_546, 3_207, 3_767, 2_799, 3_600)):
+        start = max(interval * number, free)
+        waits, free = start - interval * number, start + took
+        more: dict[str, Any] = {"submission_ms": w.T0 + interval * number, "processing_ms": took}
+        batches.append(w.batch(number, interval=interval, scheduling_ms=waits, **more))
+    waiting = [w.batch(n, interval=interval, state="queued") for n in range(8, 14)]
+    app = w.application([*batches, *waiting], interval_ms=interval)
+    assert [each for each in w.codes(app) if each == "RT101"] == code
+
+
+@pytest.mark.parametrize(("begun", "text"), [(3, ""), (1, ", with 2 batches queued")])
+def test_only_batches_that_have_not_begun_are_queued(begun: int, text: str) -> None:
+    """An event log alone has no batch that has not begun."""
+    late = [w.batch(n, scheduling_ms=1000 * n, processing_ms=2000) for n in range(30)]
+    states = ["processing"] * begun + ["queued"] * (3 - begun)
+    open_ones = [w.batch(30 + n, state=state) for n, state in enumerate(states)]
+    app = w.application([*late, *open_ones], last_us=(w.T0 + 60_000) * 1000)
+    (finding,) = (x for o in w.outcomes(app) if o.code == "RT101" for x in o.findings)
+    assert f"fall further behind{text}: a batch takes 2 s" in finding.title
+    assert ("queued-batches" in {m.name for m in finding.measurements}) is bool(text)
+
+
 def test_an_overload_below_ten_intervals_is_degraded() -> None:
     app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), [220] * 40)
     assert w.verdict(app) == "degraded" and w.cause(app) == "overloaded"

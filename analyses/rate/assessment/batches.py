@@ -173,7 +173,7 @@ def dstream_state(
             stability=Stability.INCONCLUSIVE,
             because=because,
             interval_ms=interval,
-            queued=len(waiting),
+            queued=_queued(waiting),
         )
     state = _measure(app, interval, waiting, estimators)
     limit = limit_of(app, state.delay_trend, state.delay_ms, retention_ms)
@@ -203,7 +203,7 @@ def _measure(
         use=middle / (slots * interval) if middle is not None else None,
         delay_ms=_delay_ms(app, [wait for _, wait in waits], waiting),
         delay_trend=trend([time for time, _ in waits], [wait for _, wait in waits]),
-        queued=len(waiting),
+        queued=_queued(waiting),
         line=line,
         headroom_per_s=parts.sustainable_per_s(line, interval, slots),
         records_per_s=median(records) / (interval / 1000) if records else None,
@@ -307,7 +307,11 @@ def is_waiting(state: StreamState, *, delay: float = d.GROWN) -> bool:
 
 
 def _recovers(state: StreamState) -> bool:
-    return state.delay_trend is not None and state.delay_trend.falls
+    """Return whether the delay falls, or as few batches after a slow start show: as fast as they are short."""
+    slope, use = state.delay_trend, state.use
+    if slope is None or slope.falls:
+        return slope is not None
+    return use is not None and use < d.DRAINS and slope.slope <= (use - 1) / 2
 
 
 def delay_rises(state: StreamState) -> bool:
@@ -351,6 +355,11 @@ def overloaded(
         return True
     slow = state.use is not None and state.use > 1
     return not _recovers(state) and late >= lost * interval and (slow or state.queued >= lost)
+
+
+def _queued(waiting: Sequence[Batch]) -> int:
+    """Return how many batches had not begun. An event log alone has only batches that did."""
+    return sum(batch.state == "queued" for batch in waiting)
 
 
 def _delay_ms(

@@ -18,6 +18,7 @@ SILENCE_MS: Final = 600_000  # minimum length of a gap
 GROWN: Final = 2.0  # intervals of delay from which growth is an overload
 LOST: Final = 5.0  # intervals of delay that are an overload even without growth
 RISE: Final = 0.5  # intervals that the delay has to rise by within the recent batches
+DRAINS: Final = 0.95  # of the interval: below it, a queue drains visibly
 NARROW: Final = 0.8  # of the interval: above it, headroom is low
 AT_LIMIT: Final = 0.85  # of the permitted records, that a batch has to hold to be "at the limit"
 MOSTLY: Final = 0.6  # of the recent batches

@@ -110,7 +110,8 @@ def _measurements(state: h.StreamState, late: float, delay: float) -> h.Iterator
         state.interval_ms,
         over="median of the last third of the batches",
     )
-    yield h.measurement("queued-batches", state.queued, "batches")
+    if state.queued:
+        yield h.measurement("queued-batches", state.queued, "batches")
     if state.delay_trend is not None:
         low, high = state.delay_trend.low, state.delay_trend.high
         slope, over = round(state.delay_trend.slope, 3), f"95% between {low:.3f} and {high:.3f}"
