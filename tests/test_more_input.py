@@ -14,14 +14,20 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from .subsets import UNRELATED, Inputs, chain, grades, losses, pieces_of
-from .windows import Run, runs
+from .windows import ENGINES, SCRIPTS, Run
+from .windows import runs as runs_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHAINS: Final = 3
 """Chains of each recording, in `.ci/full`."""
-_SAMPLE: Final = {"flink": 2, "spark": 6}
+_SAMPLE: Final = {"flink": 2, "spark": 8}
+
+
+def runs() -> tuple[Run, ...]:
+    """Return all recordings, also those of scripts."""
+    return runs_of((*ENGINES, *SCRIPTS))
 
 
 def _sampled() -> set[tuple[str, int]]:

@@ -31,6 +31,8 @@ from .recordings import REPORTS
 ROOT: Final = Path(__file__).parents[1] / "fixtures" / "recordings"
 MOST_LINES: Final = 400
 ENGINES: Final = {"flink": "flink", "queues": "flink", "startup": "flink", "spark": "spark"}
+SCRIPTS: Final = {"spark-live": "spark"}
+"""Recordings of scripts as users start them, which only some tests read."""
 
 PACKED: Final = (".zstd", ".lz4", ".lzf", ".snappy", ".gz")
 
@@ -75,7 +77,7 @@ class Run:
     @property
     def engine(self) -> str:
         """`flink` or `spark`."""
-        return ENGINES[self.name.partition("/")[0]]
+        return (ENGINES | SCRIPTS)[self.name.partition("/")[0]]
 
     @property
     def jobs(self) -> list[dict[str, Any]]:
@@ -94,13 +96,13 @@ class Run:
 
 
 @cache
-def runs() -> tuple[Run, ...]:
+def runs(kinds: tuple[str, ...] = tuple(ENGINES)) -> tuple[Run, ...]:
     """Return the recordings with logs and a truth with a verdict, by name."""
     found = []
     for path in sorted(ROOT.glob("*/*/*/truth.json")):
         name = str(path.parent.relative_to(ROOT))
         truth = json.loads(path.read_text())
-        if name.partition("/")[0] in ENGINES and all(
+        if name.partition("/")[0] in kinds and all(
             "verdict" in job.get("expected", ()) for job in truth.get("jobs", [truth])
         ):
             found.append(Run(name, truth))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.model.keys import Ref
+from flowdiag.analyses.model.rule import Limits
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     OpenTask,
@@ -15,6 +16,7 @@ from flowdiag.analyses.rate.facts import (
     StageLoad,
     Work,
 )
+from flowdiag.analyses.rate.rules import unexplained_failure
 
 from . import rate_workbench as w
 
@@ -280,3 +282,22 @@ def test_a_lost_channel_above_the_stop_in_the_same_second_is_its_effect() -> Non
     app = w.application(queries=(query,), incidents=(stop,), last_us=(w.T0 + 60_000) * 1000)
     (assessed,) = w.assessed(app).applications
     assert [event.cause for event in assessed.app.queries[0].events] == [None]
+
+
+@pytest.mark.parametrize(
+    ("application", "causes"),
+    [("local-1795707225031", []), ("app-1", ["unrecognised-failure"])],
+)
+def test_a_heartbeat_before_the_end_of_a_slow_start_is_no_failure(
+    application: str, causes: list[str]
+) -> None:
+    failure = w.record(
+        kind="spark_failure",
+        at=9_000,
+        cause="org.apache.spark.rpc.RpcEndpointNotFoundException: Cannot find endpoint: "
+        "spark://CoarseGrainedScheduler@driver.acme:32855",
+    )
+    app = replace(w.application(failures=(failure,)), application=application)
+    (assessed,) = w.assessed(app).applications
+    found = [*unexplained_failure.judge_rest(assessed, Limits())]
+    assert [finding.cause for finding in found] == causes

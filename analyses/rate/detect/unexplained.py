@@ -14,6 +14,12 @@ def is_end(group: FailureGroup) -> bool:
     return group.ended == "application" and group.confidence is not h.Confidence.LOW
 
 
+def of_slow_start(app: h.ApplicationFacts, record: h.Record) -> bool:
+    """Return whether a heartbeat came before the end of a slow start: local mode has no `CoarseGrainedScheduler`."""
+    local = (app.application or "").startswith("local-")
+    return local and "CoarseGrainedScheduler@" in (record.cause or "")
+
+
 def occurrence_of(record: h.Record) -> Occurrence:
     return Occurrence(
         failure=record.cause or "",

@@ -42,7 +42,13 @@ from flowdiag.analyses.knowledge.unknown_failures import (
 )
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.assessment.endings import harmless_failure
-from flowdiag.analyses.rate.detect.unexplained import is_end, is_last, occurrence_of, reported_texts
+from flowdiag.analyses.rate.detect.unexplained import (
+    is_end,
+    is_last,
+    occurrence_of,
+    of_slow_start,
+    reported_texts,
+)
 from flowdiag.analyses.rate.failures import exceptions
 from flowdiag.parsers.exceptions import Classified
 from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD, is_routine
@@ -62,7 +68,9 @@ def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Results:
     found = [
         one
         for one in app.failures
-        if one.ref not in quotas and not harmless_failure(one.cause or "")
+        if one.ref not in quotas
+        and not harmless_failure(one.cause or "")
+        and not of_slow_start(app, one)
     ]
     groups = failure_groups(map(occurrence_of, found), [*reported_texts(app)])
     if app.batches or any(query.triggers for query in app.queries):
@@ -78,7 +86,8 @@ def judge_rest(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[
         return
     named = [one for one in _records(app) if one.cause and not is_routine((one.cause,))]
     own = [one for one in named if one.template != KNOWN_RECORD]
-    for group in failure_groups(map(occurrence_of, own or named or app.failures))[:GROUPS]:
+    failures = [one for one in own or named or app.failures if not of_slow_start(app, one)]
+    for group in failure_groups(map(occurrence_of, failures))[:GROUPS]:
         yield _finding(assessed, group)
 
 
