@@ -236,6 +236,12 @@ def test_an_event_log_alone_accuses_nobody_of_what_is_over(name: str, alone: Alo
     assert findings and {finding.state for finding in findings} == {"recovered"}
 
 
+@pytest.mark.parametrize("part", ["driver", "eventlog", "listener"])
+def test_a_slow_output_operation_needs_no_listener(part: str, alone: Alone) -> None:
+    findings = alone(ROOT / "4.3.0" / "slow-output", part)[1]
+    assert [f.subject.output_operation for f in findings if f.code == "RT309"] == [1]
+
+
 PAIRS = [
     ("4.3.0", "floor-too-high", "converging"),
     ("4.3.0", "oscillating", "converging"),

@@ -280,7 +280,7 @@ def owned(events: DataFrame, owners: Sequence[Owner]) -> DataFrame:
 _PARTS: Final[Mapping[str, AbstractSet[str]]] = {
     "batch": {Event.SPARK_BATCH, Event.SPARK_JOB},
     "output": {Event.SPARK_OUTPUT},
-    "operation": {Event.SPARK_OUTPUT},
+    "operation": {Event.SPARK_OUTPUT, Event.SPARK_JOB},
     "work": {Event.SPARK_JOB},
     "blocks": {Event.SPARK_BLOCK},
     "range": {Event.SPARK_RANGE},

@@ -10,9 +10,10 @@ Output operations run one after the other, so the fast operations wait for the s
 
 How it decides
 --------------
-The durations of the output operations come from the listener or the REST API. One operation takes at least
-`share` of the total time, over at least `batches` batches. The rule only applies if batches queue or take
-at least `use` of the interval.
+The durations of the output operations come from the listener, the REST API or the driver's log at INFO. An event log
+alone has the times of their Spark jobs, without the work on the driver. One operation takes at least `share` of the
+total time, over at least `batches` batches. The rule only applies if batches queue or take at least `use` of the
+interval.
 
 What to do
 ----------
@@ -31,7 +32,7 @@ from flowdiag.analyses.rate import helpers as h
 
 class Limits(h.Limits):
     share: float = h.limit(0.7, "share", "minimum share of the time of all output operations")
-    batches: float = h.limit(10, "batches", "minimum number of batches; fewer may be a coincidence")
+    batches: float = h.limit(5, "batches", "minimum number of batches; fewer may be a coincidence")
     use: float = h.limit(
         h.defaults.NARROW,
         "share",

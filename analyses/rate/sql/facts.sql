@@ -45,10 +45,14 @@ WITH told AS (
   FROM {jobs} WHERE batch IS NOT NULL GROUP BY app, batch
 ), outputs AS (
   SELECT app, epoch_ms AS batch, fields['output'] AS output,
-    max(fields['name']) AS name, max(duration_ms) AS duration, max(cause) AS cause,
+    max(fields['name']) AS name,
+    coalesce(max(duration_ms),
+             (max(time_us) FILTER (WHERE fields['state'] = 'finished')
+              - min(time_us) FILTER (WHERE fields['state'] = 'started')) DIV 1000) AS duration,
+    max(cause) AS cause,
     max(time_us) FILTER (WHERE cause IS NOT NULL) AS failed_us,
     min_by(struct(source, offset), cause IS NULL) AS ref
-  FROM {events} WHERE {spark_output}
+  FROM {events} WHERE {spark_output} OR ({spark_batch} AND fields['output'] IS NOT NULL)
   GROUP BY app, epoch_ms, fields['output']
 ), stage_of_job AS (
   SELECT app, CAST(stage AS BIGINT) AS stage,
