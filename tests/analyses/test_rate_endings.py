@@ -150,6 +150,43 @@ def test_a_stop_in_the_middle_of_a_batch_is_ordinary(ms: int, code: list[str]) -
     assert w.codes(stopping(*HEALTHY[:15], unfinished=unfinished(ms))) == code
 
 
+def stalled(running_ms: int, *, later: int = 0) -> ApplicationFacts:
+    """Return a recorded run: a slow start, batches of two seconds, and one that is still running, every three seconds."""
+    batches, free, interval = [], 0, 3000
+    for number, took in enumerate((1897, 599, 17_831, 2278, 2398)):
+        start = max(interval * number, free)
+        free = start + took
+        times = {"scheduling_ms": start - interval * number, "processing_ms": took}
+        batches.append(
+            w.batch(number, interval=interval, submission_ms=w.T0 + interval * number, **times)
+        )
+    hung = w.batch(5, interval=interval, state="processing", start_ms=w.T0 + free)
+    waiting = [w.batch(6 + n, interval=interval, state="queued") for n in range(later)]
+    return w.application(
+        [*batches, *([hung] if running_ms else []), *waiting],
+        interval_ms=interval,
+        last_us=(w.T0 + free + running_ms) * 1000,
+    )
+
+
+def test_a_single_slow_batch_hides_no_hanging_one() -> None:
+    app = stalled(44_000, later=18)
+    assert (w.codes(app), w.cause(app), w.verdict(app)) == (["RT104"], "hanging-batch", "failing")
+
+
+@pytest.mark.parametrize(
+    ("app", "words"),
+    [
+        (stalled(25_000, later=12), "a batch is still running after 25 s"),
+        (stalled(0), "batches wait 4.7 intervals, but only the last few"),
+    ],
+)
+def test_a_stall_is_neither_an_overload_nor_low_headroom(app: ApplicationFacts, words: str) -> None:
+    (one,) = w.assessed(app).applications
+    assert one.state is not None and words in one.state.because
+    assert (w.codes(app), w.verdict(app)) == ([], "inconclusive")
+
+
 def test_a_first_batch_may_take_minutes() -> None:
     slow = [w.trigger(n, 15_000, rows=50, interval=15_000) for n in range(3)]
     app = stopping(*slow, unfinished=unfinished(29_000))

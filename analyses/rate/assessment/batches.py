@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, takewhile
 from statistics import median
 from typing import Final
 
@@ -122,6 +122,19 @@ def unfinished_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
     return tuple(reversed(found))
 
 
+def running_batch(app: ApplicationFacts) -> tuple[Batch, int] | None:
+    """Return the oldest batch that is running at the end of the input, and for how many milliseconds."""
+    running = [
+        b for b in unfinished_batches(app) if b.state == "processing" and b.start_ms is not None
+    ]
+    ends = [us for us in (app.last_us, app.stopped_us) if us is not None]
+    if not running or not ends:
+        return None
+    oldest = min(running, key=lambda b: b.start_ms or 0)
+    begun = oldest.start_ms or 0
+    return oldest, min(min(ends) // 1000, contiguous_until_ms(app, begun)) - begun
+
+
 def abandoned_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
     """Return the unfinished batches that come before a later batch that ended, or before a gap."""
     waiting = {batch.time_ms for batch in unfinished_batches(app)}
@@ -195,6 +208,7 @@ def _measure(
     waits = [(float(b.time_ms), float(b.waited_ms)) for b in late if b.waited_ms is not None]
     records = [b.records for b in late if b.records is not None]
     middle = median(processing) if processing else None
+    running = running_batch(app)
     return StreamState(
         stability=Stability.STABLE,
         because="",
@@ -204,6 +218,7 @@ def _measure(
         delay_ms=_delay_ms(app, [wait for _, wait in waits], waiting),
         delay_trend=trend([time for time, _ in waits], [wait for _, wait in waits]),
         queued=_queued(waiting),
+        running_ms=running[1] if running is not None else None,
         line=line,
         headroom_per_s=parts.sustainable_per_s(line, interval, slots),
         records_per_s=median(records) / (interval / 1000) if records else None,
@@ -231,6 +246,16 @@ def _verdict(state: StreamState, app: ApplicationFacts, interval: int) -> tuple[
                 Stability.OVERLOADED,
                 f"batches are {delay:.1f} intervals late"
                 + (f", {takes}" if state.use is not None else ""),
+            ),
+            (
+                is_stuck(state),
+                Stability.INCONCLUSIVE,
+                f"a batch is still running after {fmt.duration(state.running_ms)}; otherwise, {takes}",
+            ),
+            (
+                is_waiting(state) and _waited(app, interval) < d.FEW,
+                Stability.INCONCLUSIVE,
+                f"batches wait {delay:.1f} intervals, but only the last few",
             ),
             (
                 counts and not any(counts) and (state.use or 0.0) < 0.5,
@@ -300,6 +325,18 @@ def _overruns_at_end(app: ApplicationFacts, interval: int) -> int:
     return len(series) if series and waits[-1] - series[0] >= d.RISE * interval else 0
 
 
+def _waited(app: ApplicationFacts, interval: int) -> int:
+    """Return how many of the last completed batches waited, one after the other."""
+    late = ((batch.waited_ms or 0) >= d.GROWN * interval for batch in reversed(app.completed))
+    return sum(1 for _ in takewhile(bool, late))
+
+
+def is_stuck(state: StreamState, *, lost: float = d.LOST) -> bool:
+    """Return whether others wait for a batch that has been running for long, not for all that came before."""
+    keeps_up = state.use is not None and state.use <= 1
+    return keeps_up and (state.running_ms or 0) >= lost * (state.interval_ms or 0)
+
+
 def is_waiting(state: StreamState, *, delay: float = d.GROWN) -> bool:
     """Return whether batches wait this many intervals and the wait does not fall."""
     late = state.delay_intervals
@@ -353,8 +390,10 @@ def overloaded(
     grows = slope is not None and slope.rises and slope.rise >= rise * interval
     if grows and late >= delay * interval:
         return True
+    if is_stuck(state, lost=lost) or _recovers(state):
+        return False
     slow = state.use is not None and state.use > 1
-    return not _recovers(state) and late >= lost * interval and (slow or state.queued >= lost)
+    return late >= lost * interval and (slow or state.queued >= lost)
 
 
 def _queued(waiting: Sequence[Batch]) -> int:

@@ -90,6 +90,7 @@ class StreamState:
         delay_ms: the current delay: the wait of the last batch, or the age of the oldest queued.
         delay_trend: trend of the waits, milliseconds per millisecond.
         queued: batches that were waiting when the input ended.
+        running_ms: how long the oldest unfinished batch has been running.
         behind_since_ms: batch time at which the delay began to grow permanently.
         line: cost of a batch over its records.
         headroom_per_s: most records per second that fit into the interval, by that line.
@@ -108,6 +109,7 @@ class StreamState:
     delay_ms: float | None = None
     delay_trend: Trend | None = None
     queued: int = 0
+    running_ms: int | None = None
     behind_since_ms: int | None = None
     line: Line | None = None
     headroom_per_s: float | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from statistics import median
 
 from flowdiag.analyses.rate import helpers as h
 
@@ -14,24 +15,19 @@ def longest_ms(triggers: h.Sequence[h.Trigger]) -> int:
 
 
 def find_hanging_batch(
-    app: h.ApplicationFacts, *, intervals: float, ratio: float
+    app: h.ApplicationFacts, *, intervals: float, ratio: float, typical: float
 ) -> tuple[h.Batch, int, int] | None:
     """Return the batch that hangs, how long it has run, and the longest earlier batch."""
-    running = [
-        batch
-        for batch in h.batches.unfinished_batches(app)
-        if batch.state == "processing" and batch.start_ms is not None
-    ]
-    ends = [us for us in (app.last_us, app.stopped_us) if us is not None]
-    if not running or not app.interval_ms or not ends:
+    running = h.batches.running_batch(app)
+    if running is None or not app.interval_ms:
         return None
-    oldest = min(running, key=lambda b: b.start_ms or 0)
-    begun = oldest.start_ms or 0
-    ran = min(min(ends) // 1000, h.batches.contiguous_until_ms(app, begun)) - begun
+    batch, ran = running
     warm = app.completed[h.defaults.COLD :] or app.completed
-    longest = max((b.processing_ms or 0 for b in warm), default=0)
-    enough = max(intervals * app.interval_ms, ratio * longest)
-    return (oldest, ran, longest) if ran >= enough else None
+    lasted = [b.processing_ms or 0 for b in warm]
+    longest, middle = max(lasted, default=0), median(lasted or [0])
+    # A single batch that took long, such as one in a slow start, hides no hang.
+    most = min(ratio * longest, max(2 * longest, typical * middle))
+    return (batch, ran, longest) if ran >= max(intervals * app.interval_ms, most) else None
 
 
 def running_clause(tasks: h.Sequence[h.OpenTask], work: h.Work | None) -> str:

@@ -13,8 +13,9 @@ all later ones wait.
 How it decides
 --------------
 Batches: the oldest unfinished batch began more than `intervals` before the last record of the input, and has taken
-`ratio` times as long as any earlier batch, without the first ones. RT101 covers batches that only wait, and RT107 covers batches
-that later ones overtook.
+`ratio` times as long as any earlier batch, without the first ones. Twice as long is enough if it is also `typical` times
+the median: then a single earlier batch was slow. RT101 covers batches that only wait, and RT107 covers batches that
+later ones overtook.
 
 Triggers: the offsets of the last trigger were written, or its first job began, but no commit, progress report or
 exception followed. Its time counts to the end of the input, or to the stop of the application or query. It is at least
@@ -45,6 +46,9 @@ from flowdiag.analyses.rate.detect.hanging import find_hanging_batch, longest_ms
 class Limits(h.Limits):
     intervals: float = h.limit(10.0, "intervals", "shorter stalls end on their own")
     ratio: float = h.limit(3.0, "ratio", "ratio to the longest earlier batch")
+    typical: float = h.limit(
+        10.0, "ratio", "ratio to the median of earlier batches; only a failure makes one that long"
+    )
     missed: float = h.limit(
         5.0, "intervals", "an overloaded query also misses a few triggers in a row"
     )
@@ -59,9 +63,10 @@ class Limits(h.Limits):
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application with a batch that hangs at the end, and one per such query."""
     app = assessed.app
-    if (
-        hanging := find_hanging_batch(app, intervals=limits.intervals, ratio=limits.ratio)
-    ) is not None:
+    hanging = find_hanging_batch(
+        app, intervals=limits.intervals, ratio=limits.ratio, typical=limits.typical
+    )
+    if hanging is not None:
         yield hanging_batch(assessed, *hanging)
     for query, state in assessed.queries:
         last = query.unfinished
