@@ -131,14 +131,16 @@ _FILES: Final = (
     "class|conf|cpp|csv|gz|jar|java|js|json|kt|log|md|out|parquet|properties|py|rs|scala|sh|so|sql|sst|txt|xml"
     "|yaml|yml|zst"
 )
+_USER: Final = r"(?:\w[\w.-]*\\{1,2})?\w[\w.-]*"  # also ACME\\jdoe, as text or in JSON
 _LABELS: Final = r"[a-z0-9-]+(?:\.[a-z0-9-]+)*"
 _NO_PACKAGE: Final = r"(?!(?:org|com|io|net|java|javax|scala|sun|jdk)\.)"
 # Texts with the shape of a name. A group is the name; without one, the whole text.
 _SHAPES: Final = tuple(
     (kind, re.compile(shape))
     for kind, shape in (
-        ("user", r"(?i)\b(?:user|owner)[=:]\s*(\w[\w.-]*)"),
-        ("user", r"(?:/home/|/Users/|\\Users\\|\bcurrent user: | permissions: |/user/)(\w[\w.-]*)"),
+        ("user", rf"(?i)\b(?:user|owner)(?:[=:]\s*|[\"']\s?:\s?[\"'])({_USER})"),
+        ("user", rf"(?:\bcurrent user: | permissions: | acls to: )({_USER})"),
+        ("user", r"(?:/home/|/Users/|\\Users\\|/user/)(\w[\w.-]*)"),
         (
             "user",
             r"\bflink-([a-z][\w.]*)-(?:taskexecutor|standalonesession|client|historyserver)\b",
@@ -364,7 +366,9 @@ def _words_of(name: str) -> tuple[str, ...]:
 
 
 def _short_forms(kind: str, real: str) -> Iterator[str]:
-    """Yield other forms of a name: `worker-2` of `worker-2.acme.com`, the file name of a path."""
+    """Yield other forms of a name: `worker-2` of `worker-2.acme.com`, the file name of a path, `jdoe` of `ACME\\jdoe`."""
+    if kind == "user" and "\\" in real:
+        yield from (part for part in real.split("\\") if not _is_common(part))
     if kind == "input":
         file = real.rpartition("/")[2]
         if not _ID.fullmatch(file) and not _is_common(file):
