@@ -119,7 +119,7 @@ def decliner_by_absence(job: h.Job, failed: set[Identity], *, repeated: float) -
     reason = next((c.reason for c in job.checkpoints if c.id in numbers and c.reason), None)
     only = f"the only subtask that acknowledged none of {len(missing)} declined checkpoints"
     return Decliners(
-        attempts=[_attempt_of(job, rows[0])],
+        attempts=[attempt_of(job, rows[0])],
         text=h.exception_text(reason),
         times=len(missing),
         signals={"always-missing": only},
@@ -138,7 +138,7 @@ def _missing_rows(
     return missing
 
 
-def _attempt_of(job: h.Job, row: h.SubtaskCheckpoint) -> h.Attempt:
+def attempt_of(job: h.Job, row: h.SubtaskCheckpoint) -> h.Attempt:
     """Return the first attempt of a subtask; without a deployment, what its row shows."""
     place = (row.task, row.subtask_index)
     known = next((a for a in job.attempts if (a.task, a.subtask_index) == place), None)

@@ -58,21 +58,35 @@ def interval_from(job: JobFacts) -> str:
     return f"configured; {fmt.duration(seen)} observed" if apart else "configured"
 
 
+# A trigger that waited for a checkpoint in progress follows its end within milliseconds.
+_QUEUED_US: Final = 250_000
+_LONG_US: Final = 1_000_000
+
+
 def trigger_gaps_ms(checkpoints: Iterable[Checkpoint]) -> list[float]:
-    """Return the milliseconds from each periodic trigger to the next in the same run."""
+    """Return the milliseconds from each periodic trigger to the next in the same run.
+
+    Triggers that waited in a queue behind a long checkpoint come in quick succession and do not show the
+    interval. They only count if there are hardly any others.
+    """
     periodic = sorted(
-        (c.run, c.id, c.triggered_us)
+        (c.run, c.id, c.triggered_us, c.ended_us or 0)
         for c in checkpoints
         if not c.is_savepoint and c.triggered_us is not None
     )
-    return [
-        (time - before) / 1000
-        for (run, number, before), (next_run, next_number, time) in pairwise(periodic)
-        if run == next_run and next_number == number + 1 and time > before
-    ]
+    every, free, queued = [], [], False
+    for (run, number, begun, ended), (next_run, next_number, time, _) in pairwise(periodic):
+        if run != next_run or next_number != number + 1 or time <= begun:
+            queued = False
+            continue
+        after_queued = queued
+        queued = 0 <= time - ended <= _QUEUED_US and (queued or ended - begun >= _LONG_US)
+        every.append((time - begun) / 1000)
+        if not queued and not after_queued:
+            free.append(every[-1])
+    return free if len(free) >= 2 else every
 
 
-@once
 def timeout_ms(job: JobFacts) -> float | None:
     """Return the configured checkpoint timeout, or else the median duration of expired checkpoints."""
     known = setting(job, *TIMEOUT_KEYS)

@@ -21,6 +21,7 @@ from flowdiag.analyses.checkpoints.rules import (
     late_acknowledgement,
     slow_checkpoint,
 )
+from flowdiag.analyses.flink.assemble.settings import observed_settings
 from flowdiag.analyses.flink.helpers import jobs_of
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.model.finding import Finding, Inconclusive, Severity, State
@@ -174,6 +175,40 @@ def test_slow_but_completing() -> None:
     assert (found.severity, found.state) == (Severity.WARNING, State.ONGOING)
     assert value(found, "longest-duration") == 85_000
     assert results(checkpoint_expired.RULE, job.facts()) == []
+
+
+def repeatedly_slow() -> Bench:
+    """Every third checkpoint takes three intervals; the triggers that waited for it are fast."""
+    job = Bench(interval_s=5.0)
+    job.completes(4, lasted_s=0.02)
+    for _ in range(6):
+        job.completes(1, lasted_s=14)
+        begun, job.interval_s = job.now_s, 0.03
+        job.completes(2, lasted_s=0.02)
+        job.interval_s, job.now_s = 5.0, begun + 1
+    return job
+
+
+def test_slow_checkpoints_count_by_their_time() -> None:
+    found = finding(slow_checkpoint.RULE, repeatedly_slow().facts())
+    assert (found.severity, found.state) == (Severity.WARNING, State.ONGOING)
+    job = Bench(interval_s=5.0)
+    for _ in range(8):  # a burst every minute
+        job.completes(9, lasted_s=0.2)
+        job.completes(3, lasted_s=4.5)
+    job.completes(4, lasted_s=0.2)
+    found = finding(slow_checkpoint.RULE, job.facts())
+    assert (found.severity, found.state) == (Severity.INFO, State.RECOVERED)
+
+
+def test_triggers_that_waited_do_not_show_the_interval() -> None:
+    job = repeatedly_slow()
+    (observed,) = observed_settings(job.key, job.checkpoints)
+    assert observed.value == "5000"
+    job = Bench(interval_s=0.03)
+    job.completes(9, lasted_s=4)  # always in a checkpoint
+    (observed,) = observed_settings(job.key, job.checkpoints)
+    assert observed.value == "4000"
 
 
 def test_slow_checkpoints_are_all_cited_the_longest_first() -> None:

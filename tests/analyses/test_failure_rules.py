@@ -472,6 +472,44 @@ def test_source_that_holds_the_lock() -> None:
     assert isinstance(answer, Inconclusive)
 
 
+def late_source(**source: float | None) -> Bench:
+    """Slow checkpoints that complete as soon as the first source begins with them."""
+    job = Bench(interval_s=5.0)
+    job.completes(4, lasted_s=0.1)
+    for checkpoint in job.completes(5, lasted_s=14):
+        late = {who: {"end_to_end_ms": 13_990} for who in job.everyone()}
+        late[("Source: orders", 1)] = {"end_to_end_ms": 100}
+        job.acknowledgements(checkpoint, special=late)
+    quiet = {"busy": None, "back_pressured": 20.0} | source
+    job.loaded({("Source: orders", None): quiet}, busy=5.0)
+    return job
+
+
+def test_source_that_holds_the_lock_for_a_while() -> None:
+    found = one(no_source_acknowledged.RULE, late_source().facts())
+    assert (found.cause, found.subject.task, found.subject.subtask_index, found.state) == (
+        "checkpoint-lock-held",
+        "Source: orders",
+        0,
+        State.ONGOING,
+    )
+    assert found.severity is Severity.WARNING
+    for load in ({"back_pressured": 700.0}, {"busy": 900.0}):
+        assert findings(no_source_acknowledged.RULE, late_source(**load).facts()) == []
+    without = late_source()
+    without.loads.clear()
+    assert findings(no_source_acknowledged.RULE, without.facts()) == []
+
+
+def test_slow_snapshots_of_sources_hold_no_lock() -> None:
+    job = Bench(interval_s=5.0)
+    job.completes(4, lasted_s=0.1)
+    for checkpoint in job.completes(5, lasted_s=14):
+        job.acknowledgements(checkpoint, end_to_end_ms=13_990, async_ms=13_000)
+    job.loaded({("Source: orders", None): {"busy": None, "back_pressured": 20.0}}, busy=5.0)
+    assert findings(no_source_acknowledged.RULE, job.facts()) == []
+
+
 def test_stuck_task_names_its_method() -> None:
     job = Bench()
     job.completes(5)

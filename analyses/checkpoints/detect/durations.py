@@ -19,10 +19,28 @@ def rising_checkpoints(job: h.Job, climb: float, far: float) -> list[h.Checkpoin
     return every if climbs and len(last) >= climb and last[-1] >= far else []
 
 
-def slow_at_the_end(timed: list[h.Checkpoint], limit_ms: float, number: float) -> bool:
-    """Return whether the last checkpoints, `number` of them, all took that long."""
+def slow_at_the_end(
+    timed: list[h.Checkpoint], limit_ms: float, number: float, share: float
+) -> bool:
+    """Return whether the last checkpoints, `number` of them, all took that long, or took most of the time.
+
+    Triggers wait in a queue while a checkpoint is in progress. The checkpoints right after a slow one are fast.
+    """
     last = timed[-int(number) :]
-    return len(last) >= number and all(lasted_ms(c) >= limit_ms for c in last)
+    if len(last) >= number and all(lasted_ms(c) >= limit_ms for c in last):
+        return True
+    slow = [place for place, c in enumerate(timed) if lasted_ms(c) >= limit_ms][-int(number) :]
+    return len(slow) >= number and time_share(timed[slow[0] :], limit_ms) >= share
+
+
+def time_share(timed: list[h.Checkpoint], limit_ms: float) -> float:
+    """Return the share of the time of some checkpoints that slow ones take."""
+    begins = [c.triggered_us for c in timed if c.triggered_us is not None]
+    ends = [c.ended_us for c in timed if c.ended_us is not None]
+    if not begins or not ends or max(ends) <= min(begins):
+        return 0.0
+    slow_ms = sum(lasted_ms(c) for c in timed if lasted_ms(c) >= limit_ms)
+    return min(1.0, 1000 * slow_ms / (max(ends) - min(begins)))
 
 
 def lasted_ms(checkpoint: h.Checkpoint) -> float:

@@ -1,9 +1,9 @@
-"""No source acknowledged the checkpoint.
+"""Sources do not take part in checkpoints, or begin late.
 
 What it reports
 ---------------
 Checkpoints that expired without an acknowledgement from any source, although no downstream task blocked the
-sources. The sources themselves do not take part in the checkpoint.
+sources. Or slow checkpoints that waited for a source nearly all the time, and then completed at once.
 
 Why it matters
 --------------
@@ -18,6 +18,12 @@ acknowledged, in at least `checkpoints` expired checkpoints and in at least `sha
 pressure looks the same, so metrics must show that the sources are back-pressured for less than
 `back-pressured` of the time. Without metrics the rule is inconclusive.
 
+If checkpoints complete but are slow (CP104), the rule compares the time at which each source subtask began its
+snapshot. At least `late-share` of the duration must have passed by then, in at least `checkpoints` slow checkpoints
+and in at least `share` of those with details. The source must be neither back-pressured nor busy, and its TaskManager
+must not be collecting garbage for that time. A source that only calls a slow service while it holds the lock looks
+like this.
+
 What to do
 ----------
 - CDC source: set a longer timeout and tolerate failures during the snapshot phase. Or use the incremental
@@ -26,17 +32,23 @@ What to do
 
 False alarms
 ------------
-None known.
+A TaskManager that pauses for seconds delays the sources on it as well. The thread dump shows the difference.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.checkpoints.detect.sources import silent_checkpoints
+from flowdiag.analyses.checkpoints.decliners import attempt_of
+from flowdiag.analyses.checkpoints.detect.sources import (
+    begun_ms,
+    delaying_sources,
+    silent_checkpoints,
+)
+from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_finding, slow_from_ms
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.tasks.pressure import PRESSED, overall_view
-from flowdiag.analyses.flink.tasks.topology import topology_of
+from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
 
 
 class Limits(h.Limits):
@@ -49,6 +61,9 @@ class Limits(h.Limits):
         "share",
         "a source that waits for downstream tasks most of the time is back-pressured",
     )
+    late_share: float = h.limit(
+        0.9, "share", "barriers pass idle tasks in milliseconds, so nothing else took the time"
+    )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Results:
@@ -56,12 +71,9 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
     topology = topology_of(job)
     silent, detailed = silent_checkpoints(job, topology)
     if len(silent) < max(limits.checkpoints, limits.share * detailed):
+        yield from _late(job, topology, limits)
         return
-    shares = [
-        load.pressed
-        for key, load in overall_view(job).loads.items()
-        if key.task in topology.sources and load.wait_measured and load.pressed is not None
-    ]
+    shares = _pressed(job, topology)
     if not shares:
         yield h.Inconclusive(
             reason="no source acknowledged, and no input shows whether the sources are back-pressured",
@@ -107,6 +119,80 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
             h.measurement("sources-back-pressured", round(pressed, 3), "share"),
         ),
         evidence=h.end_records(silent),
+        actions=h.remedies("checkpoint-lock-held", job),
+        votes=votes,
+    )
+
+
+def _pressed(job: h.Job, topology: Topology) -> list[float]:
+    """Return how much of the time each source subtask was back-pressured, if that was measured."""
+    return [
+        load.pressed
+        for key, load in overall_view(job).loads.items()
+        if key.task in topology.sources and load.wait_measured and load.pressed is not None
+    ]
+
+
+def _if_calm(job: h.Job, topology: Topology, limits: Limits) -> float | None:
+    """Return the back-pressured share of the sources; None if that, their work, or collections explain a delay."""
+    loads, shares = overall_view(job).loads, _pressed(job, topology)
+    busy = [load.busy or 0.0 for key, load in loads.items() if key.task in topology.sources]
+    if not shares or max(*shares, *busy) >= limits.back_pressured:
+        return None
+    collects = any(g.gc_ms >= limits.back_pressured * g.span_ms for g in job.garbage)
+    return None if collects else max(shares)
+
+
+def _late(job: h.Job, topology: Topology, limits: Limits) -> h.Iterator[h.Finding]:
+    """Judge slow checkpoints that completed as soon as a source began with them."""
+    slow = slow_finding(job)
+    if slow is None or slow.severity is h.Severity.INFO:
+        return
+    late, detailed = delaying_sources(job, topology, slow_from_ms(job), limits.late_share)
+    among = {row.checkpoint for row in late}
+    if len(among) < max(limits.checkpoints, limits.share * len(detailed)):
+        return
+    pressed = _if_calm(job, topology, limits)
+    if pressed is None:
+        return
+    row = max(late, key=begun_ms)
+    attempt = attempt_of(job, row)
+    if len({(each.task, each.subtask_index) for each in late}) > 1:
+        attempt = h.replace(attempt, subtask_index=None, taskmanager=None, host=None)
+    waited = f"{h.fmt.duration(begun_ms(row))} of {h.fmt.duration(row.end_to_end_ms or 0)}"
+    signals = {
+        "source-late": f"in {len(among)} of {len(detailed)} slow checkpoints a source began after most of the duration",
+        "sources-not-back-pressured": (
+            f"sources wait for downstream tasks {h.fmt.percent(pressed)} of the time at most"
+        ),
+    }
+    votes = h.votes_for(signals, RULE.signals)
+    name = h.fmt.shorten(topology.canonical(row.task) or "a source")
+    yield h.job_finding(
+        job,
+        subject=h.subtask_subject(job, attempt),
+        title=f"{name} begins late with {h.fmt.plural(len(among), 'slow checkpoint')}; "
+        "back pressure is not the reason",
+        why=f"{name} began its snapshot after {waited}, in {len(among)} of {len(detailed)} slow checkpoints",
+        cause="checkpoint-lock-held",
+        severity=slow.severity,
+        state=slow.state,
+        first_us=slow.first_us,
+        last_us=slow.last_us,
+        confidence=h.weigh(votes),
+        rank=h.Rank.FIRST_MECHANISM,
+        explain=h.explanation("checkpoint-lock-held"),
+        measurements=(
+            h.measurement(
+                "checkpoints-with-late-source",
+                len(among),
+                "checkpoints",
+                limits.checkpoints,
+                f"{len(detailed)} slow ones with details",
+            ),
+            h.measurement("sources-back-pressured", round(pressed, 3), "share"),
+        ),
+        evidence=tuple(cited for each in late if (cited := each.cited) is not None),
         actions=h.remedies("checkpoint-lock-held", job),
         votes=votes,
     )

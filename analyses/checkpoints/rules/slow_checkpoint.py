@@ -18,12 +18,14 @@ between triggers. The timeout is the configured one, or else the observed one, o
 minutes. Savepoints and the first checkpoints after a start or a restore do not count.
 
 The rule reports slow checkpoints if there are at least `checkpoints` of them and they make up at least
-`slow-share` of all checkpoints, or if the last `checkpoints` were slow. It also reports durations that only
+`slow-share` of all checkpoints, or if the last `checkpoints` were slow. Triggers queue up behind a slow
+checkpoint, and the ones after it are fast. So the last slow ones also count as the end if they took `burst-share`
+of the time since the first of them. The rule also reports durations that only
 climb. In that case each of the last `climb` checkpoints took longer than the one before, the last one reached
 `timeout-share` of the timeout, and the warm-up counts too.
 
-Passing bursts are information only. In such a burst fewer than `burst-share` of the checkpoints are slow, none
-takes `timeout-share` of the timeout, and the last ones are fast again.
+Passing bursts are information only. In such a burst fewer than `burst-share` of the checkpoints are slow, and they
+take less than that share of the time. None takes `timeout-share` of the timeout, and the last ones are fast again.
 
 What to do
 ----------
@@ -45,6 +47,7 @@ from flowdiag.analyses.checkpoints.detect.durations import (
     lasted_ms,
     rising_checkpoints,
     slow_at_the_end,
+    time_share,
     upper_median,
     with_duration,
 )
@@ -94,19 +97,25 @@ class Limits(h.Limits):
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     far = (job.timeout_ms or h.DEFAULT_TIMEOUT_MS) * limits.timeout_share
-    near = far if job.interval_ms is None else min(far, job.interval_ms * limits.interval_share)
-    limit_ms = max(near, limits.floor)
+    limit_ms = _limit_ms(job, limits)
     timed, at_the_end = with_duration(h.steady_checkpoints(job, h.WARM_UP)), True
-    if not slow_at_the_end(timed, limit_ms, limits.checkpoints):
+    if not slow_at_the_end(timed, limit_ms, limits.checkpoints, limits.burst_share):
         climbing = rising_checkpoints(job, limits.climb, far)
         timed, at_the_end = climbing or timed, bool(climbing)
     slow = [c for c in timed if lasted_ms(c) >= limit_ms]
     many = len(slow) >= max(limits.checkpoints, len(timed) * limits.slow_share)
     if slow and (at_the_end or many):
         finding = _finding(job, slow, timed, limit_ms, at_the_end)
-        passing = not at_the_end and len(slow) < len(timed) * limits.burst_share
+        share = max(len(slow) / len(timed), time_share(timed, limit_ms))
+        passing = not at_the_end and share < limits.burst_share
         passing = passing and max(map(lasted_ms, slow)) < far
         yield h.replace(finding, severity=h.Severity.INFO) if passing else finding
+
+
+def _limit_ms(job: h.Job, limits: Limits) -> float:
+    far = (job.timeout_ms or h.DEFAULT_TIMEOUT_MS) * limits.timeout_share
+    near = far if job.interval_ms is None else min(far, job.interval_ms * limits.interval_share)
+    return max(near, limits.floor)
 
 
 def _finding(
@@ -160,3 +169,8 @@ RULE: Final = h.Rule("CP104", judge, Limits, needs="ended-checkpoints")
 def slow_finding(job: h.Job) -> h.Finding | None:
     """Return this rule's finding, for the rules that explain it."""
     return next((f for f in RULE.judge(job, RULE.limits()) if isinstance(f, h.Finding)), None)
+
+
+def slow_from_ms(job: h.Job) -> float:
+    """Return the duration from which a checkpoint of the job is slow."""
+    return _limit_ms(job, Limits.with_settings({}))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.flink.assemble.jobs import Jobs
 from flowdiag.analyses.flink.assemble.rows import Row, ref_of
 from flowdiag.analyses.flink.job import Checkpoint, Setting, Status
+from flowdiag.analyses.flink.settings import trigger_gaps_ms
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.parsers.rows import Event
 
@@ -78,14 +78,7 @@ def observed_settings(job: JobKey, checkpoints: Sequence[Checkpoint]) -> list[Se
     The timeout is the median duration of expired checkpoints.
     """
     found = []
-    triggers = sorted(
-        (c.run, c.triggered_us) for c in checkpoints if c.triggered_us and not c.is_savepoint
-    )
-    gaps = [
-        (later - earlier) // 1000
-        for (run, earlier), (next_run, later) in pairwise(triggers)
-        if run == next_run
-    ]
+    gaps = trigger_gaps_ms(checkpoints)
     if len(gaps) >= 2:
         quartile = int(statistics.quantiles(gaps, n=4, method="inclusive")[0])
         found.append(
