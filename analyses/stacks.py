@@ -110,6 +110,7 @@ class Stack:
         chained: whether it processes a record of another operator, instead of reading a source.
         legacy: whether it is the thread of a legacy source, not the task's own.
         lock, owner: the lock that the thread waits for, and the thread that holds it.
+        owner_frame, owner_activity: `frame` and `activity` of that thread.
         deadlock: the threads that wait for each other in a circle.
         threads: in the whole dump. `crowd`: the largest group of threads with alike names. `samples`: how often a profile saw this, 1 in a dump.
         path: its frames, topmost first.
@@ -243,13 +244,21 @@ class CodeReading:
 
     @property
     def clause(self) -> str:
-        """The place, with the call and its component."""
+        """The place, with the owner of a lock, or the call and its component."""
         calls = self.stack.call
-        text = self.place
+        text = self.place + self._owner_clause
         if self.stack.frame is not None and calls is not None:
             text += f", which calls {short_method(calls)}"
         component = components().get(self.stack.component or "")
         return text if component is None else f"{text} ({component.what})"
+
+    @property
+    def _owner_clause(self) -> str:
+        """The activity of the thread that holds the lock, which is why the others wait."""
+        activity, frame = activity_named(self.stack.owner_activity or ""), self.stack.owner_frame
+        if activity is None or self.cause != "lock-contention":
+            return ""
+        return f"; its owner {activity.what}" + (f" in {frame[:_LONGEST]}" if frame else "")
 
     @property
     def evidence_text(self) -> str:

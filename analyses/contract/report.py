@@ -662,7 +662,7 @@ class RateApplication(msgspec.Struct, frozen=True, kw_only=True):
     cause: str | None
     culprits: list[Culprit]
     back_pressure: bool | None
-    told_by: list[str]
+    seen_in: list[str]
     missing: list[str]
     keeping: Keeping | None
     streams: list[RateStream]

@@ -72,7 +72,7 @@ def _application(
         cause=judgement.cause,
         culprits=list(judgement.culprits),
         back_pressure=pid.enabled(app) if app.batches else None,
-        told_by=sorted(app.origins),
+        seen_in=sorted(app.origins),
         missing=missing(app),
         keeping=keeping(assessed.state) if assessed.state is not None else None,
         streams=_streams(assessed),

@@ -78,7 +78,6 @@ class OpenTask:
     `ended` counts the ended tasks of its stage, and `longest_ms` is the longest of them.
     """
 
-    task_id: str
     stage: int
     index: int
     stage_name: str | None = None
@@ -134,8 +133,6 @@ class Blocks:
     bytes: int
     first_ms: int | None
     last_ms: int | None
-    usual_bytes: float
-    largest_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ _CONTRACT: Final = frozenset(
     | {"verdict", "status", "severity", "state", "confidence", "stability", "outcome", "change"}
     | {"schema", "topic", "kind", "role", "type", "cause", "option", "unit", "step", "slowest"}
     | {"version", "flink_version", "spark_version", "zone", "zone_from", "graph_from", "matters"}
-    | {"job_id", "attempt_id", "vertex_id", "run_id", "id", "runs", "told_by", "missing", "date"}
+    | {"job_id", "attempt_id", "vertex_id", "run_id", "id", "runs", "seen_in", "missing", "date"}
     | {"current_from", "batch_interval_from", "trigger_interval_from", "real_time_from", "limit"}
     | {"scheduler", "scheduling_strategy", "failover_strategy", "restart_strategy", "until"}
 )

@@ -498,8 +498,6 @@ def test_receivers_are_compared_by_bytes_without_record_counts() -> None:
                 bytes=size,
                 first_ms=w.T0,
                 last_ms=w.T0 + 40_000,
-                usual_bytes=size / 40,
-                largest_bytes=size // 40,
             )
             for n, size in enumerate((first, second))
         )

@@ -112,7 +112,7 @@ def unfinished(ms: int, **values: Any) -> OpenTrigger:
 
 
 TASK = OpenTask(
-    task_id="61", stage=9, index=1, stage_name="foreachPartition at job.py:20", executor="2",
+    stage=9, index=1, stage_name="foreachPartition at job.py:20", executor="2",
     host="worker-2", ended=3, longest_ms=120,
 )  # fmt: skip
 

@@ -218,8 +218,6 @@ def applications(draw: st.DrawFn) -> ApplicationFacts:
                 bytes=draw(COUNTS),
                 first_ms=draw(st.none() | MILLIS),
                 last_ms=draw(st.none() | MILLIS),
-                usual_bytes=1.0,
-                largest_bytes=1,
             )
             for n in range(draw(st.integers(0, 2)))
         ),

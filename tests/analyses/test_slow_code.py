@@ -129,6 +129,16 @@ def test_locks_need_no_back_pressure() -> None:
     assert once is None  # in a single dump the wait may be short
 
 
+def test_a_lock_is_reported_with_the_work_of_its_owner() -> None:
+    owner = {"owner_activity": "socket", "owner_frame": "com.acme.Cache.load(Cache.java:7)"}
+    waiting = stacks(["lock", "cpu"] * 3, owner="Sink: deliver (2/2)#0", **owner)
+    found = code_of(with_stacks(Queues().job(), waiting))
+    assert found is not None
+    assert "; its owner waits for a response in com.acme.Cache.load(Cache.java:7)" in (
+        found.why or ""
+    )
+
+
 def test_a_single_dump_shows_a_deadlock() -> None:
     names = ("Sink: deliver (1/2)#0", "Sink: deliver (2/2)#0")
     found = code_of(with_stacks(Queues().job(), stacks(["lock"] * 2, deadlock=names)))

@@ -110,7 +110,6 @@ class SubtaskOutcome:
         busy, back_pressured, idle: shares of the time.
         queue: mean buffers before it, as `inputQueueLength` counts them from 1.9 on (events and the
             backlog of local channels included).
-        queue_first, queue_last: means of the first and the last quarter.
         queued_records: mean records before it, on both sides of its channels.
         out_queue: mean buffers that its result partitions hold.
         capacity: buffers that its remote channels and their gate own.
@@ -123,8 +122,6 @@ class SubtaskOutcome:
     back_pressured: float
     idle: float
     queue: float
-    queue_first: float
-    queue_last: float
     queued_records: float
     out_queue: float
     capacity: int

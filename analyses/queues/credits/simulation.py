@@ -650,7 +650,6 @@ class Simulation:
         span = max(1e-9, self.end - self.counting_from)
         first = int(self.counting_from / self.sample_ms)
         counted = subtask.samples[first:] or [(0.0, 0.0, 0.0)]
-        quarter = max(1, len(counted) // 4)
         queues = [item[0] for item in counted]
         return SubtaskOutcome(
             task=subtask.task.name,
@@ -660,8 +659,6 @@ class Simulation:
             back_pressured=subtask.times.get("blocked", 0.0) / span,
             idle=subtask.times.get("idle", 0.0) / span,
             queue=sum(queues) / len(queues),
-            queue_first=sum(queues[:quarter]) / quarter,
-            queue_last=sum(queues[-quarter:]) / quarter,
             queued_records=sum(item[1] for item in counted) / len(counted),
             out_queue=sum(item[2] for item in counted) / len(counted),
             capacity=subtask.gate.own if subtask.gate is not None else 0,

@@ -79,7 +79,6 @@ def thread_of(row: Row) -> SparkThread:
 def open_task_of(row: Row) -> OpenTask:
     """Return a task without an end."""
     return OpenTask(
-        task_id=row["task_id"],
         stage=row["stage"],
         index=row.get("index") or 0,
         stage_name=row.get("name"),

@@ -75,8 +75,6 @@ def blocks_of(rows: Iterable[Row]) -> tuple[Blocks, ...]:
             bytes=row.get("bytes") or 0,
             first_ms=row.get("first"),
             last_ms=row.get("last"),
-            usual_bytes=row.get("usual") or 0.0,
-            largest_bytes=row.get("largest") or 0,
         )
         for row in rows
         if str(row.get("stream") or "").isdecimal()

@@ -2,5 +2,5 @@
 SELECT 'blocks' AS what, to_json(struct(*)) AS row
 FROM (
   SELECT app, stream, count(*) AS blocks, sum(bytes) AS bytes, min(time) AS first,
-    max(time) AS last, percentile(bytes, 0.5) AS usual, max(bytes) AS largest
+    max(time) AS last
   FROM blocks GROUP BY app, stream)

@@ -89,7 +89,7 @@ WITH told AS (
   SELECT app, max(CAST(fields['seen'] AS BIGINT)) AS look FROM {events}
   WHERE {spark_job} AND fields['what'] = 'look' GROUP BY app
 ), open_tasks AS (
-  SELECT app, fields['task_id'] AS task_id, max(checkpoint) AS stage, max(subtask_index) AS index,
+  SELECT app, max(checkpoint) AS stage, max(subtask_index) AS index,
     max(host) AS host, max(fields['executor']) AS executor, max(time_us) AS since,
     min(struct(source, offset)) AS ref
   FROM {events} LEFT JOIN looks USING (app) WHERE {spark_task} GROUP BY app, fields['task_id']
