@@ -27,15 +27,15 @@ from flowdiag.parsers.flink.prometheus import read_prometheus
 from flowdiag.parsers.flink.rest import read_document
 from flowdiag.parsers.flink.web_ui import TEXT_BYTES as TABLE_TEXT_BYTES
 from flowdiag.parsers.flink.web_ui import contains_table, copied_rows
-from flowdiag.parsers.lines.scan import LineScanner
+from flowdiag.parsers.lines.scan import LineScanner, SignFinder
 from flowdiag.parsers.logs.paste_rows import paste_rows
-from flowdiag.parsers.logs.pastes import HEAD_BYTES, PASTE_BYTES
+from flowdiag.parsers.logs.pastes import GRAVE, HEAD_BYTES, PASTE_BYTES, Pasted
 from flowdiag.parsers.logs.reader import STRUCTURE, Reader
 from flowdiag.parsers.logs.records import Recogniser, open_record
 from flowdiag.parsers.rows import EVENTS, Event, Row, RowBuilder, Tally
 from flowdiag.parsers.source import LINES, Source, open_source, stream_error
 from flowdiag.parsers.sources.excerpts import TEXT_BYTES as EXCERPTED_BYTES
-from flowdiag.parsers.sources.excerpts import excerpts
+from flowdiag.parsers.sources.excerpts import excerpts, excerpts_at
 from flowdiag.parsers.spark.events import EventReader, drop_oversized_numbers
 from flowdiag.parsers.spark.reports import TEXT_BYTES as REPORT_TEXT_BYTES
 from flowdiag.parsers.spark.reports import contains_report, printed_reports
@@ -231,9 +231,11 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
     if catalogue is None:
         catalogue = load_catalogue("spark" if split.source.engine == "spark" else "flink")
     known = _recogniser(catalogue)
-    scanner = LineScanner(stream, known.matcher, split.start, split.end)
+    skips = _is_small(split.source) or split.source.engine == "spark"
+    signs = None if skips else SignFinder(ERRORS)
+    scanner = LineScanner(stream, known.matcher, split.start, split.end, signs=signs)
     reader = Reader(split.source.index, scanner, known, tally, task.metrics)
-    failed = False
+    failed = late = False
     try:
         for found in reader.events():
             if isinstance(found, pa.RecordBatch):
@@ -245,10 +247,13 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
                 yield rows.take()
         yield from reader.folder.flush()
         if split.start == 0:
-            _add_pasted(task, (failed, reader.known) if split.end < 0 else None)
+            late = _add_pasted(task, (failed, reader.known) if split.end < 0 else None)
             _add_reports(task)
             _add_tables(task)
             _add_dumps(task)
+        part = split.start > 0 or split.end >= 0
+        if signs is not None and not late and (part or scanner.bytes_read > PASTE_BYTES):
+            _add_errors(task, signs.places)
         tally.error = stream_error(stream) or scanner.error or tally.error
         reader.extend_time_range()
     finally:
@@ -272,8 +277,15 @@ _FAILURES: Final = frozenset(
 )
 
 
-def _add_pasted(task: _Task, recorded: tuple[bool, Mapping[int, bool]] | None) -> None:
+def _is_small(source: Source) -> bool:
+    """Return whether all lines of a source are searched for failures."""
+    return source.codec == "none" and source.member is None and 0 <= source.size <= PASTE_BYTES
+
+
+def _add_pasted(task: _Task, recorded: tuple[bool, Mapping[int, bool]] | None) -> bool:
     """Add failures outside known records: from all of a small text, or the start of a large one.
+
+    Return whether it also searched the rest of a large one.
 
     Args:
         task: the first split of the source.
@@ -282,19 +294,19 @@ def _add_pasted(task: _Task, recorded: tuple[bool, Mapping[int, bool]] | None) -
     split, tally = task.split, task.tally
     source = split.source
     if recorded is not None and not recorded[0] and not tally.recognised and _add_late(task):
-        return
+        return True
     with open_source(source) as stream:
         data = stream.read(HEAD_BYTES)
         if not 0 <= source.size <= PASTE_BYTES:
             first = data[:2048].lstrip().split(b"\n", 1)[0]
             # A first line that is a record owns the lines below it.
             if open_record(first.decode("utf-8", "replace")).head.complete:
-                return
+                return False
         rest = stream.read(PASTE_BYTES + 1 - len(data)) if len(data) == HEAD_BYTES else b""
     whole = len(data) + len(rest) <= PASTE_BYTES
     text = data + rest if whole else data
     if stack_text_of(data) is not None:
-        return
+        return False
     if recorded is None:
         recorded = _recorded(text, source) if whole else (False, {})
     failed, known = recorded
@@ -302,6 +314,7 @@ def _add_pasted(task: _Task, recorded: tuple[bool, Mapping[int, bool]] | None) -
         without_dumps(text), source.engine, source.index, whole=whole, failed=failed, known=known
     ):
         _add_failure(task, row)
+    return False
 
 
 def _add_failure(task: _Task, row: Row) -> None:
@@ -328,6 +341,31 @@ def _add_late(task: _Task) -> bool:
     ):
         _add_failure(task, row | {"offset": found.at(row["offset"])})
     return True
+
+
+ERRORS: Final = (b"ERROR", b"FATAL", b"SEVERE", b"Exception in thread ")
+"""Signs of errors in a large log of Flink. The exceptions below its other records are often handled."""
+
+
+def _add_errors(task: _Task, places: Sequence[int]) -> None:
+    """Add the exceptions below errors of a large log that no known message reports."""
+    split, source = task.split, task.split.source
+    if not places:
+        return
+    with open_source(source) as stream:
+        found = excerpts_at(stream, places, seekable=source.splittable)
+
+    def counts(one: Pasted) -> bool:
+        begin = found.at(one.offset if one.heading is None else one.heading.offset)
+        own = split.start <= begin and (split.end < 0 or begin < split.end)
+        return own and one.level in GRAVE and bool(one.frames or one.python)
+
+    text = without_dumps(found.data)
+    known = _recorded(text, source)[1]
+    for row in paste_rows(
+        text, source.engine, source.index, whole=True, failed=True, known=known, counts=counts
+    ):
+        _add_failure(task, row | {"offset": found.at(row["offset"])})
 
 
 def _add_reports(task: _Task) -> None:

@@ -267,6 +267,40 @@ def test_a_failure_in_the_middle_of_a_large_text(
     assert report_on(judge, f"Welcome\n{half}{half}").findings == []
 
 
+IDENTITY = (
+    "2024-05-01 09:59:59,000 INFO  org.apache.flink.runtime.taskexecutor.TaskManagerRunner [] - "
+    "Starting TaskManager with ResourceID: tm-1\n"
+)
+PRICED = "2024-05-01 10:00:00,000 INFO  com.acme.Pricing [] - priced 77 orders\n"
+UNKNOWN = f"2024-05-01 10:00:01,000 ERROR com.acme.Book [] - cannot price\n{TRACE}"
+
+
+def test_an_unknown_failure_in_a_large_log_with_known_messages(judge: PasteJudge) -> None:
+    half = PRICED * (300_000 // len(PRICED))
+    text = f"{IDENTITY}{half}{UNKNOWN}{half}"
+    sources = judge.inputs(text).sources
+    for target in (None, 100_000, 37_000):
+        rows = parse_on_driver(plan_splits(sources, target)).to_pylist()
+        (failure,) = (row for row in rows if row["event"] == "failure")
+        assert "price book 77 is gone" in failure["cause"]
+        assert failure["offset"] == text.index("java.lang.IllegalStateException")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "2024-05-01 10:00:01,000 ERROR com.acme.Book [] - cannot price\n",
+        f"2024-05-01 10:00:01,000 WARN  com.acme.Book [] - cannot price\n{TRACE}",
+        "2024-05-01 10:00:01,000 INFO  com.acme.Book [] - on.ERROR: retry, on.FATAL: stop\n",
+    ],
+)
+def test_handled_errors_in_a_large_log_with_known_messages(judge: PasteJudge, record: str) -> None:
+    half = PRICED * (300_000 // len(PRICED))
+    sources = judge.inputs(f"{IDENTITY}{half}{record}{half}").sources
+    rows = parse_on_driver(plan_splits(sources)).to_pylist()
+    assert {row["event"] for row in rows} == {"process_identity", "split"}
+
+
 REFUSED = (
     "2017-05-04 11:20:01,123 INFO  org.apache.flink.runtime.executiongraph.ExecutionGraph - Could not restart the "
     "job Orders (7d0a2e3f4b5c6d7e8f901a2b3c4d5e6f) because the restart strategy prevented it.\n"

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
@@ -43,6 +44,9 @@ SAMPLE_SHARE: Final = 256  # one of this many bytes goes into the sample
 LEAST_SAMPLE_BYTES: Final = 16 * 1024
 _WORTHWHILE: Final = 4 * 1024  # bytes; smaller regions do not justify more than one call
 _TRIED_EVERY: Final = 256  # regions
+APART: Final = 4 * 1024
+"""Places of signs that are closer together count as one."""
+_SIGNS: Final = 16  # places at each end of a range
 
 Region = bytes | bytearray | memoryview
 
@@ -244,6 +248,42 @@ class Line(NamedTuple):
     truncated: bool
 
 
+class SignFinder:
+    """Remembers the first and the last places of a few literals; the places between them do not matter."""
+
+    def __init__(self, literals: Sequence[bytes]) -> None:
+        self.first: list[int] = []
+        self.last: deque[int] = deque(maxlen=_SIGNS)
+        self._matcher: Matcher = (
+            RegexMatcher(literals)
+            if ahocorasick_rs is None
+            else AutomatonMatcher(literals, leftmost=True)
+        )
+
+    def search(self, region: Region, offset: int, end: int | None) -> None:
+        """Add the places in a part of the stream.
+
+        Args:
+            region: the part.
+            offset: of the part in the stream.
+            end: later places belong to another range.
+        """
+        latest = self.last[-1] if self.last else self.first[-1] if self.first else -APART
+        for start, _ in self._matcher.find(region):
+            at = offset + start
+            if end is not None and at >= end:
+                return
+            if at - latest < APART:
+                continue
+            latest = at
+            (self.first if len(self.first) < _SIGNS else self.last).append(at)
+
+    @property
+    def places(self) -> list[int]:
+        """The places, in order."""
+        return [*self.first, *self.last]
+
+
 class LineScanner:
     """Iterates over the candidate lines of a byte range, with access to their neighbours.
 
@@ -256,6 +296,7 @@ class LineScanner:
         start: first byte of the range.
         end: first byte after the range; -1 for the end of the stream.
         buffer_bytes: size of the window (tests use tiny windows; results do not depend on it).
+        signs: also searches the lines of the range; None searches for nothing else.
     """
 
     def __init__(
@@ -266,6 +307,7 @@ class LineScanner:
         end: int = -1,
         *,
         buffer_bytes: int = BUFFER_BYTES,
+        signs: SignFinder | None = None,
     ) -> None:
         """Position the scanner before the range, without reading."""
         self._stream = stream
@@ -273,6 +315,7 @@ class LineScanner:
             stream, "readinto", None
         )
         self._matcher = matcher
+        self._signs = signs
         self._start = start
         self._end = end if end >= 0 else None
         self._chunk = buffer_bytes
@@ -400,6 +443,8 @@ class LineScanner:
         """Yield the candidates among the complete lines at window positions [scanned, stop)."""
         with memoryview(self._buffer) as view, view[scanned:stop] as region:
             hits = self._matcher.find(region)
+            if self._signs is not None:
+                self._signs.search(region, self._base + scanned, self._end)
         line_end = scanned - 1
         for hit_start, hit_end in hits:
             if scanned + hit_start < line_end:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -43,6 +43,7 @@ def paste_rows(
     whole: bool,
     failed: bool,
     known: Mapping[int, bool] = MappingProxyType({}),
+    counts: Callable[[Pasted], bool] = lambda _: True,
 ) -> Iterator[Row]:
     """Yield rows for the failures that no record reports.
 
@@ -57,9 +58,10 @@ def paste_rows(
         whole: whether `data` is the whole text.
         failed: whether records report failures; exceptions below other records then only repeat them.
         known: the records with a known message, by offset, and whether they report their own exceptions.
+        counts: whether a failure counts; False leaves it out.
     """
     given = engine if engine in ("flink", "spark") else None
-    for pasted in failures_in(data, whole=whole):
+    for pasted in filter(counts, failures_in(data, whole=whole)):
         written_by, found = engine_and_class(pasted, given)
         if _is_reported(pasted, known):
             if pasted.plain and pasted.level not in _QUIET and len(data) <= PROSE_BYTES:

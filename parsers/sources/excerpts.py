@@ -1,14 +1,18 @@
 """Excerpts of a large text around the lines that may announce a failure.
 
-A text of an unknown layout has no known messages: only its failures can be read. Searching all its lines for them
-is slow, so one pattern finds the places, and only their surroundings are read line by line.
+A text of an unknown layout has no known messages: only its failures can be read. Logs also contain failures that no
+known message reports. Searching all lines for them is slow, so one pattern, or the search for known messages, finds the
+places, and only their surroundings are read line by line.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import BinaryIO, Final, NamedTuple
+
+from flowdiag.parsers.sources.codecs import read_first
 
 TEXT_BYTES: Final = 8 * 1024 * 1024
 """Maximum size of a searched text."""
@@ -74,3 +78,50 @@ def _up_to(regions: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
         if size < 0:
             return regions[:number]
     return regions
+
+
+def excerpts_at(stream: BinaryIO, places: Iterable[int], *, seekable: bool) -> Excerpts:
+    r"""Return the whole lines around places in a stream.
+
+    Args:
+        stream: from its beginning.
+        places: offsets, ascending.
+        seekable: whether the stream can skip bytes without reading them.
+
+    >>> import io
+    >>> text = b"fine\n" * 4000 + b"ERROR lost\n" + b"fine\n" * 4000
+    >>> found = excerpts_at(io.BytesIO(text), [text.index(b"ERROR")], seekable=True)
+    >>> len(found.data) < 15_000, found.at(found.data.index(b"ERROR")) == text.index(b"ERROR")
+    (True, True)
+    """
+    parts, starts, begins, size, at = [], [], [], 0, 0
+    for begin, end in _merged((max(0, place - _AROUND), place + 2 * _AROUND) for place in places):
+        if seekable:
+            stream.seek(begin)
+        else:
+            _skip(stream, begin - at)
+        data = read_first(stream, end - begin)
+        at = begin + len(data)
+        cut = data.find(b"\n") + 1 if begin else 0
+        last = data.rfind(b"\n") + 1 if len(data) == end - begin else len(data)
+        if cut < last:
+            starts.append(size)
+            begins.append(begin + cut)
+            parts.append(data[cut:last])
+            size += last - cut
+    return Excerpts(b"".join(parts), starts, begins)
+
+
+def _merged(regions: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for begin, end in regions:
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = merged[-1][0], end
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _skip(stream: BinaryIO, size: int) -> None:
+    while size > 0 and (data := stream.read(min(size, 1 << 20))):
+        size -= len(data)
