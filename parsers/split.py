@@ -231,9 +231,9 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
     if catalogue is None:
         catalogue = load_catalogue("spark" if split.source.engine == "spark" else "flink")
     known = _recogniser(catalogue)
-    skips = _is_small(split.source) or split.source.engine == "spark"
-    signs = None if skips else SignFinder(ERRORS)
-    scanner = LineScanner(stream, known.matcher, split.start, split.end, signs=signs)
+    scanner = LineScanner(
+        stream, known.matcher, split.start, split.end, signs=_signs_of(split.source)
+    )
     reader = Reader(split.source.index, scanner, known, tally, task.metrics)
     failed = late = False
     try:
@@ -251,9 +251,8 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
             _add_reports(task)
             _add_tables(task)
             _add_dumps(task)
-        part = split.start > 0 or split.end >= 0
-        if signs is not None and not late and (part or scanner.bytes_read > PASTE_BYTES):
-            _add_errors(task, signs.places)
+        if not late:
+            _add_errors(task, scanner)
         tally.error = stream_error(stream) or scanner.error or tally.error
         reader.extend_time_range()
     finally:
@@ -277,9 +276,11 @@ _FAILURES: Final = frozenset(
 )
 
 
-def _is_small(source: Source) -> bool:
-    """Return whether all lines of a source are searched for failures."""
-    return source.codec == "none" and source.member is None and 0 <= source.size <= PASTE_BYTES
+def _signs_of(source: Source) -> SignFinder | None:
+    """Return what to search a log for in addition to its messages; None if all its lines are searched for failures."""
+    plain = source.codec == "none" and source.member is None
+    small = plain and 0 <= source.size <= PASTE_BYTES
+    return None if small or source.engine == "spark" else SignFinder(ERRORS)
 
 
 def _add_pasted(task: _Task, recorded: tuple[bool, Mapping[int, bool]] | None) -> bool:
@@ -347,10 +348,12 @@ ERRORS: Final = (b"ERROR", b"FATAL", b"SEVERE", b"Exception in thread ")
 """Signs of errors in a large log of Flink. The exceptions below its other records are often handled."""
 
 
-def _add_errors(task: _Task, places: Sequence[int]) -> None:
+def _add_errors(task: _Task, scanner: LineScanner) -> None:
     """Add the exceptions below errors of a large log that no known message reports."""
     split, source = task.split, task.split.source
-    if not places:
+    places = scanner.signs.places if scanner.signs is not None else []
+    is_part = split.start > 0 or split.end >= 0
+    if not places or not (is_part or scanner.bytes_read > PASTE_BYTES):
         return
     with open_source(source) as stream:
         found = excerpts_at(stream, places, seekable=source.splittable)

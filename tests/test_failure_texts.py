@@ -301,6 +301,46 @@ def test_handled_errors_in_a_large_log_with_known_messages(judge: PasteJudge, re
     assert {row["event"] for row in rows} == {"process_identity", "split"}
 
 
+ANSWER = """{
+    "TxnId": 12,
+    "Label": "orders-77",
+    "Status": "Fail",
+    "Message": "no partition for this row",
+    "NumberFilteredRows": 3
+}
+"""
+LOADER = "com.acme.load.LoadFailedException: Failed to load rows, answer:"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"java.lang.RuntimeException: com.acme.load.LoadFailedException: {ANSWER}\tat com.acme.load.Loader.check(Loader.java:33)\n",
+        f"{LOADER}\n{' '.join(ANSWER.split())}\n",
+        f"`Caused by: {LOADER} `\n```json\n{' '.join(ANSWER.split())}\n```\n",
+        f"2024-05-01 10:00:01,000 ERROR com.acme.load.Loader [] - answer: {ANSWER}\n",
+        ANSWER,
+    ],
+)
+def test_the_body_of_an_answer_belongs_to_the_failure(judge: PasteJudge, text: str) -> None:
+    report = report_on(judge, text)
+    assert [one.title for one in report.findings if "no partition for this row" in one.title]
+    assert not any("TxnId" in one.title for one in report.findings)
+    fine = text.replace("Fail", "Success").replace("ERROR", "INFO")
+    assert text is not ANSWER or report_on(judge, fine).findings == []
+
+
+def test_a_call_of_pyflink_is_not_one_of_spark(judge: PasteJudge) -> None:
+    text = "py4j.protocol.Py4JJavaError: An error occurred while calling o12.executeSql.\n: java.lang.IllegalArgumentException: no bucket\n"
+    assert {item.engine for item in judge.inputs(text).sources} == {"flink"}
+
+
+def test_a_null_in_a_column_is_not_an_invalid_statement(judge: PasteJudge) -> None:
+    text = f"org.apache.flink.table.api.TableException: Column 'book' is NOT NULL, however, a null value is being written into it.\n{TASK}"
+    report = report_on(judge, text)
+    assert report.summary.cause == "constraint-violated"
+
+
 REFUSED = (
     "2017-05-04 11:20:01,123 INFO  org.apache.flink.runtime.executiongraph.ExecutionGraph - Could not restart the "
     "job Orders (7d0a2e3f4b5c6d7e8f901a2b3c4d5e6f) because the restart strategy prevented it.\n"

@@ -72,6 +72,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "unsupported-java": ("unsupported-java", ()),
     "class-loading": ("class-loading", ("missing", "conflict")),  # `flink.linkage` decides
     "class-conflict": ("class-loading", ("conflict",)),
+    "factory-missing": ("class-loading", ("factory",)),
     "filesystem-missing": ("class-loading", ("filesystem", "spark-filesystem")),
     "invalid-sql": ("invalid-sql", ()),
     "invalid-options": ("invalid-options", ()),

@@ -17,6 +17,7 @@ KEEPS: Final = frozenset(
         "not-enough-slots",
         "network-buffers",
         "class-loading",
+        "factory-missing",
         "submission-failed",
         "deployment-failed",
         "restore-by-hand",

@@ -315,7 +315,7 @@ class LineScanner:
             stream, "readinto", None
         )
         self._matcher = matcher
-        self._signs = signs
+        self.signs = signs
         self._start = start
         self._end = end if end >= 0 else None
         self._chunk = buffer_bytes
@@ -443,8 +443,8 @@ class LineScanner:
         """Yield the candidates among the complete lines at window positions [scanned, stop)."""
         with memoryview(self._buffer) as view, view[scanned:stop] as region:
             hits = self._matcher.find(region)
-            if self._signs is not None:
-                self._signs.search(region, self._base + scanned, self._end)
+            if self.signs is not None:
+                self.signs.search(region, self._base + scanned, self._end)
         line_end = scanned - 1
         for hit_start, hit_end in hits:
             if scanned + hit_start < line_end:

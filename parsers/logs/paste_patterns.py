@@ -11,15 +11,24 @@ def engine_in(text: str) -> str | None:
 
     >>> engine_in("Cannot execute: spark-submit job.py"), engine_in("kubectl logs flink-taskmanager-1-1"), engine_in("a")
     ('spark', 'flink', None)
+    >>> engine_in("Py4JJavaError: An error occurred while calling o8.executeSql.")
+    'flink'
     >>> engine_in("lost executor 3"), engine_in("the executor service is shut down"), engine_in("a.b.executor.Pool.run")
     ('spark', None, None)
     """
+    if _PYFLINK_CALL.search(text) is not None:
+        return "flink"
     spark, flink = len(_OF_SPARK.findall(text)), len(_OF_FLINK.findall(text))
     if spark == flink:
         return None
     return "spark" if spark > flink else "flink"
 
 
+# Py4J, which Spark uses as well, names the Java method that PyFlink called.
+_PYFLINK_CALL: Final = re.compile(
+    r"calling [oz]:?[\w.]{1,120}\.(?:executeSql|sqlQuery|executeInsert|executeAsync|addInsertSql|createTemporarySystemFunction|createTemporaryFunction|createTemporaryView"
+    r"|createStatementSet|fromDataStream|toRetractStream|toAppendStream|toChangelogStream|fromSource|addSource|sinkTo|addSink|executeAndCollect)\b"
+)
 _OF_SPARK: Final = re.compile(
     r"(?i:py4j)|(?<![\w./-])(?<![Tt]ask )executors?\b(?![.-]\w| service| pool| thread)|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d|Job aborted due to stage failure"
     r"|\b[Ss]park\b|\bSpark[A-Z]\w+|\bspark[._-][a-z]|\bDStream|ExecutorPods|\bawsglue|[Gg]lueContext|third-party-projects"

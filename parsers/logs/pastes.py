@@ -38,6 +38,7 @@ from flowdiag.parsers.lines.traces import (
     read_trace,
 )
 from flowdiag.parsers.logs import paste_patterns as p
+from flowdiag.parsers.logs.bodies import fold_bodies
 from flowdiag.parsers.logs.paste_patterns import engine_in
 from flowdiag.parsers.logs.records import Record, open_record
 from flowdiag.parsers.spark.causes import PythonTrace, full_heap, without_lost_task
@@ -343,7 +344,15 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yield the offset and the text of each line."""
+    """Yield the offset and the text of each line, with the bodies of answers folded."""
+    lines = _printed_lines(data)
+    return fold_bodies(lines) if _BODY in data else lines
+
+
+_BODY: Final = b'":'  # of a service's answer
+
+
+def _printed_lines(data: bytes) -> Iterator[tuple[int, str]]:
     offset = 0
     for raw in data.split(b"\n"):
         yield offset, raw[: 4 * LINE].decode("utf-8", "replace")

@@ -28,6 +28,7 @@ from flowdiag.parsers.lines.traces import (
     own_frame,
     read_trace,
 )
+from flowdiag.parsers.logs.bodies import fold_bodies
 from flowdiag.parsers.logs.pastes import PASTE_BYTES
 from flowdiag.parsers.logs.records import (
     Recogniser,
@@ -485,7 +486,7 @@ class Reader:
             row["fields"] = {**(row.get("fields") or {}), "process": process.name}
 
     def _add_trace(self, record: Record, row: dict[str, Any]) -> None:
-        lines = list(self._continuation(record))
+        lines = [line for _, line in fold_bodies(enumerate(self._continuation(record)))]
         trace = read_trace(lines, row.get("cause") or "")
         of_spark = self._known.catalogue.engine == "spark"
         if trace.cause is not None:

@@ -1,0 +1,138 @@
+"""JSON bodies in the messages of exceptions: a service's answer that a client prints below its own sentence.
+
+`fold_bodies` puts such a body on the line of its exception, reduced to the message of the service. The body may
+be cut, wrapped or in a fence of its own, so no parser reads it as a document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from flowdiag.parsers.lines.decoration import unescape
+
+_MOST: Final = 60  # lines of one body
+_TEXT: Final = 8192
+_Lines = list[tuple[int, str]]
+# A sentence that a body continues: of an exception or an error.
+_BEFORE: Final = re.compile(
+    r"(?=.{0,2000}?(?:Exception|Error|ERROR)).{0,4000}(?P<mark>\{|:[ `]{0,4})\Z"
+)
+_FENCE: Final = re.compile(r"\s{0,8}```\w{0,12}\s*\Z")
+_MESSAGE: Final = re.compile(
+    r"\"(?i:message|msg|reason|detailMessage|errorMessage|error_message|streamLoadErrorLog)\"\s{0,4}:\s{0,4}\"(?P<message>(?:[^\"\\]|\\.){3,2000})\"?"
+)
+_FAILED: Final = re.compile(
+    r"\"(?i:status|state|result)\"\s{0,4}:\s{0,4}\"(?P<status>(?i:fail|failed|failure|error|internal_error|cancelled_by_error))\""
+)
+
+
+def message_of_body(body: str) -> str:
+    """Return the message of a service in a JSON body; empty if it has none.
+
+    >>> message_of_body('{"Status": "Fail", "Message": "too many filtered rows", "TxnId": 7}')
+    'too many filtered rows'
+    """
+    texts = (unescape(found["message"]) for found in _MESSAGE.finditer(body[:_TEXT]))
+    return "; ".join(dict.fromkeys(" ".join(text.split()) for text in texts))
+
+
+def fold_bodies(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield the lines, with bodies folded into the exception or the error above them.
+
+    A body on its own counts if its status is a failure.
+
+    Args:
+        lines: offsets and texts.
+
+    >>> text = ["a.StreamLoadException: {", '  "Status": "Fail",', '  "Message": "no partition"', "}", "\\tat a.B.c(B.java:1)"]
+    >>> [line for _, line in fold_bodies(enumerate(text))]
+    ['a.StreamLoadException: no partition', '\\tat a.B.c(B.java:1)']
+    """
+    folder = _Folder()
+    for offset, line in lines:
+        folder.take(offset, line)
+        yield from folder.take_done()
+    folder.end()
+    yield from folder.take_done()
+
+
+class _Folder:
+    """Collects a body until its last brace."""
+
+    def __init__(self) -> None:
+        self._above: _Lines = []  # the line that a body may continue, and a fence below it
+        self._is_folded = False  # whether a body already continues it: another one may follow
+        self._body: _Lines = []
+        self._depth = 0
+        self._done: _Lines = []
+
+    def take_done(self) -> _Lines:
+        """Return the lines that no body can continue any more."""
+        done, self._done = self._done, []
+        return done
+
+    def take(self, offset: int, line: str) -> None:
+        """Read the next line."""
+        if self._depth:
+            self._add(offset, line)
+        elif self._opened_above():
+            self._depth = 1
+            self._add(offset, line)
+        elif self._opens(line):
+            self._add(offset, line)
+        elif self._is_continued() and len(self._above) == 1 and _FENCE.match(line) is not None:
+            self._above.append((offset, line))
+        else:
+            self._done += self._above
+            self._above, self._is_folded = [(offset, line)], False
+
+    def end(self) -> None:
+        """Give up on a body without an end."""
+        if self._body:
+            self._fold()
+        self._done += self._above
+
+    def _add(self, offset: int, line: str) -> None:
+        self._body.append((offset, line))
+        bare = _STRING.sub("", line[:_TEXT])
+        self._depth += bare.count("{") - bare.count("}")
+        if self._depth <= 0 or len(self._body) == _MOST:
+            self._depth = 0
+            self._fold()
+
+    def _is_continued(self) -> bool:
+        return self._is_folded or bool(self._above and _BEFORE.match(self._above[0][1].rstrip()))
+
+    def _opened_above(self) -> bool:
+        """Return whether the first brace of a body ends the line above."""
+        found = _BEFORE.match(self._above[0][1].rstrip()) if self._above else None
+        return found is not None and found["mark"] == "{"
+
+    def _opens(self, line: str) -> bool:
+        """Return whether a line begins a body: one that continues the line above, or one on its own."""
+        text = line.strip(" \t`\r")
+        if text[:1] != "{" or (text != "{" and '"' not in text):
+            return False
+        return self._is_continued() or not any(above.strip() for _, above in self._above)
+
+    def _fold(self) -> None:
+        """Put the message of the body on the line above; keep a body without one."""
+        text = "\n".join(line for _, line in self._body)
+        body, self._body = self._body, []
+        message = message_of_body(text)
+        if message and self._is_continued():
+            offset, line = self._above[0]
+            line = line.rstrip().rstrip("`").rstrip().removesuffix("{").rstrip()
+            separator = ";" if self._is_folded else ""
+            self._above, self._is_folded = [(offset, f"{line}{separator} {message}")], True
+            return
+        failed = _FAILED.search(text)
+        if message and failed is not None:
+            body = [(body[0][0], f"Error: status {failed['status']}: {message}")]
+        self._done += [*self._above, *body]
+        self._above = []
+
+
+_STRING: Final = re.compile(r"\"(?:[^\"\\]|\\.){0,4000}\"")
