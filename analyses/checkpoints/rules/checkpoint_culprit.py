@@ -3,43 +3,43 @@
 What it reports
 ---------------
 The subtask, task or TaskManager that made checkpoints expire, its cause (`data-skew`, `task-hangs`,
-`slow-operator`, `slow-taskmanager`, `slow-sync-snapshot`, `slow-async-snapshot`, `slow-subtask`), the vote
-of every signal, and the confidence. Even if all checkpoints complete, it also reports:
+`slow-operator`, `slow-taskmanager`, `slow-sync-snapshot`, `slow-async-snapshot`, `slow-subtask`), the vote of
+every signal, and the confidence. Even if all checkpoints complete, the rule reports:
 
-- a subtask that delays a checkpoint in progress, if that one is overdue (CP106)
-- a saturated subtask whose upstream waits, as happens with unaligned checkpoints. The confidence is lower
-  if the logs and metrics show no checkpoint.
+- a subtask that delays a checkpoint in progress, if that checkpoint is overdue (CP106)
+- a saturated subtask that its upstream tasks wait for, as happens with unaligned checkpoints. The confidence is
+  lower if the logs and metrics show no checkpoint.
 - a slow TaskManager, if checkpoints are slow (CP104)
 
 Why it matters
 --------------
-A single subtask can fail the checkpoints of the whole job. The subtask that stands out in the log, because
-it is late or fails, is often only a victim.
+A single subtask can fail the checkpoints of the whole job. The subtask that stands out in the log because it is
+late or fails is often only a victim.
 
 How it decides
 --------------
 Each signal votes for a suspect:
 
-- Late messages and missing acknowledgements point to the most upstream vertex in which some subtasks lag
-  behind their siblings.
+- Late acknowledgements (which the JobManager logs as "late message") and missing ones point to the most upstream
+  vertex in which some subtasks lag behind their siblings.
 - A snapshot that took half of the timeout, or whose asynchronous part was aborted, points to its subtask.
 - Metrics point to the task where back pressure begins, to the busiest subtask, and to a subtask that needs
   more time per record than its siblings.
 - The placement of late subtasks points to a TaskManager.
 - The stack trace of a task that does not react to cancelling points to that task.
 
-The table of signals lists the weights. The rule names the suspect with the most points, and none if its
-points add up to zero. Votes for other suspects reduce the confidence. As in all rules, high confidence needs
-at least three points, and votes against may add up to at most a fifth of them.
+The table of signals lists the weights. The rule names the suspect with the most points, or no suspect if that sum
+is zero. Votes for other suspects reduce the confidence. As in all rules, high confidence requires at least three
+points for the suspect, and votes against it that add up to at most a fifth of these points.
 
-The cause needs evidence of its own. The first of these that applies to the suspect decides, as in
-`flowdiag queues`:
+The cause needs evidence of its own. As in `flowdiag queues`, the first of these conditions that the suspect meets
+decides:
 
 - One part of its snapshot took half of the timeout.
 - An abort cut off its asynchronous part.
-- It alone was late, with a busy or an idle thread.
-- It receives twice the records or bytes of its siblings. This does not count if its cost per record is
-  higher by the same factor, and at least threefold.
+- It was the only late subtask, and its thread was busy or idle.
+- It receives twice the records or bytes of its siblings. This does not count if its cost per record is also higher
+  by that factor and at least three times as high.
 - It spends 30% of its time in synchronous snapshots.
 - It is busy without any input.
 - It takes three times as long per record as its siblings.
@@ -47,15 +47,15 @@ The cause needs evidence of its own. The first of these that applies to the susp
 
 The whole task counts as slow if two thirds of its subtasks are busy.
 
-Console output without INFO lines shows no triggers. The rule then names a subtask, with low confidence, if
-it was the only late subtask for at least three checkpoints and for half of the checkpoints with late
-messages. The cause is probably a slow snapshot, because such a subtask has already passed the barrier on.
+Console output without INFO lines does not show when checkpoints were triggered. The rule then names a subtask with
+low confidence, if it was the only late subtask in at least three checkpoints and in half of the checkpoints with
+late messages. The cause is probably a slow snapshot, because such a subtask has already forwarded the barrier.
 
-The rule evaluates failed checkpoints together if at most three completed checkpoints lie between them. It
-uses the late messages, acknowledgements and metrics of that period. If parts of such a series point to
-different subtasks or TaskManagers with at least medium confidence, the culprit has moved. The rule names
-each culprit for its part of the series, and only the last one is ongoing. The same applies if the time
-between two parts implicates both suspects and the whole series implicates neither.
+The rule evaluates failed checkpoints together if at most three completed checkpoints lie between them. It uses the
+late messages, acknowledgements and metrics of that period. If parts of such a series point to different subtasks
+or TaskManagers with at least medium confidence, the culprit has moved. The rule then names each culprit for its
+part of the series, and only the last culprit is ongoing. It does the same if the time between two parts points to
+both suspects, and the whole series points to neither.
 
 If checkpoints complete, the latest metrics decide. If a sibling was about as busy earlier, the finding
 mentions the sibling and shows no start time. If another TaskManager was lost within a minute of each
@@ -72,9 +72,9 @@ What to do
 
 False alarms
 ------------
-Without a signal the rule names no suspect. It lists the file or setting that would provide a signal. The
-confidence is lower if inputs are missing. The rule may name a subtask although its whole TaskManager is slow,
-if only one subtask of each vertex runs there and no metrics show the time per record.
+Without a signal the rule names no suspect, and lists the files or settings that would provide a signal. The
+confidence is lower if inputs are missing. The rule may blame a single subtask although its whole TaskManager is
+slow. This happens if only one subtask of each vertex runs there and no metrics show the time per record.
 """
 
 from __future__ import annotations

@@ -2,13 +2,14 @@
 
 What it reports
 ---------------
-Checkpoints that a subtask declined, or that failed while they were triggered, written or finalised:
-how many, which subtasks declined, and the deepest cause each of them reported.
+Checkpoints that a subtask declined, or that failed while they were triggered, written or finalised. The finding
+shows how many there are, which subtasks declined, and the deepest cause (the last `Caused by`) that each subtask
+reported.
 
 Why it matters
 --------------
-A decline fails the checkpoint for the whole job at once. From 1.14 on it counts against
-`execution.checkpointing.tolerable-failed-checkpoints` like an expiry. Up to 1.10, failures of the
+A decline fails the checkpoint for the whole job at once. From Flink 1.14 on, a decline counts against
+`execution.checkpointing.tolerable-failed-checkpoints` just like an expiry. Up to Flink 1.10, failures of the
 asynchronous part did not count, so a job could run for days without completing a checkpoint.
 
 How it decides
@@ -21,9 +22,9 @@ The rule groups declines and failed checkpoints by cause. It skips causes for wh
 - the limit on concurrent checkpoints or the pause between checkpoints applied
 - a task failed (CP301 reports it)
 
-The finding is critical if at least `at-the-end` checkpoints in a row failed at the end of the input, or if
-the job failed after them. It is a warning if more than 1% of the checkpoints failed. CP301 names the subtask
-that threw the exception.
+The finding is critical if at least `at-the-end` checkpoints in a row failed at the end of the input, or if the job
+failed as a result. It is a warning if more than 1% of the checkpoints failed. CP301 names the subtask that threw
+the exception.
 
 What to do
 ----------
@@ -32,8 +33,8 @@ storage throttling, tolerate a few failed checkpoints instead of failing the job
 
 False alarms
 ------------
-Late messages and "Ignore decline" lines after a cancellation do not count, nor do declines of sources that
-are finishing.
+Late messages and "Ignore decline" lines after a cancellation do not count, nor do declines by sources that are
+finishing.
 """
 
 from __future__ import annotations

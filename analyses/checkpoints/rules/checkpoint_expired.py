@@ -7,7 +7,7 @@ finding shows how many expired, how many failed in a row, and whether any has co
 
 Why it matters
 --------------
-Without a completed checkpoint, each failure loses more progress, and files and transactions of
+While no checkpoint completes, each failure of the job loses more progress, and files and transactions of
 exactly-once sinks stay open. Flink fails the job after more failures than
 `execution.checkpointing.tolerable-failed-checkpoints` allows (0 by default).
 
@@ -18,8 +18,8 @@ completed after the last one.
 
 The finding is critical if at least `at-the-end` checkpoints failed at the end of the input and none completed
 after them. It is a warning if expiries are ongoing or affect more than 1% of the checkpoints, and information
-otherwise. The finding shows a time of day if at least six checkpoints expired on at least three days, three
-quarters of them in the same three hours. CP201 determines the culprit.
+otherwise. If at least six checkpoints expired on at least three days, and three quarters of them in the same three
+hours, the finding shows the time of day. CP201 determines the culprit.
 
 What to do
 ----------

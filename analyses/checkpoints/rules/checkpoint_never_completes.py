@@ -3,23 +3,23 @@
 What it reports
 ---------------
 - A job whose log shows triggers but neither completions nor failures.
-- A checkpoint in progress for much longer than the timeout, or than the completed ones took.
-- A job that runs for hours without a single trigger.
+- A checkpoint that has been in progress for much longer than the timeout, or than completed checkpoints took.
+- A job that has run for hours without triggering a single checkpoint.
 
 Why it matters
 --------------
-If checkpoints never end, the JobManager hangs, or part of the log is missing. Without a completed checkpoint the
-job starts from scratch after its next failure. An overdue checkpoint shows that a task hangs or waits, long
-before the timeout does. If checkpointing is off, this may or may not be intended.
+If checkpoints never end, either the JobManager hangs or part of the log is missing. Without a completed checkpoint
+the job starts from scratch after its next failure. An overdue checkpoint reveals a task that hangs or waits, long
+before the timeout does. Checkpointing may be off on purpose or by mistake.
 
 How it decides
 --------------
 - Never completes: at least `triggers` checkpoints were triggered, and none ended.
 - Stuck: the last trigger is older than `stuck` times the timeout (10 minutes if unknown), and the job's log
   continues.
-- Overdue: the last trigger is older than `least`, and than `usual` times the longest completed checkpoint (or the
-  interval if none completed). The log, or the snapshots of a collection, must continue. The finding is critical if no
-  record moves in the job.
+- Overdue: the last trigger is older than `least`, and older than `usual` times the longest completed checkpoint
+  (or the interval if none completed). The log, or the series of snapshots from `flowdiag collect`, must continue
+  after it. The finding is critical if no record moves in the job.
 - Off: tasks ran for `hours-without` hours, and the JobManager's log contains no trigger.
 
 Checkpoints that were interrupted by a cancellation, a stop or the end of the job do not count.
@@ -27,16 +27,16 @@ Checkpoints that were interrupted by a cancellation, a stop or the end of the jo
 What to do
 ----------
 Overdue checkpoint: take a thread dump of the TaskManager whose subtask has not acknowledged it. CP201 names it.
-Otherwise take a thread dump of the JobManager. It shows whether the checkpoint coordinator waits for metadata storage,
-an operator coordinator or a master hook. If the log was filtered, pass the whole log.
+Otherwise take a thread dump of the JobManager. It shows whether the checkpoint coordinator waits for the storage
+of the metadata, an operator coordinator or a master hook. If the log was filtered, pass the complete log.
 
 The result is inconclusive if a checkpoint that is not yet overdue already takes far longer than completed ones. It is
 also inconclusive if the log ends with a checkpoint in progress although checkpoints take at most 2% of the interval.
 
 False alarms
 ------------
-A log that was filtered for "Triggering checkpoint" looks like a hanging JobManager. Periods without any record
-in the JobManager's log do not count, because lines may be missing.
+A log that was filtered for "Triggering checkpoint" looks like a hanging JobManager. Periods in which the
+JobManager logs nothing at all do not count, because lines may be missing.
 """
 
 from __future__ import annotations

@@ -2,24 +2,24 @@
 
 What it reports
 ---------------
-Flink refuses every trigger up to the end of the input, because tasks are not running or have finished,
-or because a limit is reached. Or Flink stops triggering checkpoints without a message.
+Flink refuses to trigger checkpoints up to the end of the input, because tasks are not running or have finished, or
+because a limit is reached. The rule also reports a job whose checkpoints stop without any message.
 
 Why it matters
 --------------
-The failure is silent: the job runs, no checkpoint fails, and hours later there is nothing to restore
-from. Up to 1.13, one finished source subtask is enough: parallelism above the number of partitions, or
-a bounded input next to an unbounded one.
+The failure is silent: the job runs, no checkpoint fails, and hours later there is nothing to restore from. Up to
+Flink 1.13, one finished source subtask is enough. This happens if the parallelism is higher than the number of
+partitions, or if a job reads a bounded and an unbounded input.
 
 How it decides
 --------------
-Refused: at the end of the input, at least `attempts` triggers have been refused since the last successful
-one. If the reason is that tasks have finished, `finished-attempts` refusals over at least `finishing` are
-enough. The finding is a warning, and critical from `critical` times `attempts`. If the tasks finished less
-than `finishing` ago, it is information.
+Refused: at the end of the input, at least `attempts` triggers have been refused since the last successful one. If
+the reason is that tasks have finished, `finished-attempts` refusals over at least `finishing` are enough. The
+finding is a warning, and critical from `critical` times `attempts` refusals on. If the tasks finished less than
+`finishing` ago, it is information.
 
-Silent: the last trigger is more than `silence` intervals and more than `silence-floor` ago, no checkpoint
-is in progress, and the job continues.
+Silent: the last trigger was more than `silence` intervals and more than `silence-floor` ago, no checkpoint is in
+progress, and the job continues.
 
 What to do
 ----------
@@ -28,10 +28,10 @@ partitions. Tasks that are not running: check what they wait for (slots, restore
 
 False alarms
 ------------
-Triggers refused while the job starts or restarts do not count, nor do those before a bounded job
-finishes. Periods without any record in the JobManager's log do not count, because lines may be
-missing. A source that reads its backlog may switch checkpoints off for that time
-(`execution.checkpointing.interval-during-backlog`, 1.19+): if that option is set, silence proves nothing.
+Triggers refused while the job starts or restarts do not count, nor do those before a bounded job finishes. Periods
+in which the JobManager logs nothing at all do not count, because lines may be missing. A source that reads its
+backlog may switch checkpoints off for that time (`execution.checkpointing.interval-during-backlog`, 1.19+). If
+that option is set, a lack of triggers proves nothing.
 """
 
 from __future__ import annotations

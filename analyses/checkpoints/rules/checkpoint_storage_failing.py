@@ -2,9 +2,9 @@
 
 What it reports
 ---------------
-Checkpoints that fail because the storage is full, denies access, throttles, cannot be reached or lacks a
-file. The finding shows its location, the exception, and when the failures began. Several TaskManagers, or the
-JobManager itself, get the exception.
+Checkpoints that fail because the storage is full, denies access, throttles, cannot be reached or lacks a file. The
+finding shows the location of the storage, the exception, and when the failures began. The exception occurs on
+several TaskManagers, or on the JobManager itself.
 
 Why it matters
 --------------
@@ -13,11 +13,11 @@ subtasks get the same exception, none of them is the culprit: all of them write 
 
 How it decides
 --------------
-The rule sorts the causes of declined and failed checkpoints, and of failed snapshots in TaskManager logs,
-by exception class. It blames the storage if one class of storage exceptions comes from at least two
-TaskManagers, or from the JobManager. If the TaskManagers are unknown, two tasks are enough. The JobManager
-writes the metadata, and creates the location of a checkpoint before the checkpoint has a number. If it only
-reports that a checkpoint failed, that is a weak hint.
+The rule sorts the causes of declined and failed checkpoints, and of failed snapshots in TaskManager logs, by
+exception class. It blames the storage if one class of storage exceptions comes from at least two TaskManagers, or
+from the JobManager. If the TaskManagers are unknown, two tasks are enough. The JobManager writes the metadata, and
+creates the location of a checkpoint before the checkpoint has a number. If the JobManager only reports that a
+checkpoint failed, this is weak evidence.
 
 A checkpoint that every task acknowledged but that could not be finalized also points to the storage, unless
 its exception gives another reason. If a single TaskManager gets the exception, its own disk or network is the

@@ -2,19 +2,20 @@
 
 What it reports
 ---------------
-The job failed with "Exceeded checkpoint tolerable failure threshold". The finding shows how often, and how
-the checkpoints before it failed.
+The job failed with "Exceeded checkpoint tolerable failure threshold". The finding shows how often this happened,
+and how the preceding checkpoints failed.
 
 Why it matters
 --------------
-The exception is the first thing users see, but it does not contain the reason. Before 1.17 it does not even
-contain the reason of the last failed checkpoint. By default a single failed checkpoint exceeds the threshold.
+The exception is the first thing that users see, but it does not contain the reason. Before Flink 1.17, it does not
+even contain the reason why the last checkpoint failed. By default a single failed checkpoint exceeds the
+threshold.
 
 How it decides
 --------------
-The rule looks for the exception in failures of the job and of tasks. It lists how the last `before`
-checkpoints failed, including those that ended up to `together` after the exception. CP201 covers expired
-checkpoints, and CP301 covers declined ones. The finding ranks as a consequence and blames no task.
+The rule looks for the exception in failures of the job and of tasks. It lists how the last `before` checkpoints
+failed, including those that ended up to `together` after the exception. CP201 covers expired checkpoints, and
+CP301 covers declined ones. The finding blames no task, and ranks below the findings about the causes.
 
 What to do
 ----------

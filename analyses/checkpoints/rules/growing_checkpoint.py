@@ -7,24 +7,24 @@ finding also estimates when it will reach the timeout.
 
 Why it matters
 --------------
-State grows without bound if a time-to-live is missing, a join is unbounded, or keys never expire. This is
-harmless until the state fills the disk or makes every checkpoint expire. By then a fix takes a long time.
+State grows without bound if a time-to-live is missing, a join is unbounded, or keys never expire. The growth is
+harmless until the state fills the disk or every checkpoint expires. By then, it takes a long time to fix.
 
 How it decides
 --------------
-The rule compares checkpoints within one stretch. A stretch ends at a start, a restore, a rescaling or a version
-change, because the meaning of "bytes" for incremental checkpoints differs between versions. Savepoints and
-warm-up do not count. A stretch needs at least `checkpoints` checkpoints over at least `span`. All of these
-conditions must hold:
+The rule only compares checkpoints within one stretch of the run. A stretch ends at a start, a restore, a rescaling
+or a change of the Flink version. Versions differ in how they count the bytes of incremental checkpoints.
+Savepoints and warm-up do not count. A stretch needs at least `checkpoints` checkpoints over at least `span`. All
+of these conditions must hold:
 
 - The median of the last fifth is at least `factor` times the median of the first fifth, and larger by at least
   `floor-duration` or `floor-size`.
 - The rank correlation with time (Kendall's tau, on at most 200 checkpoints) is at least `tau`.
-- The last fifth is at least `still` times the middle, and the second half rises by at least `straight` times
-  the rise of the first half. State that fills up after a start and then levels off is not growth.
+- The last fifth is at least `still` times the middle, and the second half rises by at least `straight` times the
+  rise of the first half. So state that fills up after a start and then levels off does not count.
 
-A stretch between a quarter of a day and a whole day may only show the daily rise of the load. It therefore
-needs `daily-factor` instead of `factor`. Medians and ranks ignore single outliers.
+A stretch of six hours to a day may only show the daily rise of the load. For such a stretch, `daily-factor`
+replaces `factor`. Single outliers do not affect medians and ranks.
 
 What to do
 ----------
@@ -33,8 +33,8 @@ without bounds. Then enable incremental checkpoints.
 
 False alarms
 ------------
-If the load follows a steep daily rhythm and the input covers only its rise, the rule may report growth. Pass
-the logs of a whole day.
+If the load varies strongly over the day and the input covers only its rise, the rule may report growth. Pass the
+logs of a whole day.
 """
 
 from __future__ import annotations

@@ -8,19 +8,19 @@ checkpoint the job resumed, or that it was resubmitted under another ID.
 
 Why it matters
 --------------
-When a JobManager ends, all tasks of its jobs end, and the work since the last checkpoint is repeated. A job
-that is resubmitted instead of recovered loses its state unless it is restored explicitly. No task is to blame
-for checkpoints that fail during that time.
+When a JobManager process ends, all tasks of its jobs end too, and the work since the last checkpoint has to be
+repeated. A job that is resubmitted instead of recovered loses its state unless it is restored explicitly. No task
+is to blame for checkpoints that fail during that time.
 
 How it decides
 --------------
-The log must show that a leader was elected for the dispatcher or the resource manager. The election must be
-after a checkpoint of the job was triggered and before the job ended or was stopped. A job that continues without
-a new start was not taken over by a new leader.
+The log must show that a leader was elected for the dispatcher or the resource manager. The election must be after
+a checkpoint of the job was triggered and before the job ended or was stopped. If the job simply continues, without
+a new start, no new leader took it over.
 
-After the election the job continues under its ID, or its records end and a job with the same name begins
-within `successor`. If the TaskManagers of both jobs are known, they must share some. If the job has no later
-records, only a leader in the same log counts, because another log may belong to another cluster.
+After the election the job continues under its ID, or its log records end and a job with the same name begins
+within `successor`. If the TaskManagers of both jobs are known, the jobs must share some of them. If the job has no
+later records, only a leader in the same log counts, because another log may belong to another cluster.
 
 The finding is a warning. It is information if the JobManager suspended the job first, as it does during a
 regular stop, and a checkpoint has completed since.

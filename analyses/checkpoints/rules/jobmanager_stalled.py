@@ -8,7 +8,7 @@ healthy, or a checkpoint expired long after its timeout.
 Why it matters
 --------------
 A JobManager may pause because of garbage collection, a full disk, slow high-availability storage or a frozen
-virtual machine. The log then shows many lost TaskManagers and expired checkpoints, although the hosts that it
+virtual machine. The log then shows many lost TaskManagers and expired checkpoints, although the hosts that the log
 names are healthy.
 
 How it decides
@@ -18,14 +18,14 @@ Any of these is enough:
 - The heartbeats of at least `taskmanagers` TaskManagers, and of at least `share` of all TaskManagers, time out
   within `together`. A TaskManager that registers again under the same ID was never lost, which raises the
   confidence.
-- A checkpoint expires too late, by at least `overdue` and at least `overdue-share` of the timeout. The timer
-  runs in the JobManager, and no other process can delay it.
+- A checkpoint expires too late, by at least `overdue` and at least `overdue-share` of the timeout. The timer runs
+  in the JobManager, so no other process can delay it.
 - No checkpoint is in progress for at least `made-up-gap` intervals. Then at least `made-up` of the missed
-  checkpoints are triggered within a single interval. The trigger timer keeps its rate, so it catches up after
-  a pause.
+  checkpoints are triggered within a single interval. The timer triggers at a fixed rate, so it catches up after a
+  pause.
 
 A gap of `gap` intervals between checkpoints, without a restart and without a checkpoint in progress, is an
-additional hint. A gap alone proves nothing, because sources that read a backlog may request it.
+additional hint. A gap alone proves nothing, because sources that read a backlog may turn checkpoints off.
 
 What to do
 ----------
@@ -34,8 +34,8 @@ checkpoint storage.
 
 False alarms
 ------------
-A network partition between the JobManager and its TaskManagers looks the same in the JobManager's log.
-The TaskManagers' logs show which of the two it was.
+A network partition between the JobManager and its TaskManagers looks the same in the JobManager's log. The
+TaskManagers' logs distinguish the two.
 """
 
 from __future__ import annotations

@@ -3,25 +3,24 @@
 What it reports
 ---------------
 Every late acknowledgement of an expired checkpoint, with its task, subtask, TaskManager and host. The finding
-shows how long after the expiry the acknowledgements arrived. In console output without INFO lines, no line
-shows how the checkpoints ended. The finding then shows only which subtasks were late for which checkpoints.
+shows how long after the expiry the acknowledgements arrived. Console output without INFO lines does not show how
+the checkpoints ended. The finding then shows only which subtasks were late for which checkpoints.
 
 Why it matters
 --------------
-Late messages are often the only trace that a slow subtask leaves in the JobManager's log, but they are not
-proof. In 27 test runs the culprit was known. The TaskManager with the most late messages was the right one 19
-times and the wrong one 5 times. 3 runs had no late message at all.
+Late messages are often the only trace that a slow subtask leaves in the JobManager's log, but they are not proof.
+In 27 test runs with a known culprit, the TaskManager with the most late messages was the culprit 19 times and a
+different one 5 times. 3 runs had no late message at all.
 
 How it decides
 --------------
-"Received late message for now expired checkpoint attempt …" counts only if that checkpoint is known to
-have expired. Up to 1.18 Flink prints the same line after a decline or a failover. If the log does not contain
-the expiry, the message is listed as unmatched. If no message is matched, the rule reports the
-unmatched ones as information.
+"Received late message for now expired checkpoint attempt …" counts only if that checkpoint is known to have
+expired. Up to 1.18 Flink prints the same line after a decline or a failover. If the log does not contain the
+expiry, the message is listed as unmatched. If all messages are unmatched, the rule reports them as information.
 
-Up to 1.10 Flink does not notify tasks of a failed checkpoint, so the culprit *and everything downstream* are
-late. From 1.11 on a task is late if it had begun its snapshot, waits for the checkpoint lock (old sources), or
-is stuck in one long record. The vote in CP201 accounts for the difference.
+Up to version 1.10, Flink does not notify tasks of a failed checkpoint, so the culprit *and everything downstream*
+are late. From Flink 1.11 on, a task is late if it had begun its snapshot, waits for the checkpoint lock (old
+sources), or is stuck in a single record. CP201 weighs late messages accordingly.
 
 What to do
 ----------

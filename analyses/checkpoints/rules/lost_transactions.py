@@ -13,10 +13,10 @@ it: the records are lost although the checkpoint counts them as written.
 
 How it decides
 --------------
-The rule evaluates the messages of sinks and producers in TaskManager logs. The finding is critical if Flink
-itself reports possible data loss, or if a gap between completed checkpoints reached the transaction timeout.
-Otherwise it is a warning. The timeout is the value in the log, or else the configured value. If neither is
-known, it is `transaction-timeout` (15 minutes, the broker's default maximum).
+The rule evaluates the messages of sinks and producers in TaskManager logs. The finding is critical if Flink itself
+reports possible data loss, or if a gap between completed checkpoints reached the transaction timeout. Otherwise it
+is a warning. The rule takes the timeout from the log, or else from the configuration. If neither shows it, the
+rule assumes `transaction-timeout` (15 minutes, the broker's default maximum).
 
 What to do
 ----------
@@ -26,8 +26,8 @@ of the broker, to more than the longest outage that the job must survive.
 False alarms
 ------------
 If a second job uses the same transactional ID prefix, its producers fence those of the first job. The shared
-prefix is then the cause, and the problem is as serious. "Presumably this transaction has been already committed
-before" after a restore is normal and does not count.
+prefix is then the cause, but the problem is just as serious. "Presumably this transaction has been already
+committed before" after a restore is normal and does not count.
 """
 
 from __future__ import annotations

@@ -3,26 +3,28 @@
 What it reports
 ---------------
 Checkpoints that expired without an acknowledgement from any source, although no downstream task blocked the
-sources. Or slow checkpoints that waited for a source nearly all the time, and then completed at once.
+sources. The rule also reports slow checkpoints that waited for a source nearly all the time, and then completed at
+once.
 
 Why it matters
 --------------
-This problem is often mistaken for back pressure. An old-style source (SourceFunction) may read a snapshot while
-it holds the checkpoint lock, as CDC connectors do in their first phase. It blocks every checkpoint until it is
-done. So does an operator coordinator that never responds. Buffer tuning does not help.
+This problem is often mistaken for back pressure. An old-style source (SourceFunction) may read a snapshot while it
+holds the checkpoint lock, as CDC connectors do in their first phase. Such a source blocks every checkpoint until
+the snapshot has been read. An operator coordinator that never responds also blocks every checkpoint. Buffer tuning
+does not help.
 
 How it decides
 --------------
-The rule reads per-subtask acknowledgements (REST, archive, dump). No subtask of any source may have
-acknowledged, in at least `checkpoints` expired checkpoints and in at least `share` of those with details. Back
-pressure looks the same, so metrics must show that the sources are back-pressured for less than
-`back-pressured` of the time. Without metrics the rule is inconclusive.
+The rule reads per-subtask acknowledgements (REST, archive, dump). In at least `checkpoints` expired checkpoints,
+and in at least `share` of those with details, no subtask of any source acknowledged. Back pressure looks the same,
+so metrics must show that the sources are back-pressured for less than `back-pressured` of the time. Without
+metrics the rule is inconclusive.
 
 If checkpoints complete but are slow (CP104), the rule compares the time at which each source subtask began its
-snapshot. At least `late-share` of the duration must have passed by then, in at least `checkpoints` slow checkpoints
-and in at least `share` of those with details. The source must be neither back-pressured nor busy, and its TaskManager
-must not be collecting garbage for that time. A source that only calls a slow service while it holds the lock looks
-like this.
+snapshot. At least `late-share` of the duration must have passed by then, in at least `checkpoints` slow
+checkpoints and in at least `share` of those with details. The source must be neither back-pressured nor busy, and
+its TaskManager must not spend that time on garbage collection. A source that calls a slow service while it holds
+the lock matches all of these conditions.
 
 What to do
 ----------

@@ -12,9 +12,9 @@ is full of exceptions, most of which are not the cause.
 
 How it decides
 --------------
-The rule reports at least `restarts` failures in one crisis (see CP301). The finding is critical if the loop
-continues at the end of the input, or if the job failed for good. The title shows the first cause. The rule
-itself blames no task: CP301, CP302 and CP303 name the cause.
+The rule reports at least `restarts` failures in one crisis, which is a series of failures without a completed
+checkpoint (see CP301). The finding is critical if the loop continues at the end of the input, or if the job failed
+for good. The title shows the first cause. The rule itself blames no task: CP301, CP302 and CP303 name the cause.
 
 What to do
 ----------

@@ -2,22 +2,22 @@
 
 What it reports
 ---------------
-A TaskManager with more late or missing subtasks than its number of subtasks explains. The finding shows how many
-were late, how many were expected, their ratio, and a p-value. The rule distinguishes three patterns: one hot
-subtask (skewed data), a slow TaskManager (all its subtasks), or late subtasks spread across the job.
+A TaskManager with more late or missing subtasks than expected from the number of its subtasks. The finding shows
+how many were late, how many were expected, their ratio, and a p-value. The rule distinguishes three patterns: one
+hot subtask (skewed data), a slow TaskManager (all its subtasks), or late subtasks spread across the job.
 
 Why it matters
 --------------
-"Most late messages come from one host" is how people find a slow host by hand, and how they are
-misled. A TaskManager also has more late messages if it runs more of the affected tasks, or the victims
-downstream.
+Engineers often blame the host with the most late messages, and are often misled. A TaskManager also has more late
+messages if it runs more subtasks of the affected tasks, or the victims downstream.
 
 How it decides
 --------------
-Each subtask that was late or missing in an episode counts once. Within each vertex the rule permutes the late
-subtasks over all subtasks, so that neither the placement nor victims downstream distort the result. The
-p-value is exact and corrected for the number of TaskManagers. The rule reports a TaskManager if the ratio
-reaches `ratio`, the p-value is at most `p`, and all informative late subtasks run there.
+In each series of expired checkpoints, every subtask that was late or missing counts once. The rule permutes the
+late subtasks within each vertex, so that neither the placement nor victims downstream distort the result. The
+p-value is exact and corrected for the number of TaskManagers. The rule reports a TaskManager if the ratio reaches
+`ratio`, the p-value is at most `p`, and all informative late subtasks run there. A late subtask is informative if
+other subtasks of its vertex were on time.
 
 With few TaskManagers the p-value cannot be small. The distribution is then shown only in the report's table,
 and the vote in CP201 uses the pattern instead of the p-value.

@@ -7,8 +7,8 @@ many there are, how long they took, and how close they came to the limit.
 
 Why it matters
 --------------
-If a checkpoint takes as long as the interval, the job is always in a checkpoint. Exactly-once sinks
-commit late, each failure replays more, and the next hiccup makes checkpoints expire.
+If a checkpoint takes as long as the interval, a checkpoint is always in progress. Exactly-once sinks commit late,
+each failure replays more, and the next hiccup makes checkpoints expire.
 
 How it decides
 --------------
@@ -19,19 +19,20 @@ minutes. Savepoints and the first checkpoints after a start or a restore do not 
 
 The rule reports slow checkpoints if there are at least `checkpoints` of them and they make up at least
 `slow-share` of all checkpoints, or if the last `checkpoints` were slow. Triggers queue up behind a slow
-checkpoint, and the ones after it are fast. So the last slow ones also count as the end if they took `burst-share`
-of the time since the first of them. The rule also reports durations that only
-climb. In that case each of the last `climb` checkpoints took longer than the one before, the last one reached
-`timeout-share` of the timeout, and the warm-up counts too.
+checkpoint, so the next few checkpoints are fast. The last `checkpoints` slow ones therefore also count if they
+took at least `burst-share` of the time since the first of them began. The rule also reports durations that keep
+rising: each of the last `climb` checkpoints took longer than the one before, and the last one reached
+`timeout-share` of the timeout. For rising durations, checkpoints right after a start count too.
 
-Passing bursts are information only. In such a burst fewer than `burst-share` of the checkpoints are slow, and they
-take less than that share of the time. None takes `timeout-share` of the timeout, and the last ones are fast again.
+Short bursts are reported as information. In such a burst fewer than `burst-share` of the checkpoints are slow, and
+they take less than that share of the time. None takes `timeout-share` of the timeout, and the last ones are fast
+again.
 
 What to do
 ----------
-CP203 shows which half is slow. If barriers wait, fix the slow task or enable unaligned checkpoints. If
-snapshots are slow, enable incremental checkpoints or use faster storage. If the durations are expected,
-increase the interval, or set a minimum pause so that the job makes progress between checkpoints.
+CP203 shows whether the barriers or the snapshots are slow. If barriers wait, fix the slow task or enable unaligned
+checkpoints. If snapshots are slow, enable incremental checkpoints or use faster storage. If the durations are
+expected, increase the interval, or set a minimum pause so that the job makes progress between checkpoints.
 
 False alarms
 ------------

@@ -14,18 +14,19 @@ How it decides
 --------------
 The rule uses the per-subtask details of checkpoints in which at least `subtasks` subtasks wrote state.
 
-A checkpoint implicates the storage under three conditions. The asynchronous part takes at least `async` on
-`subtask-share` of these subtasks and in the median. It takes at least `share` of their end-to-end time in the
-median. The median throughput is at most `throughput`.
+A checkpoint implicates the storage if three conditions hold. The asynchronous part takes at least `async` on
+`subtask-share` of these subtasks and in the median. Its median share of their end-to-end time is at least `share`.
+The median throughput is at most `throughput`.
 
 A checkpoint implicates a TaskManager if at least two such subtasks run there and all of them are slow. The fastest of
 them must take at least `async`, and at least `times` as long as the slowest subtask on the other TaskManagers.
 
-The rule reports the problem if at least `checkpoints` checkpoints agree, and at least `agree` of those with details.
+The rule reports the problem if at least `checkpoints` checkpoints, and at least `agree` of those with details,
+implicate the same storage or TaskManager.
 
-Without such details, interrupted uploads indicate slow storage. The file system S3A logs them when a checkpoint
-expires. As many uploads as `checkpoints` must be interrupted, and as many checkpoints must expire. S3A repeats
-throttled requests for minutes without a log record.
+Without such details, interrupted uploads indicate slow storage. Hadoop's S3A file system logs them when a
+checkpoint expires. At least `checkpoints` uploads must be interrupted, and at least as many checkpoints must
+expire. S3A retries throttled requests for minutes without logging anything.
 
 What to do
 ----------

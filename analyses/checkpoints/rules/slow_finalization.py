@@ -7,8 +7,8 @@ writes the metadata and completes the checkpoint.
 
 Why it matters
 --------------
-The next checkpoint has to wait although all subtasks were on time. The JobManager's storage is slow, or the
-metadata is large because of many small files or in-line state.
+The next checkpoint has to wait although all subtasks were on time. Either the JobManager writes to slow storage,
+or the metadata is large because of many small files or in-line state.
 
 How it decides
 --------------

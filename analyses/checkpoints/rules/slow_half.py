@@ -4,7 +4,7 @@ What it reports
 ---------------
 Where the time goes in checkpoints that expire or are slow: waiting for the barrier (start delay and alignment),
 the synchronous part, or the asynchronous part. The finding shows the share of each, and the subtask that took
-longest. If the inputs do not contain the durations, the rule names the file or setting that would.
+longest. If the inputs do not contain the durations, the rule names the file or setting that would provide them.
 
 Why it matters
 --------------
@@ -16,12 +16,12 @@ How it decides
 The rule uses per-subtask details (REST, archive, DEBUG dump, DEBUG lines of TaskManagers) of the failed and slow
 checkpoints. In each checkpoint it takes the subtask that acknowledged last, and the synchronous and asynchronous
 durations that this subtask measured. The rest of the end-to-end duration is the wait for the barrier. The rule
-ignores the start delay that Flink reports, because it compares the clocks of two hosts. The longest part must
-take at least `share` of the time.
+ignores the start delay that Flink reports, because Flink calculates it from the clocks of two hosts. The longest
+part must take at least `share` of the time.
 
 Without durations the pattern of missing acknowledgements decides. If all downstream subtasks are missing, the
-barrier is stuck. If subtasks are missing in only one place, the snapshot is slow. Otherwise the rule looks for
-the warning "Time from receiving all checkpoint barriers/RPC to executing it exceeded threshold" (1.12+). It
+barrier is stuck. If subtasks are missing in only one place, the snapshot is slow. Otherwise the rule looks for the
+warning "Time from receiving all checkpoint barriers/RPC to executing it exceeded threshold" (1.12+). This warning
 shows that the barriers had arrived but the task was busy.
 
 What to do

@@ -12,11 +12,11 @@ earlier checkpoints were delayed.
 
 How it decides
 --------------
-The line "Task '…' did not react to cancelling signal" precedes a stack trace, whose first frame names the
+Flink logs "Task '…' did not react to cancelling signal", followed by a stack trace whose first frame names the
 method. The finding is serious if there are at least `repeats` such records for a subtask, or if Flink's watchdog
 killed the TaskManager. A serious finding is ongoing until a checkpoint completes. Otherwise the finding is
-information. The watchdog does not name the task that it waited for. If no other record names the task, the
-finding is only about the TaskManager.
+information. The watchdog does not log which task it waited for. If no other record names the task, the finding
+names only the TaskManager.
 
 What to do
 ----------

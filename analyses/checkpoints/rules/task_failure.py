@@ -15,16 +15,15 @@ The exception that explains them is logged once, at the beginning.
 
 How it decides
 --------------
-All failures up to the next completed checkpoint belong to one crisis. Its root is the most fundamental
-failure of the first minute, in this order: memory, a lost TaskManager, user code, missing slots. Cancellations
-and other consequences are never the root. This rule reports crises whose root is an exception of the job
-itself. CP302 covers lost TaskManagers, CP303 covers memory, and CP312 covers storage that rejects several
+All failures up to the next completed checkpoint form one crisis. The root of a crisis is the most fundamental
+failure of its first minute, in this order: memory, a lost TaskManager, user code, missing slots. Cancellations and
+other consequences are never the root. This rule reports crises whose root is an exception of the job itself. CP302
+covers lost TaskManagers, CP303 covers memory, and CP312 covers storage that rejects checkpoints of several
 TaskManagers.
 
-Declines are counted per subtask. The rule blames a subtask that gave its own cause, or that declined
-`repeated` checkpoints without a reason. It also blames subtasks with at least `alike` of the highest
-number of declines. If only TaskManager logs report failed snapshots, one subtask must have `repeated` of
-them.
+The rule counts declines per subtask. It blames a subtask that reported a cause of its own, or that declined
+`repeated` checkpoints without a reason. It also blames each subtask with at least `alike` of the highest number of
+declines. If only TaskManager logs report failed snapshots, one subtask must have `repeated` of them.
 
 The finding is critical if the job failed for good, or if it restarted three times without a completed
 checkpoint at the end of the input. It is a warning if the failures are ongoing or affect more than 1% of

@@ -9,9 +9,9 @@ value.
 
 Why it matters
 --------------
-The visible symptoms are a lost TaskManager, a suspended coordinator or failed checkpoints. The reason is
-logged only once, often at INFO, or only in the cluster's report on the container. Each pool has its own
-option. If a container is killed for native memory, a larger heap makes it die sooner.
+The visible symptoms are a lost TaskManager, a suspended coordinator or failed checkpoints. The reason is logged
+only once, often at INFO, or only in the cluster's report on the container. Each pool has its own option. If a
+container is killed because of its native memory, a larger heap only makes it fail sooner.
 
 How it decides
 --------------
@@ -21,14 +21,14 @@ the error itself. Running out of memory outranks the lost TaskManager that follo
 if the job failed for good or restarts without success until the end of the logs. Otherwise, the severity
 depends on the age and the number of the errors.
 
-`flowdiag memory` proposes to enlarge the pool by `heap-step`, `metaspace-step`, `direct-step` or
-`overhead-step`. It calculates the values with Flink's own memory model. It keeps the process size if at least
-`heap-left` of the heap remains. Otherwise, it shows by how much the process grows.
+`flowdiag memory` proposes to enlarge the pool by `heap-step`, `metaspace-step`, `direct-step` or `overhead-step`.
+It calculates the values with Flink's own memory model. If at least `heap-left` of the heap remains, the process
+size stays the same. Otherwise, the finding shows by how much the process grows.
 
 What to do
 ----------
-Enlarge the pool that ran out. A larger heap does not help the other pools. The proposed value is a first
-step. If memory leaks, take a heap dump instead of adding memory.
+Enlarge the pool that ran out. A larger heap does not help the other pools. The proposed value is a first step. If
+you suspect a memory leak, take a heap dump instead of adding memory.
 
 False alarms
 ------------

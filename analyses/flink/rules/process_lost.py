@@ -9,9 +9,9 @@ restarted.
 
 Why it matters
 --------------
-The task that fails first runs on a *survivor*, which lost its connection. Only the text of its exception and
-the message "no longer reachable" name the lost TaskManager. Restarts that fail for missing slots then bury
-these records. A longer heartbeat timeout hides a pause and does not help if the process is gone.
+The task that fails first runs on a *survivor*, which lost its connection. Only the text of its exception and the
+message "no longer reachable" name the lost TaskManager. Restarts that fail because of missing slots then bury
+these records. A longer heartbeat timeout only hides a pause, and does not help if the process is gone.
 
 How it decides
 --------------
@@ -22,14 +22,14 @@ TaskManagers, the rule reports the most frequent. A failed task alone never impl
 If memory ran out, CP303 outranks this rule. The finding is critical if the job failed for good or cannot
 restart. It is a warning if the loss affects over 1% of the checkpoints, and information otherwise.
 
-`flowdiag startup` starts from the JobManager's record of the loss while a job started or ran. It takes the
-reason from records of other logs within `near`:
+`flowdiag startup` begins with the record in which the JobManager reports the loss while a job started or ran. It
+takes the reason from records of other logs within `near` of that record:
 
 - If the container ended or connections broke, the process is gone.
 - If the TaskManager's own log shows the timeout `behind` or more after the JobManager, but within `notice`,
   the process was paused.
 - If both sides notice the timeout at the same time, the network between them failed.
-- If metric reports show garbage collection for much of that minute, garbage collection is the reason.
+- If logged metrics show that garbage collection took much of that minute, garbage collection is the reason.
 
 Without any of these records, the reason remains unknown. A JobManager has restarted if a new JobManager
 process starts, in the same log or another, and no earlier JobManager logs anything afterwards. The restart
@@ -43,10 +43,10 @@ restart at once.
 
 False alarms
 ------------
-The rule ignores TaskManagers that the JobManager released, idle TaskManagers that leave, and the shutdown of
-the cluster. `flowdiag startup` does report a TaskManager that someone shuts down while a job runs on it. A
-long garbage collection looks like a loss until the TaskManager registers again. In that case, only the
-heartbeat was lost.
+The rule ignores TaskManagers that the JobManager released, idle TaskManagers that deregister, and the shutdown of
+the cluster. `flowdiag startup` does report a TaskManager that someone shuts down while a job runs on it. A long
+garbage collection looks like a loss until the TaskManager registers again. In that case, only the heartbeat was
+lost.
 """
 
 from __future__ import annotations

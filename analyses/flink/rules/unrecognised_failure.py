@@ -3,20 +3,22 @@
 What it reports
 ---------------
 An exception, an error or an exit status that no other rule explains. The finding shows the deepest exception with
-its message, the software that threw it, the first frame of the job's own code, how often it occurs, and what it
-ended. If the exception has a known cause, the finding names it.
+its message, the software that threw it, and the first frame of the job's own code. It also shows how often the
+exception occurs, and whether it ended a task, the job or a process. If the exception has a known cause, the
+finding names that cause.
 
 Why it matters
 --------------
-No list of failures is complete. The text still shows where to look first.
+No list of known failures is complete. Even an unknown exception shows where to look first.
 
 How it decides
 --------------
-A text without any sign of a running job is a fragment. The rule reports all failures in it. They are critical
-if the text shows that they ended the job, and warnings otherwise.
+A text without any sign of a running job is a fragment. The rule reports every failure in a fragment. A failure is
+critical if the text shows that it ended the job, and a warning otherwise.
 
-In the logs of a job, errors are often handled. The rule then reports a failure only if its level is ERROR or above,
-and the job or a task failed within `before` after it. It ignores failures that follow from others: cancelled tasks, closed connections, the end of the process.
+In the logs of a job, errors are often handled. The rule then reports a failure only if it was logged at ERROR or
+above, and the job or a task failed within `before` after it. It ignores the consequences of other failures:
+cancelled tasks, closed connections, the end of the process.
 
 A fatal error that ends a JobManager or a TaskManager counts in any log. In a fragment, an exit status and a failed
 snapshot also count.

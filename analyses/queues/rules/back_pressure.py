@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-The tasks that wait for output buffers most of the time. If the logs and metrics do not show which task they
+The tasks that wait for output buffers most of the time. If the logs and metrics do not show which task these tasks
 wait for, the report lists the missing data.
 
 Why it matters
@@ -12,22 +12,22 @@ The slow task is always downstream of the waiting tasks.
 
 How it decides
 --------------
-A task waits if it is back-pressured for at least 50% of the time, which Flink's Web UI also calls high. The
-times come from metrics (1.13 and later) or from the share of samples with `isBackPressured` (1.10 and
-later). The values of a task are the maxima of its subtasks. Before 1.10, metrics only contain buffer usage,
-and this rule reports nothing.
+A task waits if it is back-pressured for at least 50% of the time. Flink's Web UI uses the same threshold for high
+back pressure. The times come from metrics (1.13 and later) or from the share of samples with `isBackPressured`
+(1.10 and later). The value of a task is the highest value of its subtasks. Before 1.10, metrics only contain
+buffer usage, and this rule reports nothing.
 
-If no task downstream is slow, the back pressure must last for `lasted` and appear in at least `samples`.
-Back pressure that is over must also have begun outside `near-start` of any start, and must appear in more
-windows than `isolated`.
+If no task downstream is slow, the back pressure must last for `lasted` and appear in at least `samples` samples.
+Back pressure that is over must also have begun more than `near-start` after any start, and must appear in more
+than `isolated` of the windows (periods of the metrics).
 
-The rule calls no job healthy if fewer than `known` of its subtasks have metrics, or if no subtask has
-`samples`. The report then lists as suspects the tasks that are busy while others wait.
+The rule does not report a job as healthy if fewer than `known` of its subtasks have metrics, or if no subtask has
+`samples` samples. The report then lists the tasks that are busy while others wait as suspects.
 
 What to do
 ----------
-Check the task downstream of the last waiting task: other findings name it. If no finding names it, collect
-the metrics of all TaskManagers.
+Check the task directly downstream of the last waiting task. Another finding usually names this task. If none does,
+collect the metrics of all TaskManagers.
 
 False alarms
 ------------

@@ -6,26 +6,27 @@ The address of the broker, how long the job's clients have failed to connect, an
 
 Why it matters
 --------------
-The job stays RUNNING. Its source reads nothing from the partitions of the broker, and its sink keeps records in its
-buffer until `delivery.timeout.ms`. Then the job fails.
+The job stays RUNNING. Its source reads nothing from the partitions of this broker, and its sink buffers records
+until `delivery.timeout.ms` has passed. Then the job fails.
 
 How it decides
 --------------
-Kafka's clients log each failed connection attempt, about once per second. Such records follow each other at intervals
-of at most `pause`, for at least `lasting`. The outage is over if the log of the job continues for longer than `pause`
-after the last record. The log of the broker, if it is among the inputs, shows whether the broker was stopped at that
-time.
+Kafka's clients log each failed connection attempt, about once per second. Such log records must follow each other
+at intervals of at most `pause`, for at least `lasting`. The outage is over if the log of the job continues for
+longer than `pause` after the last record. The log of the broker, if it is among the inputs, shows whether the
+broker was stopped at that time.
 
-Clients learn the addresses of brokers from the bootstrap servers. If such an address does not resolve, or is that of the
-client's own host although the bootstrap servers are not, `advertised.listeners` of the broker is wrong.
+Clients learn the addresses of brokers from the bootstrap servers. The broker's `advertised.listeners` is wrong if
+such an address does not resolve. It is also wrong if the address is the client's own host although the bootstrap
+servers are elsewhere.
 
 What to do
 ----------
-Check whether the broker runs, and whether the hosts of the job reach its advertised address.
+Check whether the broker is running, and whether the hosts of the job can reach its advertised address.
 
 False alarms
 ------------
-One of many brokers that restarts: the clients use the others. Such an outage is short.
+If one of many brokers restarts, the clients use the others. Such an outage is short.
 """
 
 from __future__ import annotations

@@ -2,34 +2,35 @@
 
 What it reports
 ---------------
-The number of records that wait in the source, how fast it grows, and whether the job or the source limits the
-reading.
+The number of records that wait in the source, how fast this number grows, and whether the job or the source limits
+the reading rate.
 
 Why it matters
 --------------
-Results are late by the time that the job is behind. Kafka deletes records after the retention, read or not.
+Results are late by as much as the job is behind. Kafka deletes records when the retention time is over, even if
+the job has not read them.
 
 How it decides
 --------------
-flowdiag sums up `pendingRecords` over the subtasks of each source (Flink 1.14 and later). Without this metric, it
-uses the lag in the output of `kafka-consumer-groups --describe`, of a lag exporter, or of Burrow. The lag must grow
-in all of the input by at least 3% of the records read, and the job's delay must be at least `behind`. If a task
+flowdiag adds up `pendingRecords` over the subtasks of each source (Flink 1.14 and later). Without this metric, it
+uses the lag in the output of `kafka-consumer-groups --describe`, of a lag exporter, or of Burrow. Over the whole
+input, the lag must grow by at least 3% of the records read. The job's delay must be at least `behind`. If a task
 downstream is the root of back pressure, the growing lag is a consequence. If all subtasks of the source are busy
-for at least `busy`, the source and the operators chained to it are the culprit. A source whose subtasks are busy
-for less than `idle`, while no task downstream waits, waits for Kafka, which is then the culprit. If Kafka's client
-measures a throttle time, a quota of the brokers is the cause.
+for at least `busy`, the source and the operators chained to it are the culprit. If its subtasks are busy for less
+than `idle` and no task downstream waits, the source waits for Kafka, and Kafka is the culprit. If Kafka's client
+reports a throttle time, a quota on the brokers is the cause.
 
-Flink commits offsets only when checkpoints complete. The lag of the consumer group grows until the next
-checkpoint, and without end if none completes. `pendingRecords` is exact.
+Flink commits offsets only when checkpoints complete. So the lag of the consumer group grows until the next
+checkpoint, and grows forever if no checkpoint completes. `pendingRecords` does not have this problem.
 
 What to do
 ----------
-Speed up the task that limits the job. If the source does, chain fewer operators to it, or add partitions and
-subtasks.
+Speed up the task that limits the job. If the source is the limit, chain fewer operators to it, or add partitions
+and subtasks.
 
 False alarms
 ------------
-A daily peak that the job catches up with later.
+The rule may report a daily peak from which the job recovers later.
 """
 
 from __future__ import annotations

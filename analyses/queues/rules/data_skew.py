@@ -12,8 +12,9 @@ Higher parallelism does not help: the hot key stays on one subtask while the oth
 How it decides
 --------------
 flowdiag finds the source of back pressure as described for `slow-operator`. While the busy subtasks are the
-source, they receive at least twice the mean records or bytes of their siblings. Key groups alone cause a
-ratio of up to 1.5. The subtasks take no longer per record than their siblings.
+source, they receive at least twice the mean records or bytes of their siblings. Lower ratios prove nothing,
+because key groups alone cause a ratio of up to 1.5. The busy subtasks must not take longer per record than their
+siblings.
 
 What to do
 ----------
@@ -21,7 +22,7 @@ Find the hot key. Salt it, aggregate in two stages, or filter out bad keys (null
 
 False alarms
 ------------
-Skew without back pressure. `uneven-load` reports it as a note instead.
+None known. Skew without back pressure is harmless, and `uneven-load` reports it as a note.
 """
 
 from __future__ import annotations

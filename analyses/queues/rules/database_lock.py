@@ -7,24 +7,25 @@ How many sessions of the job wait, which process holds the lock, and what that p
 Why it matters
 --------------
 The sink waits inside the database. Its task looks busy, all tasks upstream wait for it, and checkpoints do not
-complete. More subtasks only wait for the same lock.
+complete. Additional subtasks would only wait for the same lock.
 
 How it decides
 --------------
-At least `snapshots` outputs of `pg_stat_activity` show a session of PostgreSQL's Java driver whose wait event is a
-lock. In outputs of `innodb_trx`, a client's transaction must be in LOCK WAIT. `pg_blocking_pids`, a column with the
-blocking thread, or the PostgreSQL log, names the process that holds it. Without these outputs, the server's
-log is enough (`log_lock_waits`): a wait that is not over, or that was at least 10 s long. Two writes in the log of the
-sink that the database aborted after a lock timeout are also enough.
+At least `snapshots` outputs of `pg_stat_activity` show a session of PostgreSQL's Java driver that waits for a
+lock. In outputs of `innodb_trx`, a client's transaction must be in LOCK WAIT. `pg_blocking_pids`, a column with
+the blocking thread, or the PostgreSQL log names the process that holds the lock. Without these outputs, a wait in
+the server's log (`log_lock_waits`) is enough if it is not over, or if it took at least 10 s. It is also enough if
+the log of the sink shows two writes that the database aborted after a lock timeout.
 
 What to do
 ----------
-Find out what the other process does, and end its transaction. A timeout in the sink makes such waits visible.
+Find out what the other process does, and end its transaction. Set a lock timeout in the sink so that such waits
+appear in its log.
 
 False alarms
 ------------
-Inputs of a database that the job does not use. Sessions do not show to which job they belong, so flowdiag only
-judges them if a single job runs, or a single one reports a backlog.
+The output may come from a database that the job does not use. Sessions do not show which job they belong to.
+flowdiag therefore only evaluates them if a single job runs, or if a single job reports a backlog.
 """
 
 from __future__ import annotations

@@ -6,22 +6,24 @@ The partitions whose records were deleted, and how many records the job skipped.
 
 Why it matters
 --------------
-The source continues at the oldest or newest record that is left, without an error. The results lack the deleted records
-for good.
+The source continues at the oldest or newest remaining record, without an error. The deleted records are
+permanently missing from the results.
 
 How it decides
 --------------
-Kafka's client logs that its position is out of range and that it resets it. The difference between the old and the new
-position is the number of lost records. If a job starts without a position, a reset loses no records.
-A loss counts as ongoing if it happened within `recent` of the end of the input.
+Kafka's client logs that its position is out of range and that it resets the position. The difference between the
+old and the new position is the number of lost records. If a job starts without a position, a reset loses no
+records. A loss counts as ongoing if it happened within `recent` of the end of the input.
 
 What to do
 ----------
-Find out why the job was behind for longer than the retention, and keep records for longer than the longest outage.
+Find out why the job was behind by more than the retention time. Set a retention time longer than the longest
+outage of the job.
 
 False alarms
 ------------
-A topic that was deleted and created again has lower offsets. The job has then lost the unread records of the old topic.
+After a topic is deleted and created again, its offsets are lower. In this case, the job has lost the unread
+records of the old topic.
 """
 
 from __future__ import annotations

@@ -11,16 +11,16 @@ Tasks pause during garbage collection, so every subtask on this TaskManager is s
 How it decides
 --------------
 flowdiag divides the increase of the collection time by the time between samples. The share must be at least
-`share`, over at least `seconds` and `samples`. The finding is a warning if tasks wait, if the share is at least `heavy`, or
-if the heap is filled to `full` on average. Otherwise, it is a note.
+`share`, over at least `seconds` and `samples` samples. The finding is a warning if tasks wait, if the share is at
+least `heavy`, or if the heap is `full` or more in use on average. Otherwise, it is a note.
 
 What to do
 ----------
-Add heap, move state off the heap, or use fewer slots. Find the code that allocates most.
+Add heap, move state off the heap, or use fewer slots. Find the code that allocates the most memory.
 
 False alarms
 ------------
-Concurrent collectors also count time during which tasks continue to run.
+The times of concurrent collectors include time during which tasks continue to run.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""State on the heap grows and fills it.
+"""State on the heap grows until the heap is full.
 
 What it reports
 ---------------
-A job whose state on the heap grows steadily, if the free heap of its TaskManagers lasts only for a short time. The finding
-shows the growth per hour, and the time by which the heap is full at the latest.
+A job whose state on the heap grows steadily and soon uses up the free heap of its TaskManagers. The finding shows
+the growth per hour, and the time by which the heap is full at the latest.
 
 Why it matters
 --------------
-A full heap means minutes of garbage collection, then an OutOfMemoryError, and a restart with the same state.
+A full heap causes minutes of garbage collection, then an OutOfMemoryError, and then a restart with the same state.
 
 How it decides
 --------------
@@ -16,18 +16,18 @@ Their sizes must grow at least `factor`-fold, with a rank correlation with time 
 in the second half must be at least `straight` of that in the first half. State that fills up after a start and levels off
 does not count.
 
-The rule divides the free heap by the growth. The free heap of a TaskManager is its maximum minus the lowest use in its
-last minute. Objects on the heap are larger than their serialized form, so the heap is full by then at the latest. The
-rule never looks further ahead than `ahead` times the length of the input.
+The rule divides the free heap by the growth. The free heap of a TaskManager is its maximum heap minus the lowest
+usage in its last minute. Objects on the heap are larger than in serialized form, so the heap may be full even
+earlier. The rule never predicts further ahead than `ahead` times the length of the input.
 
 What to do
 ----------
-Find out which state never ends: keys without a time-to-live, windows that never close, joins without bounds. State that
-has to be this large belongs in RocksDB.
+Find the state that is never removed: keys without a time-to-live, windows that never close, joins without bounds.
+If the state has to be this large, use RocksDB.
 
 False alarms
 ------------
-A job that just started with a known set of keys grows until all of them have been seen.
+After a start, the state of a job with a fixed set of keys grows until all keys have been seen.
 """
 
 from __future__ import annotations

@@ -6,23 +6,25 @@ The subtask of a source that is far behind while its siblings keep up, and its p
 
 Why it matters
 --------------
-Only one subtask reads each partition. More subtasks do not help, and event time waits for the slowest partition.
+Each partition is read by a single subtask, so more subtasks do not help. Event time waits for the slowest
+partition.
 
 How it decides
 --------------
 At the end of the input, the subtask has at least `share` of the `pendingRecords` of its source, and at least
-`ratio` times the mean of its siblings. Its delay is at least `behind`, and its lag grows. The subtask also emits at least
-`records` times as many records as its siblings on average. A subtask that emits about as many as they do is slow, not
-hot. The output of `kafka-consumer-groups` names the partition with the same share of the lag.
+`ratio` times the mean of its siblings. Its delay is at least `behind`, and its lag grows. The subtask also emits
+at least `records` times as many records as its siblings on average. A subtask that emits about as many records as
+its siblings is slow, not hot. In the output of `kafka-consumer-groups`, the rule looks for the partition with the
+same share of the lag.
 
 What to do
 ----------
-Spread the keys over the partitions at the producer. Until then, move the work out of the chain of the source, so
-that all subtasks share it.
+Change the producer so that it spreads the keys evenly over the partitions. Until then, redistribute the records
+after the source so that all subtasks share the work.
 
 False alarms
 ------------
-A subtask that reads several partitions, while others read one.
+A subtask may be behind because it reads several partitions while others read one.
 """
 
 from __future__ import annotations

@@ -6,24 +6,24 @@ How many subtasks of a source read nothing while the lag grows.
 
 Why it matters
 --------------
-Only one subtask reads each partition. Subtasks without a partition are idle, hold slots, and delay watermarks unless
-the source declares them idle.
+Each partition is read by a single subtask. Subtasks without a partition do nothing, but they occupy slots, and
+they block watermarks unless the source marks them as idle.
 
 How it decides
 --------------
-Some subtasks of the source emit no record in all of the input, and have no `pendingRecords`. All others are busy
-for at least `busy` of the time, or the source has no busy times. The lag of the source grows and is at least
-`behind`. If tasks downstream limit the job, more partitions do not help, and the rule is silent. The rule is also
-silent if the job keeps up, because idle subtasks alone are harmless.
+Some subtasks of the source emit no record in the whole input, and have no `pendingRecords`. All others are busy
+for at least `busy` of the time, or the source reports no busy times. The lag of the source grows, and its delay is
+at least `behind`. If tasks downstream limit the job, more partitions do not help, and the rule reports nothing. It
+also reports nothing if the job keeps up, because idle subtasks alone are harmless.
 
 What to do
 ----------
-Add partitions, at least as many as the source has subtasks. Or redistribute the records after the source
-(`rebalance`) and do the work downstream.
+Add partitions until there are at least as many as the source has subtasks. Alternatively, redistribute the records
+after the source (`rebalance`) and do the work downstream.
 
 False alarms
 ------------
-Partitions that receive no record for a long time look like missing ones.
+Partitions that receive no record for a long time look like missing partitions.
 """
 
 from __future__ import annotations

@@ -1,30 +1,30 @@
-"""Records are dropped as late, or event times are in another unit, another time zone or the future.
+"""Records are dropped as late, or event times have the wrong unit, the wrong time zone or lie in the future.
 
 What it reports
 ---------------
-- A source whose watermark is far ahead of the clock, or in the unit of another clock: microseconds, nanoseconds or
-  seconds that are read as milliseconds.
-- A source whose event times differ from the clock by the same whole hours all the time, as happens when local times are
-  read as UTC.
+- A source whose watermark is far ahead of the clock, or has the wrong unit: microseconds, nanoseconds or seconds
+  that are read as milliseconds.
+- A source whose event times always differ from the clock by the same number of whole hours. This happens when
+  local times are read as UTC.
 - An operator that drops a large part of its records as late.
 
 Why it matters
 --------------
-A watermark in the future makes all later records late: windows drop them silently and never fire again. Checkpoints
-complete, and no task is back-pressured.
+A watermark in the future makes all later records late: windows drop them silently and never fire again. The job
+looks healthy, because checkpoints complete and no task is back-pressured.
 
 How it decides
 --------------
-Only jobs with an operator that needs event time are judged: windows register `numLateRecordsDropped`. The rule compares
-`currentOutputWatermark` of each source subtask, and the watermarks of its splits, with the time of the sample. A
-watermark is in the future if it is ahead by `ahead`. A factor of 1,000 or a million is another unit, and so is
-a thousandth.
+The rule only evaluates jobs with an operator that needs event time. It recognises windows by the metric
+`numLateRecordsDropped`. The rule compares `currentOutputWatermark` of each source subtask, and the watermarks of
+its splits, with the time of the sample. A watermark is in the future if it is ahead by `ahead`. If it differs from
+the clock by a factor of 1,000, a million or a thousandth, its unit is wrong.
 
-A source with local times has watermarks that differ from the clock by whole hours, or by half hours from three hours on.
-They are later than that by at most `delay`, in all subtasks, and the difference varies by at most `steady` over
-`lasted`. A source that reads old records catches up instead.
+The watermarks of a source with local times differ from the clock by a multiple of an hour, or from three hours on
+by a multiple of half an hour. In all subtasks, they are late by at most `delay` on top of that. The difference
+varies by at most `steady` over `lasted`. If a source reads old records, the difference shrinks instead.
 
-Without such a watermark, at least `share` of the records of the operator, and at least `records`, must be dropped.
+Without such a watermark, the operator must drop at least `share` of its records, and at least `records`.
 
 What to do
 ----------
@@ -32,8 +32,8 @@ Convert the event times to milliseconds in UTC, and drop events from the future 
 
 False alarms
 ------------
-Events that are planned for the future, such as bookings, are not event times. A source may deliver its events exactly a
-few hours late.
+A column may contain planned times in the future, such as bookings, which are not event times. A source may also
+deliver its events late by exactly a few hours.
 """
 
 from __future__ import annotations

@@ -6,25 +6,24 @@ A task that waits although its receivers have free input buffers and spare time.
 
 Why it matters
 --------------
-Neither task is slow, so higher parallelism or cheaper processing changes nothing.
+Neither the sender nor the receivers are slow, so a higher parallelism or cheaper processing changes nothing.
 
 How it decides
 --------------
-The rule follows Flink's own table for localising back pressure. It requires Flink 1.9 or later,
-whose pool-usage metrics count only buffers in use. A sender waits, and at least `full` of its
-output buffers are in
-use. All receivers use less than `empty` of their exclusive and floating buffers, all are busy for less than
-`busy`, and all have remote channels. The rule uses the windows with back pressure, with at least `samples`.
-It reports nothing if a slow task or a late barrier explains why tasks wait.
+The rule follows Flink's own table for localising back pressure. It requires Flink 1.9 or later, because the pool
+usage metrics of these versions only count buffers in use. A sender must wait, with at least `full` of its output
+buffers in use. All receivers must use less than `empty` of their exclusive and floating buffers, be busy for less
+than `busy` of the time, and have remote channels. The rule evaluates only periods with back pressure, with at
+least `samples` samples. It reports nothing if a slow task or a late barrier explains why tasks wait.
 
 What to do
 ----------
-Check the network between these TaskManagers: bandwidth, retransmissions, a throttled link, TLS. Also check
-the size of records: each large record fills at least one buffer.
+Check the network between these TaskManagers: bandwidth, retransmissions, throttled links, TLS. Also check the size
+of the records, because each large record fills at least one buffer.
 
 False alarms
 ------------
-A receiver with few channels may get its data in bursts, so the confidence is at most medium.
+A receiver with few channels may get its data in bursts. The confidence is therefore at most medium.
 """
 
 from __future__ import annotations

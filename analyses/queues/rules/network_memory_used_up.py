@@ -2,24 +2,24 @@
 
 What it reports
 ---------------
-TaskManagers whose tasks request more network buffers than exist, or that have no free buffer at times.
+TaskManagers whose tasks request more network buffers than exist, or that sometimes have no free buffer.
 
 Why it matters
 --------------
-A buffer pool with little more than its minimum is used up in every burst. Tasks then wait although no task
-is slow.
+If a buffer pool gets little more than its minimum, every burst uses it up. Tasks then wait although no task is
+slow.
 
 How it decides
 --------------
-There are two signs, each with at least `samples`.
+There are two signs. Each requires at least `samples` samples.
 
-Too many buffers requested: the mean of `RequestedMemoryUsage` is above `requested` (1.15 and later; Flink
-also warns about it). The finding is a warning if a task waits for more than `waits` of a minute, or of all the time, and
-no slow task explains it. Single minutes count because the mean of a long input hides bursts. The confidence is low
-unless a task waits in at least `minutes`. Without such a wait the finding is a note, because the job may not need all
-these buffers.
+Too many buffers requested: the mean of `RequestedMemoryUsage` is above `requested` (1.15 and later; Flink also
+warns about it). The finding is a warning if a task waits for more than `waits` of some minute or of the whole
+input, and no slow task explains the wait. Single minutes count because the mean of a long input hides bursts. The
+confidence is low unless a task waits in at least `minutes` minutes. Without such a wait the finding is a note,
+because the job may not need all these buffers.
 
-No free buffers: on average, at most `hardly` of the segments are available, and at times none. The finding
+No free buffers: on average, at most `hardly` of the memory segments are available, and sometimes none. The finding
 is a warning unless a slow task explains why all buffers are in use.
 
 What to do
@@ -29,7 +29,7 @@ channels.
 
 False alarms
 ------------
-Jobs that are fast enough with the buffers they have.
+A job may be fast enough with the buffers that it has.
 """
 
 from __future__ import annotations

@@ -4,40 +4,43 @@ What it reports
 ---------------
 - An operator that receives records while event time does not advance, so that its windows and timers never fire. The
   culprit is the source, the subtask or the split that holds the watermark back.
-- A source that watermark alignment pauses, and the source that it waits for.
+- A source that is paused by watermark alignment, and the source that it waits for.
 - An operator that has received records for hours and emitted none.
 - If no such reason is found, an inconclusive verdict, because a job without output may still be healthy.
 
 Why it matters
 --------------
-Checkpoints complete and no task is back-pressured, but the job produces nothing. State grows until the watermark
-advances.
+Checkpoints complete and no task is back-pressured, but the job produces nothing. Its state grows until the
+watermark advances.
 
 How it decides
 --------------
-The rule only considers operators that need event time. Windows register `numLateRecordsDropped`. Such an operator must
-receive at least `records` while its `currentInputWatermark` keeps its value for `seconds`, or has none for `first`.
-The rule then walks upstream along the subtasks whose `currentOutputWatermark` is the same. From Flink 2.1, the
-metrics of splits show which split it is, and whether it is declared idle. `sourceIdleTime` shows whether a source
-subtask reads records. During back pressure, only a watermark that was never set counts.
+The rule first checks operators that need event time. It recognises windows by the metric `numLateRecordsDropped`.
+Such an operator must receive at least `records` while its `currentInputWatermark` does not change for `seconds`,
+or has no value for `first`. The rule then follows the subtasks with the same `currentOutputWatermark` upstream to
+the source. From Flink 2.1 on, the metrics of splits show which split holds the watermark back, and whether it is
+marked as idle. `sourceIdleTime` shows whether a source subtask reads records. During back pressure, the rule only
+counts a watermark that was never set.
 
-A source that emits nothing for `seconds` while its `watermarkAlignmentDrift` is positive waits for the source of its
-group with the oldest watermark. It is reported unless that source approaches the clock.
+A source that emits nothing for `seconds` while its `watermarkAlignmentDrift` is positive waits for the source with
+the oldest watermark in its alignment group. The rule reports the paused source unless the watermark of the other
+source is catching up with the clock.
 
-Other tasks must not emit a record for `seconds`, while their subtasks receive at least `records`. Event time does not
-advance if the `currentInputWatermark` of no subtask of the task advances in that time. If the watermark advances, or
-if there is none, the rule cannot distinguish a filter that lets nothing through or a join without a match from a long
-window. It is inconclusive for `filter-hours`, and for `window-hours` if the job has windows. It is also inconclusive
-if no record moves in any task and no task is busy or waiting: the sources may have no input, or they may be stuck.
+Any other task is reported if it emits no record for `seconds` while its subtasks receive at least `records`. Event
+time does not advance if the `currentInputWatermark` of no subtask of the task advances in that time. If the
+watermark advances, or if there is none, a long window looks the same as a filter that no record passes or a join
+without a match. The rule is then inconclusive until it has lasted for `filter-hours` hours, or `window-hours`
+hours if the job has windows. It is also inconclusive if no record moves in any task and no task is busy or
+waiting: the sources may have no input, or they may be stuck.
 
 What to do
 ----------
-Find the source partition without data, or with old timestamps. Mark idle partitions as idle. If the sources
-have no input, compare their offsets with the end of the topic.
+Find the source partition that has no data or only old timestamps. Configure `withIdleness` so that idle partitions
+do not hold back the watermark. If the sources have no input, compare their offsets with the end of the topic.
 
 False alarms
 ------------
-If the events stop at the origin, event time stops as well.
+If the system that creates the events creates none, event time does not advance either.
 """
 
 from __future__ import annotations

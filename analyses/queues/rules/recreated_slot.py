@@ -6,17 +6,18 @@ The slot, and when the source created it again.
 
 Why it matters
 --------------
-PostgreSQL keeps changes only for existing slots. Changes between the last position of the job and the new slot are lost,
-without an error.
+PostgreSQL keeps changes only for existing slots. The changes between the last position of the job and the creation
+of the new slot are lost, without an error.
 
 How it decides
 --------------
-The source logs that it creates its slot. It does so once, at its first start. A second time, after the job restored a
-checkpoint, means that the slot was gone. Slots for parts of a snapshot end in a number, and do not count.
+The source logs when it creates its slot, which normally happens once, at its first start. If it creates the slot
+again after the job restored a checkpoint, the slot was gone. Slots for parts of a snapshot, whose names end in a
+number, do not count.
 
 What to do
 ----------
-Read the tables again with a new snapshot, and protect the slot.
+Read the tables again with a new snapshot, and make sure that nothing drops the slot.
 
 False alarms
 ------------

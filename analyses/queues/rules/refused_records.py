@@ -2,21 +2,21 @@
 
 What it reports
 ---------------
-The partition, the error, and how long the producers have retried the records without success.
+The partition, the error, and for how long the producers have retried without success.
 
 Why it matters
 --------------
-Records wait in the producer until `delivery.timeout.ms`. Then the job fails.
+Records wait in the producer until `delivery.timeout.ms` has passed. Then the job fails.
 
 How it decides
 --------------
-Kafka's producers log each batch that a broker refuses, with the error. The error NOT_ENOUGH_REPLICAS must repeat for at
-least `lasting`. Errors during a leader change end within seconds, and are not reported.
-Errors within `recent` of the end of the input are ongoing.
+Kafka's producers log each batch that a broker refuses, with the error. The error NOT_ENOUGH_REPLICAS must repeat
+for at least `lasting`. Errors during a leader change end within seconds, so the rule does not report them. Errors
+count as ongoing if they occur within `recent` of the end of the input.
 
 What to do
 ----------
-Start the missing brokers, or repair those that do not keep up.
+Start the missing brokers, or fix the brokers that do not keep up.
 
 False alarms
 ------------

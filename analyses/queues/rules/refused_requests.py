@@ -6,14 +6,14 @@ The database, the reason, and how many requests it refused.
 
 Why it matters
 --------------
-The job keeps running while its retries last. Each retry delays the task, and when the last one fails, the job restarts.
+The job keeps running while it retries. Each retry delays the task, and if the last retry fails, the job restarts.
 
 How it decides
 --------------
-The JDBC sink, the CDC source for PostgreSQL, and MariaDB's driver log each request that the database refuses, with the
-exception. At least `repeated` of them must have the same known reason. Waits for locks belong to `database-lock`.
-The CDC source prints no exception when it cannot start to read its slot. The usual reason is another reader.
-Refusals within `recent` of the end of the input are ongoing.
+The JDBC sink, the CDC source for PostgreSQL, and MariaDB's driver log each request that the database refuses, with
+the exception. At least `repeated` of them must have the same known reason. `database-lock` covers waits for locks.
+If the CDC source cannot start to read its replication slot, it logs no exception. Usually, another reader is using
+the slot. Refusals count as ongoing if they occur within `recent` of the end of the input.
 
 What to do
 ----------
@@ -21,7 +21,7 @@ Fix the problem that the exception names. The remedies of the finding list the s
 
 False alarms
 ------------
-A database that restarts refuses some requests. Such a period is short.
+A database refuses some requests while it restarts. Such a period is short.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ The subtasks whose exclusive and floating input buffers are in use most of the t
 
 Why it matters
 --------------
-A sender without credit fills its own output buffers and then waits. A barrier behind a full queue waits
-until the subtask has processed the queue.
+A sender may only send a buffer if the receiver has announced a free one (a credit). Without credit, the sender
+fills its own output buffers and then waits. A barrier behind a full queue waits until the subtask has processed
+the queue.
 
 How it decides
 --------------
@@ -19,18 +20,18 @@ channels. Up to 1.4, that is `C*2+8` buffers per gate with `C` channels. Since 1
 floating buffers. Since 1.9, `inputQueueLength` includes data from local producers, so on its own it is not
 enough to blame a subtask.
 
-Queue lengths change quickly. At least `share` of the samples must therefore be full, and at least five
-samples are required.
+Queue lengths change quickly. The queue must therefore be full in at least `share` of the samples, and at least
+five samples are required.
 
 What to do
 ----------
-Do not add buffers: more buffers hold more data but do not raise the throughput. Find out why the subtask
-does not empty them.
+Do not add buffers: they hold more data but do not raise the throughput. Find out why the subtask does not empty
+its buffers.
 
 False alarms
 ------------
-Up to 1.8, a buffer that was not flushed counted as backlog, and full pools were normal. There, the finding
-is only a note. During alignment, channels whose barrier has arrived are not read and fill up.
+Up to Flink 1.8, a buffer that was not flushed counted as backlog, and full pools were normal. For these versions,
+the finding is only a note. During alignment, channels whose barrier has arrived are not read and fill up.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ them blocks it, so the confidence is low.
 
 What to do
 ----------
-Turn on credit-based flow control, or upgrade to a version that has it (1.5 and later).
+Enable credit-based flow control, or upgrade to a version that has it (1.5 and later).
 
 False alarms
 ------------

@@ -3,8 +3,8 @@
 What it reports
 ---------------
 The activity of the threads of a slow task, and the topmost frame of user code. The cause names the activity, for
-example a slow external call, a lock, a sleep, or access to state. Threads that wait for each other's locks are
-reported even if no metric shows a slow task.
+example a slow external call, a lock, a sleep, or access to state. The rule reports threads that wait for each
+other's locks even if no metric shows a slow task.
 
 Why it matters
 --------------
@@ -12,32 +12,34 @@ The metrics show which task is slow. The line of code shows why.
 
 How it decides
 --------------
-Each thread dump is one sample per subtask, and a profile is many. Samples that wait for input or for output buffers
-are left out; the threads must work in at least `working` of the samples. If at least `alike` of the others do the
-same, that is the cause. For a lock or a pool, `contended` suffices, because one of two subtasks that share it always waits.
-A table of frame patterns names the activity, and the table of components separates libraries from user code. The
-rule judges tasks where back pressure starts.
+A thread dump provides one sample per subtask, and a profile provides many. The threads must work in at least
+`working` of the samples: samples in which they wait for input or for output buffers are left out. If at least
+`alike` of the remaining samples show the same activity, this activity is the cause. For a lock or a pool,
+`contended` is enough, because one of two subtasks that share it always waits. flowdiag recognises the activity by
+known patterns of stack frames, and distinguishes the frames of libraries from those of user code. The rule
+evaluates the tasks where back pressure starts.
 
-Without back pressure, three cases remain. A deadlock needs a single dump. A lock counts if threads wait for it in at
-least `dumps`. A task that reads its source itself has no task before it that could wait. It counts if it waits in user
-code in at least `throughout` of all its samples, from at least `agreeing` dumps. If the input has metrics, it is also
-busy for at least `saturated` of the time. A source that sleeps is left out, because it may limit its rate on purpose.
+Without back pressure, the rule reports three cases. For a deadlock, a single dump is enough. A lock counts if
+threads wait for it in at least `dumps` dumps. A source task has no upstream task that could wait. Such a task
+counts if it waits in user code in at least `throughout` of all its samples, from at least `agreeing` dumps. If the
+input contains metrics, the task must also be busy for at least `saturated` of the time. The rule ignores a source
+that sleeps, because it may limit its rate on purpose.
 
-With at least `agreeing` the confidence is medium, with fewer it is low. Locks name their owner, so their
-confidence is high.
+With at least `agreeing` dumps the confidence is medium, with fewer it is low. For locks the confidence is high,
+because the dump names the owner.
 
-The time per record is the busy time of a culprit divided by its records, if it reads at least `records` in at
-least `measured`. If the queue of an asynchronous operator is full, a request takes its capacity divided by the records
-per second.
+The time per record is the busy time of a culprit divided by its records. The culprit must read at least `records`
+in at least `measured`. If the queue of an asynchronous operator is full, the time per request is the capacity of
+the queue divided by the records per second.
 
 What to do
 ----------
-Change the line that the finding names. Its advice fits the activity. Take three dumps, two seconds apart, if there
-are fewer.
+Change the line that the finding names, as advised there. If there are fewer than three dumps, take three, two
+seconds apart.
 
 False alarms
 ------------
-A single dump may show a rare moment.
+A single dump may show an untypical moment.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 What it reports
 ---------------
-The system that the task waits for, with its host and port if the inputs contain them, and what shows it.
+The system that the task waits for, its host and port if the inputs contain them, and the evidence.
 
 Why it matters
 --------------
-The task looks busy and is where back pressure starts, but it computes little. A faster operator, or another host for
-it, changes nothing.
+Back pressure starts at the task and the task looks busy, but it computes little. A faster operator or another host
+changes nothing.
 
 How it decides
 --------------
@@ -20,11 +20,12 @@ Back pressure starts at the task, as for `slow-operator`, and one of these is tr
 
 What to do
 ----------
-Check the system: its load, its slow statements, its quotas, and the network to it. Then send more records per request.
+Check the load of the system, its slow queries, its quotas, and the network connection to it. Then send more
+records per request.
 
 False alarms
 ------------
-On a TaskManager with a slow network, a healthy system seems to respond slowly. Compare several TaskManagers.
+A healthy system seems slow to a TaskManager with a slow network. Compare several TaskManagers.
 """
 
 from __future__ import annotations

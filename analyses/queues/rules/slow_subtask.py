@@ -2,9 +2,9 @@
 
 What it reports
 ---------------
-The slow subtask and, if the logs and metrics show it, its problem. Either the subtask hangs (`task-hangs`),
-spends its time in synchronous snapshots (`slow-sync-snapshot`), writes its state slowly
-(`slow-async-snapshot`), or takes longer per record (`slow-subtask`).
+The slow subtask and, if the logs and metrics show the cause, its problem. The subtask may hang (`task-hangs`),
+spend its time in synchronous snapshots (`slow-sync-snapshot`), write its state slowly (`slow-async-snapshot`), or
+take longer per record (`slow-subtask`).
 
 Why it matters
 --------------
@@ -12,16 +12,16 @@ One slow subtask is enough: the tasks upstream distribute records to all subtask
 
 How it decides
 --------------
-flowdiag finds the source of back pressure as described for `slow-operator`. Here, less than two thirds of
-the subtasks are busy, and none has twice its share of the records or bytes.
+flowdiag finds the source of back pressure as described for `slow-operator`. For this rule, less than two thirds of
+the subtasks are busy, and no subtask has twice its share of the records or bytes.
 
-If no task waits, a busy subtask among idle siblings also counts, but high busy time alone is not enough to
-blame it. It must also have a long queue (three times its siblings' and a quarter of the capacity), or
-snapshots that take 30% of the time.
+If no task waits, a busy subtask among idle siblings also counts, but high busy time alone is not enough to blame
+it. The subtask must also have a long queue (three times its siblings' and a quarter of the capacity), or snapshots
+that take 30% of the time.
 
-The causes are checked in the order of `checkpoint-culprit`. First come snapshots that take a long time or are the
-only reason why the subtask is late. Next is a busy subtask that receives no records (a hang). Last is a
-time per record of three times that of the siblings on other TaskManagers.
+The causes are checked in the order of `checkpoint-culprit`. The first check covers snapshots that take a long time
+or are the only reason why the subtask is late. The second looks for a busy subtask that receives no records (a
+hang). The last looks for a time per record of at least three times that of the siblings on other TaskManagers.
 
 What to do
 ----------
@@ -30,7 +30,7 @@ external calls.
 
 False alarms
 ------------
-A slow TaskManager. flowdiag checks that first, and requires two slow tasks as evidence.
+A slow TaskManager looks similar. flowdiag checks for it first, and requires two slow tasks as evidence.
 """
 
 from __future__ import annotations

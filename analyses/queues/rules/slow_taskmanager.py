@@ -6,21 +6,22 @@ A TaskManager whose subtasks take several times as long per record as their sibl
 
 Why it matters
 --------------
-Every task with a subtask on this TaskManager is as slow as that subtask.
+A task is only as fast as its slowest subtask. One slow TaskManager therefore slows down every task that has a
+subtask there.
 
 How it decides
 --------------
-With times per record: flowdiag compares the busy time per record of the subtasks on the TaskManager with
-that of their siblings elsewhere. It must be at least three times as long in two tasks, and in two thirds of
-the compared tasks. Twice as long is enough in several subtasks of the task where back pressure starts, if
-the subtasks elsewhere are alike.
+With times per record: flowdiag compares the busy time per record of the subtasks on the TaskManager with that of
+their siblings elsewhere. It must be at least three times as long in two tasks, and in two thirds of the compared
+tasks. For several subtasks of the task where back pressure starts, twice as long is enough if the siblings
+elsewhere take similar times.
 
-Without times per record: all subtasks of a task on the TaskManager must be busy at the source of back
-pressure. They must get the same load as their siblings. In addition, several of them, or subtasks of
-another task there, must lag.
+Without times per record: all subtasks on the TaskManager that belong to the task where back pressure starts must
+be busy, with the same load as their siblings elsewhere. In addition, several of them, or subtasks of another task
+there, must lag.
 
-The cause is garbage collection if the TaskManager spends 40% of its time on it, and twice as much as the
-others.
+The cause is garbage collection if the TaskManager spends 40% of its time on it, and twice as much as the other
+TaskManagers.
 
 What to do
 ----------
@@ -29,8 +30,7 @@ host is slow, take it out of service.
 
 False alarms
 ------------
-A TaskManager that runs a single task: there, the metrics do not distinguish a slow host from a slow
-subtask.
+If a TaskManager runs a single subtask, the metrics do not distinguish a slow host from a slow subtask.
 """
 
 from __future__ import annotations

@@ -6,14 +6,15 @@ Busy tasks whose reads miss the block cache of RocksDB (or ForSt), with the size
 
 Why it matters
 --------------
-Each miss reads a block from a file and decompresses it. The task is busy with its state, and everything upstream waits.
+Each miss reads a block from a file and decompresses it. The task is busy with state access, and everything
+upstream waits.
 
 How it decides
 --------------
-The statistics `rocksdb.block_cache_hit` and `rocksdb.block_cache_miss` give the share of misses. A subtask counts if the
-share is at least `missed`, with at least `misses` per second, while the cache is at least `full`. Misses with room in
-the cache are those of compaction, or of the first read of each block. A task is only reported if upstream tasks wait
-for it, or if all its subtasks are busy.
+The statistics `rocksdb.block_cache_hit` and `rocksdb.block_cache_miss` give the share of misses. A subtask counts
+if the share is at least `missed`, with at least `misses` per second, while the cache is at least `full` in use. If
+the cache has free space, the misses come from compaction, or from the first read of each block. A task is only
+reported if upstream tasks wait for it, or if all its subtasks are busy.
 
 What to do
 ----------
@@ -21,7 +22,7 @@ Give RocksDB more managed memory per slot, or read less state per record.
 
 False alarms
 ------------
-Reads over the whole state (a scan at each timer) miss any cache.
+Code that reads the whole state, for example in every timer, misses any cache.
 """
 
 from __future__ import annotations

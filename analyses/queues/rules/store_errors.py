@@ -2,11 +2,12 @@
 
 What it reports
 ---------------
-Tasks whose store (RocksDB or ForSt) had an error in its background work, for example because its local disk is full.
+Tasks whose state store (RocksDB or ForSt) had an error in a background flush or compaction, for example because
+the local disk is full.
 
 Why it matters
 --------------
-After such an error RocksDB refuses writes. The task fails, and after a restart on the same disk it fails again.
+After such an error, RocksDB refuses writes. The task fails, and fails again after a restart on the same disk.
 
 How it decides
 --------------

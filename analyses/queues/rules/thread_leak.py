@@ -6,14 +6,14 @@ Threads whose names differ only in numbers, such as `pool-812-thread-1`, in the 
 
 Why it matters
 --------------
-Code that creates a thread pool or a client per record, or per restart, and never closes it leaves threads behind. Each
-holds memory, until the process reaches its thread limit (`unable to create native thread`).
+If code creates a thread pool or a client per record or per restart and never closes it, the threads remain. Each
+thread uses memory. In the end, the process reaches its thread limit (`unable to create native thread`).
 
 How it decides
 --------------
-Names with equal text around their numbers are one group. Threads of Flink are left out. The rule reports the largest
-group if it has at least `many` threads. A group of at least `least` threads counts as well if it grew by at least `growth`
-from the first dump to the last one.
+Threads whose names differ only in numbers form a group. Flink's own threads are left out. The rule reports the
+largest group if it has at least `many` threads. A group of at least `least` threads counts as well if it grew by
+at least `growth` from the first dump to the last one.
 
 What to do
 ----------
@@ -22,7 +22,7 @@ in `close()`.
 
 False alarms
 ------------
-A pool that is meant to be that large.
+A thread pool may be that large on purpose.
 """
 
 from __future__ import annotations

@@ -11,13 +11,13 @@ channel.
 
 How it decides
 --------------
-With `taskmanager.network.detailed-metrics`, the rule uses the queue lengths of each input gate, which cover
-remote channels only. The longest channel must hold at least `longest` buffers, and `ratio` times the mean
-of the gate. A mean below `least-mean` counts as `least-mean`.
+With `taskmanager.network.detailed-metrics`, the rule uses the queue lengths of each input gate, which cover remote
+channels only. The longest channel must hold at least `longest` buffers, and at least `ratio` times the mean of its
+gate. If the mean is lower than `least-mean`, the rule uses `least-mean` instead.
 
-Without these metrics, the rule uses Flink's table (1.9 and later). At least `floating` of the floating
-buffers and at most `exclusive` of the exclusive buffers are in use, and a task upstream waits. With fewer
-than `samples`, the rule reports nothing.
+Without these metrics, the rule follows Flink's own table for back pressure (1.9 and later). At least `floating` of
+the floating buffers and at most `exclusive` of the exclusive buffers are in use, and a task upstream waits. With
+fewer than `samples` samples, the rule reports nothing.
 
 What to do
 ----------
@@ -25,7 +25,7 @@ Check the sender of that channel. It may send skewed data, or it may be catching
 
 False alarms
 ------------
-During alignment, channels whose barrier has arrived fill up. The finding is only a note.
+During alignment, channels whose barrier has arrived fill up. The finding is therefore only a note.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ This subtask is the first to fall behind when the load grows.
 
 How it decides
 --------------
-Over the whole input, the subtask receives at least `ratio` times the mean records of its siblings, and at
-least `records`. The rule only applies to jobs without a slow task. If the busy time of the subtask is
-known, it must be at least `idle`. The score is the same as in Flink's Web UI (1.19 and later).
+Over the whole input, the subtask receives at least `records`, and at least `ratio` times as many as its siblings
+on average. The rule only applies to jobs without a slow task. If the busy time of the subtask is known, it must be
+at least `idle`. The score is the same as in Flink's Web UI (1.19 and later).
 
 What to do
 ----------
@@ -20,7 +20,7 @@ Check the keys, or how the partitions are assigned. This is not urgent.
 
 False alarms
 ------------
-Jobs with few records or few keys.
+With few records or few keys, an uneven distribution is normal.
 """
 
 from __future__ import annotations

@@ -2,19 +2,17 @@
 
 What it reports
 ---------------
-A TaskManager that runs several times as many working subtasks of the job as the others, with its CPU at the
-limit.
+A TaskManager with a saturated CPU that runs several times as many working subtasks of the job as the others.
 
 Why it matters
 --------------
-Subtasks compete for the same cores. The host looks slow but is only overcommitted.
+The subtasks compete for the same cores. The host looks slow but is only overloaded.
 
 How it decides
 --------------
-flowdiag counts the subtasks on each TaskManager that work for at least `working` of the time. One
-TaskManager has at least `ratio` times the mean of the others. In addition, its CPU load
-(`Status.JVM.CPU.Load`) is at least `cpu`, and the median of the others is at most `others-cpu`, each over
-at least `samples`.
+flowdiag counts the subtasks on each TaskManager that work for at least `working` of the time. One TaskManager must
+have at least `ratio` times the mean of the others. In addition, its CPU load (`Status.JVM.CPU.Load`) must be at
+least `cpu`, and the median of the others at most `others-cpu`, each over at least `samples` samples.
 
 What to do
 ----------
@@ -23,7 +21,7 @@ TaskManagers.
 
 False alarms
 ------------
-TaskManagers of different sizes.
+A larger TaskManager runs more subtasks by design.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ Windows and timers of the subtask fire late, its state grows, and downstream joi
 
 How it decides
 --------------
-In every window of the metrics, the `currentInputWatermark` of the subtask is lower than the median of its
-siblings by at least `behind`. At least `samples` are required.
+In every window of the metrics, the `currentInputWatermark` of the subtask is lower than the median of its siblings
+by at least `behind`. At least `samples` samples are required.
 
 What to do
 ----------

@@ -2,25 +2,27 @@
 
 What it reports
 ---------------
-Tasks whose writes to RocksDB (or ForSt) wait, and for how long. The reason is one of its limits: unflushed write buffers,
-files in level 0, or bytes that wait for compaction.
+Tasks whose writes to RocksDB (or ForSt) wait, and for how long. The finding also shows which limit of RocksDB was
+reached: unflushed write buffers, files in level 0, or bytes that wait for compaction.
 
 Why it matters
 --------------
-The task waits inside each write, so it looks like a slow operator. Barriers wait behind its input. More subtasks or
-asynchronous calls do not help: the background work of RocksDB is too slow for the task's writes.
+The task waits inside each write, so it looks like a slow operator. Barriers wait behind its input. More subtasks
+or asynchronous calls do not help, because RocksDB flushes and compacts more slowly than the task writes.
 
 How it decides
 --------------
 The metric `rocksdb.stall_micros` counts the time that writes waited. Without it, RocksDB counts as stalled in the
 samples with a delayed write rate or stopped writes. A task is reported if one of its subtasks waits for at least
-`share` of the time. In the LOG of RocksDB, at least `records` lines about stalls are needed. The lines name the
-limit. Otherwise 20 files in level 0, or more than `immutable` unflushed write buffers in half of the samples, show it.
+`share` of the time. In the LOG of RocksDB, the rule needs at least `records` lines about stalls. These lines name
+the limit. Without them, 20 files in level 0, or more than `immutable` unflushed write buffers in half of the
+samples, show which limit was reached.
 
 What to do
 ----------
-Fix what the limit shows. Unflushed write buffers: more managed memory, so that write buffers get their full size. Files
-in level 0 and pending compaction: more background threads, a faster disk, larger write buffers, or fewer writes.
+The remedy depends on the limit. For unflushed write buffers, add managed memory so that write buffers get their
+full size. For files in level 0 and pending compaction, use more background threads, a faster disk, larger write
+buffers, or fewer writes.
 
 False alarms
 ------------
