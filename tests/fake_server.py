@@ -48,9 +48,11 @@ class _QuietServer(ThreadingHTTPServer):
 
 
 class FakeServer:
-    """Records the requests and responds with `respond`."""
+    """Records the requests and responds with `respond`, as a server or, for any host, as a proxy."""
 
-    def __init__(self, respond: Callable[[str, dict[str, list[str]]], Reply], host: str) -> None:
+    def __init__(
+        self, respond: Callable[[str, dict[str, list[str]]], Reply], host: str, proxy: bool
+    ) -> None:
         self.respond = respond
         self.asked: list[str] = []
         self.headers: list[dict[str, str]] = []
@@ -70,7 +72,8 @@ class FakeServer:
                     outer.most_at_once = max(outer.most_at_once, outer.at_once)
                 try:
                     parts = urlsplit(self.path)
-                    reply = outer.respond(unquote(parts.path), parse_qs(parts.query))
+                    place = f"{parts.scheme}://{parts.netloc}" if proxy else ""
+                    reply = outer.respond(place + unquote(parts.path), parse_qs(parts.query))
                     time.sleep(reply.delay_s)
                     self.send_response(reply.status)
                     self.send_header("Content-Type", reply.kind)
@@ -122,10 +125,13 @@ class FakeServer:
 
 @contextmanager
 def serving(
-    respond: Callable[[str, dict[str, list[str]]], Reply], host: str = "127.0.0.1"
+    respond: Callable[[str, dict[str, list[str]]], Reply],
+    host: str = "127.0.0.1",
+    *,
+    proxy: bool = False,
 ) -> Iterator[FakeServer]:
-    """Run a server for the duration of a block."""
-    server = FakeServer(respond, host)
+    """Run a server for the duration of a block; to a proxy, paths are URLs without their query."""
+    server = FakeServer(respond, host, proxy)
     try:
         yield server
     finally:

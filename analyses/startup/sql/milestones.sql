@@ -1,7 +1,8 @@
--- One row per record that marks a step; the same one told twice by one process counts once.
+-- One row per record that marks a step; a copy of the log, such as an aggregated one, adds none.
 -- {events}: resolved events.
 SELECT 'milestone' AS what, event, template, min(struct(source, offset)).source AS source,
-  min(struct(source, offset)).offset AS offset, owner, time_us, role, cluster, job_id,
+  min(struct(source, offset)).offset AS offset,
+  min_by(owner, struct(source, offset)) AS owner, time_us, role, cluster, job_id,
   first(job_name, true) AS job_name, taskmanager, first(host, true) AS host,
   first(writer_taskmanager, true) AS writer_taskmanager,
   first(writer_host, true) AS writer_host,
@@ -13,5 +14,5 @@ WHERE time_us IS NOT NULL AND (fields['origin'] IS NULL
   OR template IN ('rest-rescale', 'rest-resource-requirements')) AND (
   event IN ({milestones})
   OR event = 'known' AND template IN ({known}))
-GROUP BY event, template, owner, time_us, role, cluster, job_id, taskmanager,
-  to_json(fields), source
+GROUP BY event, template, time_us, role, cluster, job_id, taskmanager, to_json(fields),
+  CASE WHEN role = 'taskmanager' THEN coalesce(writer_taskmanager, concat_ws(':', source, owner)) END

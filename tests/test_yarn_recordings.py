@@ -1,0 +1,86 @@
+"""Recorded applications on YARN: collected again from the recorded answers, and diagnosed."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.yarn_recorder.record import PORTS
+from flowdiag.cli.app import main
+from tests.archives import FIXTURES, unpacked
+from tests.fake_server import NOT_FOUND, Reply, serving
+from tests.test_kubernetes_stories import flowdiag
+
+RECORDED = sorted(path.parent for path in (FIXTURES / "recordings/yarn").rglob("truth.json"))
+NAMES = [path.relative_to(FIXTURES / "recordings/yarn").as_posix() for path in RECORDED]
+MANAGER = "http://rm.hadoop.example"
+
+
+class RecordedYarn:
+    """Serves the answers of a recording, by URL; the last answer to a URL is repeated."""
+
+    def __init__(self, answers: Path) -> None:
+        self._answers: defaultdict[str, deque[Reply]] = defaultdict(deque)
+        for line in answers.read_text().splitlines():
+            each = json.loads(line)
+            kind = each["headers"].pop("Content-Type", "")
+            reply = Reply(each["body"].encode(), each["status"], kind, each["headers"])
+            self._answers[each["url"].partition("?")[0]].append(reply)
+
+    def __call__(self, url: str, query: dict[str, list[str]]) -> Reply:
+        known = self._answers.get(url)
+        if not known:
+            return NOT_FOUND
+        return known.popleft() if len(known) > 1 else known[0]
+
+
+def files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and not name.startswith(("rest/", "manifest")):
+            yield name, path.read_bytes()
+
+
+@pytest.mark.parametrize("moment", ["running", "ended"])
+@pytest.mark.parametrize("recording", RECORDED, ids=NAMES)
+def test_the_recorded_answers_give_the_recorded_snapshot(
+    recording: Path, moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = unpacked(recording)
+    truth = json.loads((recording / "truth.json").read_bytes())
+    with serving(RecordedYarn(folder / "answers" / f"{moment}.jsonl"), proxy=True) as proxy:
+        for name in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        servers = [f"--{name}={MANAGER}:{port}" for name, port in PORTS.items()]
+        output = ["-o", str(tmp_path / "snapshot"), "-q"]
+        assert main(["collect", "yarn", truth["application"], *servers, *output]) == 0
+    assert dict(files(tmp_path / "snapshot")) == dict(files(folder / moment))
+
+
+@pytest.mark.application
+@pytest.mark.parametrize("recording", RECORDED, ids=NAMES)
+def test_the_snapshot_with_the_aggregated_copies_of_its_logs(
+    recording: Path, tmp_path: Path
+) -> None:
+    folder, report = unpacked(recording), tmp_path / "report.json"
+    truth = json.loads((recording / "truth.json").read_bytes())
+    inputs = [folder / "ended", folder / "aggregated", folder / "driver.log"]
+    given = [str(path) for path in inputs if path.exists()]
+    flowdiag("diagnose", *given, "--format", "json", "-o", str(report), "-q")
+    found = json.loads(report.read_bytes())
+    summary, expected = found["summary"], truth["expected"]
+    assert (summary["verdict"], summary["cause"]) == (expected["verdict"], expected["cause"])
+    if expected["cause"] == "out-of-memory":
+        (story,) = (each for each in summary["stories"] if each["cause"] == "out-of-memory")
+        killed = [event for event in truth["events"] if event["event"] == "fault"]
+        assert f"{len(killed)} executors were lost" in story["narrative"]
+        assert "beyond" in story["narrative"] or "exceeding physical memory" in story["narrative"]
+        (finding,) = (each for each in found["findings"] if each["cause"] == "out-of-memory")
+        options = [option for action in finding["actions"] for option in [action["option"]]]
+        assert options == ["spark.executor.memoryOverhead"]
+    else:
+        assert summary["stories"] == []
