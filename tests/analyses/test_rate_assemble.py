@@ -132,6 +132,27 @@ def falling_behind(ends_ms: list[int], spent_ms: int = 9475) -> ApplicationFacts
     return app
 
 
+@pytest.mark.parametrize(
+    ("more", "state"),
+    [
+        ({"origins": ["log"], "begun": True}, "processing"),
+        ({"origins": ["log"], "begun": True, "failed_jobs": 1}, "completed"),
+        ({"origins": []}, "completed"),
+    ],
+    ids=["open in the log", "failed", "event log alone"],
+)
+def test_jobs_that_ended_do_not_end_a_batch_that_the_log_shows_as_running(
+    more: dict[str, Any], state: str
+) -> None:
+    times = [T0, T0 + 1000]
+    rows = [
+        row("batch", batch=time, job_start=time + 10, job_end=time + 400, **more) for time in times
+    ]
+    first, last = application(rows).batches
+    assert (first.state, last.state) == ("completed", state)
+    assert last.processing_ms == (390 if state == "completed" else None)
+
+
 def test_warnings_about_late_triggers_contain_durations() -> None:
     """A log at WARN has no progress reports."""
     app = falling_behind([9475 * number for number in range(1, 13)])

@@ -85,6 +85,23 @@ def test_a_queue_of_a_cold_start_that_drains_is_no_overload(interval: int, code:
     assert [each for each in w.codes(app) if each == "RT101"] == code
 
 
+def test_three_batches_after_a_cold_start_are_inconclusive() -> None:
+    """The first batch of a recorded run took 39 seconds, and 14 others wait."""
+    free, batches = 0, []
+    for number, took in enumerate((39_391, 1_932, 2_101)):
+        start = max(3000 * number, free)
+        waits, free = start - 3000 * number, start + took
+        more: dict[str, Any] = {
+            "submission_ms": w.T0 + 3000 * number,
+            "processing_ms": took,
+            "streams": (),
+        }
+        batches.append(w.batch(number, interval=3000, scheduling_ms=waits, **more))
+    waiting = [w.batch(n, interval=3000, state="queued") for n in range(3, 17)]
+    app = w.application([*batches, *waiting], interval_ms=3000)
+    assert (w.codes(app), w.verdict(app)) == ([], "inconclusive")
+
+
 @pytest.mark.parametrize(("begun", "text"), [(3, ""), (1, ", with 2 batches queued")])
 def test_only_batches_that_have_not_begun_are_queued(begun: int, text: str) -> None:
     """An event log alone has no batch that has not begun."""
@@ -352,10 +369,12 @@ def test_receiver_restarts_in_a_log_that_begins_with_a_stop(
         *(event("stopped", at, why) for at in stops),
         *(event("started", at) for at in starts),
     ]
+    events += [event("stopped", 29_000, "Stopped by driver")] * (stops[-1] < starts[-1])
     events.sort(key=lambda one: one.time_us)
     app = w.application([w.batch(n) for n in range(30)], receivers=tuple(events))
     (finding,) = (f for o in w.outcomes(app) for f in o.findings)
     assert finding.cause == "receiver-restarts" and clause in finding.title
+    assert "Stopped by driver" not in finding.title and why in finding.title
 
 
 def test_a_poll_reported_by_task_and_query_counts_once() -> None:

@@ -61,9 +61,16 @@ def batches_of(
         singles: records by kind of event.
         interval_ms: between batches.
     """
+    rows = [*rows]
+    open_in_log = _open_in_log(rows)
     batches = tuple(
         replace(
-            _batch(row, stages.get(row["batch"]), work.get((row["batch"], None, None))),
+            _batch(
+                row,
+                stages.get(row["batch"]),
+                work.get((row["batch"], None, None)),
+                jobs_suffice=row["batch"] != open_in_log,
+            ),
             open_tasks=tasks.get((row["batch"], None, None), ()),
         )
         for row in rows
@@ -74,7 +81,21 @@ def batches_of(
     return _with_traced_records(batches, singles[Event.SPARK_PID])
 
 
-def _batch(row: Row, stage: StageLoad | None, work: Work | None) -> Batch:
+def _open_in_log(rows: Sequence[Row]) -> int | None:
+    """Return the time of the last batch if the driver's log has its begin and no end.
+
+    Its jobs may have ended, while the code of an output operation still waits on the driver.
+    """
+    begun = [row for row in rows if row.get("begun") or row.get("job_start") is not None]
+    if not begun:
+        return None
+    last = max(begun, key=lambda row: int(row["batch"]))
+    failed = last.get("failed_jobs") or last.get("failed")
+    logged = "log" in (last.get("origins") or ()) and last.get("begun")
+    return last["batch"] if logged and not last.get("completed") and not failed else None
+
+
+def _batch(row: Row, stage: StageLoad | None, work: Work | None, *, jobs_suffice: bool) -> Batch:
     completed, approximate = bool(row.get("completed")), False
     start, end, processing = _times(row, completed)
     scheduling, submission = row.get("scheduling"), row.get("submission")
@@ -82,7 +103,7 @@ def _batch(row: Row, stage: StageLoad | None, work: Work | None) -> Batch:
     origins = set(row.get("origins") or ())
     if processing is None and job_start is not None and not origins & {"listener", "rest"}:
         start, approximate = job_start, True
-        if job_end is not None:
+        if job_end is not None and jobs_suffice:
             completed, end, processing = True, job_end, max(0, job_end - job_start)
     if scheduling is None and start is not None:
         scheduling = max(0, start - (submission if submission is not None else row["batch"]))

@@ -18,7 +18,7 @@ from flowdiag.analyses.rate.assessment.state import StreamState
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, Record
 from flowdiag.analyses.rate.limits import limit_of
 from flowdiag.analyses.rate.replay import Replay
-from flowdiag.analyses.rate.stability import Line, Stability, fit, trend
+from flowdiag.analyses.rate.stability import Line, Stability, Trend, fit, trend
 
 # Failures of a cancelled stage, a speculative copy, or an attempt that committed late.
 _ENDED_ON_PURPOSE: Final = ("TaskKilled", "TaskCommitDenied")
@@ -208,15 +208,18 @@ def _measure(
     waits = [(float(b.time_ms), float(b.waited_ms)) for b in late if b.waited_ms is not None]
     records = [b.records for b in late if b.records is not None]
     middle = median(processing) if processing else None
+    use = middle / (slots * interval) if middle is not None else None
+    slope = trend([time for time, _ in waits], [wait for _, wait in waits])
     running = running_batch(app)
     return StreamState(
         stability=Stability.STABLE,
         because="",
         interval_ms=interval,
         processing_ms=middle,
-        use=middle / (slots * interval) if middle is not None else None,
+        use=use,
         delay_ms=_delay_ms(app, [wait for _, wait in waits], waiting),
-        delay_trend=trend([time for time, _ in waits], [wait for _, wait in waits]),
+        delay_trend=slope,
+        drains=_drains(use, [wait for _, wait in waits], slope, interval),
         queued=_queued(waiting),
         running_ms=running[1] if running is not None else None,
         line=line,
@@ -253,9 +256,9 @@ def _verdict(state: StreamState, app: ApplicationFacts, interval: int) -> tuple[
                 f"a batch is still running after {fmt.duration(state.running_ms)}; otherwise, {takes}",
             ),
             (
-                is_waiting(state) and _waited(app, interval) < d.FEW,
+                delay >= d.GROWN and _waited(app, interval) < d.FEW,
                 Stability.INCONCLUSIVE,
-                f"batches wait {delay:.1f} intervals, but only the last few",
+                f"batches wait {delay:.1f} intervals, but only few of them have ended",
             ),
             (
                 counts and not any(counts) and (state.use or 0.0) < 0.5,
@@ -344,11 +347,19 @@ def is_waiting(state: StreamState, *, delay: float = d.GROWN) -> bool:
 
 
 def _recovers(state: StreamState) -> bool:
-    """Return whether the delay falls, or as few batches after a slow start show: as fast as they are short."""
-    slope, use = state.delay_trend, state.use
-    if slope is None or slope.falls:
-        return slope is not None
-    return use is not None and use < d.DRAINS and slope.slope <= (use - 1) / 2
+    return state.drains or (state.delay_trend is not None and state.delay_trend.falls)
+
+
+def _drains(use: float | None, waits: Sequence[float], slope: Trend | None, interval: int) -> bool:
+    """Return whether batches are clearly shorter than the interval, and the delay falls accordingly.
+
+    A few batches after a slow start have no trend, but waited.
+    """
+    if use is None or use >= d.DRAINS:
+        return False
+    if slope is None:
+        return bool(waits) and waits[-1] >= d.GROWN * interval
+    return slope.slope <= (use - 1) / 2
 
 
 def delay_rises(state: StreamState) -> bool:

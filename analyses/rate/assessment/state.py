@@ -91,6 +91,7 @@ class StreamState:
         delay_trend: trend of the waits, milliseconds per millisecond.
         queued: batches that were waiting when the input ended.
         running_ms: how long the oldest unfinished batch has been running.
+        drains: whether batches are short, and the delay falls accordingly, as after a slow start.
         behind_since_ms: batch time at which the delay began to grow permanently.
         line: cost of a batch over its records.
         headroom_per_s: most records per second that fit into the interval, by that line.
@@ -110,6 +111,7 @@ class StreamState:
     delay_trend: Trend | None = None
     queued: int = 0
     running_ms: int | None = None
+    drains: bool = False
     behind_since_ms: int | None = None
     line: Line | None = None
     headroom_per_s: float | None = None

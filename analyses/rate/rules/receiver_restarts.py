@@ -73,9 +73,11 @@ def _finding(
     times = _times(assessed, again, records)
     number = int(stream) if stream.isdecimal() else None
     name = h.receiver_name(app, number) or f"The receiver of stream {stream}"
-    causes = [record.cause for record in records if record.cause and record.what != "started"]
+    # The last stop may be that of the application.
+    own = [record for record in records if not (record.cause or "").startswith("Stopped by driver")]
+    causes = [record.cause for record in own if record.cause and record.what != "started"]
     cause = f": {h.fmt.shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
-    changes = [record for record in records if record.what != "error"]
+    changes = [record for record in own if record.what != "error"]
     end = app.last_us or 0
     recovered = end - (last or end) > limits.quiet * 1000
     state = h.State.RECOVERED if recovered else h.State.ONGOING
