@@ -187,6 +187,20 @@ def test_a_stall_is_neither_an_overload_nor_low_headroom(app: ApplicationFacts, 
     assert (w.codes(app), w.verdict(app)) == ([], "inconclusive")
 
 
+@pytest.mark.parametrize(
+    ("running_ms", "codes"), [(48_000, []), (120_000, ["RT101"]), (200_000, ["RT104", "RT101"])]
+)
+def test_a_first_batch_that_is_still_running_does_not_hang_yet(
+    running_ms: int, codes: list[str]
+) -> None:
+    first = w.batch(0, interval=3000, state="processing", start_ms=w.T0 + 500)
+    waiting = [w.batch(n, interval=3000, state="queued") for n in range(1, running_ms // 3000)]
+    last_us = (w.T0 + 500 + running_ms) * 1000
+    app = w.application([first, *waiting], interval_ms=3000, last_us=last_us)
+    assert sorted(w.codes(app)) == sorted(codes)
+    assert (w.verdict(app) == "inconclusive") is (not codes)
+
+
 def test_a_first_batch_may_take_minutes() -> None:
     slow = [w.trigger(n, 15_000, rows=50, interval=15_000) for n in range(3)]
     app = stopping(*slow, unfinished=unfinished(29_000))

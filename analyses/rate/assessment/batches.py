@@ -253,7 +253,8 @@ def _verdict(state: StreamState, app: ApplicationFacts, interval: int) -> tuple[
             (
                 is_stuck(state),
                 Stability.INCONCLUSIVE,
-                f"a batch is still running after {fmt.duration(state.running_ms)}; otherwise, {takes}",
+                f"a batch is still running after {fmt.duration(state.running_ms)}"
+                + (f"; otherwise, {takes}" if state.use is not None else ", and none has ended"),
             ),
             (
                 delay >= d.GROWN and _waited(app, interval) < d.FEW,
@@ -335,9 +336,12 @@ def _waited(app: ApplicationFacts, interval: int) -> int:
 
 
 def is_stuck(state: StreamState, *, lost: float = d.LOST) -> bool:
-    """Return whether others wait for a batch that has been running for long, not for all that came before."""
-    keeps_up = state.use is not None and state.use <= 1
-    return keeps_up and (state.running_ms or 0) >= lost * (state.interval_ms or 0)
+    """Return whether others wait for one running batch: the first, or one among short ones."""
+    if state.running_ms is None:
+        return False
+    if state.use is None:
+        return state.running_ms < d.COLD_MS
+    return state.use <= 1 and state.running_ms >= lost * (state.interval_ms or 0)
 
 
 def is_waiting(state: StreamState, *, delay: float = d.GROWN) -> bool:

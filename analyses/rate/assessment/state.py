@@ -10,6 +10,7 @@ from flowdiag.analyses.rate.stability import Line, Stability, Trend
 
 # The number of recent units, and the minimum to judge them.
 COLD: Final = 2  # batches at the beginning that load classes and compile
+COLD_MS: Final = 60_000  # a first batch may take that long
 FEW: Final = 5  # completed batches; fewer are not judged
 LATE: Final = 12  # minimum number of recent units, which are a third of all
 # Defaults of the limits that rules publish: the words of `data` always go by these.

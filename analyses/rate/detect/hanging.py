@@ -15,7 +15,7 @@ def longest_ms(triggers: h.Sequence[h.Trigger]) -> int:
 
 
 def find_hanging_batch(
-    app: h.ApplicationFacts, *, intervals: float, ratio: float, typical: float
+    app: h.ApplicationFacts, *, intervals: float, ratio: float, typical: float, alone: float
 ) -> tuple[h.Batch, int, int] | None:
     """Return the batch that hangs, how long it has run, and the longest earlier batch."""
     running = h.batches.running_batch(app)
@@ -26,7 +26,7 @@ def find_hanging_batch(
     lasted = [b.processing_ms or 0 for b in warm]
     longest, middle = max(lasted, default=0), median(lasted or [0])
     # A single batch that took long, such as one in a slow start, hides no hang.
-    most = min(ratio * longest, max(2 * longest, typical * middle))
+    most = min(ratio * longest, max(2 * longest, typical * middle)) if lasted else alone
     return (batch, ran, longest) if ran >= max(intervals * app.interval_ms, most) else None
 
 

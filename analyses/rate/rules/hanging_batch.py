@@ -14,7 +14,7 @@ How it decides
 --------------
 Batches: the oldest unfinished batch began more than `intervals` before the last record of the input, and has taken
 `ratio` times as long as any earlier batch, without the first ones. Twice as long is enough if it is also `typical` times
-the median: then a single earlier batch was slow. RT101 covers batches that only wait, and RT107 covers batches that
+the median: then a single earlier batch was slow. A first batch has taken at least `alone`. RT101 covers batches that only wait, and RT107 covers batches that
 later ones overtook.
 
 Triggers: the offsets of the last trigger were written, or its first job began, but no commit, progress report or
@@ -56,7 +56,7 @@ class Limits(h.Limits):
         20_000, "ms", "garbage collection and slow storage delay a trigger for seconds"
     )
     alone: float = h.limit(
-        180_000, "ms", "a first trigger starts the Python workers and reads a backlog"
+        180_000, "ms", "a first batch starts the Python workers and reads a backlog"
     )
 
 
@@ -64,7 +64,11 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application with a batch that hangs at the end, and one per such query."""
     app = assessed.app
     hanging = find_hanging_batch(
-        app, intervals=limits.intervals, ratio=limits.ratio, typical=limits.typical
+        app,
+        intervals=limits.intervals,
+        ratio=limits.ratio,
+        typical=limits.typical,
+        alone=limits.alone,
     )
     if hanging is not None:
         yield hanging_batch(assessed, *hanging)

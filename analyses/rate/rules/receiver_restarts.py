@@ -75,8 +75,6 @@ def _finding(
     name = h.receiver_name(app, number) or f"The receiver of stream {stream}"
     # The last stop may be that of the application.
     own = [record for record in records if not (record.cause or "").startswith("Stopped by driver")]
-    causes = [record.cause for record in own if record.cause and record.what != "started"]
-    cause = f": {h.fmt.shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
     changes = [record for record in own if record.what != "error"]
     end = app.last_us or 0
     recovered = end - (last or end) > limits.quiet * 1000
@@ -87,7 +85,7 @@ def _finding(
         number,
         severity=h.grade(state=state, share=count / max(1, len(app.completed))),
         state=state,
-        title=f"{name} restarted {times}{cause}",
+        title=f"{name} restarted {times}{_reason(own)}",
         why=f"restarted {times}",
         cause="receiver-restarts",
         rank=h.Rank.ROOT_CAUSE,
@@ -98,6 +96,12 @@ def _finding(
         evidence=h.evidence_of(changes if changes[0].what == "stopped" else changes[1:]),
         actions=h.remedies("receiver-restarts", app),
     )
+
+
+def _reason(records: list[h.Record]) -> str:
+    """Return the reason of the last stop, in a clause."""
+    causes = [record.cause for record in records if record.cause and record.what != "started"]
+    return f": {h.fmt.shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
 
 
 RULE = h.Rule("RT302", judge, Limits, causes=("receiver-restarts",), needs="batches")
