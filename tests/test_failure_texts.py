@@ -57,6 +57,14 @@ def test_a_failure_in_the_second_of_the_stop_it_caused(judge: PasteJudge, error:
     assert error.rpartition(": ")[2] in words_of(report)
 
 
+def test_a_context_that_does_not_start_ends_the_application(judge: PasteJudge) -> None:
+    error = "org.apache.spark.SparkException: Asked to launch cluster with 700 MiB/worker but requested 1024 MiB/executor\n"
+    above = "24/03/01 22:39:57 ERROR SparkContext: Error initializing SparkContext.\n"
+    frame = "\tat org.apache.spark.SparkContext.<init>(SparkContext.scala:603)\n"
+    report = report_on(judge, above + error + frame + STOPPED)
+    assert report.summary.verdict == "failing" and "1024 MiB" in words_of(report)
+
+
 def test_a_failure_below_the_stop_follows_from_it(judge: PasteJudge) -> None:
     late = "24/03/01 22:40:00 ERROR Utils: closing\njava.lang.IllegalStateException: closed pool\n\tat a.b.C.d(C.java:1)\n"
     assert report_on(judge, STOPPED + late).findings == []
