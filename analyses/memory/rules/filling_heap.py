@@ -11,14 +11,14 @@ Long pauses, missed heartbeats and slow checkpoints precede an OutOfMemoryError.
 
 How it decides
 --------------
-The rule reads the output of the memory logger (`taskmanager.debug.memory.log`) or the JVM's GC log
-(`-Xlog:gc`). It splits the log into four quarters. The minimum usage in a quarter is the memory
-that is still in use after a collection, so a growing minimum shows a trend, but a high peak does not.
+The rule reads the output of the memory logger (`taskmanager.debug.memory.log`) or the JVM's GC log (`-Xlog:gc`).
+It splits the log into four quarters. The minimum usage in a quarter is the memory that is still in use after a
+collection. A growing minimum therefore shows a trend, but a high peak does not.
 
-The rule reports a process in two cases: the minimum never falls and grows by at least `growth` of the heap, or
-at least `full` of the heap is in use after collections. If the log shows no full collections, the rule needs at
-least `samples` samples. If full collections take at least `stalls` of the time in the log, the cause is garbage
-collection. The name or folder of a GC log shows which process wrote it.
+The rule reports a process in two cases: the minimum never falls and grows by at least `growth` of the heap, or at
+least `full` of the heap is in use after collections. If the log shows no full collections, the rule needs at least
+`samples` samples. If full collections take at least `stalls` of the time in the log, the cause is garbage
+collection. The rule recognises the process by the name or folder of its GC log.
 
 What to do
 ----------

@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-Keys that appear more than once in a flat `flink-conf.yaml` with different values: Flink uses the last one. Lines
-that Flink skips because they have no space after the colon, a tab instead of the space, or no value. Memory
+Keys that appear more than once with different values in a flat `flink-conf.yaml`, of which Flink uses the last.
+Lines that Flink skips because they have no space after the colon, a tab instead of the space, or no value. Memory
 options that no longer exist in this Flink version.
 
 Why it matters
@@ -14,8 +14,8 @@ unhealthy.
 How it decides
 --------------
 The rule parses the file in the same way as Flink does. Flink 2.0 removed `numberOfBuffers`, the old heap options
-and the options for the number of buffers per channel and gate. Since 1.10, Flink ignores the variables `FLINK_TM_…` of
-its start scripts.
+and the options for the number of buffers per channel and gate. Since Flink 1.10, the start scripts ignore the
+environment variables `FLINK_TM_…`.
 
 What to do
 ----------

@@ -24,8 +24,8 @@ derives the other sizes.
 False alarms
 ------------
 Options from environment variables, or from `-D` arguments of a deployment script, are not in the configuration
-file. The rule leaves out processes that wrote a log, because Flink has already accepted their options, and a part of a
-log may list only some of them.
+file. The rule ignores processes that wrote a log: Flink has accepted their options, and an incomplete log may list
+only some of them.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ again, and another task may fail. More heap or more slots per TaskManager make t
 How it decides
 --------------
 The rule calculates the required buffers in the same way as the job's Flink version (see
-`flowdiag.analyses.flink.tasks.buffers`). An input gate requires its exclusive buffers for each channel from another
-TaskManager, and one floating buffer. A result partition requires one buffer per subpartition, and one more.
+`flowdiag.analyses.flink.tasks.buffers`). An input gate requires its exclusive buffers for each channel from
+another TaskManager, and one floating buffer. A result partition requires one buffer per subpartition, plus one.
 
 The rule takes the placement of tasks from the deployments, the graph from the job's plan (REST or archive), and the
 number of buffers from the TaskManager's log. Flink's error proves the shortage. Without the plan, only a lower bound

@@ -7,9 +7,9 @@ Jobs with the RocksDB state backend whose TaskManagers have almost no managed me
 
 Why it matters
 --------------
-RocksDB allocates memory outside the JVM. If managed memory limits it, the block caches and write buffers of all
-states in a slot share that memory. Without a limit, RocksDB uses more memory with every column family
-until the container is killed.
+RocksDB allocates memory outside the JVM. If managed memory limits RocksDB, the block caches and write buffers of
+all states in a slot share that memory. Without a limit, RocksDB uses more memory with every column family until
+the container is killed.
 
 How it decides
 --------------

@@ -15,13 +15,13 @@ The job waits for the slots of a pod that never runs, and Flink's own logs do no
 
 How it decides
 --------------
-The rule reads the output of `kubectl` and of `flowdiag collect k8s`: the reasons for which containers wait, the status
-of pods, and events. It leaves out pods that are scheduled later or whose image is pulled later. On YARN, it reads the
-exit statuses and diagnostics in the responses of the ResourceManager and the timeline server. Containers that the
-application released do not count. A bad node counts only if a job lost a TaskManager there, or a pod there ended. In
-cAdvisor's metrics, a pod has too little CPU if it is throttled in half of its CPU periods for five minutes. The problem
-is over if the job runs again after the last event. CP303 reports containers that were killed for exceeding their memory
-limit.
+The rule reads the output of `kubectl` and of `flowdiag collect k8s`: the reasons for which containers wait, the
+status of pods, and events. It leaves out pods that are scheduled later or whose image is pulled later. On YARN, it
+reads the exit statuses and diagnostics in the responses of the ResourceManager and the timeline server. Containers
+that the application released do not count. An unhealthy node counts only if a job lost a TaskManager there, or a
+pod there ended. In cAdvisor's metrics, a pod has too little CPU if it is throttled in half of its CPU periods for
+five minutes. The problem is over if the job runs again after the last event. CP303 reports containers that were
+killed for exceeding their memory limit.
 
 What to do
 ----------
@@ -30,7 +30,7 @@ request fewer resources. For a container that exits, read its log.
 
 False alarms
 ------------
-By default, Kubernetes keeps events for only one hour. A problem may be over although no later event shows it.
+By default, Kubernetes keeps events for only one hour. A problem may be over although no later event shows its end.
 """
 
 from __future__ import annotations

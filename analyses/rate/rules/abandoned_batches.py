@@ -11,9 +11,9 @@ Spark processes them again. Without a checkpoint, they are lost.
 
 How it decides
 --------------
-Spark runs batches in order, up to `spark.streaming.concurrentJobs` at a time. If more batches than that
-ended after an unfinished batch, the unfinished batch will never end. The same is true for unfinished
-batches before a gap in the logs.
+Spark runs batches in order, up to `spark.streaming.concurrentJobs` of them at a time. If more batches than that
+have ended after an unfinished batch, the unfinished batch will never end. An unfinished batch before a gap in the
+logs will not end either.
 
 What to do
 ----------
@@ -23,7 +23,7 @@ the batches again.
 
 False alarms
 ------------
-Two runs in one log file without an application ID, because flowdiag treats them as one application.
+If one log file contains two runs and no application ID, flowdiag treats the runs as one application.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-The activity of the threads of a slow DStream application or query: of the thread that runs its batches on the driver,
-or of its tasks. The cause names the activity, for example a slow external call, a lock or a sleep. The topmost frame
+What the threads of a slow DStream application or query do: the driver thread that runs its batches, or the threads
+of its tasks. The cause names this activity, for example a slow external call, a lock or a sleep. The topmost frame
 of user code is the line to change.
 
 Why it matters
@@ -12,28 +12,28 @@ Durations show that batches are slow. The line of code shows why.
 
 How it decides
 --------------
-The rule only evaluates batches or triggers that are short of time, or that have been running for `hanging`. Short of
-time means that batches queue, take at least `use` of the interval, or are kept small by back pressure. Each thread
-dump is one sample per thread. If the thread of the batches is outside of Spark's jobs in at least `driver` of its
-samples, its samples count. Otherwise those of the tasks do, unless several queries are slow, because a dump does not
-show the query of a task. Threads that wait for input, for tasks or for shuffle blocks are left out: the threads must
-work in at least `working` of the samples. If at least `alike` of the others do the same, that is the cause. For a lock
-or a pool, `contended` suffices.
+The rule only evaluates batches or triggers that are short of time, or that have been running for `hanging`. Short
+of time means that batches queue, take at least `use` of the interval, or are kept small by back pressure. A thread
+dump provides one sample per thread. If the driver thread works outside of Spark jobs in at least `driver` of its
+samples, the rule evaluates the driver thread. Otherwise it evaluates the task threads, unless several queries are
+slow, because a dump does not show which query a task belongs to. The threads must work in at least `working` of
+the samples: samples in which they wait for input, tasks or shuffle blocks are left out. If at least `alike` of the
+remaining samples show the same activity, this activity is the cause. For a lock or a pool, `contended` is enough.
 
-The JVM does not show the code of Python workers. Then the finding names the Python functions of the query's plan, or
-the line that `py-spy dump` shows for a worker or for the driver.
+A dump of the JVM does not show the code of Python workers. In that case, the finding names the Python functions in
+the query's plan, or the line that `py-spy dump` shows for a worker or for the driver.
 
-With at least `agreeing` the confidence is medium, with fewer it is low. Locks name their owner, so their confidence is
-high.
+With at least `agreeing` dumps the confidence is medium, with fewer it is low. For locks the confidence is high,
+because the dump names the owner.
 
 What to do
 ----------
-Change the line that the finding names. Its advice fits the activity. Take three dumps, two seconds apart, if there
-are fewer.
+Change the line that the finding names, as advised there. If there are fewer than three dumps, take three, two
+seconds apart.
 
 False alarms
 ------------
-A single dump may show a rare moment.
+A single dump may show an untypical moment.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ For receivers, you can also enable back pressure and keep the limit as an upper 
 
 False alarms
 ------------
-A limit that protects the sink, or one that only slows down the start. Row limits of queries count only
-while a backlog remains.
+The limit may protect the sink on purpose, or may only slow down the start. Row limits of queries count only while
+a backlog remains.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ that end after a later batch.
 
 Why it matters
 --------------
-The estimator ignores a batch unless it ends later than every batch that the estimator has processed.
-Concurrent batches also slow each other down, so the estimated processing rate is too low.
+The estimator ignores a batch that ends before a batch that it has already processed. Concurrent batches also slow
+each other down, so the estimated processing rate is too low.
 
 How it decides
 --------------
@@ -22,7 +22,7 @@ option.
 
 False alarms
 ------------
-Jobs that use the option to run the output operations of one batch concurrently.
+Some jobs use the option on purpose, to run the output operations of one batch concurrently.
 """
 
 from __future__ import annotations

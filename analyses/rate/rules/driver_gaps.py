@@ -10,23 +10,24 @@ All cores wait for a single thread of the driver, so more cores do not help.
 
 How it decides
 --------------
-The gap is the processing time of a batch (`addBatch` for a trigger) minus the total duration of its Spark
-jobs. Overlapping jobs count in full, so the driver works for at least as long as the gap. In at least
-`batches` of the recent batches with records, the gap is at least `floor` and at least `share` of the
-batch. The rule needs at least `fewest` recent batches with records, or three with a gap of at least `long`, and an
-event log with jobs.
+The gap is the processing time of a batch (`addBatch` for a trigger) minus the total duration of its Spark jobs.
+Jobs that overlap are all counted in full, so the driver works for at least as long as the gap. In at least
+`batches` of the recent batches with records, the gap is at least `floor` and at least `share` of the batch. The
+rule needs at least `fewest` recent batches with records, or three with a gap of at least `long`, and an event log
+with jobs.
 
 The rule only applies if the job is short of time: batches queue, take at least `use` of the interval, or
 are kept small by back pressure. Without a known interval, triggers must follow each other without a pause.
 
 What to do
 ----------
-Check the code that runs on the driver in `foreachRDD` or `foreachBatch`: database calls, loops over
-collected rows, listing or renaming files, or planning large queries.
+Check the code that runs on the driver in `foreachRDD` or `foreachBatch`. Look for database calls, loops over
+collected rows, the listing or renaming of files, and the planning of large queries.
 
 False alarms
 ------------
-An event log that is missing jobs. The rule does not run if Spark reported that it dropped events.
+If the event log lacks jobs, the gap looks too long. The rule does not run if Spark reported that it dropped
+events.
 """
 
 from __future__ import annotations

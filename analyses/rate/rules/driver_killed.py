@@ -2,27 +2,28 @@
 
 What it reports
 ---------------
-An application whose event log breaks off without an end, or whose executors lost their driver.
+An application whose event log does not contain its end, or whose executors lost their driver.
 
 Why it matters
 --------------
-The application ends with its driver. Nothing is processed until someone restarts it, and any earlier
-slowness is secondary.
+Without its driver, the application ends. It processes nothing until it is restarted, and any earlier slowness is
+secondary.
 
 How it decides
 --------------
 The logs do not contain the end of the application. The event log of a running application looks the same,
 so the rule weighs four signals.
 
-Two of them are only hints: the log breaks off in the middle of a record (`cut-off`), or other inputs
-continue for at least `beyond` longer (`others-go-on`). A running driver would have written something in
-that time. On its own, `others-go-on` is ignored.
+Two of them are only hints: the log breaks off in the middle of a record (`cut-off`), or other inputs continue for
+at least `beyond` longer (`others-go-on`). A running driver would have written something in that time. The rule
+ignores `others-go-on` if it is the only signal.
 
 The other two are stronger: an application of the same name started later (`started-again`), or an
 executor lost its driver (`driver-lost`).
 
-A single hint gives low confidence. The finding is then a note if the application keeps up, otherwise a
-warning. With more evidence, the finding is critical, or a recovered warning if the application restarted.
+A single hint gives low confidence. With low confidence, the finding is a note if the application keeps up, and
+otherwise a warning. With more evidence, the finding is critical, or a recovered warning if the application
+restarted.
 
 What to do
 ----------
@@ -32,7 +33,7 @@ the host. If the driver is still running, the log was copied while it ran, and n
 
 False alarms
 ------------
-A log that was copied while the application ran, or inputs that were copied at different times.
+A log that was copied while the application ran looks the same. So do inputs that were copied at different times.
 """
 
 from __future__ import annotations

@@ -2,33 +2,35 @@
 
 What it reports
 ---------------
-An executor on which tasks of the same stages take longer than elsewhere. Lost executors with the reason,
-and the blocks of receivers that were lost with them.
+An executor on which tasks take longer than the other tasks of the same stages. The rule also reports lost
+executors with the reason, and the receiver blocks that were lost with them.
 
 Why it matters
 --------------
-A slow executor makes every batch as long as its tasks. A lost executor takes the blocks of its receiver
-with it, and Spark cannot compute their batches.
+Every batch has to wait for the tasks on a slow executor. If an executor is lost, so are the receiver blocks on it,
+and Spark cannot compute the batches that need these blocks.
 
 How it decides
 --------------
-Slow: over at least `stages` stages, the median ratio of the mean task on this executor to the mean task of
-the same stages on the others is at least `ratio`.
+Slow: in each stage, the rule divides the mean task duration on this executor by the mean on the other executors.
+The median of these ratios, over at least `stages` stages, must be at least `ratio`.
 
-Lost: removed with a reason other than an idle or requested removal. Removals after the application began
-to stop, or within `at-end` of its end, do not count. `Could not compute split, block input-... not found`
-in logs or in the reason of a failed batch proves lost blocks. The rule blames the executor that was lost
-before, if the input contains one. The finding is recovered when `quiet` has passed since.
+Lost: the executor was removed for another reason than being idle or a request. Removals after the application
+began to stop, or within `at-end` of its end, do not count. `Could not compute split, block input-... not found` in
+logs or in the reason of a failed batch proves lost blocks. If the input contains the earlier loss of an executor,
+the rule blames that executor for the lost blocks. The finding is recovered when `quiet` has passed since the last
+loss.
 
 What to do
 ----------
-Slow: check the host for other work, throttled CPUs and slow disks. Lost: raise the memory overhead if a
-memory limit killed it. Exit code 137 alone is a SIGKILL whose sender only the node knows. Use another
-queue if it was preempted. With receivers: replicate their blocks (`_2`), or use a write-ahead log.
+Slow: check the host for other work, throttled CPUs and slow disks. Lost: raise the memory overhead if the executor
+was killed for exceeding its memory limit. Exit code 137 alone only means SIGKILL, and only the logs of the node
+show which process sent the signal. If the executor was preempted, use another queue. With receivers, replicate the
+blocks (a storage level with `_2`), or use a write-ahead log.
 
 False alarms
 ------------
-A late executor loads its classes first, but its first stages are few among many.
+An executor that starts later is slow at first because it loads its classes. This only affects a few of its stages.
 """
 
 from __future__ import annotations

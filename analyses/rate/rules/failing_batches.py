@@ -2,33 +2,31 @@
 
 What it reports
 ---------------
-Batches with a failed output operation: their number, the operation, the error, and whether the last ones
-failed too. Query runs that ended with an exception: their number, the error, and whether the query was
-restarted.
+Batches with a failed output operation: their number, the operation, the error, and whether the most recent batches
+failed too. Query runs that ended with an exception: their number, the error, and whether the query was restarted.
 
 Why it matters
 --------------
-The records of a failed batch are not written. Unless the job reads them again, they are lost. A failed
-batch is short, so the rate estimator overestimates the processing rate and raises the limit. A failed query processes
-nothing until it is restarted, and then repeats the same batch, which fails again if the data is the
-cause.
+The records of a failed batch are not written. Unless the job reads them again, they are lost. A failed batch is
+short, so the rate estimator overestimates the processing rate and raises the limit. A failed query processes
+nothing until it is restarted. It then repeats the same batch, which fails again if the data is the cause.
 
 How it decides
 --------------
-Batches: output operations with a failure reason, from the listener, REST or the log. An event log alone
-only shows failed Spark jobs. Failures caused by a stop of the application do not count. The finding is
-critical if `failed-share` of all batches or each of the `last` batches failed, and the failures are recent.
-Recent means one of the last `recent` batches, or of the last third if that is more. If none of them failed,
-the finding is recovered. A pasted exception of a DStream batch counts as one failed batch. The finding is
-then critical and quotes the deepest meaningful cause.
+Batches: output operations with a failure reason, from the listener, REST or the log. An event log alone only shows
+failed Spark jobs. Failures caused by a stop of the application do not count. The finding is critical if
+`failed-share` of all batches or each of the `last` batches failed, and the failures are recent. A failure is
+recent if it affects one of the last `recent` batches, or one of the last third of the batches if these are more.
+If none of these batches failed, the finding is recovered. A pasted exception of a DStream batch counts as one
+failed batch. The finding is then critical and quotes the deepest meaningful cause.
 
 Queries: termination events with an exception, from the event log, the listener or the driver's log, and
 pasted exceptions without a batch. Each run counts once. Stopped queries and cancelled jobs do not count. A query
 has recovered if it completes `worked` triggers after the last exception.
 
-Log fragments without an application, batch or query: task exceptions count. The finding is critical if Spark aborted
-the job. Otherwise it is a warning with medium confidence, because a retry may have succeeded. In an application whose
-batches and queries do not fail, a task that failed and then succeeded is only information.
+Log fragments without an application, batch or query: the rule counts exceptions of tasks. The finding is critical
+if Spark aborted the job. Otherwise it is a warning with medium confidence, because a retry may have succeeded. In
+an application whose batches and queries do not fail, a task that failed and then succeeded is only information.
 
 What to do
 ----------
@@ -37,7 +35,7 @@ retry temporary failures.
 
 False alarms
 ------------
-Jobs or tests that fail on purpose.
+Some tests fail on purpose.
 """
 
 from __future__ import annotations

@@ -24,26 +24,25 @@ Mann-Kendall), rises by at least `rise` intervals, and has reached `delay` inter
 overloaded if the delay is at least `lost` intervals and does not fall, while batches overrun or at least
 `lost` batches are queued. From `failing` intervals on, the finding is critical.
 
-If the input ends after a few overruns with a short delay, the result is inconclusive (example: the first
-half of spark/3.5.7/overloaded). If a delay of at least `failing` intervals has drained and at least
-`before` batches were on time before it, the finding is recovered. With back pressure and fewer than
-`settled` batches on time, this finding is only a note, because the estimator was still finding its rate.
+If the input ends after a few overruns with a short delay, the result is inconclusive (example: the first half of
+spark/3.5.7/overloaded). The finding is recovered if the application has worked off a delay of at least `failing`
+intervals, and at least `before` batches were on time before the delay. With back pressure and fewer than `settled`
+batches on time, a recovered finding is only a note, because the estimator was still adjusting the rate.
 
-Triggers: The trigger interval comes from `--trigger-interval`, the driver's log, or the regular pattern
-of start times. The query is overloaded if the median trigger and more than `overrun` of the triggers take
-longer than the interval, and no pause follows them (in spark/4.3.0/query-no-interval-stable, pauses
-follow). Without a known interval, the query is overloaded if the durations follow a rising robust trend.
-It is also overloaded if rows arrive at least `faster` times as fast as they are processed while triggers
-read more and more rows. A growing backlog (latest minus end offsets) also counts, unless a limit per
-trigger explains it.
+Triggers: The trigger interval comes from `--trigger-interval`, the driver's log, or the regular pattern of start
+times. The query is overloaded if the median trigger and more than `overrun` of the triggers take longer than the
+interval, and no pause follows them (in spark/4.3.0/query-no-interval-stable, pauses follow). Without a known
+interval, the query is overloaded if the durations follow a rising robust trend. It is also overloaded if rows
+arrive at least `faster` times as fast as they are processed while triggers read more and more rows. A growing
+backlog (latest offsets minus end offsets) also counts, unless a limit on the rows per trigger explains the growth.
 
 Two triggers are enough if the second takes at least five intervals and rows arrive at least twice as fast as it
 processes them. The confidence is then low.
 
-In real-time mode (`--real-time`, the configuration, or the driver's log), only the backlog counts. If
-triggers merely look like that mode, the result is inconclusive. `Once` and `AvailableNow` never match,
-because their input and processing rates are equal. If the last trigger takes at least `failing`
-intervals, the finding is critical.
+In real-time mode (`--real-time`, the configuration, or the driver's log), only the backlog counts. If triggers
+merely look like that mode, the result is inconclusive. Queries with the triggers `Once` and `AvailableNow` never
+match, because their input and processing rates are equal. If the last trigger takes at least `failing` intervals,
+the finding is critical.
 
 The confidence is low with fewer than `few` batches or triggers, unless the last one is the slowest. A few
 triggers that take less than one and a half intervals may be a normal start, so the result is
@@ -51,14 +50,14 @@ inconclusive. The `stability` field in the report's data uses the default limits
 
 What to do
 ----------
-Check RT301 to RT304 for a single slow component. Otherwise, add cores together with as many blocks or
-partitions, or enable back pressure. Use a longer interval if each batch or trigger has a high fixed cost.
-A limit on rows per trigger keeps triggers short but does not raise the throughput.
+Check the findings of RT301 to RT304 for a single slow component. Otherwise, add cores and at least as many blocks
+or partitions, or enable back pressure. Use a longer interval if each batch or trigger has a high fixed cost. A
+limit on rows per trigger keeps triggers short but does not raise the throughput.
 
 False alarms
 ------------
-A long pause of the driver, or a restart that works through a backlog. In both cases the delay falls
-again, so the finding is at most recovered.
+A long pause of the driver, or a restart with a backlog, also causes a delay. In both cases the delay falls again,
+so the finding is reported as recovered.
 """
 
 from __future__ import annotations

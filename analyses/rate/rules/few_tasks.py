@@ -29,7 +29,7 @@ topics, add partitions, set `minPartitions`, or use `repartition`.
 
 False alarms
 ------------
-Stages that must run in one task, such as a global sort.
+Some stages must run in one task, such as a global sort.
 """
 
 from __future__ import annotations

@@ -21,12 +21,12 @@ The rule only applies if the application is overloaded or barely keeps up.
 
 What to do
 ----------
-Use an interval that is longer than the fixed cost plus the time for the records. Find the work that
-happens once per batch: opening connections, listing files, planning, or running many small tasks.
+Use an interval that is longer than the fixed cost plus the time for the records. Find the work that happens once
+per batch, such as opening connections, listing files, planning, or running many small tasks.
 
 False alarms
 ------------
-Batches whose few records are the expensive ones.
+A small batch may take long because its few records are expensive.
 """
 
 from __future__ import annotations

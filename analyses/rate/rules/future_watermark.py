@@ -2,24 +2,26 @@
 
 What it reports
 ---------------
-A query whose newest event lies in the future: one wrong date, milliseconds that Spark reads as seconds, or local times
-that it reads as UTC. Also a query whose event times are all too small by the same factor.
+A query whose newest event lies in the future. Typical reasons are a single wrong date, milliseconds that Spark
+reads as seconds, and local times that Spark reads as UTC. The rule also reports a query whose event times are all
+too small by the same factor.
 
 Why it matters
 --------------
-A watermark never moves back, and the checkpoint keeps it. Until the clock reaches it, the query drops each row with a
-correct time as late. With the wrong unit, windows have wrong dates and wrong lengths.
+A watermark never moves back, not even after a restart, because the checkpoint contains it. Until the clock reaches
+the watermark, the query drops each row with a correct time as late. With the wrong unit, windows have wrong dates
+and wrong lengths.
 
 How it decides
 --------------
-`eventTime.max` of a trigger is at least `ahead` later than the trigger's end. If that holds for one batch, but not for
-those before, the finding names this batch. At least `fewest` triggers with events can share a mistake. Then each is
-compared with the clock: a ratio of 1,000 or a million, up to a deviation of `ratio`, is a wrong unit. Times that are
-too small by such a factor are a wrong unit as well. A constant multiple of 15 minutes, up to `jitter`, is a wrong time
-zone.
+`eventTime.max` of a trigger is at least `ahead` later than the end of the trigger. If this is true for one batch
+but not for earlier batches, the finding names this batch. With at least `fewest` triggers with events, the rule
+also looks for a systematic mistake, and compares each event time with the clock. If the times differ by a factor
+of 1,000 or a million in either direction, with a deviation of at most `ratio`, the unit is wrong. If they are
+ahead by a constant multiple of 15 minutes, with a deviation of at most `jitter`, the time zone is wrong.
 
 The finding is recovered once the clock has passed the watermark, or after a start with a new checkpoint. It is
-critical while operators drop rows because of it.
+critical while operators drop rows because of the watermark.
 
 What to do
 ----------
@@ -27,7 +29,7 @@ Filter events from the future before `withWatermark`, or convert the unit. Start
 
 False alarms
 ------------
-Events that are planned for the future, if they share a column with the time of past events.
+A column may contain both past events and events that are planned for the future.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ Batches that the driver submits long after their batch time. Spark does not coun
 
 Why it matters
 --------------
-Spark's scheduling delay starts at the submission. If the driver is slow (looking up offsets, listing
-files, writing checkpoints, or collecting garbage), no delay in the Web UI shows it.
+Spark's scheduling delay starts at the submission. The delays in the Web UI therefore do not show a driver that is
+slow to look up offsets, list files, write checkpoints or collect garbage.
 
 How it decides
 --------------

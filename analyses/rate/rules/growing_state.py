@@ -23,7 +23,7 @@ Add a watermark so that Spark can remove old state. Replace `dropDuplicates` wit
 
 False alarms
 ------------
-A set of keys that is still growing and will level off. Check whether the growth slows down.
+After a start, the set of keys may still grow and level off later. Check whether the growth slows down.
 """
 
 from __future__ import annotations

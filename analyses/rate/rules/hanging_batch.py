@@ -2,8 +2,9 @@
 
 What it reports
 ---------------
-A batch or trigger that has been running for many intervals, with no other one running: since when, and which
-task, stage and executor has not ended. If no Spark job runs either, the driver waits in the sink.
+A batch or trigger that has been running for many intervals while no other batch or trigger runs. The finding shows
+since when, and the task that has not ended, with its stage and executor. If no Spark job runs, the driver waits in
+the sink.
 
 Why it matters
 --------------
@@ -12,29 +13,29 @@ all later ones wait.
 
 How it decides
 --------------
-Batches: the oldest unfinished batch began more than `intervals` before the last record of the input, and has taken
-`ratio` times as long as any earlier batch, without the first ones. Twice as long is enough if it is also `typical` times
-the median: then a single earlier batch was slow. A first batch has taken at least `alone`. RT101 covers batches that only wait, and RT107 covers batches that
-later ones overtook.
+Batches: the oldest unfinished batch began more than `intervals` before the last record of the input. It has taken
+`ratio` times as long as any earlier batch, not counting the first batches. If only one earlier batch was slow,
+twice as long is enough, as long as this is also `typical` times the median. If it is the first batch, it has taken
+at least `alone`. RT101 covers batches that only wait, and RT107 covers batches that later ones overtook.
 
 Triggers: the offsets of the last trigger were written, or its first job began, but no commit, progress report or
-exception followed. Its time counts to the end of the input, or to the stop of the application or query. It is at least
-`least`, and `ratio` times as long as any earlier trigger. It is at least `missed` intervals if the trigger interval is
-known. The first trigger of a run is cold, so it does not count if there are others. Without an earlier trigger, it is
-at least `alone`. A shorter time is inconclusive if nothing else shows how the query is doing. Queries in real-time mode
-are left out.
+exception followed. Its running time ends with the input, or when the application or query stops. The running time
+must be at least `least`, and `ratio` times that of any earlier trigger. If the trigger interval is known, it must
+also be at least `missed` intervals. The first trigger of a run is slow because it is cold, so it does not count if
+there are others. Without an earlier trigger, the running time must be at least `alone`. If it is shorter, and no
+other data shows the progress of the query, the rule is inconclusive. Queries in real-time mode are left out.
 
-An event log shows the tasks that started and did not end. They are compared with the ended tasks of the same stage.
+If there is an event log, the rule compares the tasks that have not ended with the ended tasks of the same stage.
 
 What to do
 ----------
-Take a thread dump of the process named in the finding, and look for a call without a timeout. Speculation helps against
-a slow host, not against a lock.
+Take a thread dump of the process named in the finding, and look for a call without a timeout. Speculation helps if
+a host is slow, but not if a task waits for a lock.
 
 False alarms
 ------------
-A first batch that reads the whole backlog (see RT207). Hours without any batch are a gap in the input or a stalled
-driver, and do not count.
+A first batch that reads the whole backlog takes long without hanging (see RT207). Hours without any batch do not
+count, because they are a gap in the input or a stalled driver.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@ The rows are missing from the results, and Spark reports no error.
 
 How it decides
 --------------
-The rule adds up `numRowsDroppedByWatermark` (`numLateInputs` before 3.1.1) of all triggers. An operator counts
-its own input, so after an aggregation or a join its count cannot be compared with the rows that the query read.
-The rule therefore counts triggers: at least `share` of the triggers that read rows must drop some. The finding is
-recovered if none of the last `recent` triggers dropped a row. If rows are late only because the watermark is
-ahead of the clock, RT411 reports them.
+The rule adds up `numRowsDroppedByWatermark` (`numLateInputs` before 3.1.1) of all triggers. Each operator counts
+the rows of its own input. After an aggregation or a join, this count cannot be compared with the rows that the
+query read. The rule therefore counts triggers: at least `share` of the triggers that read rows must drop some of
+them. The finding is recovered if none of the last `recent` triggers dropped a row. RT411 covers rows that are only
+late because the watermark is ahead of the clock.
 
 What to do
 ----------
@@ -23,7 +23,7 @@ delivery of the late source.
 
 False alarms
 ------------
-Replays of old data, and sources that are expected to be late.
+Late rows are normal in a replay of old data, or if a source is expected to be late.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ batches wait although the delay does not grow.
 
 Why it matters
 --------------
-A slower host, a longer garbage collection, or a busier hour is enough to overload the job.
+A slow host, a long garbage collection, or a busy hour is enough to overload the job.
 
 How it decides
 --------------
@@ -22,7 +22,7 @@ headroom.
 
 False alarms
 ------------
-Jobs that are sized this way on purpose, with back pressure as a safeguard.
+Some jobs are sized this way on purpose, with back pressure as a safeguard.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ number of partitions from its first start in its checkpoint.
 
 False alarms
 ------------
-Batches with a few expensive records. Usually one task then takes most of the batch, and the rule does not
+A batch may have a few expensive records. Usually one task then takes most of the batch, and the rule does not
 apply.
 """
 

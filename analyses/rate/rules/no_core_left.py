@@ -11,15 +11,14 @@ No records are processed, however low the rate is. Received blocks fill up the m
 
 How it decides
 --------------
-A receiver runs as a task that never ends, so each receiver occupies one core. Receivers are the cause if
-there are at least as many streams with a receiver as cores, and at least `waiting` batches are unfinished.
-The number of cores comes from the executors in the logs, or else from `local[N]`. At most `ran` batches may
-have completed before the application stopped, because empty batches need no core.
+A receiver runs as a task that never ends, so each receiver occupies one core. Receivers are the cause if there are
+at least as many receivers as cores, and at least `waiting` batches are unfinished. The number of cores comes from
+the executors in the logs, or else from `local[N]`. Empty batches need no core, so up to `ran` batches may have
+completed before the application stopped.
 
-Otherwise, the rule looks for `Initial job has not accepted any resources`, which Spark repeats every 15
-seconds. If a batch or trigger ended after the last of these lines, the finding is a note about a slow
-start. If none did, the finding is ongoing. On Kubernetes, `pods ... is forbidden: exceeded quota` explains
-why executors are missing.
+Otherwise, the rule looks for `Initial job has not accepted any resources`, which Spark repeats every 15 seconds.
+If a batch or trigger ended after the last of these lines, the finding is a note about a slow start. Otherwise the
+finding is ongoing. On Kubernetes, `pods ... is forbidden: exceeded quota` explains why executors are missing.
 
 What to do
 ----------
@@ -29,7 +28,7 @@ the resources that other applications do not use.
 
 False alarms
 ------------
-Executors that started later, if their start is not in the logs.
+If executors started later and the logs do not show their start, the rule counts too few cores.
 """
 
 from __future__ import annotations

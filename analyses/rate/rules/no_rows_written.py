@@ -1,10 +1,10 @@
-"""A query reads rows and writes none.
+"""A query reads rows but writes none.
 
 What it reports
 ---------------
 - A query in append mode that reads rows and has written none, although its windows should have closed, or whose
   watermark is delayed by many windows.
-- Otherwise, an inconclusive verdict, because long windows, or a filter that no row passes, may be intended. A note
+- Otherwise, an inconclusive verdict, because long windows or a filter that no row passes may be intended. A note
   shows when the first window is due.
 
 Why it matters
@@ -13,13 +13,13 @@ Triggers succeed, and no other metric shows that the result is empty. The state 
 
 How it decides
 --------------
-At least `triggers` triggers of the query read rows, and no trigger wrote one: `sink.numOutputRows` is zero. A sink
-without this count is judged by the rows that an aggregation in append mode removes from its state. Queries whose
-watermark is ahead of the clock (RT411) or does not advance (RT405) are left out.
+At least `triggers` triggers of the query read rows, and no trigger wrote one: `sink.numOutputRows` is zero. If the
+sink does not report this count, the rule uses the rows that an aggregation in append mode removes from its state.
+Queries whose watermark is ahead of the clock (RT411) or does not advance (RT405) are left out.
 
-In append mode, a window is written once the watermark has passed its end. The plan in an event log has the delay and
-the length of windows. It is a finding if the query has seen `passed` times their sum of event time. It is also a
-finding if the delay is at least `windows` times the length.
+In append mode, a window is written once the watermark has passed its end. The plan in an event log shows the
+watermark delay and the length of the windows. The rule reports a finding if event time has advanced by `passed`
+times the sum of the two, or if the delay is at least `windows` times the length.
 
 What to do
 ----------
@@ -27,7 +27,7 @@ Use a shorter delay or shorter windows, or the output mode `update`.
 
 False alarms
 ------------
-A filter after the aggregation, for example for alerts.
+A filter after the aggregation, for example for alerts, may remove all rows on purpose.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ take, and whether the compaction of metadata files explains it.
 
 Why it matters
 --------------
-This is not an overload. By default, file sinks and file sources compact their metadata log in every tenth
-batch. That batch takes longer the more files the log lists.
+This is not an overload. By default, file sinks and file sources compact their metadata log in every tenth batch.
+The more files the log lists, the longer that batch takes.
 
 How it decides
 --------------
@@ -24,7 +24,7 @@ increase `compactInterval`, set `retention` for the sink's log, or use a table f
 
 False alarms
 ------------
-Another application that runs a job with the same period on the same cluster.
+Another application on the same cluster may run a job with the same period.
 """
 
 from __future__ import annotations

@@ -6,27 +6,29 @@ A query whose tasks spend most of their time in Python workers, while the JVM us
 
 Why it matters
 --------------
-The rest of Spark is fast enough. Only the Python code decides how many records fit into a trigger.
+The Python code alone limits how many records a trigger can process. The rest of Spark is fast enough.
 
 How it decides
 --------------
-In the recent triggers, the stage with the longest task runs in Python workers for at least `python` of its run time.
-Spark 4 records that time. For older versions, data sent to Python workers counts, together with a CPU time of the JVM
-of at most `cpu` of the run time. It needs an event log, and at least `fewest` triggers. A query with time to spare is
-left out: its triggers take less than `use` of the interval, or pause if the interval is unknown.
+In the recent triggers, the stage with the longest task runs in Python workers for at least `python` of its run
+time. Spark 4 records the time in Python workers. In older versions, the stage must send data to Python workers,
+and the JVM must use CPU for at most `cpu` of the run time. The rule needs an event log with at least `fewest`
+triggers. It ignores queries with time to spare: their triggers take less than `use` of the interval, or pause if
+the interval is unknown.
 
-Spark does not record the CPU time of Python workers. Only the workers show whether the code computes or waits. From
-`waits` per record on, a wait is more likely. The plan in the event log has the names of the Python functions.
+Spark does not record the CPU time of Python workers. Only a look at the workers shows whether the code computes or
+waits. From `waits` per record on, the code more likely waits. The finding takes the names of the Python functions
+from the plan in the event log.
 
 What to do
 ----------
-Look at the workers with `py-spy` or `top`. If they wait (calls of a service, a database), more cores do not help:
-call in batches or concurrently, reuse connections, and run more tasks than cores. If they compute, use a pandas
-UDF or Spark's own functions, or more cores.
+Look at the workers with `py-spy` or `top`. If they wait for a service or a database, more cores do not help. Send
+requests in batches or concurrently, reuse connections, and run more tasks than cores. If the workers compute, use
+Spark's own functions, a pandas UDF, or more cores.
 
 False alarms
 ------------
-Python workers that wait for their input: a slow source upstream of the UDF.
+Python workers may also wait for their input, if the source upstream of the UDF is slow.
 """
 
 from __future__ import annotations

@@ -7,19 +7,18 @@ processes fewer records than the floor lets in.
 
 Why it matters
 --------------
-Back pressure is on and seems to work. The delay still grows, because the floor lets in more records than
-the job processes. Usually the floor is Spark's default of 100 records per second per stream, or a
-value
-copied from another job.
+Back pressure is on and seems to work. The delay still grows, because the floor lets in more records than the job
+processes. Usually the floor is Spark's default of 100 records per second and stream, or a value copied from
+another job.
 
 How it decides
 --------------
-flowdiag recalculates the rates of the estimators from the batches, with bit-identical results. It examines
-the last third of the updates, at least six. In `share` of them, the rate before clamping is below
-`minRate`. The median processing rate of the last six updates is below `minRate` as well. Their batches
-contain at least `full` of the records that the floor permits, and the delay grows. If the source delivers
-less than the floor, a lower floor changes nothing. If even small batches take the whole interval, lower
-rates do not help: see RT202.
+flowdiag recalculates the rates of the estimators from the batches, with bit-identical results. It examines the
+last third of the updates, but at least six. In `share` of them, the rate before the minimum is applied is below
+`minRate`. The median processing rate of the last six updates is below `minRate` as well. The batches of these
+updates contain at least `full` of the records that the floor permits, and the delay grows. If the source delivers
+less than the floor, a lower floor changes nothing. If even small batches take the whole interval, lower rates do
+not help: see RT202.
 
 What to do
 ----------
@@ -27,7 +26,7 @@ Set `minRate` to a tenth of the rate that the job processes per stream.
 
 False alarms
 ------------
-A floor that is high on purpose, so that the job reads a backlog before the topic deletes it.
+The floor may be high on purpose, so that the job reads a backlog before Kafka deletes it.
 """
 
 from __future__ import annotations

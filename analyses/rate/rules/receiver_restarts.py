@@ -24,7 +24,7 @@ receiver that reconnects on its own.
 
 False alarms
 ------------
-Dynamic allocation that removes an executor together with its receiver. RT304 names the executor.
+If dynamic allocation removes an executor, its receiver restarts elsewhere. RT304 names the executor.
 """
 
 from __future__ import annotations

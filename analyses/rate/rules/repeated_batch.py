@@ -23,7 +23,7 @@ events and in the `offsets` folder of the checkpoint location.
 
 False alarms
 ------------
-A query that is deployed several times during one long batch.
+A query may be deployed several times during one long batch.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ A Kafka partition that delivers most of the records of the batches, or that has 
 
 Why it matters
 --------------
-A single task reads the partition, so the batch takes as long as that task. Rate limits divided in proportion
-to the lag give this partition at most its share.
+A single task reads the partition, so the batch takes as long as that task. A rate limit does not help, because
+Spark divides it over the partitions in proportion to their lag.
 
 How it decides
 --------------
@@ -15,10 +15,10 @@ For DStreams, the rule uses the offset ranges of the recent batches, or the rang
 For queries, it uses the backlog of each partition in the recent triggers: the latest offset minus the end
 offset.
 
-Of at least `partitions` partitions, one has `ratio` times the mean of the others, and at least `floor`
-records more. The same partition stands out in `share` of the batches or triggers, of which there are at
-least `fewest`. In addition, batches must queue, be limited by back pressure, or take `use` of the interval.
-For a query, the backlog must grow.
+Among at least `partitions` partitions, one must have `ratio` times the mean of the others, and at least `floor`
+records more. The same partition must stand out in `share` of the batches or triggers. At least `fewest` of these
+are required. In addition, batches must queue, be limited by back pressure, or take `use` of the interval. For a
+query, the backlog must grow.
 
 What to do
 ----------
@@ -27,7 +27,7 @@ Choose a key that spreads the records evenly, or repartition after the source. F
 
 False alarms
 ------------
-A partition that fell behind for another reason, such as a broker outage, and is catching up.
+A partition may have fallen behind for another reason, such as a broker outage, and may be catching up.
 """
 
 from __future__ import annotations

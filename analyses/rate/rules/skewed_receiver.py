@@ -7,9 +7,9 @@ overloaded.
 
 Why it matters
 --------------
-Every rate estimator sees the delay of whole batches. If one receiver delivers too much, back pressure
-throttles the small receivers as well. The blocks of a receiver are stored on its own executor, which then
-does most of the work.
+Every rate estimator uses the delay of whole batches. If one receiver delivers too much, back pressure throttles
+the small receivers as well. The blocks of a receiver are stored on its own executor, which then does most of the
+work.
 
 How it decides
 --------------
@@ -24,8 +24,7 @@ streams to a separate application.
 
 False alarms
 ------------
-Streams that differ in size on purpose. The difference only matters if the application is throttled or
-overloaded.
+Streams may differ in size on purpose. The difference only matters if the application is throttled or overloaded.
 """
 
 from __future__ import annotations

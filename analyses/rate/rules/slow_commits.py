@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-A query that is short of time because much of each trigger goes to committing state stores, or to writing
-offsets and commits to the checkpoint location.
+A query that is short of time because it spends much of each trigger on committing its state, or on writing offsets
+and commits to the checkpoint location.
 
 Why it matters
 --------------
@@ -11,10 +11,10 @@ Every trigger pays this cost, however few rows it reads.
 
 How it decides
 --------------
-State: Spark reports `commitTimeMs` as the sum over all partitions. flowdiag divides it by the number of
-partitions that run concurrently. The result must be at least `share` of the trigger and at least `floor`.
-The `customMetrics` of RocksDB name the part that takes the most time. The rule advises fewer partitions if they hold
-fewer than `rows` rows each and there are at least `more` times as many as cores.
+State: Spark reports `commitTimeMs` as the sum over all partitions. flowdiag divides it by the number of partitions
+that run concurrently. The result must be at least `share` of the trigger and at least `floor`. The `customMetrics`
+of RocksDB name the part that takes the most time. The rule advises fewer partitions if each holds fewer than
+`rows` rows, and there are at least `more` times as many partitions as cores.
 
 Metadata: `walCommit` and `commitOffsets` together must reach the same two limits.
 
@@ -29,7 +29,7 @@ Metadata: use a faster file system for the checkpoint location, or asynchronous 
 
 False alarms
 ------------
-A large state that has just been rebalanced: the first commits write all of it.
+After a large state moves to other executors, the first commits write all of it.
 """
 
 from __future__ import annotations

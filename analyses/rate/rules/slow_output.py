@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-The slowest of several output operations, if it takes most of their total time.
+The slowest of several output operations, if this operation takes most of their total time.
 
 Why it matters
 --------------

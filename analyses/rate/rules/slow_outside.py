@@ -1,4 +1,4 @@
-"""Kafka deleted records before they were read, or Kafka or metadata writes delay batches.
+"""Kafka deleted records before they were read, or Kafka or slow metadata writes delay batches.
 
 What it reports
 ---------------
@@ -7,29 +7,29 @@ checkpoints of the driver or of its write-ahead log.
 
 Why it matters
 --------------
-Each costs time or data, and no additional core helps.
+Each of these problems costs time or data, and more cores do not help.
 
 How it decides
 --------------
-The rule counts each failure of tasks, batches and queries, and each log record of driver and executors,
-once. The messages are `Failed to get records for ... after polling for`, `Cannot fetch record for offset
-...`, offsets out of range, and data that Kafka no longer has. RT103 reports a single poll in a pasted
-exception. The finding names a partition if `mostly` of the failures do.
+The rule counts each failure of a task, batch or query once, and each log record of the driver or an executor once.
+It looks for the messages `Failed to get records for ... after polling for`, `Cannot fetch record for offset ...`,
+offsets out of range, and for messages about data that Kafka no longer has. If a pasted exception shows a single
+poll, RT103 reports it. The finding names a partition if `mostly` of the failures name it.
 
-Checkpoints are slow if the median of `Checkpoint for time ... took ... ms` is above `share` of the
-interval, over at least `writes` checkpoints. `Exception thrown while writing record` of the write-ahead
-log counts unless it is within `at-end` of the application's end. Except for lost records, the finding is
-recovered if it happened once, or when `quiet` has passed since.
+Checkpoints are slow if the median of `Checkpoint for time ... took ... ms` is above `share` of the interval, over
+at least `writes` checkpoints. `Exception thrown while writing record` of the write-ahead log counts unless it is
+within `at-end` of the application's end. A problem that occurred only once, or not within the last `quiet`, is
+recovered, unless records were lost.
 
 What to do
 ----------
-Polls: check the brokers and the named partition. A higher `spark.streaming.kafka.consumer.poll.ms` (or
-`kafkaConsumer.pollTimeoutMs`) only waits longer. Out of range: extend the retention beyond the delay, or
-catch up faster. Checkpoints: use a longer checkpoint interval or faster storage.
+Polls: check the brokers and the named partition. With a higher `spark.streaming.kafka.consumer.poll.ms` (or
+`kafkaConsumer.pollTimeoutMs`), tasks only wait longer. Offsets out of range: make the retention longer than the
+delay, or speed up the job. Checkpoints: use a longer checkpoint interval or faster storage.
 
 False alarms
 ------------
-One poll that timed out during a broker restart: that is a note.
+A single poll may time out while a broker restarts. The finding is then only a note.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Asking the source takes most of the trigger.
+"""Asking the source for new data takes most of the trigger.
 
 What it reports
 ---------------
-A query that spends most of its triggers on the latest offsets of its source, or on listing its files.
+A query that spends most of its triggers on fetching the latest offsets of its source, or on listing its files.
 
 Why it matters
 --------------
-The driver does this before any task starts, in one thread. Neither cores nor partitions speed it up.
+The driver does this work in one thread, before any task starts. More cores or partitions do not speed it up.
 
 How it decides
 --------------
-`latestOffset` (`getOffset` in older versions) and `getBatch` together take at least `floor` and at least `share` of
-the recent triggers with rows. This is the median of at least `fewest` triggers. A query with time to spare is
-left out: its triggers take less than `use` of the interval, or pause if the interval is unknown.
+`latestOffset` (`getOffset` in older versions) and `getBatch` together take at least `floor` and at least `share`
+of a trigger. The rule uses the median of at least `fewest` recent triggers with rows. It ignores queries with time
+to spare: their triggers take less than `use` of the interval, or pause if the interval is unknown.
 
 What to do
 ----------
@@ -21,7 +21,7 @@ a table format instead of plain files. Kafka: check the brokers and the number o
 
 False alarms
 ------------
-Triggers that read few rows because there are few.
+If little data arrives, the source takes most of each trigger, but the triggers are short.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Triggers spend their time on reading state: in RocksDB, or from the checkpoint location.
+"""Triggers spend their time on reading state, from RocksDB or from the checkpoint location.
 
 What it reports
 ---------------
@@ -14,19 +14,21 @@ How it decides
 The rule only applies if triggers overrun their interval, take at least `use` of it, or follow each other without a
 pause. The values are medians over at least `fewest` recent triggers with rows.
 
-Reads: `rocksdbGetLatency` and `rocksdbPutLatency`, divided by the partitions that run concurrently, take at least
-`share` of the trigger. Block cache misses and writer stalls are listed with them.
+Reads: the rule divides `rocksdbGetLatency` and `rocksdbPutLatency` by the number of partitions that run
+concurrently. The result must be at least `share` of the trigger. The finding also lists block cache misses and
+writer stalls.
 
 Loads: in at least `mostly` of the triggers, partitions load their state from the checkpoint location
-(`rocksdbNumLoadedFromDfs`), or miss the maps in memory (`loadedMapCacheMissCount`).
+(`rocksdbNumLoadedFromDfs`), or do not find it in the memory of the executor (`loadedMapCacheMissCount`).
 
 What to do
 ----------
-Reads: a larger block cache, and a faster local disk. Loads: a longer `spark.locality.wait`, and a fixed set of executors.
+Reads: use a larger block cache and a faster local disk. Loads: use a longer `spark.locality.wait` and a fixed set
+of executors.
 
 False alarms
 ------------
-The first triggers after a restart, which load the whole state once.
+The first triggers after a restart load the whole state once.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ also reads more records, the data is skewed. If it reads as many as the others, 
 
 Why it matters
 --------------
-A batch takes as long as its slowest task, and the other cores are idle until that task ends.
+A batch waits for its slowest task, and the other cores are idle until that task ends.
 
 How it decides
 --------------

@@ -6,8 +6,8 @@ A query whose triggers are long only while another query of the application is r
 
 Why it matters
 --------------
-By default, Spark runs jobs in submission order. A short query is as slow as the longest job before it, and changing
-its own code does not help.
+By default, Spark runs jobs in submission order. A short query has to wait for the longest job before it, and a
+change of its own code does not help.
 
 How it decides
 --------------
@@ -27,7 +27,7 @@ Use the fair scheduler with one pool per query, or run the queries in separate a
 
 False alarms
 ------------
-Queries that wait for the same external service at the same time, in inputs without an event log.
+Without an event log, two queries that wait for the same external service at the same time look the same.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ How it decides
 --------------
 The rule needs at least `triggers` recent triggers with rows.
 
-Stuck: the watermark does not change while the newest event time takes at least `times` different values. In
-most cases, one of several inputs of a join or union is idle: by default, Spark uses the minimum of their watermarks.
-The finding names the sources without a row (`sources[].numInputRows`). RT411 reports a watermark ahead of
-the clock.
+Stuck: the watermark does not change while the newest event time takes at least `times` different values. In most
+cases, one of several inputs of a join or union is idle, because Spark uses the minimum of their watermarks by
+default. The finding names the sources that read no rows (`sources[].numInputRows`). RT411 reports a watermark that
+is ahead of the clock.
 
 Falling behind: the gap between the watermark and the newest event grows steadily. The growth is at least
 `lag`, and at least `growth` of the earlier gap.
@@ -29,7 +29,7 @@ keeps its policy until it has a new checkpoint location.
 
 False alarms
 ------------
-Many rows with the same event time, for example in a replay of a single hour.
+Many rows may have the same event time, for example in a replay of a single hour.
 """
 
 from __future__ import annotations

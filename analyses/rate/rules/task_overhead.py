@@ -11,10 +11,10 @@ Tasks process no records in that time. The bottleneck is memory or the network, 
 
 How it decides
 --------------
-The task metrics come from the event log and cover the longest stage of at least `fewest` recent batches. In
-at least `share` of these batches, one of three values reaches its limit. `gc` and `fetch` limit the share
-of task time spent on garbage collection and on waiting for shuffle blocks. `spill` limits the amount of
-spilled data. The rule only applies if batches queue or take at least `use` of the interval.
+The task metrics come from the event log and cover the longest stage of at least `fewest` recent batches. In at
+least `share` of these batches, one of three values reaches its limit. `gc` and `fetch` are the limits for the
+share of task time spent on garbage collection and on waiting for shuffle blocks. `spill` is the limit for the
+amount of spilled data. The rule only applies if batches queue or take at least `use` of the interval.
 
 What to do
 ----------

@@ -7,14 +7,14 @@ reach the rate that the estimator permits.
 
 Why it matters
 --------------
-The job is stable but too slow. The remaining data queues in the source, or is lost there.
+The job is stable but too slow. The remaining data waits in the source, or is lost there.
 
 How it decides
 --------------
-At least `share` of the recent batches contain `full` of the records that the estimator permitted during
-their interval. Batches do not count if they overrun and wait longer each time, because their rate is still
-too high. An example is the first half of spark/4.0.1/failing-batches. The finding shows which term limits
-the rate: the processing rate itself, the delay (integral) term, the floor, or the ceiling.
+At least `share` of the recent batches contain `full` of the records that the estimator permitted during their
+interval. If batches overrun and wait longer each time, the rule does not apply, because the rate is still too
+high. An example is the first half of spark/4.0.1/failing-batches. The finding shows which term limits the rate:
+the processing rate itself, the delay (integral) term, the floor, or the ceiling.
 
 What to do
 ----------
@@ -23,7 +23,7 @@ although processing times are short, check for single long batches.
 
 False alarms
 ------------
-A source that happens to deliver exactly the permitted rate.
+A source may happen to deliver exactly the permitted rate.
 """
 
 from __future__ import annotations

@@ -3,21 +3,22 @@
 What it reports
 ---------------
 An exception, an error or an exit status that no other rule explains. The finding shows the deepest exception with
-its message, the software that threw it, the first frame of the application's own code, how often it occurs, and what
-it ended. If the exception has a known cause, the finding names it.
+its message, the software that threw it, and the first frame of the application's own code. It also shows how often
+the exception occurs, and whether it ended a batch, a query or the application. If the exception has a known cause,
+the finding names that cause.
 
 Why it matters
 --------------
-No list of failures is complete. The text still shows where to look first.
+No list of known failures is complete. Even an unknown exception shows where to look first.
 
 How it decides
 --------------
-A text without batches, triggers or failed queries is a fragment. The rule reports all failures in it. They are
-critical if the text shows that they ended the application, a query or a batch, and warnings otherwise.
+A text without batches, triggers or failed queries is a fragment. The rule reports every failure in a fragment. A
+failure is critical if the text shows that it ended the application, a query or a batch, and a warning otherwise.
 
-In the log of an application with batches or triggers, errors are often handled, and RT103 reports failed batches and
-queries. The rule then reports a failure only if the text shows that it ended the application, and no batch or trigger
-follows it.
+In the log of an application with batches or triggers, errors are often handled, and RT103 reports failed batches
+and queries. The rule then reports a failure only if the text shows that it ended the application, and no batch or
+trigger follows.
 
 "Job 41 cancelled because SparkContext was shut down" is an effect of a stop. If the input does not contain the stop
 itself, the rule is inconclusive.

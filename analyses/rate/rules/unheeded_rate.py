@@ -13,9 +13,9 @@ How it decides
 --------------
 The application is overloaded and back pressure is on. In addition, one of two patterns applies.
 
-Rate exceeded: at least `share` of the recent batches contain more than `ratio` times the permitted records.
-The permitted number is the recalculated rate times the interval plus one second of burst. Only
-`Receiver.store(record)` uses the rate limiter. `store(iterator)` and similar methods do not.
+Rate exceeded: at least `share` of the recent batches contain more than `ratio` times the permitted records. The
+permitted number is the recalculated rate times the interval, plus one second of burst. Only
+`Receiver.store(record)` uses the rate limiter. `store(iterator)` and similar methods bypass it.
 
 No record counts: all batches, including queued ones, count zero records although they take time. At least
 five batches must have completed. (The first third of spark/4.3.0/floor-too-high has only two.) File streams
@@ -28,8 +28,7 @@ files per batch in the process that writes them.
 
 False alarms
 ------------
-Batches that were generated while the driver was late contain the records of more than one interval: see
-RT105.
+If the driver generates batches late (see RT105), they contain the records of more than one interval.
 """
 
 from __future__ import annotations

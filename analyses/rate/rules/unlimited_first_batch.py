@@ -7,8 +7,7 @@ estimate.
 
 Why it matters
 --------------
-The batch runs for many intervals, and all later batches wait for it. This happens again after every
-restart.
+The batch runs for many intervals, and all later batches wait for it. The same happens after every restart.
 
 How it decides
 --------------
@@ -24,7 +23,7 @@ Set `spark.streaming.kafka.maxRatePerPartition`. With back pressure, set
 
 False alarms
 ------------
-An application that has to read a backlog once. The finding is a note if the delay decreases again.
+Some applications only have to read a backlog once. The finding is a note if the delay decreases again.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ of the interval.
 
 How it decides
 --------------
-flowdiag recalculates the rates of the estimators and examines the second half of the updates, at least the
-last `updates`. The rate changes direction in `turns` of them. The spread of the rates (90th minus 10th
-percentile) is at least `swing` of their median. In addition, a gain is outside the stable range: the
-proportional gain is above `proportional`, or the derivative gain is above 0.
+flowdiag recalculates the rates of the estimators and examines the second half of the updates, at least the last
+`updates`. The rate changes direction in `turns` of these updates. The spread of the rates (90th minus 10th
+percentile) is at least `swing` of their median. In addition, a gain is outside the stable range: the proportional
+gain is above `proportional`, or the derivative gain is above 0.
 
 What to do
 ----------
@@ -24,7 +24,7 @@ rate does not depend on the last rate, so the rate cannot oscillate.
 
 False alarms
 ------------
-A source with bursts about as long as an interval.
+A source whose bursts last about one interval looks the same.
 """
 
 from __future__ import annotations

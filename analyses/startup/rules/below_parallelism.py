@@ -1,13 +1,14 @@
-"""A job runs with fewer slots than it requests for a long time.
+"""For a long time, a job runs with fewer slots than it requests.
 
 What it reports
 ---------------
-The rule reports the requested and the used slots of a job with the adaptive scheduler, and since when.
+The rule reports how many slots a job with the adaptive scheduler requests and uses, and since when the numbers
+differ.
 
 Why it matters
 --------------
-The adaptive scheduler starts a job with the available slots, and waits for more without a warning. The job
-runs, but it is slower than its parallelism promises, and so is every forecast of the autoscaler.
+The adaptive scheduler starts a job with the available slots, and waits for more without a warning. The job runs,
+but more slowly than its configured parallelism suggests. The autoscaler's forecasts are wrong too.
 
 How it decides
 --------------

@@ -2,9 +2,9 @@
 
 What it reports
 ---------------
-The rule reports why the autoscaler does not apply its decisions: memory pressure, a quota, a plugin, disabled scaling,
-an excluded period, a scheduler without rescaling, or tasks without metrics. A note reports a parallelism that differs
-from the calculated value because of key groups, partitions or a limit.
+The rule reports why the autoscaler does not apply its decisions: memory pressure, a quota, a plugin, disabled
+scaling, an excluded period, a scheduler without rescaling, or tasks without metrics. If the parallelism differs
+from the calculated value because of key groups, partitions or a limit, the finding is a note.
 
 Why it matters
 --------------
@@ -20,7 +20,7 @@ Change the setting in the finding. `flowdiag simulate autoscaler` shows the resu
 
 False alarms
 ------------
-A limited parallelism is intended if it keeps the load of the subtasks even.
+The parallelism may be limited on purpose, to keep the load of the subtasks even.
 """
 
 from __future__ import annotations

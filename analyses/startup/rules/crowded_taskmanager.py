@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-The rule reports a TaskManager that runs several times as many tasks as in an even distribution.
+The rule reports a TaskManager that runs several times as many tasks as it would with an even distribution.
 
 Why it matters
 --------------

@@ -11,10 +11,10 @@ The job processes nothing, and Flink logs nothing while a start waits.
 
 How it decides
 --------------
-The rule rebuilds the steps of each start from the logs: submission, slots, deployment, initialisation.
-The first step that does not end blocks the start. If no start failed, the job must have waited for at least
-`grace`, because the log may simply end there. If the job ran before and was then cancelled, it must have
-waited for at least `cancelled`. A start is successful unless it fails within `stable` of reaching RUNNING.
+The rule rebuilds the steps of each start from the logs: submission, slots, deployment, initialisation. The first
+step that does not end is the one that blocks the start. If no start failed, the job must have waited for at least
+`grace`, because the log may simply end there. If the job ran before and was then cancelled, it must have waited
+for at least `cancelled`. A start counts as successful unless the job fails within `stable` of reaching RUNNING.
 
 What to do
 ----------
@@ -23,9 +23,9 @@ Kubernetes) if the job waits for slots, and take a thread dump if a task hangs i
 
 False alarms
 ------------
-For a waiting task, time counts only up to the last record in the log of its TaskManager or its JobManager.
-Later records in other logs do not count. If the logs show only some of the tasks and all of these run, the
-rule is inconclusive. A batch job starts later stages only when earlier stages finish.
+The waiting time of a task ends with the last record in the log of its TaskManager or its JobManager. Later records
+in other logs do not count. If the logs show only some of the tasks and all of these run, the rule is inconclusive.
+A batch job starts later stages only when earlier stages finish.
 """
 
 from __future__ import annotations

@@ -6,12 +6,12 @@ The rule reports tasks whose throughput hardly grew after a scale-up, with the e
 
 Why it matters
 --------------
-More subtasks do not help against a hot key, a blocked sink or a slow service. They only cost slots. If the
-detection is off, the autoscaler continues to add subtasks.
+More subtasks do not help against a hot key, a blocked sink or a slow service. They only use up slots. If the
+autoscaler does not detect ineffective scaling, it continues to add subtasks.
 
 How it decides
 --------------
-The autoscaler reports `IneffectiveScaling` itself, if the increase is below
+The rule reads the event `IneffectiveScaling`, which the autoscaler creates if the increase is below
 `job.autoscaler.scaling.effectiveness.threshold` (default: 10% of the expected increase).
 
 What to do

@@ -7,7 +7,7 @@ than the others this TaskManager registered.
 
 Why it matters
 --------------
-A job starts when the last slot is available: one slow node delays the whole start.
+A job starts only when its last slot is available, so one slow node delays the whole start.
 
 How it decides
 --------------

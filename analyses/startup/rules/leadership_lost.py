@@ -10,11 +10,11 @@ Every leader change suspends and restarts all jobs.
 
 How it decides
 --------------
-The rule reads Flink's own log lines. A component that stops also gives up its leadership, so a revocation
-less than `end` before the end of the input does not count. It counts anyway if the election failed at most
-`after` before it. An election fails if a lock was not renewed, a session timed out, or a connection was lost.
-A failed election counts if a component lost its leadership or a job was suspended afterwards. The reason for
-a suspension may also show that the JobManager is no longer the leader.
+The rule reads Flink's own log lines. A component that stops also gives up its leadership, so a revocation less
+than `end` before the end of the input does not count. It does count if the leader election failed at most `after`
+before it. An election fails if a lock was not renewed, a session timed out, or a connection was lost. The rule
+reports a failed election if a component then lost its leadership, or a job was suspended. It also reports a job
+that was suspended because its JobManager is no longer the leader.
 
 What to do
 ----------

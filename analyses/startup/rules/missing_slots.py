@@ -1,9 +1,9 @@
-"""Fewer slots than the job requires.
+"""The cluster has fewer slots than the job requires.
 
 What it reports
 ---------------
-The rule reports how many slots the job requires and how many it received, from how many TaskManagers. It
-also names the number to change.
+The rule reports how many slots the job requires and how many it received, from how many TaskManagers. It also
+names the setting to change.
 
 Why it matters
 --------------
@@ -23,7 +23,7 @@ sharing, a job needs as many slots as its widest vertex has subtasks.
 
 False alarms
 ------------
-Some TaskManagers may only be slow to register. ST203 reports late TaskManagers.
+Some TaskManagers may just be slow to register. ST203 reports late TaskManagers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The adaptive scheduler changes the parallelism of a job up and down again and again.
+"""The adaptive scheduler repeatedly raises and lowers the parallelism of a job.
 
 What it reports
 ---------------
@@ -7,7 +7,8 @@ that leaves and comes back, slots that appear, or changed requirements, for exam
 
 Why it matters
 --------------
-Each rescale stops the job, restores its state and processes records again. Each restart looks fine on its own.
+Each rescale stops the job and restores its state, and the job then processes some records again. Each restart
+looks fine on its own.
 
 How it decides
 --------------
@@ -21,7 +22,7 @@ Fix the TaskManager or the autoscaler that causes the changes. A longer cooldown
 
 False alarms
 ------------
-A cluster on preemptible hosts rescales by design. The price is the number of records that are processed again.
+A cluster on preemptible hosts rescales by design, at the cost of processing some records again.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ registrations fail if their calls get no response.
 
 How it decides
 --------------
-The rule reads the RPC layer's own log lines from the time when a job started or ran. After a broken
-connection, the RPC layer gates the address for some milliseconds. This is normal and does not count on its
-own. If the job runs, fewer than `timeouts` timed-out calls are only information. ST307 reports timeouts
-caused by an oversized message.
+The rule reads the RPC layer's own log lines from the time when a job started or ran. After a broken connection,
+the RPC layer blocks the address for some milliseconds ("gated"). This is normal and does not count on its own. If
+the job runs, fewer than `timeouts` timed-out calls are only information. ST307 reports timeouts caused by an
+oversized message.
 
 What to do
 ----------

@@ -11,14 +11,15 @@ A job processes nothing until the last task is RUNNING. The first checkpoint wai
 
 How it decides
 --------------
-Since Flink 1.13, a task is INITIALIZING while it opens its operators and reads its state. Before 1.13, a
-task is RUNNING during that time, so the logs do not show the duration. The slowest task must take at least
-`slow`. If it takes at least `ratio` times the median of all others, the finding names the subtask. If all
-tasks are slow, suspect the vertex or the storage. The rule blames the restore if the task's TaskManager read
-state for at least `reading` of the initialisation.
+Since Flink 1.13, a task is INITIALIZING while it opens its operators and reads its state. Before 1.13, a task is
+RUNNING during that time, so the logs do not show the duration. The slowest task must take at least `slow`. If it
+takes at least `ratio` times the median of all others, the finding names the subtask. If all tasks are slow, the
+reason is probably in the vertex or the storage. The rule blames the restore if the task's TaskManager read state
+for at least `reading` of the initialisation.
 
-From Flink 1.19 on, the span of the initialization splits the restore: download from the checkpoint storage, rebuilding
-of the store, and in-flight data. The finding and its first remedy name the longest part.
+From Flink 1.19 on, Flink reports a trace span for the initialisation. It splits the restore into the download from
+the checkpoint storage, the rebuilding of the state store, and in-flight data. The finding and its first remedy
+name the longest part.
 
 What to do
 ----------

@@ -6,7 +6,7 @@ What it reports
   cannot reach the cluster, or YARN rejects the request.
 - Submissions that failed in the Dispatcher or during the creation of the JobMaster. For example, a savepoint
   is missing, or its state does not match the job.
-- Cluster entry points that end before they become leader.
+- JobManager processes (cluster entry points) that end before they become leader.
 
 Why it matters
 --------------
@@ -14,9 +14,10 @@ The Web UI shows no job. The only record is a stack trace in one log.
 
 How it decides
 --------------
-The rule reads the logs of the client and the JobManager. It reports the deepest cause of the stack trace as
-the reason. If the client waits for its job and reports a failure of the running job, the submission itself
-succeeded. If the logs show no start of a job, a pasted exception that prevents a job from running counts too.
+The rule reads the logs of the client and the JobManager. It reports the deepest cause of the stack trace as the
+reason. If the client waits for its job and reports a failure of the running job, the submission itself succeeded.
+If the logs do not show the start of a job, the rule also counts a pasted exception that prevents a job from
+running.
 
 What to do
 ----------
