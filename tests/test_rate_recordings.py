@@ -236,6 +236,12 @@ def test_an_event_log_alone_accuses_nobody_of_what_is_over(name: str, alone: Alo
     assert findings and {finding.state for finding in findings} == {"recovered"}
 
 
+def test_an_event_log_alone_does_not_clear_its_receivers(report_of: Ask) -> None:
+    report = report_of(ROOT / "4.3.0" / "receiver-restarts", "eventlog")
+    (rule,) = (rule for rule in report.rules if rule.code == "RT302")
+    assert rule.status == "not-assessed"
+
+
 @pytest.mark.parametrize("part", ["driver", "eventlog", "listener"])
 def test_a_slow_output_operation_needs_no_listener(part: str, alone: Alone) -> None:
     findings = alone(ROOT / "4.3.0" / "slow-output", part)[1]

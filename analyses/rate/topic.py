@@ -147,8 +147,16 @@ def _has_triggers(facts: Assessment) -> bool:
     return any(query.triggers for each in facts.applications for query in each.app.queries)
 
 
+def _knows_receivers(facts: Assessment) -> bool:
+    return any(each.app.batches and each.app.origins - {"event-log"} for each in facts.applications)
+
+
 _REQUIRED: Final = {
     "batches": (_has_batches, "the input contains no batch of a DStream"),
+    "receivers": (
+        _knows_receivers,
+        "restarts of receivers are in the driver's log, in the listener's output and in REST responses",
+    ),
     "triggers": (_has_triggers, "the input contains no trigger of a query"),
 }
 

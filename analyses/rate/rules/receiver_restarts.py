@@ -104,4 +104,4 @@ def _reason(records: list[h.Record]) -> str:
     return f": {h.fmt.shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
 
 
-RULE = h.Rule("RT302", judge, Limits, causes=("receiver-restarts",), needs="batches")
+RULE = h.Rule("RT302", judge, Limits, causes=("receiver-restarts",), needs="receivers")
