@@ -27,7 +27,7 @@ def baseline(
     until: Annotated[
         str | None,
         typer.Option(
-            "--until", metavar="DAY", help="Last muted day of new entries: 2027-01-31, or 30d."
+            "--until", metavar="DAY", help="Last day on which new entries mute: 2027-01-31, or 30d."
         ),
     ] = None,
     min_severity: Annotated[
@@ -39,7 +39,7 @@ def baseline(
         ),
     ] = None,
 ) -> int:
-    """Write known findings to a file, so that --baseline mutes them until a date.
+    """Write known findings to a file, with which `--baseline` mutes them until a date.
 
     \b
     Examples:

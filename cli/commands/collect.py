@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from flowdiag.cli.live.access import ACCESS_OPTIONS, Dumps, Timeout, access_from, seconds
+from flowdiag.cli.live.access import (
+    ACCESS_OPTIONS,
+    Dumps,
+    SlowTimeout,
+    Timeout,
+    access_from,
+    seconds,
+)
 from flowdiag.cli.live.kubernetes import KUBERNETES_OPTIONS, LogSize, NoRest, kubernetes_options
 from flowdiag.cli.live.yarn import YARN_OPTIONS, yarn_options
 from flowdiag.cli.options.help import DEBUG, HelpfulCommand, HelpfulGroup
@@ -25,7 +32,7 @@ collect = typer.Typer(
     name="collect",
     cls=HelpfulGroup,
     rich_markup_mode=None,
-    help="""Store what a live cluster or a Prometheus server reports, for a later diagnosis.
+    help="""Save data from a live cluster or a Prometheus server for a later diagnosis.
 
     \b
     Examples:
@@ -67,7 +74,7 @@ _MESSAGES: Final[Options] = {"quiet": (Quiet, False), "debug": (Debug, False)}
 _LIVE: Final[Options] = {**_TIMING, **ACCESS_OPTIONS, "timeout": (Timeout, "10s"), **_MESSAGES}
 _KUBERNETES: Final[Options] = {
     **KUBERNETES_OPTIONS,
-    "timeout": (Timeout, "30s"),
+    "timeout": (SlowTimeout, "30s"),
     **_MESSAGES,
 }
 _YARN: Final[Options] = {
@@ -75,10 +82,10 @@ _YARN: Final[Options] = {
     "log_size": (LogSize, "32m"),
     "no_rest": (NoRest, False),
     **ACCESS_OPTIONS,
-    "timeout": (Timeout, "30s"),
+    "timeout": (SlowTimeout, "30s"),
     **_MESSAGES,
 }
-_HISTORY: Final[Options] = {**ACCESS_OPTIONS, "timeout": (Timeout, "30s"), **_MESSAGES}
+_HISTORY: Final[Options] = {**ACCESS_OPTIONS, "timeout": (SlowTimeout, "30s"), **_MESSAGES}
 
 
 @collect.command(cls=HelpfulCommand)
@@ -91,7 +98,7 @@ def flink(
         typer.Option(
             "--job",
             metavar="ID",
-            help="Id or name of a job, with wildcards (default: all running jobs).",
+            help="ID or name of a job, with wildcards (default: all running jobs).",
         ),
     ] = None,
     sample_back_pressure: Annotated[
@@ -146,7 +153,7 @@ def spark(
     application: Annotated[
         str | None,
         typer.Option(
-            "--application", metavar="ID", help="Id or name (default: all on the driver)."
+            "--application", metavar="ID", help="ID or name (default: all on the driver)."
         ),
     ] = None,
     stacks: Dumps = "auto",
@@ -191,7 +198,7 @@ def prometheus(
         typer.Option(
             "--from",
             metavar="WHEN",
-            help="2026-01-31T18:43Z, or 2h before now.",
+            help="Start: 2026-01-31T18:43Z, or 2h for two hours ago.",
             rich_help_panel="Timing",
         ),
     ],
@@ -200,7 +207,7 @@ def prometheus(
         typer.Option(
             "--to",
             metavar="WHEN",
-            help="In the same formats (default: now).",
+            help="End, in the same formats as --from (default: now).",
             rich_help_panel="Timing",
         ),
     ] = "now",
@@ -276,9 +283,10 @@ def k8s(
       flowdiag collect k8s -n prod --print-rbac | kubectl apply -f -
       flowdiag diagnose snapshot/
 
-    HANDLE names a FlinkDeployment, FlinkSessionJob, SparkApplication, Deployment, StatefulSet, Job or pod. Collects the
-    logs of all containers, also before their last restart, pods, events, custom resources, configuration, and the REST
-    API through the API server. Only reads, and never requests Secrets. docs/kubernetes.md lists all requests.
+    HANDLE names a FlinkDeployment, FlinkSessionJob, SparkApplication, Deployment, StatefulSet, Job or pod. Collects
+    pods, events, custom resources, configuration, logs of all containers, also from before their last restart, and
+    REST responses through the API server. Only reads, and never requests Secrets. docs/kubernetes.md lists all
+    requests.
     """
     from flowdiag.parsers.errors import FlowdiagError
 

@@ -10,7 +10,11 @@ from flowdiag.cli.comparing import FailOnChange
 from flowdiag.cli.options import shared as o
 from flowdiag.cli.options.help import VERDICT
 from flowdiag.cli.options.signature import Options, with_options
+from flowdiag.cli.settings import Format
 
+_FORMAT: Final = o.format_option(
+    Format.TABLE, Format.JSON, Format.MARKDOWN, Format.JUNIT, Format.GITHUB
+)
 _OPTIONS: Final[Options] = {
     "factor": (
         Annotated[
@@ -29,7 +33,7 @@ _OPTIONS: Final[Options] = {
             bool,
             typer.Option(
                 "--same-job",
-                help="Pair the only job of each side, whatever its name.",
+                help="Pair the only job of each side, even if their names differ.",
                 rich_help_panel="Comparison",
             ),
         ],
@@ -40,7 +44,7 @@ _OPTIONS: Final[Options] = {
     "since": (o.Since, None),
     "until": (o.Until, None),
     "job": (o.Job, None),
-    "format": (o.OutputFormat, None),
+    "format": (_FORMAT, None),
     "output": (o.TextOutput, None),
     "redact": (o.Redact, None),
     "color": (o.ColorOption, None),
@@ -86,8 +90,8 @@ def compare(
       flowdiag compare last-good.json logs/ --fail-on regression --format markdown
       flowdiag compare monday.json tuesday.json --format json | jq '.findings[] | select(.change == "new")'
 
-    A regression is a new or worse finding at warning or above, or a measure that became worse. Measures are compared
-    with a test for few, skewed values; changes below a factor of two are not reported. See docs/compare.md.
+    A regression is a new or worse finding at warning or above, or a measure that became worse. A statistical test for
+    small, skewed samples compares the measures. Changes below --factor are not reported. See docs/compare.md.
 
     Inputs are diagnosed first, with the command of the report on the other side, or with `diagnose`.
     """

@@ -37,14 +37,22 @@ Keep = Annotated[
 ]
 Every = Annotated[
     str | None,
-    _live_option("--every", metavar="TIME", help="Repeat until Ctrl-C, and print the changes."),
+    _live_option(
+        "--every",
+        metavar="TIME",
+        help="Repeat at this interval until Ctrl-C, and print only changes.",
+    ),
 ]
 Times = Annotated[
     int | None, _live_option("--times", metavar="N", min=1, help="Stop after N rounds.")
 ]
 Exec = Annotated[
     str | None,
-    _live_option("--exec", metavar="COMMAND", help="Run on changes, with the report on stdin."),
+    _live_option(
+        "--exec",
+        metavar="COMMAND",
+        help="Run this command after changes, with the report on stdin.",
+    ),
 ]
 
 _OWN: Final[Own] = {
@@ -77,7 +85,7 @@ def diagnose(given: Mapping[str, Any]) -> Mapping[str, Any]:
       flowdiag diagnose http://jobmanager:8081 http://prometheus:9090 logs/ --keep answers/
       flowdiag diagnose k8s://prod/orders
 
-    Pass whatever you have. URLs (docs/live.md) are JobManagers, Spark drivers, History Servers, Prometheus,
-    k8s://NAMESPACE/NAME or yarn://APPLICATION_ID. flowdiag sends only GET requests.
+    Pass whatever you have: files, or URLs of a JobManager, Spark driver, History Server or Prometheus,
+    k8s://NAMESPACE/NAME or yarn://APPLICATION_ID (docs/live.md). flowdiag sends only GET requests.
     """
     return {}

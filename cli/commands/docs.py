@@ -24,7 +24,7 @@ def docs(
     ],
     output: o.TextOutput = None,
 ) -> int:
-    """Show the page of a rule or cause from the documentation, without a network.
+    """Show the documentation page of a rule or cause, offline.
 
     \b
     Examples:
@@ -32,7 +32,7 @@ def docs(
       flowdiag docs data-skew
       flowdiag docs data-skew -o data-skew.md
 
-    A terminal shows formatted text; pipes and files get Markdown. `flowdiag explain` begins with the lines to act on,
+    A terminal shows formatted text; pipes and files get Markdown. `flowdiag explain` begins with what to do,
     and also knows codes and components.
     """
     from flowdiag.cli.output.console import is_terminal, write_report

@@ -11,7 +11,7 @@ def doctor(
     format: o.ListingFormat = Listing.TABLE,
     output: o.TextOutput = None,
 ) -> int:
-    """Check that flowdiag can run here, and how to fix what is missing.
+    """Check that flowdiag can run here, and show how to fix any problem.
 
     \b
     Examples:
@@ -19,7 +19,7 @@ def doctor(
       flowdiag doctor --format json | jq '.[] | select(.level == "problem")'
 
     Checks Python, Spark, Java, the class cache, memory, disk space, extras and proxies, without starting Java.
-    The exit code is 2 if something keeps flowdiag from working, else 0.
+    The exit code is 2 if a problem keeps flowdiag from running, otherwise 0.
     """
     import msgspec
 

@@ -15,13 +15,13 @@ def explain(
         list[str],
         typer.Argument(
             metavar="RULE|CAUSE|CODE",
-            help="Code or name of a rule, a cause, a code in a failure text, or a component.",
+            help="Code or name of a rule, a cause, a code in an error message, or a component.",
             autocompletion=complete_rule,
         ),
     ],
     output: o.TextOutput = None,
 ) -> int:
-    """Explain a rule, a cause or a code: what it means, what to do, how it decides.
+    """Explain a rule, a cause or an error code: what it means, and what to do.
 
     \b
     Examples:
@@ -31,7 +31,7 @@ def explain(
       flowdiag explain ORA-01555
       flowdiag explain exit 239
 
-    The first lines are those to act on. The details follow.
+    The output begins with what to do. The details follow.
     """
     from flowdiag.cli.reference.manual import explanation, show, warn_of_plugins
 

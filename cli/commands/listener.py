@@ -44,10 +44,10 @@ def export(
       flowdiag listener export listener/ --spark-home /opt/spark-3.5.7
 
     Spark keeps the records, delays and rates of its batches in memory only. The listener writes them to a file of
-    JSON lines on the driver, which `flowdiag rate` reads. The application needs no other part of flowdiag.
+    JSON lines on the driver, which `flowdiag rate` reads. flowdiag itself need not be installed on the cluster.
 
-    For Python it is one file without dependencies, for Python 3.8 and PySpark 3.0 or later. For Scala and Java it is a
-    class, and a jar if a JDK is available.
+    For Python, the listener is one file without dependencies; it needs Python 3.8 and PySpark 3.0 or later. For Scala
+    and Java, it is a class, and a jar if a JDK is available.
     """
     from flowdiag.cli.listener.export import JAR, PYTHON
     from flowdiag.cli.listener.export import export as write

@@ -26,7 +26,10 @@ ProcessSize = Annotated[
     _calculator("--process-size", metavar="SIZE", help="Total process memory: 1728m, 4g."),
 ]
 FlinkSize = Annotated[
-    str | None, _calculator("--flink-size", metavar="SIZE", help="Total Flink memory instead.")
+    str | None,
+    _calculator(
+        "--flink-size", metavar="SIZE", help="Total Flink memory, instead of --process-size."
+    ),
 ]
 Define = Annotated[
     list[str] | None,
@@ -37,13 +40,14 @@ FlinkVersion = Annotated[
     _calculator("--flink", metavar="VERSION", help="Flink version, if no input contains it: 1.20."),
 ]
 JobManager = Annotated[
-    bool, _calculator("--jobmanager", help="The sizes above are those of a JobManager.")
+    bool,
+    _calculator("--jobmanager", help="Apply these sizes to a JobManager instead of a TaskManager."),
 ]
 Container = Annotated[
     bool | None,
     _calculator(
         "--container/--standalone",
-        help="Whether it runs on YARN or Kubernetes; for Flink up to 1.9.",
+        help="Whether the process runs on YARN or Kubernetes; for Flink up to 1.9.",
         show_default=False,
     ),
 ]
@@ -70,7 +74,7 @@ def memory(given: Mapping[str, Any]) -> Mapping[str, Any]:
       flowdiag memory logs/ --process-size 4g -D taskmanager.memory.managed.fraction=0.2
       kubectl describe pod my-taskmanager-1-1 | flowdiag memory - logs/
 
-    Logs add the observed memory, the job's network buffers, and the reasons for killed containers.
+    Pass a configuration, or sizes as options. Logs add the observed memory and killed containers.
     """
     from flowdiag.analyses.selection.options import MemoryOptions
 

@@ -47,7 +47,7 @@ def next_evidence(
     ],
     **given: Any,
 ) -> int:
-    """List the evidence to get next, with the command for each and how its answer decides.
+    """List the evidence to collect next, how to get it, and which result points to which cause.
 
     \b
     Examples:
@@ -55,8 +55,9 @@ def next_evidence(
       flowdiag next logs/
       flowdiag next report.json --format json | jq -r '.[0].command'
 
-    Lists files, REST responses, commands and thread dumps that would confirm or rule out the causes that remain, the
-    cheapest first. Leaves out evidence that is among the inputs. A certain answer needs none. See docs/next.md.
+    Lists the files, REST responses, commands and thread dumps that would confirm or rule out the remaining causes, the
+    cheapest first. Leaves out evidence that the inputs contain. If the cause is certain, the list is empty. See
+    docs/next.md.
 
     Inputs are diagnosed first, as by `diagnose`. The exit code is 0 for any verdict.
     """

@@ -18,7 +18,7 @@ def rules(
     format: o.ListingFormat = Listing.TABLE,
     output: o.TextOutput = None,
 ) -> int:
-    """List all rules by command, or those about a cause.
+    """List all rules by command, or the rules about a cause.
 
     \b
     Examples:

@@ -134,7 +134,9 @@ _CREDITS: Final[Options] = {
         "PATH",
         "Logs with metric reports, REST responses, snapshots; repeatable.",
     ),
-    "job": _option(str, _JOB, "--job", "JOB", "Prefix of the job's id, or glob of its name."),
+    "job": _option(
+        str, _JOB, "--job", "JOB", "Only this job: prefix of its ID, or glob of its name."
+    ),
     "parallelism": _option(
         str,
         _WORKLOAD,
@@ -142,7 +144,9 @@ _CREDITS: Final[Options] = {
         "N,N,...",
         "Subtasks of source, tasks and sink (default: 2,4,2).",
     ),
-    "rate": _option(float, _WORKLOAD, "--rate", "RATE", "Records per second of all sources."),
+    "rate": _option(
+        float, _WORKLOAD, "--rate", "RATE", "Records per second of all sources together."
+    ),
     "service": _option(
         str,
         _WORKLOAD,
@@ -161,10 +165,18 @@ _CREDITS: Final[Options] = {
         "Share of the slowest task's records that one subtask gets, such as 0.85.",
     ),
     "task_managers": _option(
-        int, _WORKLOAD, "--task-managers", "N", "TaskManagers; channels inside one are local."
+        int,
+        _WORKLOAD,
+        "--task-managers",
+        "N",
+        "Number of TaskManagers; channels within one are local.",
     ),
     "flink": _option(
-        str, _SETTINGS, "--flink", "VERSION", "Version for defaults and limits (default: 1.20)."
+        str,
+        _SETTINGS,
+        "--flink",
+        "VERSION",
+        "Flink version, for its defaults and limits (default: 1.20).",
     ),
     "buffers_per_channel": _option(
         int, _SETTINGS, "--buffers-per-channel", "N", "Exclusive buffers per channel."
@@ -174,7 +186,11 @@ _CREDITS: Final[Options] = {
     ),
     "segment_size": _option(str, _SETTINGS, "--segment-size", "SIZE", "Size of a buffer: 32kb."),
     "segments": _option(
-        int, _SETTINGS, "--segments", "N", "Network buffers per TaskManager (default: enough)."
+        int,
+        _SETTINGS,
+        "--segments",
+        "N",
+        "Network buffers per TaskManager (default: as many as the job needs).",
     ),
     "buffer_timeout": _option(
         str, _SETTINGS, "--buffer-timeout", "TIME", "execution.buffer-timeout."

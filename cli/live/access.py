@@ -61,22 +61,28 @@ Insecure = Annotated[
     bool,
     typer.Option("--insecure", help="Skip certificate verification.", rich_help_panel=_ACCESS),
 ]
-Timeout = Annotated[
-    str,
-    typer.Option(
+
+
+def _timeout(default: str) -> Any:
+    """Declare `--timeout` with a default that fits the server."""
+    option = typer.Option(
         "--timeout",
         metavar="TIME",
-        help="Timeout for connecting and for each response (default: 10s).",
+        help=f"Timeout for connecting and for each response (default: {default}).",
         rich_help_panel=_ACCESS,
-    ),
-]
+    )
+    return Annotated[str, option]
+
+
+Timeout: Final = _timeout("10s")
+SlowTimeout: Final = _timeout("30s")
 
 Dumps = Annotated[
     Literal["auto", "never", "always"],
     typer.Option(
         "--stacks",
         metavar="WHICH",
-        help="Thread dumps: auto (of suspects), none, all (default: auto).",
+        help="Thread dumps: auto (of suspects), never, always (default: auto).",
         rich_help_panel=_ACCESS,
     ),
 ]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from flowdiag.parsers.live.watching import Outcome, ShowProgress
 
 _PANEL: Final = "Kubernetes"
+_SNAPSHOT: Final = "Snapshot"
 
 Namespace = Annotated[
     str | None,
@@ -65,7 +66,7 @@ LogSize = Annotated[
         "--log-size",
         metavar="SIZE",
         help="Maximum size of each log (default: 32m). Only the end of a larger log is kept.",
-        rich_help_panel=_PANEL,
+        rich_help_panel=_SNAPSHOT,
     ),
 ]
 MaxPods = Annotated[
@@ -82,8 +83,8 @@ NoRest = Annotated[
     bool,
     typer.Option(
         "--no-rest",
-        help="Do not read the JobManager or driver through the API server.",
-        rich_help_panel=_PANEL,
+        help="Do not read the REST API of the JobManager or driver.",
+        rich_help_panel=_SNAPSHOT,
     ),
 ]
 

@@ -30,7 +30,11 @@ Paths = Annotated[
 ]
 Tz = Annotated[
     str | None,
-    _input("--tz", metavar="ZONE", help="Time zone of the logs: Asia/Shanghai, +08:00 (inferred)."),
+    _input(
+        "--tz",
+        metavar="ZONE",
+        help="Time zone of the logs: Asia/Shanghai, +08:00 (default: inferred).",
+    ),
 ]
 StrictInputs = Annotated[
     bool | None, _input("--strict-inputs", help="Exit with 2 if any input is missing or damaged.")
@@ -46,14 +50,14 @@ Until = Annotated[
 ]
 Job = Annotated[
     str | None,
-    _input("--job", metavar="JOB", help="Only this job: prefix of its id, or glob of its name."),
+    _input("--job", metavar="JOB", help="Only this job: prefix of its ID, or glob of its name."),
 ]
 Application = Annotated[
     str | None,
     _input(
         "--application",
         metavar="APP",
-        help="Only this application: prefix of its id, or glob of its name.",
+        help="Only this application: prefix of its ID, or glob of its name.",
     ),
 ]
 TriggerInterval = Annotated[
@@ -61,14 +65,14 @@ TriggerInterval = Annotated[
     _input(
         "--trigger-interval",
         metavar="TIME",
-        help="Trigger interval of the queries: 10s, 500ms, 1m (inferred).",
+        help="Trigger interval of the queries: 10s, 500ms, 1m (default: inferred).",
     ),
 ]
 RealTime = Annotated[
     bool | None,
     _input(
         "--real-time/--no-real-time",
-        help="Whether the queries run in real-time mode (inferred).",
+        help="Whether the queries run in real-time mode (default: inferred).",
     ),
 ]
 Conf = Annotated[
@@ -87,10 +91,17 @@ Retention = Annotated[
         help="Retention of the Kafka topics: 36h, 3d (default: 7 days).",
     ),
 ]
-OutputFormat = Annotated[
-    Format | None,
-    _output("--format", "-f", metavar="FORMAT", help=f"{', '.join(Format)} (default: table)."),
-]
+
+
+def format_option(*formats: Format) -> Any:
+    """Declare `--format`, whose help lists the formats of the command."""
+    option = _output(
+        "--format", "-f", metavar="FORMAT", help=f"{', '.join(formats)} (default: table)."
+    )
+    return Annotated[Format | None, option]
+
+
+OutputFormat: Final = format_option(*Format)
 Output = Annotated[
     str | None,
     _output("--output", "-o", metavar="FILE", help="Write to a file; *.html writes a web page."),
@@ -115,7 +126,7 @@ MaxRows = Annotated[
     _output(
         "--max-rows",
         metavar="N",
-        help=f"Longest list in JSON; shorter for over ten jobs (default: {Settings().max_rows}).",
+        help=f"Maximum list length in JSON; less for over ten jobs (default: {Settings().max_rows}).",
     ),
 ]
 Redact = Annotated[
@@ -153,7 +164,7 @@ MinSeverityOption = Annotated[
     _output(
         "--min-severity",
         metavar="LEVEL",
-        help=f"Hide findings below {', '.join(MinSeverity)} (default: info).",
+        help=f"Hide findings below this level: {', '.join(MinSeverity)} (default: info).",
     ),
 ]
 FailOnOption = Annotated[
@@ -161,7 +172,7 @@ FailOnOption = Annotated[
     _verdict(
         "--fail-on",
         metavar="LEVEL",
-        help=f"Fail at or above {', '.join(FailOn)} (default: warning).",
+        help=f"Fail at or above: {', '.join(FailOn)} (default: warning).",
     ),
 ]
 AllowInconclusive = Annotated[
@@ -171,7 +182,9 @@ AllowInconclusive = Annotated[
 BaselineOption = Annotated[
     str | None,
     _verdict(
-        "--baseline", metavar="FILE", help="Mute known findings, see `flowdiag baseline --help`."
+        "--baseline",
+        metavar="FILE",
+        help="Mute the known findings in FILE (see `flowdiag baseline --help`).",
     ),
 ]
 Select = Annotated[
@@ -179,7 +192,7 @@ Select = Annotated[
     _verdict(
         "--select",
         metavar="RULE,...",
-        help="Only these rules: codes, prefixes (CP, RT4) or names; repeatable.",
+        help="Report only these rules: codes, prefixes (CP, RT4), names; repeatable.",
         autocompletion=complete_rules,
     ),
 ]
@@ -236,7 +249,7 @@ WarmOption = Annotated[
     _spark(
         "--warm",
         metavar="WHEN",
-        help="Cache Java's classes after a run, once: auto, never (default: auto).",
+        help="Cache Java's classes once, after a run: auto, never (default: auto).",
     ),
 ]
 
