@@ -61,6 +61,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "serializer-changed": ("state-incompatible", ()),
     "state-has-no-operator": ("state-without-operator", ()),
     "state-store-broken": ("state-store-broken", ()),
+    "state-store-locked": ("state-store-locked", ()),
     "restore-failed": ("restore-failed", ()),
     "savepoint-failed": ("savepoint-failed", ()),
     "snapshot-failed": ("snapshot-exception", ()),

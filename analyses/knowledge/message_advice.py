@@ -77,6 +77,9 @@ def _message(text: str) -> str:
     return "\n".join(line for line in text.split("\n") if not _FRAME.match(line))
 
 
+OWN_CODE: Final = "the first frame of the job's own code"
+
+
 def frame_action(fields: Mapping[str, str]) -> tuple[Action, ...]:
     """Return the step to the code of the job, if the stack trace contains any.
 
@@ -86,7 +89,7 @@ def frame_action(fields: Mapping[str, str]) -> tuple[Action, ...]:
     frame = fields.get("python_frame") or fields.get("own_frame")
     if frame is None:
         return ()
-    return (Action(text=f"Check {frame}, the first frame of the job's own code"),)
+    return (Action(text=f"Check {frame}, {OWN_CODE}"),)
 
 
 def process_in(fields: Mapping[str, str]) -> Component | None:

@@ -15,8 +15,10 @@ from typing import Final
 from flowdiag.analyses.contract import report as w
 from flowdiag.analyses.contract.redact import clean
 from flowdiag.analyses.knowledge.causes import CAUSES, CHECKS, Check, Given
+from flowdiag.analyses.knowledge.message_advice import OWN_CODE
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.report.stories import LinkedFindings
+from flowdiag.parsers.components import components
 
 _LIMIT: Final = 1000  # characters
 _CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+_\d+)_\d\d_\d{6}")
@@ -91,6 +93,17 @@ def _is_sign(sign: Given, item: w.Input, taskmanager: str | None) -> bool:
     return all(matches(value) for value, matches in required if value is not None)
 
 
+_WORDS_OF: Final = {
+    "kubernetes": re.compile(
+        r"\bThe API gave the following|executor with id \d+ exited|OOMKilled|\b[Kk]ubernetes|\bkubelet\b|\bk8s\b"
+    ),
+    "yarn": re.compile(
+        r"\bYARN\b|NodeManager|Container (?:killed|marked|from a bad node)|appattempt_|container_\d"
+    ),
+}
+"""Words of messages that only one platform prints."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Fills names of the finding in question into checks.
@@ -98,10 +111,12 @@ class _Place:
     Args:
         subjects: of the finding, then of its consequences.
         inputs: of the report.
+        texts: titles of these findings, whose words may show the deployment.
     """
 
     subjects: Sequence[f.Subject]
     inputs: Inputs
+    texts: Sequence[str] = ()
 
     def _first(self, name: str) -> str | None:
         return next((value for s in self.subjects if (value := getattr(s, name)) is not None), None)
@@ -125,7 +140,8 @@ class _Place:
         )
         if is_pod or any(item.kind == "kubectl" for item in self.inputs.inputs):
             return "kubernetes"
-        return "any"
+        text = "\n".join(self.texts)
+        return next((name for name, words in _WORDS_OF.items() if words.search(text)), "any")
 
     def words(self) -> Mapping[str, str]:
         """Return the names for readers."""
@@ -227,6 +243,8 @@ class _Question:
     reason: str | None = None
     fingerprint: str | None = None
     has_stacks: bool = False
+    has_frame: bool = True
+    in_driver: bool = False
 
     @property
     def engine(self) -> str:
@@ -242,6 +260,8 @@ class _Question:
                 for name, check in CHECKS.items()
                 if any(code.startswith(check.helps) for code in self.codes if check.helps)
             )
+        if not self.has_frame:  # without a frame, any other check is more precise
+            found = [each for each in found if each[0] != "user-code"] or found
         return sorted(found, key=lambda each: (each[1].cost, -self._decided_by(each[0])))
 
     def _decided_by(self, name: str) -> int:
@@ -255,7 +275,7 @@ class _Question:
             for name in names
             if (check := CHECKS[name]).engine in (None, self.engine)
             and not (self.has_stacks and name in _DUMPS)
-            and not (self.place.in_one_process and name == "executor-log")
+            and not (name == "executor-log" and (self.place.in_one_process or self.in_driver))
             and not inputs.answer(check, taskmanager)
         ]
 
@@ -269,6 +289,7 @@ class _Question:
         return "; ".join(clauses) or self.reason or f"shows {check.shows}"
 
 
+_IN_DRIVER: Final = f"It happened in {components()['spark-driver'].what}"
 _DUMPS: Final = ("thread-dump", "executor-threads", "driver-threads")
 
 
@@ -324,10 +345,16 @@ def _question(
     pairs = [*filter(None, [story.culprit]), *story.pairs]
     causes = [story.cause, *(finding.cause for _, finding in story.competing)]
     return _Question(
-        place=_Place([finding.subject for _, finding in pairs], inputs),
+        place=_Place(
+            [finding.subject for _, finding in pairs],
+            inputs,
+            [finding.title for _, finding in pairs],
+        ),
         codes=[outcome.code for outcome, _ in story.pairs],
         causes=[*dict.fromkeys(cause for cause in causes if cause is not None and cause in CAUSES)],
         fingerprint=fingerprint_of[id(story.root[1])],
+        in_driver=any(_IN_DRIVER in (x.explain or "") for _, x in pairs),
+        has_frame=any(OWN_CODE in action.text for _, x in pairs for action in x.actions),
         has_stacks=any(m.name == "stack-samples" for _, x in pairs for m in x.measurements),
     )
 

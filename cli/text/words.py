@@ -22,6 +22,9 @@ _RUN: Final = "run: "
 _ZONE = re.compile(r"UTC([+-])(\d\d):(\d\d)")
 
 
+_NO_DATE: Final = "1970-01-01"  # of times without a date
+
+
 # --- times ----------------------------------------------------------------------------------------
 
 
@@ -37,6 +40,8 @@ class Clock:
 
         >>> Clock("UTC", timezone.utc).show("2018-11-29T10:43:44.622Z")
         '2018-11-29 10:43:44'
+        >>> Clock("UTC", timezone.utc).show("1970-01-01T08:57:28Z")
+        '08:57:28'
         """
         if instant is None:
             return "-"
@@ -44,7 +49,8 @@ class Clock:
             moment = datetime.fromisoformat(instant).astimezone(self.zone)
         except (ValueError, OverflowError):
             return printable(instant)
-        return moment.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")
+        dated = date and instant[:10] != _NO_DATE
+        return moment.strftime("%Y-%m-%d %H:%M:%S" if dated else "%H:%M:%S")
 
 
 def clock_of(report: w.Report, zone: str | None = None) -> Clock:

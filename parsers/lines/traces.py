@@ -39,6 +39,8 @@ _PYTHON_BEGINS: Final = "Traceback (most recent call last):"
 _PYTHON_NAME: Final = r"(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit)"
 _PYTHON_ERROR: Final = re.compile(rf"{_PYTHON_NAME}(?:: |$)")
 _PYTHON_ENDS: Final = re.compile(rf"(?<=\s){_PYTHON_NAME}(?:: |\s*\Z)")
+# Spark prints the failure of a task below the failure of its clean-up.
+_BEFORE: Final = "Previous exception in task: "
 _TRACEBACK: Final = 8000  # characters
 _ORDINARY: Final = (
     "org.apache.flink.",
@@ -211,6 +213,8 @@ def _without_suppressed(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
             inside = inside or (text.endswith(_PYTHON_BEGINS) and text != _PYTHON_BEGINS)
         if not text:
             continue
+        if text.startswith(_BEFORE):
+            line = text = f"Caused by: {text.removeprefix(_BEFORE)}"
         if text.startswith("Suppressed: "):
             indent = len(line) - len(line.lstrip())
             suppressed = indent if suppressed is None else min(suppressed, indent)

@@ -56,7 +56,9 @@ TABLE_ROW = re.compile(
     r"(?:(?:\t| \| | {2,8})\s{0,4}(?:(?P<host>[\w.-]{1,255}):[0-9]{1,5}\S{0,60}|\(unassigned\)|\S{1,300})?)?"
     r"[\s|]{0,20}\Z"
 )
-BELOW = re.compile(r"\s{0,40}(?:Caused by|Wrapped by|Suppressed|Root cause): ?(?P<text>.*)")
+BELOW = re.compile(
+    r"\s{0,40}(?:Caused by|Wrapped by|Suppressed|Root cause|Previous exception in task): ?(?P<text>.*)"
+)
 FRAMEISH = re.compile(
     r"\s{0,40}(?:at )?(?:[\w$-]{1,80}\.){2,20}[\w$<>]{1,120}\([^()\n]{0,120}\)?\s*(?:~?\[.*)?\Z"
 )
@@ -97,6 +99,10 @@ LOOSE_HEADER = re.compile(
     r"[\"'\])>}]?(?:\s{0,4}[,;|:\]>-]|\s{2}|\s(?=[\[({\"']))[\s,;|:>-]{0,6}"
     r"(?:(?P<logger>(?:[a-z_]\w{0,80}\.){1,10}[\w$]{1,120}|__main__|root)(?::(?=\S)| - ))?(?P<message>\S.*)",
     re.DOTALL,
+)
+# A logger with its package, behind a level and a date.
+LOGGER = re.compile(
+    r"\s{0,4}(?P<logger>(?:[a-z][\w$]{0,80}\.){1,12}(?![\w$]{0,100}(?:Exception|Error|Throwable)\b)[A-Z][\w$]{0,120})(?:: | - )(?=\S)"
 )
 # After a date, a level needs no mark behind it.
 DATED_LEVEL = re.compile(

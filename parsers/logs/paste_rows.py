@@ -188,8 +188,6 @@ def _failure(one: Pasted, found: Classified | None, engine: str, source: int) ->
     logger = None
     if one.heading is not None:
         logger, fields["message"] = one.heading.logger, one.heading.message[:CAUSE_CHARACTERS]
-    if (component := component_of(one.chain, one.lines, logger)) is not None:
-        fields["component"] = component.name
     return {
         "source": source,
         "offset": offset,
@@ -219,6 +217,8 @@ def _fields(one: Pasted, found: Classified | None, engine: str) -> dict[str, str
         fields["user_frame"] = frame
     if (own := own_frame(one.lines)) is not None:
         fields["own_frame"] = own
+    if (component := component_of(one.chain, one.lines, logger_above(one))) is not None:
+        fields["component"] = component.name
     if one.python_trace.frame is not None:
         fields["python_frame"] = one.python_trace.frame
     if (process := process_of(one.chain, one.lines, logger_above(one))) is not None:

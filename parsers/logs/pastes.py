@@ -41,7 +41,12 @@ from flowdiag.parsers.logs import paste_patterns as p
 from flowdiag.parsers.logs.bodies import fold_bodies
 from flowdiag.parsers.logs.paste_patterns import engine_in
 from flowdiag.parsers.logs.records import Record, open_record
-from flowdiag.parsers.spark.causes import PythonTrace, full_heap, without_lost_task
+from flowdiag.parsers.spark.causes import (
+    PythonTrace,
+    full_heap,
+    without_lost_task,
+    without_query,
+)
 
 PASTE_BYTES: Final = 256 * 1024
 """Texts up to this size are searched completely, larger ones only before the first header."""
@@ -154,8 +159,10 @@ class Pasted:
         above = self.heading.message if self.heading is not None and self.level in GRAVE else ""
         if self.python is not None and (found is None or found.link >= len(self.chain) or outer):
             at = self.offset if self.python_at is None else self.python_at
-            return with_context([self.python], 0, above), at
-        chain = [python_root(without_lost_task(text[:_MESSAGE])) for text in self.chain]
+            return with_context([without_query(self.python)], 0, above), at
+        chain = [
+            python_root(without_lost_task(without_query(text[:_MESSAGE]))) for text in self.chain
+        ]
         link = len(chain) - 1 if found is None or outer else min(found.link, len(chain) - 1)
         return with_context(chain, link, above, own_frame(self.lines)), self.at[link]
 
@@ -247,7 +254,10 @@ def _owns(record: Record) -> bool:
 def _header_of(head: prefix.Prefix) -> prefix.Prefix:
     """Return a header of an unknown layout with its level and message; other headers unchanged."""
     if head.dated and head.level is not None and not head.complete:
-        return replace(head, complete=True)
+        named = p.LOGGER.match(head.text, head.begin, head.begin + 400)
+        if named is None:
+            return replace(head, complete=True)
+        return replace(head, logger=named["logger"], begin=named.end(), complete=True)
     if head.complete:
         return head
     found = p.LOOSE_HEADER.match(head.text, head.inner, head.inner + 4096)
@@ -420,7 +430,7 @@ class _Segments:
 
     def _line(self, offset: int, line: str) -> None:
         head = prefix.parse(line)
-        if self._like is not None and not head.complete:
+        if self._like is not None and not head.complete and not (head.dated and head.level):
             line = prefix.strip_like(line, self._like)
             head = prefix.parse(line)
         if head.inner and not head.complete and p.ELEMENT.match(line) is not None:
@@ -663,6 +673,10 @@ class _Segments:
                 self._begin(offset)
             self._python = True
             return True
+        if self._block is None and self._level is None and p.PYTHON_FILE.match(text):
+            self._begin(offset)
+            self._python = True
+            self._block.python_trace.add(bare)
         if self._block is None:
             return False
         if (

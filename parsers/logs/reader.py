@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from flowdiag.parsers.catalogue import Recognised
-from flowdiag.parsers.components import process_of
+from flowdiag.parsers.components import component_of, process_of
 from flowdiag.parsers.exceptions import classify, task_named_in
 from flowdiag.parsers.flink.metric_reports import MetricFolder
 from flowdiag.parsers.flink.statistics_dump import parse_dump
@@ -600,6 +600,8 @@ class Reader:
 
 # An exception that names the failed checkpoint, below records that do not name it.
 _NOT_FINALIZED: Final = "checkpoint-not-finalized"
+# Records of Spark with the exception of a task, a batch or a query.
+_OF_SPARK: Final = (Event.SPARK_INCIDENT, Event.SPARK_QUERY, Event.SPARK_OUTPUT)
 # Records of a job or a checkpoint with an exception that names its subtask.
 _NAMING: Final = (Event.JOB_STATE, Event.CHECKPOINT_FAILED)
 _STRUCTURE_LINE = re.compile(
@@ -632,6 +634,12 @@ def _trace_fields(
         extra["user_frame"] = trace.user_frame
         if (own := own_frame(lines)) is not None:
             extra["own_frame"] = own
+    if of_spark and row["event"] in _OF_SPARK:
+        chain = trace.chain or tuple(filter(None, (row.get("cause"),)))
+        if (source := component_of(chain, lines)) is not None and source.role == "part":
+            extra["component"] = source.name
+        if row["event"] == Event.SPARK_QUERY and (process := process_of(chain, lines)) is not None:
+            extra["process"] = process.name
     if row["event"] in _NAMING and len(trace.chain) > 2:
         extra |= _named_task(trace.chain)
     return extra

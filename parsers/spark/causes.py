@@ -116,6 +116,18 @@ def without_lost_task(text: str) -> str:
     return text if found is None else text[found.end() :] if text[found.end() :].strip() else text
 
 
+_OF_QUERY: Final = re.compile(r"(?: SQLSTATE: \w{5}){0,2}\s*=== Streaming Query ===[\s\S]*")
+
+
+def without_query(text: str) -> str:
+    """Return an exception of a streaming query without the description of the query behind it.
+
+    >>> without_query("KeyError: 'id' SQLSTATE: 38000 SQLSTATE: XXKST === Streaming Query === Identifier: [id = 7]")
+    "KeyError: 'id'"
+    """
+    return _OF_QUERY.sub("", text) or text
+
+
 _OUT_OF_MEMORY: Final = "OutOfMemoryError"
 _EXECUTOR_FRAME: Final = re.compile(r"org\.apache\.spark\.executor\.|Lost task |Exception in task ")
 _DRIVER_FRAME: Final = re.compile(

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
-from flowdiag.analyses.knowledge.message_advice import frame_action, with_advice
+from flowdiag.analyses.knowledge.message_advice import component_step, frame_action, with_advice
 from flowdiag.analyses.model.finding import Action, Measurement
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.assessment import AssessedApplication
 from flowdiag.analyses.rate.facts import Record
 from flowdiag.analyses.rate.failures.troubles import error_line
+from flowdiag.parsers.components import components
 from flowdiag.parsers.exceptions import Classified, is_wrapper
 
 
@@ -192,7 +193,16 @@ def failure_actions(
     )
     names = failure_remedies(error, usual)
     known = offered or exception_actions(assessed, cause, names, found, record)
-    return with_advice(known, text, error)
+    return with_advice(_of_component(record, known), text, error)
+
+
+def _of_component(record: Record, known: tuple[Action, ...]) -> tuple[Action, ...]:
+    """Return the step to the software that threw an exception instead of steps in code that the trace does not show."""
+    source = components().get(record.fields.get("component", ""))
+    if source is None or source.role != "part" or frame_action(record.fields):
+        return known
+    of_error = (action for action in known if "Fix " in action.text or action.option)
+    return (Action(text=component_step(source)), *of_error)
 
 
 def exception_actions(
