@@ -95,7 +95,7 @@ def _is_sign(sign: Given, item: w.Input, taskmanager: str | None) -> bool:
 
 _WORDS_OF: Final = {
     "kubernetes": re.compile(
-        r"\bThe API gave the following|executor with id \d+ exited|OOMKilled|\b[Kk]ubernetes|\bkubelet\b|\bk8s\b"
+        r"\bThe API gave the following|executor with id \d+ exited|OOMKilled|(?i:\bkubernetes)|\bkubelet\b|\bk8s\b"
     ),
     "yarn": re.compile(
         r"\bYARN\b|NodeManager|Container (?:killed|marked|from a bad node)|appattempt_|container_\d"
@@ -260,8 +260,9 @@ class _Question:
                 for name, check in CHECKS.items()
                 if any(code.startswith(check.helps) for code in self.codes if check.helps)
             )
-        if not self.has_frame:  # without a frame, any other check is more precise
-            found = [each for each in found if each[0] != "user-code"] or found
+        if not self.has_frame:  # another check is more precise
+            others = [each for each in found if each[0] != "user-code"]
+            found = others if others or self.in_driver else found
         return sorted(found, key=lambda each: (each[1].cost, -self._decided_by(each[0])))
 
     def _decided_by(self, name: str) -> int:

@@ -26,6 +26,8 @@ _PAIR = re.compile(
 )
 _KEY = re.compile(r"\s{0,40}[{,]?\s{0,8}\"[\w .-]{1,60}\"\s{0,3}:\s{0,3}(?=\")")
 _SEPARATE = re.compile(r"(?<!\\)\"\s{0,3},\s{0,3}\"")
+# A JSON list or object, or a part of one, but not an error condition of Spark.
+_STRINGS = re.compile(r"(?!\[[A-Z][A-Z0-9_.]{4,100}\])(?:[\[\"{,]|\Z)")
 _JOINED = re.compile(
     r"\s{1,16}(?=at (?:[\w.$-]{1,80}/{1,2})?[\w.$<>-]{3,300}\([^()\n]{1,120}\)|Caused by: |\.\.\. \d{1,4} (?:more|common))"
 )
@@ -40,7 +42,7 @@ def strip_decoration(text: str, escaped: bool) -> list[str]:
     pieces = [text]
     stripped = text.strip()
     ends = stripped.endswith(('"', '",', '"]', '"}')) and stripped.count('"') % 2 == 1
-    if stripped[:1] in '["{,' or ends:
+    if _STRINGS.match(stripped) or ends:
         key = _KEY.match(text)
         text = text[key.end() :] if key is not None else text
         bare = text.strip().strip("[]{}, ")

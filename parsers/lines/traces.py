@@ -204,7 +204,7 @@ def _without_suppressed(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
     """
     inside = begun
     suppressed: int | None = None  # indentation of the current suppressed exception
-    for line in lines:
+    for line in map(_as_cause, lines):
         text = line.strip()
         if inside and line[:1] not in " \t" and _PYTHON_ERROR.match(line) is not None:
             inside = False
@@ -213,8 +213,6 @@ def _without_suppressed(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
             inside = inside or (text.endswith(_PYTHON_BEGINS) and text != _PYTHON_BEGINS)
         if not text:
             continue
-        if text.startswith(_BEFORE):
-            line = text = f"Caused by: {text.removeprefix(_BEFORE)}"
         if text.startswith("Suppressed: "):
             indent = len(line) - len(line.lstrip())
             suppressed = indent if suppressed is None else min(suppressed, indent)
@@ -227,6 +225,12 @@ def _without_suppressed(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
             if is_cause:
                 suppressed = None
         yield line
+
+
+def _as_cause(line: str) -> str:
+    """Return Spark's line about the exception that came first as the line of a cause."""
+    text = line.strip()
+    return f"Caused by: {text.removeprefix(_BEFORE)}" if text.startswith(_BEFORE) else line
 
 
 def python_root(text: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from flowdiag.parsers.lines.failure_lines import failure_line
+
 
 def engine_in(text: str) -> str | None:
     """Return the engine that a text without its own log lines is about, by its words; None if undecided.
@@ -32,7 +34,7 @@ _PYFLINK_CALL: Final = re.compile(
 _OF_SPARK: Final = re.compile(
     r"(?i:py4j)|(?<![\w./-])(?<![Tt]ask )executors?\b(?![.-]\w| service| pool| thread)|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d|Job aborted due to stage failure"
     r"|\b[Ss]park\b|\bSpark[A-Z]\w+|\bspark[._-][a-z]|\bDStream|ExecutorPods|\bawsglue|[Gg]lueContext|third-party-projects"
-    r"|[Dd]atabricks|Executor self-exiting|(?m:^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]{4,5} (?!Block(?:Manager|StateChange):)[A-Z]\w+: )|\bdbutils|\b[Ll]ivy\b|ExecutorLostFailure|\bsc\.\w+\("
+    r"|[Dd]atabricks|Executor self-exiting|(?m:^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]{4,5} (?!Block(?:Manager|StateChange):)[A-Z]\w+: )|\bdbutils|\b[Ll]ivy\b|ExecutorLostFailure|\bsc\.\w+\(|\[DELTA_[A-Z]|\bAnalysisException\b|\b_spark_metadata\b|\bstate/\d{1,5}/\d{1,6}/\d{1,9}\.(?:delta|snapshot|changelog|zip)\b|\byarn\.Client\b|(?m:^\[[A-Z_.]{5,100}\] .{0,4000}SQLSTATE: [0-9A-Z]{5}\b)"
 )
 _OF_FLINK: Final = re.compile(
     r"pyflink|\b[Ff]link\b|\bFlink[A-Z]\w+|\bflink[.-][a-z]|\b(?:TaskManager|JobManager|TaskExecutor|JobMaster)\w*"
@@ -43,8 +45,8 @@ NAME = r"(?:[A-Za-z_][\w$]{0,80}\.){1,20}(?:package\$)?_?[A-Z][\w$]{0,120}"
 ENDS = r"(?:Exception|Error|Throwable|Failure|Abort|Interrupt|Died|NotCompatible)(?:\$\w{1,80})?"
 ELEMENT = re.compile(
     r"\s{0,40}(?:Exception in thread \"[^\"\n]{0,200}\" |: ?|Root exception:? |Exception: |\[)?"
-    rf"(?=[\w$.]{{3,400}}{ENDS}(?:[:;\])(]|\s|\Z)|(?:[a-z_]\w{{0,80}}\.){{1,8}}(?:errors?|exc|exceptions?)\.[A-Z]\w{{2,80}}: )"
-    rf"(?P<text>(?:{NAME}|[A-Z][a-z0-9]\w{{2,100}}{ENDS})(?:\Z|[:;] ?.*|\s*\Z|\s\(.*|\([\w.$]{{3,300}}\):? .*))"
+    rf"(?=[\w$.]{{2,400}}{ENDS}(?:[:;\])(]|\s|\Z)|(?:[a-z_]\w{{0,80}}\.){{1,8}}(?:errors?|exc|exceptions?)\.[A-Z]\w{{2,80}}: )"
+    rf"(?P<text>(?:{NAME}|[A-Z][A-Za-z0-9]\w{{0,100}}{ENDS})(?:\Z|[:;] ?.*|\s*\Z|\s\(.*|\([\w.$]{{3,300}}\):? .*))"
 )
 # An uncaught exception that ended a query's thread.
 THREAD = re.compile(
@@ -68,7 +70,7 @@ IN_MESSAGE = re.compile(
 # In a sentence, in quotes or after a mark of emphasis: only with package and message, or as an error condition
 # of Spark, which mails and pages quote without a class.
 IN_PROSE = re.compile(
-    rf"(?:^|[\s\"'`“‘«(*{{])(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{ENDS}: [^\n]{{3,3000}}"
+    rf"(?:^|[\s\"'`“‘«(*{{：])(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{ENDS}: [^\n]{{3,3000}}"
     r"|\[[A-Z]{2,20}_[A-Z_.]{3,60}\] [^\n]{3,3000}"
     r"|[A-Z][a-z]{1,40}[A-Z]\w{0,80}(?:Exception|Error): [^\n]{8,3000})"
 )
@@ -100,6 +102,13 @@ LOOSE_HEADER = re.compile(
     r"(?:(?P<logger>(?:[a-z_]\w{0,80}\.){1,10}[\w$]{1,120}|__main__|root)(?::(?=\S)| - ))?(?P<message>\S.*)",
     re.DOTALL,
 )
+# A title in bold between paragraphs, and a piece of code in a sentence.
+TITLE = re.compile(r"\s{0,8}\*\*[\w ,'/-]{2,60}:?\*\*\s{0,8}\Z")
+PROMPT = re.compile(
+    r"\s{0,4}(?:[\w.-]{1,60}@[\w.-]{1,80}[: ][^\s$#]{0,100} ?)?\$ [a-z./]\S{0,200}(?: |\Z)"
+)
+INLINE = re.compile(r"`([^`\n]{10,3000})`")
+MENTION = re.compile(r"\A@[\w-]{1,40},? ")
 # A logger with its package, behind a level and a date.
 LOGGER = re.compile(
     r"\s{0,4}(?P<logger>(?:[a-z][\w$]{0,80}\.){1,12}(?![\w$]{0,100}(?:Exception|Error|Throwable)\b)[A-Z][\w$]{0,120})(?:: | - )(?=\S)"
@@ -124,3 +133,13 @@ TYPED: Final = tuple(
 # The start of a paragraph that describes what happens in case of a failure.
 GENERAL = re.compile(r"(?:When|Whenever|If|In case|Whether|Unless|By default|Note that)\b")
 SERIAL = re.compile(r"(?:[\w$]{1,80}\.){0,20}SerializedThrowable(?:: |\s*\Z)")
+
+
+def fact_in(text: str) -> str:
+    """Return the part of a line that announces a failure: the code in a sentence, or all of it.
+
+    >>> fact_in("@ann We get `Job aborted due to stage failure: x` here"), fact_in("@ann Job aborted.")
+    ('Job aborted due to stage failure: x', 'Job aborted.')
+    """
+    quoted = (found[1] for found in INLINE.finditer(text) if failure_line(found[1]) is not None)
+    return next(quoted, MENTION.sub("", text))

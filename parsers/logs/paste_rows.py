@@ -30,6 +30,7 @@ _QUERY_ID = re.compile(
 )
 _SILENT = re.compile(r"eartbeat of TaskManager|is no longer reachable")
 _QUIET: Final = ("INFO", "DEBUG", "TRACE")
+_SHUTDOWN: Final = re.compile(r"\bshutdown-hook-\d|\bShutdownHook\b")
 _VALUES: Final = frozenset(
     {"class", "exception", "user_frame", "options", "origin", "what", "run_id"}
 )
@@ -188,6 +189,11 @@ def _failure(one: Pasted, found: Classified | None, engine: str, source: int) ->
     logger = None
     if one.heading is not None:
         logger, fields["message"] = one.heading.logger, one.heading.message[:CAUSE_CHARACTERS]
+    if _SHUTDOWN.search(
+        f"{fields.get('message', '')} {cause}"
+    ):  # some other event stopped the process
+        fields["follows"] = "yes"
+        fields.pop("component", None)
     return {
         "source": source,
         "offset": offset,

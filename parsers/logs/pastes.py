@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, NamedTuple
 
-from flowdiag.parsers.components import component_of, process_of
+from flowdiag.parsers.components import component_of, links_of, process_of
 from flowdiag.parsers.exceptions import (
     OF_TABLES,
     Classified,
@@ -39,7 +39,7 @@ from flowdiag.parsers.lines.traces import (
 )
 from flowdiag.parsers.logs import paste_patterns as p
 from flowdiag.parsers.logs.bodies import fold_bodies
-from flowdiag.parsers.logs.paste_patterns import engine_in
+from flowdiag.parsers.logs.paste_patterns import engine_in, fact_in
 from flowdiag.parsers.logs.records import Record, open_record
 from flowdiag.parsers.spark.causes import (
     PythonTrace,
@@ -132,7 +132,15 @@ class Pasted:
 
     def classified_by_words(self, engine: str | None) -> Classified | None:
         """Return the class of its chain, wherever it comes from."""
-        return classify(self.chain, engine) or classify(self.glued, engine)
+        found = classify(self.chain, engine) or classify(self.glued, engine)
+        return found or classify(self._with_method(), engine)
+
+    def _with_method(self) -> list[str]:
+        """Return the chain with the method that threw the deepest exception, if that has no message."""
+        if not self.chain or self.plain or ": " in self.chain[-1]:
+            return []
+        methods = links_of(self.chain, self.lines)[-1].methods[:1]
+        return [*self.chain[:-1], f"{self.chain[-1]} at {methods[0]}"] if methods else []
 
     def _is_elsewhere(self, found: Classified, text: str) -> bool:
         """Return whether a class with a generic name comes from a place where it means something else."""
@@ -178,7 +186,8 @@ class Pasted:
         return (
             "org.apache.spark.streaming." in text
             and "StreamingQuery" not in text
-            and ("sql.execution.streaming" not in text)
+            and "sql.execution.streaming" not in text
+            and ('thread "main"' not in text or _OF_BATCH.search(text) is not None)
         )
 
     @property
@@ -195,6 +204,8 @@ class Pasted:
         return "flink" if flink >= spark else "spark"
 
 
+# The main thread also sets the application up.
+_OF_BATCH: Final = re.compile(r"Job aborted|streaming\.(?:scheduler|dstream)\.")
 # Processes that read no records, and processes that plan no statements: the planner's classes also name errors of rows.
 _ELSEWHERE: Final = {
     "unreadable-record": (
@@ -429,6 +440,10 @@ class _Segments:
         yield from done
 
     def _line(self, offset: int, line: str) -> None:
+        if p.PROMPT.match(line):
+            return  # a command, not its output
+        if p.TITLE.match(line):
+            self._end()
         head = prefix.parse(line)
         if self._like is not None and not head.complete and not (head.dated and head.level):
             line = prefix.strip_like(line, self._like)
@@ -586,7 +601,10 @@ class _Segments:
         self._python = False
         self._again = False
         if block is not None:
-            if not block.chain and block.heading is not None and _announces(block):
+            if not block.chain and (frame := block.python_trace.frame) is not None:
+                block.plain = True
+                block.add(block.offset, f"Python traceback without its last line, at {frame}")
+            elif not block.chain and block.heading is not None and _announces(block):
                 block.plain = True
                 block.add(block.heading.offset, block.heading.message[:_MESSAGE])
             self._done.append(block)
@@ -667,16 +685,8 @@ class _Segments:
         below_file, self._code = self._code, bare.startswith('File "')
         if self._block is not None:
             self._block.python_trace.add(bare)
-        if bare.startswith(p.PYTHON_BEGIN):
-            if self._block is None:
-                self._uncaught(bare)
-                self._begin(offset)
-            self._python = True
+        if self._begins_traceback(offset, text, bare):
             return True
-        if self._block is None and self._level is None and p.PYTHON_FILE.match(text):
-            self._begin(offset)
-            self._python = True
-            self._block.python_trace.add(bare)
         if self._block is None:
             return False
         if (
@@ -693,6 +703,20 @@ class _Segments:
             self._python_error(offset, self._block, bare)
             return True
         return below_file
+
+    def _begins_traceback(self, offset: int, text: str, bare: str) -> bool:
+        """Begin a Python traceback at its first line, or at a frame; return whether it is the first line."""
+        if bare.startswith(p.PYTHON_BEGIN):
+            if self._block is None:
+                self._uncaught(bare)
+                self._begin(offset)
+            self._python = True
+            return True
+        if self._block is None and self._level is None and p.PYTHON_FILE.match(text):
+            block = self._begin(offset)
+            self._python = True
+            block.python_trace.add(bare)
+        return False
 
     def _python_error(self, offset: int, block: Pasted, text: str) -> None:
         if "Py4J" in text[:80] or "pyspark.errors" in text[:40]:
@@ -717,7 +741,7 @@ class _Segments:
         if begins and failure_line(text) is not None:
             plain = self._begin(offset)
             plain.plain = True
-            plain.add(offset, bare[:_MESSAGE])
+            plain.add(offset, fact_in(bare)[:_MESSAGE])
         elif (begins or not self._has_chain()) and p.UNUSUAL.match(bare):
             self._unusual = offset, bare
         elif block is None and self._level is None and p.CUT_MESSAGE.match(bare) is not None:

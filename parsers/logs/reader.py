@@ -634,15 +634,23 @@ def _trace_fields(
         extra["user_frame"] = trace.user_frame
         if (own := own_frame(lines)) is not None:
             extra["own_frame"] = own
-    if of_spark and row["event"] in _OF_SPARK:
-        chain = trace.chain or tuple(filter(None, (row.get("cause"),)))
-        if (source := component_of(chain, lines)) is not None and source.role == "part":
-            extra["component"] = source.name
-        if row["event"] == Event.SPARK_QUERY and (process := process_of(chain, lines)) is not None:
-            extra["process"] = process.name
+    extra |= _origin(row, trace, lines)
     if row["event"] in _NAMING and len(trace.chain) > 2:
         extra |= _named_task(trace.chain)
     return extra
+
+
+def _origin(row: dict[str, Any], trace: Trace, lines: list[str]) -> dict[str, str]:
+    """Return the software that threw an exception of Spark, and the process of a query's, as fields."""
+    if row["event"] not in _OF_SPARK:
+        return {}
+    chain = trace.chain or tuple(filter(None, (row.get("cause"),)))
+    source = component_of(chain, lines)
+    process = process_of(chain, lines) if row["event"] == Event.SPARK_QUERY else None
+    found = {} if process is None else {"process": process.name}
+    if source is not None and source.role == "part":
+        found["component"] = source.name
+    return found
 
 
 def _memory_process(trace: Trace, lines: list[str], logger: str | None) -> dict[str, str]:
