@@ -213,6 +213,13 @@ RELATIONS: Final = (
         source="RocksDB's ErrorHandler stops writes after a background error; flink.md 2.5",
     ),
     Relation(
+        name="state-grows",
+        causes=("unbounded-state", "unbounded-timers"),
+        explain=("CP105", "IO301", "IO302"),
+        clause="the state grows without bound",
+        source="RocksDBProperty.EstimateNumKeys; RocksDBKeyedStateBackend has one column family per state",
+    ),
+    Relation(
         name="heap-fills",
         causes=("state-fills-heap",),
         explain=("SK104", "MM304", "CP105", "CP303", "BP102", "BP104", "CP201"),

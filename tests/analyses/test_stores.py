@@ -13,7 +13,13 @@ from flowdiag.analyses.model.finding import Finding, Severity
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.queues.facts import JobQueues, MarkPoint, StoreMetric
 from flowdiag.analyses.queues.neighbour_facts import Neighbours, StoreRecord
-from flowdiag.analyses.queues.rules import heap_state, small_block_cache, store_errors, write_stalls
+from flowdiag.analyses.queues.rules import (
+    growing_state,
+    heap_state,
+    small_block_cache,
+    store_errors,
+    write_stalls,
+)
 from flowdiag.parsers.neighbours.store_log import StoreOwner, read_store_log
 
 from .queues_workbench import FIRST, MINUTE, SECOND, Queues
@@ -229,3 +235,47 @@ def test_state_that_grows_on_the_heap_has_a_date() -> None:
 )
 def test_other_state_is_no_risk(job: JobQueues) -> None:
     assert findings(heap_state, job) == []
+
+
+def keys(*counts: float, family: str = "sums", **settings: str) -> list[Finding]:
+    """Return the findings about a state with one count per three minutes, in each of two subtasks."""
+    every = [count for count in counts for _ in range(3)]
+    stores = [store("estimate-num-keys", *every, subtask=i, family=family) for i in range(2)]
+    job = busy_job(*stores, busy=100.0)
+    known = tuple(
+        Setting(job=None, key=key, value=value, source="rest") for key, value in settings.items()
+    )
+    return findings(growing_state, replace(job, job=replace(job.job, settings=known)))
+
+
+RISING = [1000.0 * n for n in range(1, 15)]
+FILLING = [14_000 * (1 - 0.6**n) for n in range(1, 15)]
+
+
+def test_a_state_that_grows_is_information() -> None:
+    (found,) = keys(*RISING)
+    assert (found.cause, found.severity, found.subject.task) == (
+        "unbounded-state",
+        Severity.INFO,
+        TASK,
+    )
+    assert "The state sums of aggregate gained" in found.title
+
+
+def test_timers_that_grow_are_a_warning() -> None:
+    (found,) = keys(*RISING, family="_timer_state/event_user-timers")
+    assert (found.cause, found.severity) == ("unbounded-timers", Severity.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("ttl", "severity"), [("10 min", Severity.WARNING), ("1 d", Severity.INFO)]
+)
+def test_old_keys_should_be_gone_after_two_lifetimes(ttl: str, severity: Severity) -> None:
+    (found,) = keys(*RISING, **{"table.exec.state.ttl": ttl})
+    assert found.severity is severity
+    assert ("although the time-to-live is 10 min" in found.title) is (severity is Severity.WARNING)
+
+
+@pytest.mark.parametrize("counts", [FILLING, [5000.0] * 14, RISING[:6], RISING[::-1]])
+def test_state_that_levels_off_or_is_too_short_is_not_growth(counts: list[float]) -> None:
+    assert keys(*counts) == []

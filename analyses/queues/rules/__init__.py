@@ -13,6 +13,7 @@ from flowdiag.analyses.queues.rules import (
     database_lock,
     deleted_records,
     garbage_collection,
+    growing_state,
     heap_state,
     hot_partition,
     idle_source_subtasks,
@@ -78,4 +79,5 @@ RULES: Final[tuple[Rule, ...]] = (
     small_block_cache.RULE,
     heap_state.RULE,
     store_errors.RULE,
+    growing_state.RULE,
 )

@@ -1,0 +1,95 @@
+"""States in RocksDB or ForSt whose number of keys rises steadily."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final, NamedTuple
+
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.flink.trends import flanks, is_straight, kendall
+from flowdiag.analyses.queues import helpers as h
+
+FEWEST: Final = 10
+"""Samples without which two halves cannot be compared."""
+KEYS: Final = "estimate-num-keys"
+_TIMERS: Final = "_timer_state"
+
+
+class KeyGrowth(NamedTuple):
+    """The keys of one operator, added up over its subtasks.
+
+    Args:
+        largest: the store with most keys.
+        state: the column family with most keys, as the job names its state. None if the metric names none.
+        counts: keys at each sample, in order.
+        first_us, last_us: of these samples.
+    """
+
+    largest: h.Store
+    state: str | None
+    counts: list[float]
+    first_us: int
+    last_us: int
+
+    @property
+    def timers(self) -> bool:
+        """Whether most keys are timers, which have column families of their own."""
+        return self.state is not None and self.state.startswith(_TIMERS)
+
+    @property
+    def lasted_ms(self) -> float:
+        return (self.last_us - self.first_us) / 1000
+
+    @property
+    def per_hour(self) -> float:
+        return (self.counts[-1] - self.counts[0]) / max(1.0, self.lasted_ms) * 3_600_000
+
+
+def key_growths(
+    job: h.JobQueues, *, span_ms: float, factor: float, tau: float, straight: float
+) -> h.Iterator[KeyGrowth]:
+    """Yield the operators whose keys grow over the whole input: by a factor, steadily, and in a straight line."""
+    operators: dict[tuple[str, str | None], list[h.Store]] = defaultdict(list)
+    for store in h.stores_of_job(job):
+        if KEYS in store.metrics:
+            operators[store.key.task, store.operator].append(store)
+    for stores in operators.values():
+        growth = _growth_of(stores)
+        if growth is None or growth.lasted_ms < span_ms:
+            continue
+        before, _, after = flanks(growth.counts)
+        if (
+            after >= factor * max(1.0, before)
+            and kendall(growth.counts) >= tau
+            and is_straight(growth.counts, straight)
+        ):
+            yield growth
+
+
+def _growth_of(stores: list[h.Store]) -> KeyGrowth | None:
+    """Return the sum over the subtasks at each sample of the largest one, once all have reported."""
+    largest = max(stores, key=lambda store: store.latest(KEYS) or 0.0)
+    points = sorted(
+        (
+            (point.until_us, store is largest, store.key, point.last)
+            for store in stores
+            for point in store.metrics[KEYS].points
+            if point.last is not None
+        ),
+        key=lambda point: point[:2],
+    )
+    latest: dict[SubtaskKey, float] = {}
+    sums: list[tuple[int, float]] = []
+    for time_us, is_largest, key, keys in points:
+        latest[key] = keys
+        if is_largest and len(latest) == len(stores):
+            sums.append((time_us, sum(latest.values())))
+    if len(sums) < FEWEST:
+        return None
+    return KeyGrowth(
+        largest=largest,
+        state=largest.metrics[KEYS].family,
+        counts=[keys for _, keys in sums],
+        first_us=sums[0][0],
+        last_us=sums[-1][0],
+    )

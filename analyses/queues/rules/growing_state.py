@@ -1,0 +1,99 @@
+"""The number of keys in a state rises steadily, and none expire.
+
+What it reports
+---------------
+The state whose keys increase at a constant rate, with its task and the rate. The state may also be the timers of an
+operator.
+
+Why it matters
+--------------
+Growing checkpoints show that a job has unbounded state, but not which one. This finding names it. Restores, compaction and
+checkpoints take longer and longer, until a disk is full or a checkpoint times out.
+
+How it decides
+--------------
+RocksDB and ForSt estimate their keys in the metric `estimate-num-keys`, with one column family per state. The rule adds up
+the subtasks of an operator. Over at least `span`, the keys must increase at least `factor`-fold, with a rank correlation with
+time (Kendall's tau) of at least `tau`. The increase in the second half must be at least `straight` of that in the first half.
+State that fills up after a start and levels off does not count.
+
+Growth alone is information. It is a warning for timers, and if the job has run for more than `expired` times the configured
+`table.exec.state.ttl`: old keys should be gone by then. The time-to-live of the DataStream API appears in no metric and no
+configuration.
+
+What to do
+----------
+Set a time-to-live, close windows, bound joins, or delete timers that are no longer needed. With a time-to-live, RocksDB removes
+expired entries only during compaction or a full snapshot, so check its cleanup strategy.
+
+False alarms
+------------
+After a start, a job with a fixed set of keys collects them until all have been seen. The estimate counts deleted keys until
+they are compacted.
+"""
+
+from __future__ import annotations
+
+from flowdiag.analyses.queues import helpers as h
+from flowdiag.analyses.queues.detect.keys import KEYS, KeyGrowth, key_growths
+from flowdiag.parsers.units import duration_ms
+
+
+class Limits(h.Limits):
+    span: float = h.limit(
+        1_800_000.0, "ms", "a rise within half an hour is a single event, not a trend"
+    )
+    factor: float = h.limit(1.5, "ratio", "smaller growth is noise from a changing load")
+    tau: float = h.limit(0.8, "ratio", "at 0.8, nine of ten pairs of minutes are in rising order")
+    straight: float = h.limit(
+        0.7, "ratio", "1 for a straight line; keys drawn from a fixed set soon fall below"
+    )
+    expired: float = h.limit(
+        2.0, "ratio", "after two lifetimes, as many keys should expire as are added"
+    )
+
+
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield one finding per operator."""
+    for growth in key_growths(
+        job,
+        span_ms=limits.span,
+        factor=limits.factor,
+        tau=limits.tau,
+        straight=limits.straight,
+    ):
+        yield _finding(job, growth, limits)
+
+
+def _finding(job: h.JobQueues, growth: KeyGrowth, limits: Limits) -> h.Finding:
+    task, ttl = growth.largest.key.task, duration_ms(h.setting(job, "table.exec.state.ttl"))
+    ineffective = bool(ttl) and growth.lasted_ms >= limits.expired * (ttl or 0)
+    what = "The timers" if growth.timers else f"The state {growth.state or ''}".rstrip()
+    cause = "unbounded-timers" if growth.timers else "unbounded-state"
+    rate = h.fmt.number(round(growth.per_hour))
+    text = f"{what} of {h.fmt.shorten(task)} gained {rate} keys per hour"
+    if ineffective:
+        text += f", although the time-to-live is {h.fmt.duration(ttl)}"
+    return h.task_finding(
+        job,
+        task,
+        severity=h.Severity.WARNING if growth.timers or ineffective else h.Severity.INFO,
+        title=text,
+        why=text,
+        cause=cause,
+        confidence=h.Confidence.MEDIUM,
+        rank=h.Rank.ROOT_CAUSE,
+        first_us=growth.first_us,
+        last_us=growth.last_us,
+        measurements=(
+            h.measurement("keys-before", growth.counts[0], "keys", over="of all subtasks"),
+            h.measurement("keys-now", growth.counts[-1], "keys", over="of all subtasks"),
+            h.measurement("growth-per-hour", round(growth.per_hour), "keys/h"),
+            h.measurement("time-to-live", ttl, "ms"),
+        ),
+        evidence=h.cite([(h.store_evidence(growth.largest, KEYS), None)]),
+        actions=h.remedies(cause, job.job),
+    )
+
+
+RULE = h.Rule("IO305", judge, Limits, causes=("unbounded-state", "unbounded-timers"))
