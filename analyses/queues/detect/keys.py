@@ -9,7 +9,7 @@ from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.trends import flanks, is_straight, kendall
 from flowdiag.analyses.queues import helpers as h
 
-FEWEST: Final = 10
+FEWEST: Final = 5
 """Samples without which two halves cannot be compared."""
 KEYS: Final = "estimate-num-keys"
 _TIMERS: Final = "_timer_state"
