@@ -338,6 +338,93 @@ def test_the_body_of_an_answer_belongs_to_the_failure(judge: PasteJudge, text: s
     assert text is not ANSWER or report_on(judge, fine).findings == []
 
 
+JSON_RECORD = (
+    '{"@timestamp":"2024-05-01T10:00:00Z","level":"%s","logger":"com.acme.App","message":"%s"}'
+)
+PRICE = "java.lang.IllegalStateException: price book 77 is gone"
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        f"{PRICE}\\n\\tat com.acme.Book.open(Book.java:41)",
+        f"{PRICE} at com.acme.Book.open(Book.java:41) at com.acme.Book.get(Book.java:7)",
+        f"{PRICE}\n\tat com.acme.Book.open(Book.java:41)",
+    ],
+)
+@pytest.mark.parametrize("around", ["", JSON_RECORD % ("INFO", "priced") + "\n"])
+def test_a_trace_behind_a_json_record(judge: PasteJudge, trace: str, around: str) -> None:
+    report = report_on(
+        judge, f"{around}{JSON_RECORD % ('ERROR', 'cannot price')} {trace}\n{around}"
+    )
+    assert "price book 77 is gone" in report.findings[0].title
+
+
+@pytest.mark.parametrize(
+    "text", ["ERROR price book 77 is gone\n", "INFO opening\nFATAL the price book 77 is gone\n"]
+)
+def test_a_bare_error_line(judge: PasteJudge, text: str) -> None:
+    assert "price book 77 is gone" in report_on(judge, text).findings[0].title
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ERROR = red\nWARN = yellow\n",
+        "ERROR 0\nWARN 3\n",
+        "rootLogger.level = ERROR\nlogger.acme.level = INFO\n",
+        "2024-05-01 10:00:00,000 INFO  org.apache.flink.configuration.GlobalConfiguration [] - Loading configuration property: table.exec.sink.not-null-enforcer, ERROR\n",
+    ],
+)
+def test_words_for_errors_without_an_error(judge: PasteJudge, text: str) -> None:
+    assert report_on(judge, text).findings == []
+
+
+@pytest.mark.parametrize(
+    ("text", "process"),
+    [
+        (
+            (
+                "java.lang.RuntimeException: Failed to fetch next result\n"
+                "\tat org.apache.flink.streaming.api.operators.collect.CollectResultIterator.nextResultFromFetcher(CollectResultIterator.java:109)\n"
+            ),
+            "the main method of the job",
+        ),
+        (
+            (
+                "java.lang.RuntimeException: cannot run\n"
+                "\tat com.ververica.flink.table.gateway.deployment.ProgramDeployer.deploy(ProgramDeployer.java:86)\n"
+            ),
+            "the Flink client",
+        ),
+    ],
+)
+def test_results_are_fetched_outside_the_taskmanagers(
+    judge: PasteJudge, text: str, process: str
+) -> None:
+    words = words_of(report_on(judge, text))
+    assert process in words
+    assert "TaskManager" not in words
+
+
+def test_an_unknown_schema_is_no_error_of_a_serializer(judge: PasteJudge) -> None:
+    text = (
+        "org.apache.kafka.common.errors.SerializationException: Error retrieving Avro schema for id 77\n"
+        "Caused by: io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException: Subject not found.; error code: 40401\n"
+    )
+    report = report_on(judge, text)
+    assert report.summary.cause == "unrecognised-failure"
+    assert "schema registry" in words_of(report)
+
+
+def test_a_wrapped_frame_is_no_code_of_the_job(judge: PasteJudge) -> None:
+    text = (
+        "org.apache.flink.util.FlinkException: no slot was free\n"
+        "at org.apache.flink.runtime.executiongraph.\nFailureHandler.handle(FailureHandler.java:7)\n"
+    )
+    assert "own code" not in words_of(report_on(judge, text))
+
+
 def test_a_call_of_pyflink_is_not_one_of_spark(judge: PasteJudge) -> None:
     text = "py4j.protocol.Py4JJavaError: An error occurred while calling o12.executeSql.\n: java.lang.IllegalArgumentException: no bucket\n"
     assert {item.engine for item in judge.inputs(text).sources} == {"flink"}

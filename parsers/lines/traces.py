@@ -64,6 +64,7 @@ _LIBRARIES: Final = (
     "com.fasterxml.",
     "com.zaxxer.",
     "com.databricks.",
+    "io.confluent.",
     "io.netty.",
     "kotlin.",
     "org.springframework.",
@@ -166,10 +167,13 @@ def own_frame(lines: Iterable[str]) -> str | None:
     'com.acme.Enrich.map(Enrich.java:7)'
     """
     deepest, is_open = None, True
+    above = ""
     for line in _without_suppressed(lines, begun=False):
         if line.strip().startswith("Caused by: "):
             is_open = True
-        found = _FRAME_LINE.match(line) if is_open else None
+        is_cut = above.endswith((".", "("))  # a mail program wrapped the frame above
+        above = line.rstrip()
+        found = _FRAME_LINE.match(line) if is_open and not is_cut else None
         if found is None:
             continue
         frame = found[1]

@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from flowdiag.parsers.lines.decoration import unescape
+from flowdiag.parsers.envelopes.objects import decode_or_none
+from flowdiag.parsers.lines.decoration import LINE, unescape
+from flowdiag.parsers.logs.paste_patterns import BEHIND_OBJECT
 
 _MOST: Final = 60  # lines of one body
 _TEXT: Final = 8192
@@ -56,6 +58,29 @@ def fold_bodies(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
         yield from folder.take_done()
     folder.end()
     yield from folder.take_done()
+
+
+def lines_of(data: bytes) -> Iterator[tuple[int, str]]:
+    """Yield the offset and the text of each line, with the bodies of answers folded."""
+    lines = _printed_lines(data)
+    return fold_bodies(lines) if _BODY in data else lines
+
+
+_BODY: Final = b'":'  # of a service's answer
+
+
+def _printed_lines(data: bytes) -> Iterator[tuple[int, str]]:
+    """Yield the offset and the text of each line; a trace behind a JSON object is a line of its own."""
+    offset = 0
+    for raw in data.split(b"\n"):
+        text = raw[: 4 * LINE].decode("utf-8", "replace")
+        behind = BEHIND_OBJECT.search(text) if text.startswith("{") else None
+        if behind is None or not isinstance(decode_or_none(text[: behind.end()].rstrip()), dict):
+            yield offset, text
+        else:
+            yield offset, text[: behind.end()].rstrip()
+            yield offset + len(text[: behind.end()].encode()), text[behind.end() :]
+        offset += len(raw) + 1
 
 
 class _Folder:

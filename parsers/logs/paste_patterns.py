@@ -74,6 +74,10 @@ IN_PROSE = re.compile(
     r"|\[[A-Z]{2,20}_[A-Z_.]{3,60}\] [^\n]{3,3000}"
     r"|[A-Z][a-z]{1,40}[A-Z]\w{0,80}(?:Exception|Error): [^\n]{8,3000})"
 )
+# A JSON record whose appender prints the trace behind it, on the same line.
+BEHIND_OBJECT = re.compile(
+    rf"\}}\s{{0,8}}(?=(?:[a-z_]\w{{0,80}}\.){{1,20}}[A-Z][\w$]{{0,120}}{ENDS}(?:[:\s]|\Z)|Traceback \(most recent|Caused by: )"
+)
 MARKS: Final = ('"', "`", "*")
 DIGITS = re.compile(r"\d+")
 NAMED = re.compile(r"\b[A-Z][a-z0-9]\w{2,80}(?:Exception|Error)\b")

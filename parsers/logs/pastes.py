@@ -38,7 +38,7 @@ from flowdiag.parsers.lines.traces import (
     read_trace,
 )
 from flowdiag.parsers.logs import paste_patterns as p
-from flowdiag.parsers.logs.bodies import fold_bodies
+from flowdiag.parsers.logs.bodies import lines_of
 from flowdiag.parsers.logs.paste_patterns import engine_in, fact_in
 from flowdiag.parsers.logs.records import Record, open_record
 from flowdiag.parsers.spark.causes import (
@@ -334,7 +334,7 @@ def _is_informative(one: Pasted) -> bool:
 
 def _quoted_in_prose(data: bytes) -> Iterator[Pasted]:
     """Yield the exceptions quoted in sentences."""
-    for offset, line in _lines(data):
+    for offset, line in lines_of(data):
         for quoted in p.IN_PROSE.finditer(line):
             pasted = Pasted(offset)
             mark = line[: quoted.start("text")][-1:]
@@ -346,7 +346,7 @@ def _quoted_in_prose(data: bytes) -> Iterator[Pasted]:
 def _vague_failures(data: bytes) -> Iterator[Pasted]:
     """Yield the lines that only mention a failure."""
     explains = False  # whether the paragraph is about failures in general
-    for offset, line in _lines(data):
+    for offset, line in lines_of(data):
         head = prefix.parse(line)
         record = _json_record(line, head)
         head = _header_of(head) if record is None else record.head
@@ -362,22 +362,6 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
         pasted.heading = Heading(offset, head.logger, text, None) if head.complete else None
         pasted.add(offset, text[:_MESSAGE])
         yield pasted
-
-
-def _lines(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yield the offset and the text of each line, with the bodies of answers folded."""
-    lines = _printed_lines(data)
-    return fold_bodies(lines) if _BODY in data else lines
-
-
-_BODY: Final = b'":'  # of a service's answer
-
-
-def _printed_lines(data: bytes) -> Iterator[tuple[int, str]]:
-    offset = 0
-    for raw in data.split(b"\n"):
-        yield offset, raw[: 4 * LINE].decode("utf-8", "replace")
-        offset += len(raw) + 1
 
 
 def classify_text(text: str | None, engine: str) -> Classified | None:
@@ -423,7 +407,7 @@ class _Segments:
 
     def blocks(self) -> Iterator[Pasted]:
         """Yield the failures; a failure without an exception has its message as the chain."""
-        for offset, line in _lines(self._data):
+        for offset, line in lines_of(self._data):
             if not line.strip("> \t\r"):
                 self._blank = True
             else:

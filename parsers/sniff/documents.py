@@ -15,6 +15,7 @@ from flowdiag.parsers.envelopes.tables import is_table_of_records
 from flowdiag.parsers.envelopes.wrapped import unwrapped_lines
 from flowdiag.parsers.flink.rest_shapes import recognise
 from flowdiag.parsers.lines.traces import is_trace_line
+from flowdiag.parsers.logs.paste_patterns import BEHIND_OBJECT
 from flowdiag.parsers.sniff.signs import (
     SEATUNNEL,
     Signs,
@@ -57,7 +58,7 @@ def _sniff_objects(sample: Sample, start: bytes, lines: list[bytes]) -> Sniffed 
     found = [value for value in objects if value is not None]
     if len(found) > 0.5 * len(objects) and len(objects) > 1 and objects[0] is not None:
         return _sniff_lines(sample, start, lines, found)
-    if _is_record_with_trace(lines, objects):
+    if _is_record_with_trace(lines, objects) or _has_trace_behind(lines):
         return _sniff_records(sample, start, lines)
     return _sniff_document(sample)
 
@@ -67,6 +68,19 @@ def _is_record_with_trace(lines: list[bytes], objects: list[dict[str, Any] | Non
     if not objects or objects[0] is None or unwrap_json(lines[0]) is None:
         return False
     return any(is_trace_line(line.decode("utf-8", "replace")) for line in lines[1:_LINES])
+
+
+def _has_trace_behind(lines: list[bytes]) -> bool:
+    """Return whether a line has a log record, and an exception on the same line."""
+    for line in lines[:_LINES]:
+        text = line[:_LONG_TRACE].decode("utf-8", "replace")
+        behind = BEHIND_OBJECT.search(text) if text.startswith("{") else None
+        if behind is not None and unwrap_json(text[: behind.end()].rstrip().encode()) is not None:
+            return True
+    return False
+
+
+_LONG_TRACE: Final = 32 * 1024
 
 
 _COLLECTED: Final = {
