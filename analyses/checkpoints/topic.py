@@ -106,7 +106,9 @@ class Checkpoints(FlinkTopic):
         progress("measuring metrics")
         spans = failing_spans(common)
         metrics, width_us = settled.metrics(), window_us(common, spans)
-        loads = lifecycle.loads(metrics, spans, width_us)
+        names = [job.name for job in common.jobs]
+        by_id = len(names) != len(set(names))
+        loads = lifecycle.loads(metrics, spans, width_us, by_id=by_id)
         return rows_of(united([loads, lifecycle.garbage(metrics, spans, width_us)]))
 
     def facts(

@@ -240,7 +240,11 @@ def placement(events: DataFrame) -> list[Part]:
 
 
 def loads(
-    events: DataFrame, spans_us: list[tuple[int, int]] | None, width_us: int | None = None
+    events: DataFrame,
+    spans_us: list[tuple[int, int]] | None,
+    width_us: int | None = None,
+    *,
+    by_id: bool = False,
 ) -> Part:
     """Return the metrics of subtasks over the given spans: one row per subtask and window.
 
@@ -248,15 +252,18 @@ def loads(
         events: resolved events; only rows of metrics in task scope count.
         spans_us: closed intervals; None or empty for all of the input.
         width_us: length of a window in whole minutes, because metrics are per minute; None: one window.
+        by_id: whether to tell jobs apart by their IDs as well, because several have the same name. Reports in logs
+            contain no ID, so those of a subtask no longer continue its REST responses.
 
     Returns:
-        cluster, job_name, task, subtask_index, taskmanager, host, window, samples, one column per key of
+        cluster, job_id (None unless `by_id`), job_name, task, subtask_index, taskmanager, host, window, samples, one column per key of
         `LOADS` (mean of the samples) and of `COUNTERS` (increase), first_us, last_us (of the samples),
         ref (source, offset). A counter that restarts counts from zero. Of a metric with two names, the
         larger one is complete.
     """
     inside, window = _where(spans_us, width_us)
-    return SQL.part("loads", events=events, inside=inside, window=window)
+    job_id = "job_id" if by_id else "CAST(NULL AS STRING)"
+    return SQL.part("loads", events=events, inside=inside, window=window, job_id=job_id)
 
 
 def garbage(

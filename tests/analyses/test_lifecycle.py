@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,12 +12,16 @@ from flowdiag.analyses.engine.sql import united
 from flowdiag.analyses.flink import lifecycle
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.assemble.checkpoints import checkpoint_type
+from flowdiag.analyses.flink.assemble.jobs import Jobs
 from flowdiag.analyses.flink.clocks.apply import resolve
 from flowdiag.analyses.flink.clocks.settle import settle
 from flowdiag.analyses.flink.job import ClusterFacts, Status
 from flowdiag.analyses.flink.settled import rows_of
+from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.queues.assemble.owners import Owners
 
 from .conftest import Events, surveyed
+from .workbench import Bench
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -256,6 +262,38 @@ def test_counters_that_restart_count_from_zero(events: Events) -> None:
     settled = frame.selectExpr("*", "utc_us AS time_us", "'c' AS cluster")
     (row,) = rows_of(lifecycle.loads(settled, None).frame())
     assert row["records_in"] == 60 + 40 + 60 + 10 + 20
+
+
+def test_jobs_of_one_name_keep_their_loads_apart(events: Events) -> None:
+    """Copies of a job have the same vertices and tasks."""
+    sample = {"event": "metric", "utc_us": 0, "task": "map", "subtask_index": 0}
+    metric = {
+        "name": "busyTimeMsPerSecond", "kind": "gauge", "scope": "task", "operator": None, "count": 1,
+        "first": 0.0, "last": 0.0, "min": 0.0, "max": 0.0,
+    }  # fmt: skip
+    frame = events(
+        *(sample | {"job_id": j * 32, "metric": metric | {"sum": v}} for j, v in ABC.items())
+    )
+    settled = frame.selectExpr("*", "utc_us AS time_us", "'c' AS cluster")
+    rows = rows_of(lifecycle.loads(settled, None, by_id=True).frame())
+    assert {row["job_id"]: row["busy"] for row in rows} == {j * 32: v for j, v in ABC.items()}
+    checkpoints = [{"job_cluster": "c", "job_id": j * 32, "triggered_us": 5} for j in ABC]
+    jobs = Jobs(defaultdict(list, checkpoint=checkpoints), [], [])
+    assert [key and key.job_id for key in map(jobs.of_load, rows)] == [r["job_id"] for r in rows]
+
+
+ABC = {"a": 20.0, "b": 950.0}
+
+
+def test_a_report_without_an_id_names_none_of_two_running_jobs_of_one_name() -> None:
+    """Reports in logs contain only the name."""
+    row = {"job_id": None, "job_name": "orders", "first_us": 90, "last_us": 95}
+    one, other = (
+        replace(Bench().job(), key=JobKey("", letter * 32), first_us=first, last_us=last)
+        for letter, first, last in (("a", 0, 99), ("b", 10, 60))
+    )
+    assert Owners([one, other]).of(row).job_id == one.key.job_id
+    assert Owners([one, replace(other, last_us=99)]).of(row).job_id == ""
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,9 @@ _OF_A_JOB: Final = frozenset(
 )
 
 
+_TERMINAL: Final = frozenset({"FINISHED", "CANCELED", "FAILED"})
+
+
 class Jobs:
     """The jobs of an input with their names, and the job of each record."""
 
@@ -71,6 +74,7 @@ class Jobs:
         self._starts: dict[tuple[int, str | None], list[tuple[int, JobKey]]] = defaultdict(list)
         keys: dict[JobKey, None] = {}
         times: dict[JobKey, list[int]] = defaultdict(list)
+        ended: set[JobKey] = set()
         for row in by_what["checkpoint"]:
             key = key_of(row["job_cluster"], row["job_id"])
             keys.setdefault(key)
@@ -84,6 +88,8 @@ class Jobs:
                 keys.setdefault(key)
                 if row["time_us"] is not None:
                     times[key].append(row["time_us"])
+                if row["event"] == Event.JOB_STATE and row["to_state"] in _TERMINAL:
+                    ended.add(key)
                 self._learn(row, key)
         if not keys:
             keys = dict.fromkeys(_unnamed(by_what, records))
@@ -93,6 +99,7 @@ class Jobs:
             started.sort(key=itemgetter(0))
         self._others = {stream: _others(started) for stream, started in self._starts.items()}
         self._lives = {key: (min(found), max(found)) for key, found in times.items()}
+        self._ended = frozenset(ended)
         self.versions = self._versions(writers)
         self._by_name: dict[str, set[JobKey]] = defaultdict(set)
         for key, name in self.names.items():
@@ -167,20 +174,31 @@ class Jobs:
         return starts[first][1]
 
     def of_load(self, row: Row) -> JobKey | None:
-        """Return the job that a metric row names; by cluster and time if several share the name."""
+        """Return the job of a metric row: by its ID, else its name; by cluster and time if several share the name."""
+        if row.get("job_id"):
+            return next((key for key in self.keys if key.job_id == row["job_id"]), None)
         found = self._by_name.get(row["job_name"] or "", set())
         if not found:
             return self.only
         if len(found) > 1:
             found = {key for key in found if self.clusters.get(key) == row["cluster"]} or found
         if len(found) > 1 and row["first_us"] is not None:
-            lives = {key: self._lives[key] for key in found if key in self._lives}
-            found = {
-                key
-                for key, (first, last) in lives.items()
-                if first <= row["last_us"] and row["first_us"] <= last
-            }
+            found = self._alive(found, row)
         return next(iter(found)) if len(found) == 1 else None
+
+    def _alive(self, keys: set[JobKey], row: Row) -> set[JobKey]:
+        """Return the jobs that ran, or may have run, at the time of a row."""
+        lives = {key: self._lives[key] for key in keys if key in self._lives}
+        latest = max((first for first, _ in lives.values()), default=0)
+        return {
+            key
+            for key, (first, last) in lives.items()
+            if first <= row["last_us"] and (row["first_us"] <= last or self._may_hang(key, latest))
+        }
+
+    def _may_hang(self, key: JobKey, latest_us: int) -> bool:
+        """Return whether a job may run on without records: it did not end, and no job of its name replaced it."""
+        return key not in self._ended and latest_us <= self._lives[key][1]
 
     @property
     def only(self) -> JobKey | None:

@@ -1,8 +1,8 @@
 -- One row per subtask and window: what its metrics say in some spans of time.
 -- {events}: resolved events, rows of metrics among them. {inside}: whether a row lies in the spans.
--- {window}: the number of its window.
+-- {window}: the number of its window. {job_id}: the column, or NULL.
 WITH rows AS (
-  SELECT cluster, job_name, task, subtask_index, taskmanager, host, time_us,
+  SELECT cluster, {job_id} AS job_id, job_name, task, subtask_index, taskmanager, host, time_us,
     time_us + coalesce(duration_ms, 0) * 1000 AS until_us, {window} AS window, {place} AS place, metric.name AS name, CASE metric.name {load_keys} END AS key,
     metric.count AS n, metric.first AS first, metric.last AS last,
     -- Whole numbers of 1/1024: their sum is exact, so that no order of adding them matters.
@@ -14,11 +14,11 @@ WITH rows AS (
   -- One number to sort by: comparing seven texts took longer than reading the logs.
   SELECT *, lag(last) OVER (
     PARTITION BY xxhash64(
-      cluster, job_name, task, subtask_index, taskmanager, host, name)
+      cluster, job_id, job_name, task, subtask_index, taskmanager, host, name)
     ORDER BY time_us, place) AS before
   FROM rows WHERE key IN ({counters})
 ), series AS (
-  SELECT cluster, job_name, task, subtask_index, taskmanager, host, window, key, name,
+  SELECT cluster, job_id, job_name, task, subtask_index, taskmanager, host, window, key, name,
     min(time_us) AS first_us, max(until_us) AS last_us,
     sum(greatest(last - first, 0) + CASE
       WHEN before IS NULL THEN 0 WHEN first >= before THEN first - before ELSE first
@@ -27,12 +27,12 @@ WITH rows AS (
   FROM steps
   GROUP BY ALL
   UNION ALL
-  SELECT cluster, job_name, task, subtask_index, taskmanager, host, window, key, name,
+  SELECT cluster, job_id, job_name, task, subtask_index, taskmanager, host, window, key, name,
     min(time_us), max(until_us), NULL, sum(total), sum(n), min(place)
   FROM rows WHERE key NOT IN ({counters})
   GROUP BY ALL
 )
-SELECT 'load' AS what, cluster, job_name, task, subtask_index, taskmanager, host, window,
+SELECT 'load' AS what, cluster, job_id, job_name, task, subtask_index, taskmanager, host, window,
   max(n) AS samples, {load_means}, {load_increases}, min(first_us) AS first_us,
   max(last_us) AS last_us, {first_place} AS ref
 FROM series

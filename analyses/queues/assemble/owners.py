@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 from flowdiag.analyses.flink.job import Graph, JobFacts, Vertex, unmangled
@@ -33,13 +34,9 @@ class Owners:
             return self._ids.get(row["job_id"], JobKey("", row["job_id"]))
         name = row["job_name"] or ""
         found = self._by_name.get(name) or self._by_name.get(mangle(name)) or []
-        if len(found) > 1 and row.get("first_us") is not None:
-            found = [
-                job
-                for job in found
-                if (job.first_us or 0) <= row["last_us"]
-                and row["first_us"] <= (job.last_us or 1 << 62)
-            ] or found
+        found = _at_the_time(found, row)
+        if any(run_at_once(one, other) for one, other in combinations(found, 2)):
+            return JobKey(name, "")
         if found:
             # If the times do not decide, the later of two runs with the same name.
             return found[-1].key
@@ -51,6 +48,24 @@ class Owners:
         """Return a job that only appears in metrics."""
         named = next((row["job_name"] for row in rows if row["job_name"]), None)
         return JobFacts(key=key, name=named, version=None)
+
+
+def _at_the_time(jobs: list[JobFacts], row: Row) -> list[JobFacts]:
+    """Return the jobs with records at the time of a row; all of them if none has, or if the row has no time."""
+    if len(jobs) < 2 or row.get("first_us") is None:
+        return jobs
+    alive = [
+        job
+        for job in jobs
+        if (job.first_us or 0) <= row["last_us"] and row["first_us"] <= (job.last_us or 1 << 62)
+    ]
+    return alive or jobs
+
+
+def run_at_once(one: JobFacts, other: JobFacts) -> bool:
+    """Return whether both jobs had begun before the last record of either."""
+    begun = max(one.first_us or 0, other.first_us or 0)
+    return begun < min(job.last_us or 1 << 62 for job in (one, other))
 
 
 def mangle(name: str) -> str:
