@@ -1,8 +1,7 @@
 """Compares two reports, and mutes known findings.
 
-Start with `compare.compare_reports`. `findings` pairs the findings of both sides, `measures` their
-quantities, and `chance` decides whether a difference is significant. `baseline` reads and writes the
+Start with `compare.compare_reports`. `findings` pairs the findings of both sides, `measures` pairs their measures, and `chance` decides whether a difference is significant. `baseline` reads and writes the
 findings that a team has accepted. `wire` declares the document that `flowdiag compare` writes.
 
-Only reports and baseline files come in: nothing here reads logs or needs Spark.
+The inputs are reports and baseline files: nothing here reads logs or needs Spark.
 """

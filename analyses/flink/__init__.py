@@ -1,6 +1,6 @@
-"""The Flink job: what the topics about Flink share, from settled clocks to the cause engine.
+"""The Flink job: facts and helpers that the topics about Flink share, from settled clocks to the culprit and its cause.
 
-Start with `topic.Flink.measure`: one scan and one collect for all topics. The path of a record:
+Start with `topic.Flink.measure`: one scan and one collect for all topics. In the order of the data flow:
 
 - `settled`: parses the inputs and settles their writers and clocks, with `clocks`
 - `lifecycle` and `sql/`: measure checkpoints, attempts, incidents and loads with Spark
@@ -9,5 +9,5 @@ Start with `topic.Flink.measure`: one scan and one collect for all topics. The p
 - `suspects`: names the culprit and the cause
 - `rules`: rules that several topics share
 
-A rule imports `helpers` alone; `judging` and `options` are behind it.
+A rule imports only `helpers`, which re-exports the functions of `judging` and `options`.
 """

@@ -1,4 +1,4 @@
-"""How a report is built, cited, redacted, and saved.
+"""Builds, redacts and saves reports.
 
 Start with `build.report_of`, which turns facts and outcomes into `contract.report.Report`, the document that all commands
 write. `evidence` quotes log lines, `pseudonyms` hide names, `tables` declares the columns of the data, and `suggestions`

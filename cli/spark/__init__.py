@@ -1,5 +1,4 @@
-"""Starts Spark and keeps it fast.
+"""Starts Spark, fast.
 
-Commands enter through `launch`; all other code uses `starter`. `jvm` starts Java directly, `archive` and `warm` cache its
-classes, `running_java` keeps it for the next command, and `borrowed` uses a session of the caller.
+Commands enter through `launch`; all other code uses `starter`. `jvm` starts Java directly, `archive` and `warm` cache its classes, `running_java` connects to the Java process of an earlier command, and `borrowed` uses a session of the caller.
 """

@@ -1,7 +1,6 @@
 """Terminal views of a report's data, one module per topic, in the order of the report.
 
-A module is imported only for a report with data of its topic. `blocks` comes above the findings, `outlook`, if the
-module has it, below.
+A module is imported only for a report with data of its topic. The terminal shows `blocks` above the findings, and `outlook`, if the module has one, below them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads what the systems around a job print: consumer groups, database sessions, servers' logs.
+"""Reads the output of systems around a job: consumer groups, database sessions, server logs.
 
 Start with `kinds`, which recognises the format of a text. Nothing here knows a job.
 """

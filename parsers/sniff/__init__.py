@@ -1,1 +1,1 @@
-"""Recognition of an input's kind, engine and role by its content. Start with `text.sniff`."""
+"""Recognises the kind, engine and role of an input by its content. Start with `text.sniff`."""

@@ -1,4 +1,4 @@
-"""YARN: answers of its REST APIs, and the files of its log aggregation.
+"""Reads YARN: the responses of its REST APIs, and the files of its log aggregation.
 
-Start with `aggregated` for the files. `flowdiag.parsers.live.yarn` collects what these modules read.
+Start with `aggregated` for the files. `flowdiag.parsers.live.yarn` collects these inputs.
 """

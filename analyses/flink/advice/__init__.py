@@ -1,4 +1,4 @@
-"""Advice on failures: from the exception's text, by memory pool and process, and for a failure without a cause.
+"""Advice on failures: by the text of the exception, by memory pool and process, and for failures without a known cause.
 
-It uses the helpers of the rules, and `failures` beneath it does not.
+May import the helpers of the rules, unlike `failures`, on which this package builds.
 """

@@ -1,4 +1,4 @@
-"""The culprit of a case: every signal votes with a published weight, then one list of questions finds the cause.
+"""Names the culprit of a case: every signal votes with a published weight. Then an ordered list of questions finds the cause.
 
 Start with `find_culprit`: case → votes → culprit → cause. `flowdiag checkpoints` calls it
 for each spell of failed checkpoints, `flowdiag queues` for each end of back pressure. One fault therefore

@@ -1,6 +1,6 @@
 """Flink's memory model: the arithmetic of FLIP-49 and FLIP-116, and that of earlier versions.
 
-Pure functions over options as text. The numbers, remarks and errors match Flink's own calculator to the byte
+Pure functions over options as text. The numbers, notes and errors are identical to those of Flink's own calculator
 (`BashJavaUtils`, which calls `TaskExecutorProcessUtils` and `JobManagerProcessUtils`).
 `tests/analyses/test_memory_model.py` compares them with its output in ten versions
 (`fixtures/recordings/memory`). See catalogue/flink.md section 8.

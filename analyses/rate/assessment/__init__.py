@@ -1,7 +1,7 @@
-"""How well batches and triggers keep up: one word per stream, and the numbers behind it.
+"""Decides how well batches and triggers keep up: one word per stream, with the numbers behind the word.
 
 The verdict describes the current state: medians and robust slopes (`stability`) over the last batches or
-triggers, without the cold ones at the start. Rules and report read the same `StreamState`, so they
+triggers, without the slow ones of a cold start. Rules and report read the same `StreamState`, so they
 cannot contradict each other.
 """
 

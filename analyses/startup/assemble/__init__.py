@@ -1,4 +1,4 @@
-"""From measured rows to the starts of each job and the steps of each start, without Spark.
+"""Builds the starts of each job and the steps of each start from measured rows, without Spark.
 
 Start with `assemble_startup`. It may import the facts of this topic and of `flowdiag.analyses.flink`, but no rule.
 """

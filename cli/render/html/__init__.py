@@ -1,4 +1,4 @@
-"""Render a report as one self-contained web page without scripts.
+"""Renders a report as one self-contained web page without scripts.
 
 `render` combines the sections (`sections/`) with their templates (`templates/`) and charts (`charts/`). docs/html.md
 explains the page and its design.
