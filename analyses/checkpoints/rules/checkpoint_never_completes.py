@@ -64,7 +64,9 @@ class Limits(h.Limits):
         2.0, "ratio", "multiple of the timeout; a healthy coordinator expires the checkpoint at 1.0"
     )
     usual: float = h.limit(
-        TIMES, "ratio", "multiple of the longest completed checkpoint; back pressure can double one"
+        TIMES,
+        "ratio",
+        "multiple of the longest completed checkpoint; back pressure can double a duration",
     )
     least: float = h.limit(
         LEAST_MS / 1000, "s", "shorter waits are common: a large snapshot, or a burst of records"

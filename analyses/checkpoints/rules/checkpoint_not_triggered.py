@@ -54,7 +54,7 @@ class Limits(h.Limits):
         "a start or restart never gives finished tasks as the reason, and finished tasks stay finished",
     )
     critical: float = h.limit(
-        10.0, "ratio", "of `attempts`: so many refusals are no longer a temporary wait"
+        10.0, "ratio", "multiple of `attempts`; this many refusals are no longer a temporary wait"
     )
     finishing: float = h.limit(
         30_000.0,

@@ -66,7 +66,7 @@ class Limits(h.Limits):
     timeout_share: float = h.limit(
         0.5,
         "share",
-        "at twice this duration it expires, and back pressure easily doubles a duration",
+        "back pressure easily doubles a duration, and at twice this duration the checkpoint expires",
     )
     floor: float = h.limit(
         2000.0, "ms", "faster checkpoints are harmless, however short the interval"
@@ -88,7 +88,7 @@ class Limits(h.Limits):
         0.5,
         "share",
         "if most checkpoints are fast, the job recovers from each burst. Healthy runs with bursts every half minute "
-        "(flink/1.14.6/bursts, flink/1.20.5/bursts) have a quarter of slow checkpoints, other healthy runs none. "
+        "(flink/1.14.6/bursts, flink/1.20.5/bursts) have up to a quarter of slow checkpoints, and other healthy runs have none. "
         "In unhealthy runs half of the checkpoints (flink/1.14.6/garbage) to nearly all of them "
         "(flink/1.14.6/moving-hot-key-completing) are slow, or some take half of the timeout "
         "(flink/2.3.0/unaligned-hot-key)",

@@ -49,7 +49,7 @@ class Limits(h.Limits):
     stalls: float = h.limit(
         0.4,
         "share",
-        "full collections that take this share of the time slow a process (as in CP201 and SK104)",
+        "full collections that take this share of the time slow the process down (as in CP201 and SK104)",
     )
 
 

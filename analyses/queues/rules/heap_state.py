@@ -37,7 +37,9 @@ from flowdiag.analyses.queues.detect.heap import HeapGrowth, heap_growth, larges
 
 
 class Limits(h.Limits):
-    checkpoints: float = h.limit(10, "checkpoints", "with fewer points, half of them is no trend")
+    checkpoints: float = h.limit(
+        10, "checkpoints", "with fewer checkpoints, half of them show no trend"
+    )
     factor: float = h.limit(1.5, "ratio", "smaller growth is noise from a changing load")
     tau: float = h.limit(
         0.8, "ratio", "at 0.8, nine of ten pairs of checkpoints are in rising order"

@@ -59,7 +59,7 @@ class Limits(h.Limits):
         "watermarks are behind the newest event by the allowed out-of-orderness, mostly seconds",
     )
     steady: float = h.limit(
-        30, "s", "metrics are up to 10 s old; the lag of a source that catches up changes by more"
+        30, "s", "metrics are up to 10 s old; if a source catches up, its lag changes by more"
     )
     lasted: float = h.limit(20, "s", "two refreshes of the metrics")
     share: float = h.limit(0.05, "share", "single late records are common")

@@ -46,7 +46,9 @@ class Limits(h.Limits):
         0.1, "share", "waiting time of a task; Flink's own limit between no and low back pressure"
     )
     minutes: float = h.limit(
-        2, "minutes", "with a wait, for medium confidence; a single one may be a coincidence"
+        2,
+        "minutes",
+        "number of minutes with a wait for medium confidence; a single minute may be a coincidence",
     )
     hardly: float = h.limit(
         0.05, "share", "maximum share of free segments on average; the next burst finds none"

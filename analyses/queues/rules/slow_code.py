@@ -64,21 +64,27 @@ class Limits(CodeLimits):
     throughout: float = h.limit(
         0.9,
         "share",
-        "minimum share of all samples of a task that no task waits for; less leaves time to spare",
+        "minimum share of all samples; below it, a task that no task waits for has time to spare",
     )
     saturated: float = h.limit(
-        0.9, "share", "minimum busy time of such a task; below it, it keeps up"
+        0.9,
+        "share",
+        "minimum busy time of a task that no task waits for; below it, the task keeps up",
     )
     dumps: float = h.limit(
-        2, "dumps", "minimum number of dumps with blocked threads; in one, the wait may be short"
+        2,
+        "dumps",
+        "minimum number of dumps with blocked threads; a single dump may show a short wait",
     )
     records: float = h.limit(
         50,
         "records",
-        "minimum records of a subtask for its time per record; barriers distort fewer",
+        "minimum records of a subtask for its time per record; barriers distort smaller samples",
     )
     measured: float = h.limit(
-        30, "s", "minimum time for a time per record; counters lag behind by up to ten seconds"
+        30,
+        "s",
+        "minimum measuring time for a time per record; counters lag behind by up to ten seconds",
     )
 
 

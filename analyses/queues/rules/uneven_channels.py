@@ -38,7 +38,7 @@ class Limits(h.Limits):
     longest: float = h.limit(
         5,
         "buffers",
-        "minimum length of the longest channel; shorter queues come and go between two samples",
+        "minimum length of the longest queue; shorter queues come and go between two samples",
     )
     ratio: float = h.limit(
         4, "ratio", "minimum ratio of the longest channel to the mean of its gate"

@@ -37,7 +37,9 @@ SPREAD = "cluster.evenly-spread-out-slots"
 
 class Limits(h.Limits):
     ratio: float = h.limit(2, "ratio", "minimum ratio to the mean of the other TaskManagers")
-    cpu: float = h.limit(0.9, "share", "minimum CPU load of the host; almost nothing is left")
+    cpu: float = h.limit(
+        0.9, "share", "minimum CPU load of the host; above it, almost no CPU is left"
+    )
     others_cpu: float = h.limit(
         0.6, "share", "maximum CPU load of the other TaskManagers, which have CPU to spare"
     )

@@ -66,7 +66,7 @@ class Limits(CodeLimits):
         20_000, "ms", "garbage collection and slow storage delay a batch for seconds"
     )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
+        h.defaults.NARROW, "share", "share of the interval; below it, the job has time to spare"
     )
 
 

@@ -41,11 +41,11 @@ from flowdiag.analyses.rate.detect.code import line_of, remedies_for_line, with_
 class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum share of the batch without a running job")
     floor: float = h.limit(500, "ms", "starting and ending jobs takes only tens of milliseconds")
-    long: float = h.limit(3000, "ms", "three batches are enough to show a gap of seconds")
+    long: float = h.limit(3000, "ms", "gap for which three batches are enough")
     batches: float = h.limit(0.6, "share", "minimum share of recent batches with such a gap")
     fewest: float = h.limit(h.defaults.FEW, "batches", "fewer batches may be a coincidence")
     use: float = h.limit(
-        h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
+        h.defaults.NARROW, "share", "share of the interval; below it, the job has time to spare"
     )
 
 

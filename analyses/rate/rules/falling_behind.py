@@ -68,7 +68,7 @@ from flowdiag.analyses.rate.overload import batches, queries
 
 class Limits(h.Limits):
     delay: float = h.limit(
-        h.defaults.GROWN, "intervals", "a single long batch causes a shorter delay"
+        h.defaults.GROWN, "intervals", "the delay from a single long batch is shorter"
     )
     rise: float = h.limit(
         h.defaults.RISE, "intervals", "growth over the recent batches; less is noise"

@@ -51,7 +51,7 @@ class Limits(h.Limits):
     )
     longest: float = h.limit(0.5, "share", "minimum share of the batch that its longest task takes")
     use: float = h.limit(
-        h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
+        h.defaults.NARROW, "share", "share of the interval; below it, the job has time to spare"
     )
 
 

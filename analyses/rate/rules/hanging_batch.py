@@ -48,7 +48,9 @@ class Limits(h.Limits):
     intervals: float = h.limit(10.0, "intervals", "shorter stalls end on their own")
     ratio: float = h.limit(3.0, "ratio", "ratio to the longest earlier batch")
     typical: float = h.limit(
-        10.0, "ratio", "ratio to the median of earlier batches; only a failure makes one that long"
+        10.0,
+        "ratio",
+        "ratio to the median of earlier batches; only a failure makes a batch that long",
     )
     missed: float = h.limit(
         5.0, "intervals", "an overloaded query also misses a few triggers in a row"

@@ -56,7 +56,7 @@ class Limits(h.Limits):
         h.defaults.NARROW, "share", "share of the interval; single batches vary by a fifth anyway"
     )
     delay: float = h.limit(
-        h.defaults.GROWN, "intervals", "a single long batch causes a shorter delay"
+        h.defaults.GROWN, "intervals", "the delay from a single long batch is shorter"
     )
 
 

@@ -60,7 +60,7 @@ class Limits(h.Limits):
         2000, "ms", "minimum duration if too few batches show whether there is time to spare"
     )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
+        h.defaults.NARROW, "share", "share of the interval; below it, the job has time to spare"
     )
 
 

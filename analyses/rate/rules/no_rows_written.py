@@ -47,7 +47,7 @@ class Limits(h.Limits):
     passed: float = h.limit(
         1.5,
         "ratio",
-        "ratio to the sum of window and delay, after which the first window must have closed",
+        "ratio to the sum of window length and delay; after this time, the first window must have closed",
     )
     windows: float = h.limit(
         10,

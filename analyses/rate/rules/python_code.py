@@ -49,7 +49,7 @@ class Limits(h.Limits):
         "per record; computation takes microseconds, and a service call takes milliseconds",
     )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
+        h.defaults.NARROW, "share", "share of the interval; below it, the job has time to spare"
     )
 
 

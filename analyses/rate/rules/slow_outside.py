@@ -59,8 +59,12 @@ class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "share of the interval that one driver checkpoint takes")
     writes: float = h.limit(3, "checkpoints", "fewer may be a coincidence")
     mostly: float = h.limit(0.8, "share", "share of the failures with the same partition")
-    at_end: float = h.limit(60_000, "ms", "before the end: the application is stopping")
-    quiet: float = h.limit(600_000, "ms", "since the last failure; after that, it has recovered")
+    at_end: float = h.limit(
+        60_000, "ms", "time before the end in which the application is already stopping"
+    )
+    quiet: float = h.limit(
+        600_000, "ms", "time since the last failure; after it, the application has recovered"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

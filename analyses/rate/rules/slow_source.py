@@ -35,10 +35,10 @@ _PARTS = ("latestOffset", "getOffset", "getBatch")
 
 class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum share of the trigger")
-    floor: float = h.limit(500, "ms", "a healthy source answers in tens of milliseconds")
-    fewest: float = h.limit(3, "triggers", "a single slow answer may be a coincidence")
+    floor: float = h.limit(500, "ms", "a healthy source responds in tens of milliseconds")
+    fewest: float = h.limit(3, "triggers", "a single slow response may be a coincidence")
     use: float = h.limit(
-        h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
+        h.defaults.NARROW, "share", "share of the interval; below it, the job has time to spare"
     )
 
 

@@ -43,12 +43,16 @@ class Limits(h.Limits):
     share: float = h.limit(
         0.5, "share", "share of the slow trigger that overlaps with the other query"
     )
-    longer: float = h.limit(3, "ratio", "less may be a busy core, or a larger trigger")
+    longer: float = h.limit(
+        3, "ratio", "a lower ratio may come from a busy core, or from a larger trigger"
+    )
     after: float = h.limit(
-        1500, "ms", "the time of a short job before or after the last task of the other"
+        1500, "ms", "time for a short job before or after the last task of the other query"
     )
     fewest: float = h.limit(3, "triggers", "fewer may be a coincidence")
-    short: float = h.limit(2, "triggers", "they show that the query itself is fast")
+    short: float = h.limit(
+        2, "triggers", "number of fast triggers, which show that the query itself is fast"
+    )
     mostly: float = h.limit(
         0.7, "share", "minimum share of the time of the slow triggers; the others may be slow"
     )

@@ -38,7 +38,7 @@ class Limits(h.Limits):
     lasts: float = h.limit(
         60,
         "s",
-        "new TaskManagers need this long, and the scheduler waits until the slots are stable",
+        "new TaskManagers take this long to start, and the scheduler waits until the slots are stable",
     )
 
 

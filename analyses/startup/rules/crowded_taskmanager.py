@@ -36,7 +36,7 @@ class Limits(h.Limits):
     ratio: float = h.limit(
         2,
         "ratio",
-        "minimum, compared with the even share; less is normal, because Flink does not balance tasks by default",
+        "minimum ratio to the even share; less is normal, because Flink does not balance tasks by default",
     )
     taskmanagers: float = h.limit(
         4, "TaskManagers", "twice the even share is common in smaller clusters"

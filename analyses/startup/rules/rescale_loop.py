@@ -39,7 +39,7 @@ class Limits(h.Limits):
     reversals: float = h.limit(
         3, "changes", "one lost and replaced TaskManager changes the direction once or twice"
     )
-    gap: float = h.limit(900, "s", "rescales that are rarer cost little")
+    gap: float = h.limit(900, "s", "less frequent rescales cost little")
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
