@@ -66,3 +66,21 @@ with start_spark(Settings(), []) as starter:
 )
 def test_unused_libraries_are_not_imported(script: str, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120, cwd=tmp_path)
+
+
+WITHOUT_NUMPY = """
+import sys
+sys.modules["numpy"] = None
+from flowdiag.cli.app import main
+raise SystemExit(main(["memory", "--process-size", "4g"]))
+"""
+
+
+def test_memory_needs_no_numpy(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-c", WITHOUT_NUMPY],
+        check=True,
+        timeout=120,
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+    )
