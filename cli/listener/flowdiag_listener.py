@@ -160,7 +160,7 @@ class Listener:
             raise TypeError("neither a StreamingContext nor the streams of a SparkSession")
         if not dstream and not hasattr(target, "addListener"):
             raise TypeError(
-                "this PySpark has no Python listeners for Structured Streaming (3.4 and later"
+                "this PySpark does not support Python listeners for Structured Streaming (3.4 and later"
                 " do); use FlowdiagListener.jar with spark.extraListeners"
             )
         application = _application(target if dstream else None)

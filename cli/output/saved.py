@@ -25,7 +25,7 @@ def read_report(path: str) -> Report:
         taken = extract_report(document)
         if taken is None:
             raise FlowdiagError(
-                f"'{path}' is not a flowdiag report: it is a web page without one, or cut off",
+                f"'{path}' is not a flowdiag report: it is a web page without a report, or truncated",
                 hint="make one with --output report.html or --format json --output report.json",
             )
         document = taken

@@ -106,7 +106,7 @@ async def _names(client: Client, url: str, options: HistoryOptions) -> list[str]
     if not isinstance(data, list):
         raise FlowdiagError(
             f"{url}: not the Prometheus query API",
-            hint="pass the address up to /api/v1, without it",
+            hint="pass the part of the address before /api/v1",
         )
     names = sorted(name for name in data if isinstance(name, str) and _is_used(name))
     if not names:

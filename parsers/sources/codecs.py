@@ -375,7 +375,7 @@ def _skip_padding(data: bytes, raw: BinaryIO, magic: bytes) -> bytes:
     if data and not data.startswith(magic):
         if magic.startswith(data):
             raise Damaged("truncated {label}")
-        raise Damaged("{label} followed by something else")
+        raise Damaged("{label} followed by other data")
     return data
 
 

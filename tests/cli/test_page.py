@@ -290,7 +290,7 @@ def test_render_extracts_the_report_from_a_page(tmp_path: Path) -> None:
     file.write_text(page_of(2), encoding="utf-8")
     assert read_report(str(file)) == sampled()[2]
     file.write_text("<html><p>somebody else's</p></html>", encoding="utf-8")
-    with pytest.raises(FlowdiagError, match="it is a web page without one, or cut off"):
+    with pytest.raises(FlowdiagError, match="it is a web page without a report, or truncated"):
         read_report(str(file))
 
 

@@ -133,7 +133,7 @@ def test_only_padding_may_follow_gzip() -> None:
     assert unpack(packed + bytes(3) + packed, "gzip") == (b"log\nlog\n", None)
     result, error = unpack(packed + b"garbage", "gzip")
     assert result == b"log\n"
-    assert error == "gzip followed by something else after 4 bytes"
+    assert error == "gzip followed by other data after 4 bytes"
 
 
 def test_skippable_frames_of_zstd() -> None:
