@@ -376,7 +376,7 @@ def evidence_of(stack: Stack) -> Evidence:
 
 
 def confidence_of(code: CodeReading, agreeing: float) -> Confidence:
-    """Return medium confidence from so many dumps on; locks name their owner, so one dump suffices."""
+    """Return medium confidence from so many dumps on; locks name their owner, so one dump is enough."""
     if code.cause in ("deadlock", "lock-contention"):
         return Confidence.HIGH
     return Confidence.MEDIUM if code.dumps >= agreeing else Confidence.LOW

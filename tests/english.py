@@ -64,6 +64,8 @@ WORDS: Final[dict[str, str]] = {
     r"makes? of it|comes? of it|became of": "name the outcome",
     r"is off by": "differs by",
     r"does not know which|do not know which": "name the reader's situation",
+    r"lets? (?:nothing|in|through)": "permit, admit, pass",
+    r"suffices?": "is enough",
 }
 _WORDS: Final = [
     (re.compile(rf"(?<![\w-])(?:{w})(?![\w-])", re.IGNORECASE), use) for w, use in WORDS.items()
@@ -72,6 +74,8 @@ _RELATIVE: Final = re.compile(r"(?:What|Who|Whoever|Whatever|Which)\b(?! if\b)[^
 _SENTENCE: Final = re.compile(
     r"(?<=[.!?])[)\"'”*]*\s+(?=[A-Z`\"'(]|flowdiag)|\n\s*\n|\n\s*(?=[-*|#] |\d+\. )"
 )
+# A version number without its product at the start of a sentence.
+_BARE_VERSION: Final = re.compile(r"(?:Up to|From|Since|Before|In) \d\.\d+\b")
 # Pages that repeat checked texts of the code, with options and values behind them.
 # Tables of these pages contain the names of scenarios and pastes, which other files refer to.
 GENERATED: Final = frozenset({"actions.md", "rules.md", "cli.md"})
@@ -123,6 +127,8 @@ def problems_in(piece: Text) -> Iterator[Problem]:
             continue  # a row of a table
         if _RELATIVE.match(shown):
             yield Problem(piece.path, line, f"opens with a free relative: {shown[:70]!r}")
+        if _BARE_VERSION.match(shown):
+            yield Problem(piece.path, line, f"name the product of the version: {shown[:70]!r}")
         if (count := len(_WORD.findall(shown))) > MOST_WORDS:
             yield Problem(piece.path, line, f"{count} words in a sentence: {shown[:70]!r}")
 

@@ -1,4 +1,4 @@
-"""Checks that saved REST responses and the configuration suffice to calculate Spark's rates
+"""Checks that saved REST responses and the configuration are enough to calculate Spark's rates
 exactly.
 """
 

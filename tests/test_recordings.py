@@ -269,7 +269,7 @@ def test_half_of_the_jobmanager_log_places_the_same_subtasks(
     recording: Recording, spark: SparkSession, tmp_path: Path
 ) -> None:
     """Check a log whose deploy lines rotated away: the late line and the TaskManagers' own logs
-    must suffice.
+    must be enough.
     """
     for path in recording.log_files:
         text = path.read_bytes()

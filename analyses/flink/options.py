@@ -1,6 +1,6 @@
 """The configuration keys of each Flink version, for the actions of the rules.
 
-Keys were renamed over the years and some are gone (catalogue/flink.md 1.4, 7.1, 8.1). Up to 1.10
+Keys were renamed over the years and some are gone (catalogue/flink.md 1.4, 7.1, 8.1). Up to Flink 1.10
 the settings of checkpoints are API calls only. An action never names a key that the job's version
 does not read: the spans were checked against the option classes of the released jars of 1.9, 1.10,
 1.12, 1.14, 1.16, 1.17, 1.18, 1.20 and 2.3.

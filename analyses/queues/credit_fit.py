@@ -1,6 +1,6 @@
 """Fits the parameters of the credit model to an observed job, and forecasts the effect of other settings.
 
-A task's time per record is its busy time divided by the number of its records. Up to 1.12 busy times are
+A task's time per record is its busy time divided by the number of its records. Up to Flink 1.12, busy times are
 unknown. A task where back pressure starts is busy all the time, so its rate gives its time per record. All
 other tasks are assumed to be fast. A simulation tests the fit: it compares throughput, queue and barrier time
 with the observed values.

@@ -111,7 +111,7 @@ def _load(key: SubtaskKey, each: Sequence[Sample]) -> Load:
 def _with_queues_as_work(job: JobQueues, loads: Loads) -> Loads:
     """Count a long queue as work where the version does not measure work.
 
-    Buffer usage covers remote channels only. From 1.9 on the queue length includes data that waits at
+    Buffer usage covers remote channels only. From Flink 1.9 on, the queue length includes data that waits at
     local producers: it is evidence only if it is far above the siblings'.
     """
     grouped = by_task(loads)

@@ -29,7 +29,7 @@ OLD_POOL: Final = (1, 9)
 def saturated_share(job: JobQueues, key: SubtaskKey, samples: Sequence[Sample]) -> float | None:
     """Return the approximate share of the samples with a full input; None if it is unknown.
 
-    Up to 1.8, and without local producers, the queue length counts against the capacity. From 1.9 on the
+    Up to Flink 1.8, and without local producers, the queue length counts against the capacity. From Flink 1.9 on, the
     usage of exclusive and floating buffers counts, which covers remote channels only.
     """
     capacity = job.capacity.get(key)

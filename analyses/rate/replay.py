@@ -137,7 +137,7 @@ def replays(app: ApplicationFacts) -> tuple[Replay, ...]:
 def _from_the_start(app: ApplicationFacts) -> bool:
     """Return whether the input has the application's first batch, because an estimator has a memory."""
     gains = gains_of(app.settings, app.traces)
-    # With the default gains the last rate cancels out (catalogue/spark.md 1.2), so one batch suffices.
+    # With the default gains the last rate cancels out (catalogue/spark.md 1.2), so one batch is enough.
     if gains.proportional == 1.0 and gains.derived == 0.0:
         return True
     if app.started_us is None or not app.batches or not app.interval_ms:

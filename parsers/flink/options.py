@@ -1,8 +1,8 @@
 """Reads Flink's configuration files as Flink does: the old flat format, and YAML.
 
-Up to 1.18 `conf/flink-conf.yaml` is not real YAML. It has one `key: value` per line, `#` starts a comment anywhere, a
+Up to Flink 1.18, `conf/flink-conf.yaml` is not real YAML. It has one `key: value` per line, `#` starts a comment anywhere, a
 pair needs a space after its colon, and quotes belong to the value. The last of several equal keys wins; other
-lines are skipped with a warning (`GlobalConfiguration`). From 1.19 on `conf/config.yaml` is YAML 1.2, nested or flat.
+lines are skipped with a warning (`GlobalConfiguration`). From Flink 1.19 on, `conf/config.yaml` is YAML 1.2, nested or flat.
 Equal keys, and tabs in the indentation, are errors that prevent the cluster from starting. 1.19 and 1.20 still prefer
 an existing flat file.
 

@@ -6,12 +6,12 @@ and configuration hardly change: they are requested at the start, after a deploy
 Unchanged responses are not stored again.
 
 The JobManager fetches metrics from the TaskManagers only on request, at most every ten seconds, and responds with
-the values it has. So a tick requests the job first, waits briefly, and then requests metrics. From 1.13 on a
+the values it has. So a tick requests the job first, waits briefly, and then requests metrics. From Flink 1.13 on, a
 back pressure response contains the time of the last fetch: each refresh is stored once, with its time, and is
 not requested again.
 
 Two endpoints are avoided. The aggregated metrics endpoint logs a warning for each non-numeric metric. Up to
-1.12 the back pressure endpoint makes TaskManagers sample their tasks, so it is only used on request.
+Flink 1.12, the back pressure endpoint makes TaskManagers sample their tasks, so it is only used on request.
 
 For the number of requests see docs/collect.md.
 """
@@ -574,7 +574,7 @@ class _Collector:
                 continue
             path = f"/jobs/{job.id}/vertices/{vertex.id}/metrics"
             at_ms = refreshed or time_ms + self._skew_ms
-            # Up to 1.12 the fetch time is unknown, but equal numbers indicate the same refresh.
+            # Up to Flink 1.12, the fetch time is unknown, but equal numbers indicate the same refresh.
             compare = False if refreshed else sorted(items, key=str)
             self._watch.keep(path, items, time_ms, at_ms=at_ms, compare=compare)
             _add_values(vertex, items, values)

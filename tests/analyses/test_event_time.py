@@ -447,7 +447,7 @@ def test_a_sink_emits_nothing_and_its_committer_receives_nothing() -> None:
 
 
 def test_hours_without_output_are_a_finding() -> None:
-    """A filter that lets nothing through for two hours is a fault."""
+    """A filter that no record passes for two hours is a fault."""
     for minutes, found in ((110, False), (130, True)):
         queues = Queues(minutes=minutes)
         for minute in range(minutes):

@@ -109,7 +109,7 @@ def test_one_past_failure_is_information() -> None:
 
 
 def test_snapshot_exception_as_a_task_failure() -> None:
-    """From 1.11 on an exception in the synchronous part fails the task."""
+    """From Flink 1.11 on, an exception in the synchronous part fails the task."""
     job = Bench()
     job.completes(5)
     for number in range(4):

@@ -217,7 +217,7 @@ def test_the_execution_graph_distinguishes_jobs_with_equal_tasks(
 def test_start_times_distinguish_jobs_with_equal_tasks(
     apart_ms: int, told_apart: bool, events: Events, spark: SparkSession
 ) -> None:
-    """Before 1.16, no record of an attempt names its job; a guess would blame the wrong TaskManager."""
+    """Before Flink 1.16, no record of an attempt names its job; a guess would blame the wrong TaskManager."""
     other = "b" * 32
     rows: list[dict[str, Any]] = []
     for number, job_id in enumerate((JOB, other)):

@@ -118,7 +118,7 @@ def idle_source(job: Bench) -> None:
 
 
 def bounded_source_finishes(job: Bench) -> None:
-    """Up to 1.13 no checkpoint can be triggered once one source has finished."""
+    """Up to Flink 1.13, no checkpoint can be triggered once one source has finished."""
     for number in range(40):
         job.happens(
             "not-triggered",

@@ -227,7 +227,7 @@ def test_a_hot_key_is_found_with_the_metrics_of_each_version(version: str) -> No
 
 
 def test_a_queue_of_local_channels_is_not_enough_evidence() -> None:
-    """From 1.9 on, the queue length includes data that waits at local producers."""
+    """From Flink 1.9 on, the queue length includes data that waits at local producers."""
     bench = Queues(version="1.9.3", managers=1).says("enrich", 2, input_queue=20.0)
     assert judged(bench.job()).culprits == ()
 
@@ -326,7 +326,7 @@ def test_a_chain_with_time_left_is_healthy() -> None:
 
 
 def test_times_of_a_minute_are_those_at_its_end() -> None:
-    """From 1.18 on, Flink averages them over a minute: earlier samples cover the time before."""
+    """From Flink 1.18 on, Flink averages them over a minute: earlier samples cover the time before."""
     gauge = {"n": 5, "total": 2500.0, "low": 200.0, "high": 900.0, "latest": 900.0}
     row = dict.fromkeys((*GAUGES, *OPERATOR_GAUGES, *COUNTERS)) | {
         "busy": gauge,

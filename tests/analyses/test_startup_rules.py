@@ -154,7 +154,7 @@ def test_a_frame_that_is_too_large() -> None:
 
 
 def test_the_exception_of_a_task_shows_an_oversized_frame() -> None:
-    """Up to 1.14, the sender receives the error, and the task fails with it."""
+    """Up to Flink 1.14, the sender receives the error, and the task fails with it."""
     text = "java.io.IOException: The rpc invocation size 95074 exceeds the maximum akka framesize."
     failed = w.incident("task-failure", 3, text)
     (finding,) = w.findings(FRAMES, w.facts(w.job(w.start(), incidents=(failed,))))

@@ -15,7 +15,7 @@ different one 5 times. 3 runs had no late message at all.
 How it decides
 --------------
 "Received late message for now expired checkpoint attempt …" counts only if that checkpoint is known to have
-expired. Up to 1.18 Flink prints the same line after a decline or a failover. If the log does not contain the
+expired. Up to version 1.18, Flink prints the same line after a decline or a failover. If the log does not contain the
 expiry, the message is listed as unmatched. If all messages are unmatched, the rule reports them as information.
 
 Up to version 1.10, Flink does not notify tasks of a failed checkpoint, so the culprit *and everything downstream*

@@ -12,10 +12,10 @@ or the metadata is large because of many small files or in-line state.
 
 How it decides
 --------------
-From 1.14 on the line "Completed checkpoint" prints `finalizationTime` separately from the duration. A checkpoint
-is slow if this time is at least `finalization`, and at least `share` of the whole checkpoint or of the interval.
-The rule reports at least `checkpoints` slow checkpoints. The problem is ongoing if one of the last `at-the-end`
-completed checkpoints was slow.
+From Flink 1.14 on, the line "Completed checkpoint" prints `finalizationTime` separately from the duration. A
+checkpoint is slow if this time is at least `finalization`, and at least `share` of the whole checkpoint or of the
+interval. The rule reports at least `checkpoints` slow checkpoints. The problem is ongoing if one of the last
+`at-the-end` completed checkpoints was slow.
 
 What to do
 ----------

@@ -2,10 +2,10 @@
 
 What it reports
 ---------------
-The failure that started a series of restarts: the subtask, its exception, its TaskManager, the number of
-restarts, and whether the job recovered. If a snapshot throws an exception, the cause is `snapshot-exception`.
-Flink declines the checkpoint if the asynchronous part fails, and up to 1.10 also if the synchronous part fails.
-From 1.11 on a failed synchronous part fails the task. If network buffers run out, the cause is
+The failure that started a series of restarts: the subtask, its exception, its TaskManager, the number of restarts,
+and whether the job recovered. If a snapshot throws an exception, the cause is `snapshot-exception`. Flink declines
+the checkpoint if the asynchronous part fails, and up to 1.10 also if the synchronous part fails. From Flink 1.11
+on, a failed synchronous part fails the task. If network buffers run out, the cause is
 `insufficient-network-buffers`.
 
 Why it matters

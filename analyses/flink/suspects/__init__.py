@@ -4,7 +4,7 @@ Start with `find_culprit`: case → votes → culprit → cause. `flowdiag check
 for each spell of failed checkpoints, `flowdiag queues` for each end of back pressure. One fault therefore
 has the same name and cause in both.
 
-No single signal suffices. In 27 recorded runs with expired checkpoints and a known culprit, the
+No single signal is enough. In 27 recorded runs with expired checkpoints and a known culprit, the
 TaskManager with the most late messages was right 19 times, wrong 5 times and silent 3 times. The
 subtask with the most late messages scored 16 / 8 / 3, the busiest subtask in the metric reports
 21 / 2 / 4, and per-subtask details of REST and archives, read naively, 22 / 5.

@@ -192,7 +192,7 @@ def _complete(
 def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[Reading]:
     """Return the shapes from per-subtask acknowledgements (REST, archive, DEBUG dump).
 
-    Up to 1.11 these lack late acknowledgements; the late messages fill them in.
+    Up to Flink 1.11, these lack late acknowledgements; the late messages fill them in.
     """
     late = late_messages(job)
     rows = late_records(job).acknowledgements

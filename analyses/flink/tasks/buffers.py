@@ -276,7 +276,7 @@ def _worst_of(
     settings: Settings,
     version: Version,
 ) -> int:
-    """Return the segments that suffice for one TaskManager under any scheduling.
+    """Return the segments that are enough for one TaskManager under any scheduling.
 
     A slot runs at most one subtask of each vertex. The function tries every number of subtasks of each
     vertex. If there are too many combinations, it assumes that all producers are remote, which can only

@@ -290,7 +290,7 @@ def _missed(row: SubtaskCheckpoint, duration_ms: int | None) -> bool:
 def unmatched_late(job: JobFacts) -> dict[SubtaskKey, str | None]:
     """Return the late subtasks of checkpoints whose own lines are cut off.
 
-    From 1.19 late messages are written for expired checkpoints only. Earlier ones may belong to a
+    From Flink 1.19, late messages are written for expired checkpoints only. Earlier ones may belong to a
     declined checkpoint and are not counted (catalogue/flink.md 1.2).
     """
     if not at_least(job.version, 1, 19):

@@ -52,7 +52,7 @@ def _unreadable_files(facts: h.MemoryFacts) -> h.Iterator[h.Finding]:
                 why=f"the file is not a valid configuration: {h.fmt.shorten(error, 120)}",
                 cause=CAUSE,
                 rank=h.Rank.ROOT_CAUSE,
-                explain="Since 1.19 config.yaml is YAML 1.2: keys must be unique, and indentation must not contain "
+                explain="Since Flink 1.19, config.yaml is YAML 1.2: keys must be unique, and indentation must not contain "
                 "tabs. Flink exits immediately if the file is invalid.",
                 evidence=h.cite((h.Ref(file.source, d.offset), None) for d in file.read.duplicates),
                 actions=(h.remedy_action(CAUSE, "fix-file"),),

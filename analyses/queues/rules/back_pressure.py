@@ -14,7 +14,7 @@ How it decides
 --------------
 A task waits if it is back-pressured for at least 50% of the time. Flink's Web UI uses the same threshold for high
 back pressure. The times come from metrics (1.13 and later) or from the share of samples with `isBackPressured`
-(1.10 and later). The value of a task is the highest value of its subtasks. Before 1.10, metrics only contain
+(1.10 and later). The value of a task is the highest value of its subtasks. Before Flink 1.10, metrics only contain
 buffer usage, and this rule reports nothing.
 
 If no task downstream is slow, the back pressure must last for `lasted` and appear in at least `samples` samples.

@@ -63,7 +63,7 @@ class Limits(h.Limits):
         20, "records", "minimum input of the task; a filter may drop all of a few records"
     )
     filter_hours: float = h.limit(
-        2, "h", "a filter that lets nothing through for longer is rarely intended"
+        2, "h", "a filter that no record passes for longer is rarely intended"
     )
     window_hours: float = h.limit(25, "h", "windows are rarely longer than a day")
 

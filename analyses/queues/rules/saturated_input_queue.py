@@ -15,10 +15,10 @@ How it decides
 Flink has no metric for credits. If 95% of the exclusive buffers of the remote channels are in use and the
 floating pool is empty, no channel can announce credit.
 
-Without these gauges (up to 1.8), the rule compares the queue length with the capacity of the remote
-channels. Up to 1.4, that is `C*2+8` buffers per gate with `C` channels. Since 1.5, it is the sum of exclusive and
-floating buffers. Since 1.9, `inputQueueLength` includes data from local producers, so on its own it is not
-enough to blame a subtask.
+Without these gauges (up to 1.8), the rule compares the queue length with the capacity of the remote channels. Up
+to Flink 1.4, the capacity is `C*2+8` buffers per gate with `C` channels. Since Flink 1.5, it is the sum of
+exclusive and floating buffers. Since Flink 1.9, `inputQueueLength` includes data from local producers, so on its
+own it is not enough to blame a subtask.
 
 Queue lengths change quickly. The queue must therefore be full in at least `share` of the samples, and at least
 five samples are required.

@@ -3,11 +3,11 @@
 What it reports
 ---------------
 A rate estimator that would lower the rate further but is limited by its floor, `minRate`, while the job
-processes fewer records than the floor lets in.
+processes fewer records than the floor permits.
 
 Why it matters
 --------------
-Back pressure is on and seems to work. The delay still grows, because the floor lets in more records than the job
+Back pressure is on and seems to work. The delay still grows, because the floor permits more records than the job
 processes. Usually the floor is Spark's default of 100 records per second and stream, or a value copied from
 another job.
 

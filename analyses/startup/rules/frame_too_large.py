@@ -31,7 +31,7 @@ from typing import Final
 from flowdiag.analyses.startup import helpers as h
 from flowdiag.parsers.units import version_of
 
-# The proposal: Flink's default, doubled until it suffices, up to the largest frame.
+# The proposal: Flink's default, doubled until it is large enough, up to the largest frame.
 _DEFAULT: Final = 10 * 1024 * 1024
 _LARGEST: Final = 1 << 30
 

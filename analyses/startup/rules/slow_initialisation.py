@@ -11,7 +11,7 @@ A job processes nothing until the last task is RUNNING. The first checkpoint wai
 
 How it decides
 --------------
-Since Flink 1.13, a task is INITIALIZING while it opens its operators and reads its state. Before 1.13, a task is
+Since Flink 1.13, a task is INITIALIZING while it opens its operators and reads its state. Before Flink 1.13, a task is
 RUNNING during that time, so the logs do not show the duration. The slowest task must take at least `slow`. If it
 takes at least `ratio` times the median of all others, the finding names the subtask. If all tasks are slow, the
 reason is probably in the vertex or the storage. The rule blames the restore if the task's TaskManager read state
