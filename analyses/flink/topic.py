@@ -214,9 +214,12 @@ UNDATED: Final = "the input has no log records with times"
 
 
 def has_dated_records(facts: ClusterFacts) -> bool:
-    """Return whether any record has a time: a few undated lines do not show what did not happen."""
-    processes = (process.last_us for process in facts.processes)
-    return any(us is not None for us in (*processes, *(job.last_us for job in facts.jobs)))
+    """Return whether the input would show a failure: a log with times, or the tasks of a job from REST.
+
+    A few undated lines, or statistics of checkpoints alone, do not show what did not happen.
+    """
+    dated = any(process.last_us is not None for process in facts.processes)
+    return dated or any(job.attempts for job in facts.jobs)
 
 
 def named_jobs(jobs: Iterable[JobFacts]) -> list[SelectableJob]:

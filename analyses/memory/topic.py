@@ -35,7 +35,40 @@ def _is_dated(facts: MemoryFacts) -> bool:
     return any(job.last_us is not None for job in facts.jobs)
 
 
-_REQUIRED: Final = {"dated-records": (_is_dated, UNDATED)}
+def _has_options(facts: MemoryFacts) -> bool:
+    return bool(facts.files) or any(process.configured for process in facts.processes)
+
+
+def _has_sizes(facts: MemoryFacts) -> bool:
+    sizes = (process.observed or process.container_limit for process in facts.processes)
+    return any(sizes) or any(kill.limit for kill in facts.kills)
+
+
+def _has_buffers(facts: MemoryFacts) -> bool:
+    return bool(facts.buffers) or _is_dated(facts)
+
+
+def _has_backends(facts: MemoryFacts) -> bool:
+    return bool(facts.backends)
+
+
+def _has_usage(facts: MemoryFacts) -> bool:
+    return any(process.usage is not None for process in facts.processes)
+
+
+def _has_pods(facts: MemoryFacts) -> bool:
+    return bool(facts.kills) or _is_dated(facts)
+
+
+_REQUIRED: Final = {
+    "dated-records": (_is_dated, UNDATED),
+    "options": (_has_options, "the input has no memory options"),
+    "sizes": (_has_sizes, "the input has no sizes that a process or its container uses"),
+    "buffers": (_has_buffers, "the input does not show how many network buffers the tasks require"),
+    "backends": (_has_backends, "the input does not show the state backend"),
+    "usage": (_has_usage, "the input does not show how much heap is used"),
+    "pods": (_has_pods, "the input has no log and no state of a pod or container"),
+}
 
 
 class Memory(FlinkTopic):

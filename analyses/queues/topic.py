@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from flowdiag.analyses.contract.report import Data
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.settled import Settled, rows_of
-from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
+from flowdiag.analyses.flink.topic import (
+    FLINK,
+    UNDATED,
+    FlinkTopic,
+    Row,
+    has_dated_records,
+    named_jobs,
+)
 from flowdiag.analyses.model.finding import RuleOutcome
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.queues.assemble import assemble_queues
@@ -23,6 +30,7 @@ from flowdiag.analyses.queues.facts import (
 )
 from flowdiag.analyses.queues.gaps import can_show_back_pressure
 from flowdiag.analyses.queues.neighbour_facts import Neighbours, read_neighbours
+from flowdiag.analyses.queues.neighbours.lags import lags_of_job
 from flowdiag.analyses.queues.rules import RULES
 from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.selection.span import Span
@@ -46,6 +54,45 @@ FEWEST_WINDOWS: Final = 24
 FEWEST_BUCKETS: Final = 12
 
 
+def _has_metrics(facts: QueueFacts) -> bool:
+    return any(job.samples or job.job.loads for job in facts.jobs)
+
+
+def _has_event_times(facts: QueueFacts) -> bool:
+    return any(job.marks for job in facts.jobs)
+
+
+def _has_stacks(facts: QueueFacts) -> bool:
+    return bool(facts.common.stacks) or any(job.job.stacks for job in facts.jobs)
+
+
+def _has_machines(facts: QueueFacts) -> bool:
+    return any(job.machines or job.job.garbage for job in facts.jobs)
+
+
+def _has_lags(facts: QueueFacts) -> bool:
+    return any(lags_of_job(job) for job in facts.jobs)
+
+
+def _has_stores(facts: QueueFacts) -> bool:
+    return any(job.stores or job.neighbours.stores for job in facts.jobs)
+
+
+def _has_records(facts: QueueFacts) -> bool:
+    return has_dated_records(facts.common) or any(not job.neighbours.empty for job in facts.jobs)
+
+
+_REQUIRED: Final = {
+    "task-metrics": (_has_metrics, "the input has no metrics of tasks"),
+    "event-time": (_has_event_times, "the input has no watermarks"),
+    "stacks": (_has_stacks, "the input has no thread dumps and no profiles"),
+    "jvm": (_has_machines, "the input has no metrics of TaskManagers and no garbage collector log"),
+    "lags": (_has_lags, "the input does not show the lag of a source"),
+    "stores": (_has_stores, "the input has no metrics and no log of RocksDB or ForSt"),
+    "records": (_has_records, UNDATED),
+}
+
+
 class Queues(FlinkTopic):
     """Facts: `QueueFacts`."""
 
@@ -53,6 +100,7 @@ class Queues(FlinkTopic):
     required_data = "metrics of a job's tasks"
     engine = FLINK
     rules = RULES
+    required = _REQUIRED
 
     def metrics(self) -> Collection[str]:
         """Return the metrics of queues, buffers, busy times and records."""

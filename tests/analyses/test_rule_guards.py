@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,8 +20,10 @@ from flowdiag import analyses
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.explanations import tables
+from flowdiag.analyses.memory.facts import MemoryFacts
 from flowdiag.analyses.model.finding import Rank
 from flowdiag.analyses.model.rule import Limits, Rule, sections
+from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.rate.assessment.assess import assess
 from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.startup.assemble import assemble_startup
@@ -334,7 +336,8 @@ def test_every_need_is_known_and_an_empty_input_meets_none(name: str) -> None:
         "checkpoints": ClusterFacts(jobs=(), processes=()),
         "startup": assemble_startup([], ClusterFacts(jobs=(), processes=())),
         "rate": assess(RateFacts(applications=())),
-        "memory": SimpleNamespace(jobs=()),
+        "memory": MemoryFacts(processes=()),
+        "queues": QueueFacts(common=ClusterFacts(jobs=(), processes=()), jobs=()),
     }
     for rule in own_rules_of(name):
         if rule.needs:

@@ -14,10 +14,10 @@ from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.queues.facts import JobQueues, MarkPoint, StoreMetric
 from flowdiag.analyses.queues.neighbour_facts import Neighbours, StoreRecord
 from flowdiag.analyses.queues.rules import (
-    growing_state,
     heap_state,
     small_block_cache,
     store_errors,
+    unbounded_state,
     write_stalls,
 )
 from flowdiag.parsers.neighbours.store_log import StoreOwner, read_store_log
@@ -245,7 +245,7 @@ def keys(*counts: float, family: str = "sums", **settings: str) -> list[Finding]
     known = tuple(
         Setting(job=None, key=key, value=value, source="rest") for key, value in settings.items()
     )
-    return findings(growing_state, replace(job, job=replace(job.job, settings=known)))
+    return findings(unbounded_state, replace(job, job=replace(job.job, settings=known)))
 
 
 RISING = [1000.0 * n for n in range(1, 15)]

@@ -108,5 +108,6 @@ RULE: Final = h.Rule(
     Unrecognised,
     whole=True,
     causes=(UNRECOGNISED, *dict.fromkeys(word for word, _ in CAUSE_OF_CLASS.values())),
+    needs="dated-records",
     last_resort=judge_rest,
 )

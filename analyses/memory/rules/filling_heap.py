@@ -122,4 +122,11 @@ def _finding(
     return found if only is None else replace(found, job=only)
 
 
-RULE = h.Rule("MM304", judge, Limits, whole=True, causes=("garbage-collection", "out-of-memory"))
+RULE = h.Rule(
+    "MM304",
+    judge,
+    Limits,
+    whole=True,
+    causes=("garbage-collection", "out-of-memory"),
+    needs="usage",
+)

@@ -142,4 +142,4 @@ def _replacement(process: h.MemoryProcess, key: str, new: str) -> h.Action:
     )
 
 
-RULE = h.Rule("MM102", judge, whole=True, causes=(CAUSE,))
+RULE = h.Rule("MM102", judge, whole=True, causes=(CAUSE,), needs="options")

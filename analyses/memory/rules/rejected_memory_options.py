@@ -84,4 +84,4 @@ def _refused_options(facts: h.MemoryFacts) -> h.Iterator[h.Finding]:
         )
 
 
-RULE = h.Rule("MM101", judge, whole=True, causes=(CAUSE,))
+RULE = h.Rule("MM101", judge, whole=True, causes=(CAUSE,), needs="options")

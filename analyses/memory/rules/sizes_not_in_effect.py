@@ -113,4 +113,4 @@ def _small_container(
     )
 
 
-RULE = h.Rule("MM103", judge, Limits, whole=True, causes=("wrong-memory-options",))
+RULE = h.Rule("MM103", judge, Limits, whole=True, causes=("wrong-memory-options",), needs="sizes")

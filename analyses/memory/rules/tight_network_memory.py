@@ -90,4 +90,4 @@ def _more_memory(facts: h.MemoryFacts, worst: h.Incident, job: h.JobFacts) -> h.
     )
 
 
-RULE = h.Rule("MM202", judge, Limits, whole=True)
+RULE = h.Rule("MM202", judge, Limits, whole=True, needs="dated-records")

@@ -103,4 +103,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("MM201", judge, whole=True, causes=("insufficient-network-buffers",))
+RULE = h.Rule("MM201", judge, whole=True, causes=("insufficient-network-buffers",), needs="buffers")

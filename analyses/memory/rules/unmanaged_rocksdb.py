@@ -111,4 +111,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("MM303", judge, Limits, whole=True, causes=("unmanaged-rocksdb",))
+RULE = h.Rule("MM303", judge, Limits, whole=True, causes=("unmanaged-rocksdb",), needs="backends")

@@ -80,4 +80,4 @@ def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
     )
 
 
-RULE = h.Rule("MM302", judge, Limits, whole=True, causes=("unused-memory",))
+RULE = h.Rule("MM302", judge, Limits, whole=True, causes=("unused-memory",), needs="backends")

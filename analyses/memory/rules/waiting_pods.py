@@ -82,4 +82,5 @@ RULE = h.Rule(
         "jobmanager-lost",
         "slow-taskmanager",
     ),
+    needs="pods",
 )

@@ -13,7 +13,6 @@ from flowdiag.analyses.queues.rules import (
     database_lock,
     deleted_records,
     garbage_collection,
-    growing_state,
     heap_state,
     hot_partition,
     idle_source_subtasks,
@@ -34,6 +33,7 @@ from flowdiag.analyses.queues.rules import (
     small_block_cache,
     store_errors,
     thread_leak,
+    unbounded_state,
     uneven_channels,
     uneven_load,
     uneven_placement,
@@ -79,5 +79,5 @@ RULES: Final[tuple[Rule, ...]] = (
     small_block_cache.RULE,
     heap_state.RULE,
     store_errors.RULE,
-    growing_state.RULE,
+    unbounded_state.RULE,
 )

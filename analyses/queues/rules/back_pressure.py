@@ -152,4 +152,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("BP101", judge, Limits, core=True)
+RULE = h.Rule("BP101", judge, Limits, core=True, needs="task-metrics")

@@ -95,4 +95,6 @@ def _finding(job: h.JobQueues, address: str, outage: list[Incident], limits: Lim
     )
 
 
-RULE = h.Rule("IO202", judge, Limits, causes=("kafka-timeout", "wrong-advertised-listeners"))
+RULE = h.Rule(
+    "IO202", judge, Limits, causes=("kafka-timeout", "wrong-advertised-listeners"), needs="records"
+)

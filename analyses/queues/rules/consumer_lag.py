@@ -146,4 +146,6 @@ def _title(trend: h.Trend) -> str:
     )
 
 
-RULE = h.Rule("IO101", judge, Limits, causes=("slow-operator", "slow-kafka", "kafka-quota"))
+RULE = h.Rule(
+    "IO101", judge, Limits, causes=("slow-operator", "slow-kafka", "kafka-quota"), needs="lags"
+)

@@ -98,4 +98,4 @@ def _texts(blocked: h.Blocked) -> tuple[str, str]:
     )
 
 
-RULE = h.Rule("IO201", judge, Limits, causes=("database-lock",))
+RULE = h.Rule("IO201", judge, Limits, causes=("database-lock",), needs="records")

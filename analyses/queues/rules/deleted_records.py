@@ -67,4 +67,4 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     )
 
 
-RULE = h.Rule("IO104", judge, Limits, causes=("offsets-out-of-range",))
+RULE = h.Rule("IO104", judge, Limits, causes=("offsets-out-of-range",), needs="records")

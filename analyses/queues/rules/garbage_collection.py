@@ -90,4 +90,4 @@ def _heap_used(reports: h.Sequence[h.Machine]) -> float | None:
     return used.mean / most.mean if used and most and most.mean > 0 else None
 
 
-RULE = h.Rule("SK104", judge, Limits, causes=("garbage-collection",))
+RULE = h.Rule("SK104", judge, Limits, causes=("garbage-collection",), needs="jvm")

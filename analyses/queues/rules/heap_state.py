@@ -97,4 +97,4 @@ def _finding(job: h.JobQueues, growth: HeapGrowth, limits: Limits) -> h.Finding:
     )
 
 
-RULE = h.Rule("IO303", judge, Limits, causes=("state-fills-heap",))
+RULE = h.Rule("IO303", judge, Limits, causes=("state-fills-heap",), needs="jvm")

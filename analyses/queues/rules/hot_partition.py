@@ -95,4 +95,4 @@ def _finding(
     return h.job_finding(job, subject=h.with_partition(subject, partition), **fields)
 
 
-RULE = h.Rule("IO102", judge, Limits, causes=("hot-partition",))
+RULE = h.Rule("IO102", judge, Limits, causes=("hot-partition",), needs="lags")

@@ -74,4 +74,4 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         )
 
 
-RULE = h.Rule("IO103", judge, Limits, causes=("too-few-partitions",))
+RULE = h.Rule("IO103", judge, Limits, causes=("too-few-partitions",), needs="lags")

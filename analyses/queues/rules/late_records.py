@@ -192,5 +192,9 @@ def _late(job: h.JobQueues, task: str, operator: str, dropped: float, received: 
 
 
 RULE = h.Rule(
-    "BP106", judge, Limits, causes=("wrong-event-time", "future-watermark", "late-records")
+    "BP106",
+    judge,
+    Limits,
+    causes=("wrong-event-time", "future-watermark", "late-records"),
+    needs="event-time",
 )

@@ -118,4 +118,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("BP201", judge, Limits, causes=("slow-network",))
+RULE = h.Rule("BP201", judge, Limits, causes=("slow-network",), needs="task-metrics")

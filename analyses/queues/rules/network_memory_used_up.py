@@ -106,4 +106,4 @@ def _finding(job: h.JobQueues, found: list[Shortage], limits: Limits) -> h.Findi
     )
 
 
-RULE = h.Rule("BP202", judge, Limits, causes=("network-memory",))
+RULE = h.Rule("BP202", judge, Limits, causes=("network-memory",), needs="records")

@@ -235,4 +235,5 @@ RULE = h.Rule(
     Limits,
     core=True,
     causes=("stuck-watermark", "no-watermarks", "no-output", "alignment-pause"),
+    needs="task-metrics",
 )

@@ -82,4 +82,4 @@ def _finding(job: h.JobQueues, slot: str, again: list[Incident]) -> h.Finding:
     )
 
 
-RULE = h.Rule("IO105", judge, h.Limits, causes=(_CAUSE,))
+RULE = h.Rule("IO105", judge, h.Limits, causes=(_CAUSE,), needs="records")

@@ -74,4 +74,4 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     )
 
 
-RULE = h.Rule("IO205", judge, Limits, causes=(_CAUSE,))
+RULE = h.Rule("IO205", judge, Limits, causes=(_CAUSE,), needs="records")

@@ -100,4 +100,4 @@ def _finding(job: h.JobQueues, cause: str, found: list[Incident], limits: Limits
     )
 
 
-RULE = h.Rule("IO204", judge, Limits, causes=_CAUSES)
+RULE = h.Rule("IO204", judge, Limits, causes=_CAUSES, needs="records")

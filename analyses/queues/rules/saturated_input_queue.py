@@ -91,4 +91,4 @@ def _measured(job: h.JobQueues, full: FullInput, share: float) -> h.Measurement:
     return h.measurement("saturated-share", round(full.share, 4), "share", share, over=over)
 
 
-RULE = h.Rule("BP103", judge, Limits)
+RULE = h.Rule("BP103", judge, Limits, needs="task-metrics")

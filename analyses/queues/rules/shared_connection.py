@@ -66,4 +66,4 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     )
 
 
-RULE = h.Rule("BP203", judge)
+RULE = h.Rule("BP203", judge, needs="task-metrics")

@@ -150,4 +150,4 @@ def _fields(
     }
 
 
-RULE = h.Rule("BP107", judge, Limits, causes=ALL_CODE_CAUSES)
+RULE = h.Rule("BP107", judge, Limits, causes=ALL_CODE_CAUSES, needs="stacks")

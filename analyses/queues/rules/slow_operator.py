@@ -85,4 +85,5 @@ RULE = h.Rule(
     core=True,
     signals=SIGNALS,
     causes=("slow-operator", "slow-sync-snapshot", "task-hangs"),
+    needs="task-metrics",
 )

@@ -64,4 +64,10 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
         )
 
 
-RULE = h.Rule("IO203", judge, h.Limits, causes=("slow-database", "slow-kafka", "kafka-quota"))
+RULE = h.Rule(
+    "IO203",
+    judge,
+    h.Limits,
+    causes=("slow-database", "slow-kafka", "kafka-quota"),
+    needs="records",
+)

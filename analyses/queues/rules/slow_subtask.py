@@ -58,4 +58,6 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
             yield h.spell_finding(job, spell, title)
 
 
-RULE = h.Rule("BP104", judge, signals=SIGNALS, causes=tuple(filter(None, TITLES)))
+RULE = h.Rule(
+    "BP104", judge, signals=SIGNALS, causes=tuple(filter(None, TITLES)), needs="task-metrics"
+)

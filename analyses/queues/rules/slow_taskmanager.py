@@ -52,4 +52,4 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
             yield h.spell_finding(job, spell, title)
 
 
-RULE = h.Rule("SK102", judge, signals=SIGNALS, causes=tuple(TITLES))
+RULE = h.Rule("SK102", judge, signals=SIGNALS, causes=tuple(TITLES), needs="task-metrics")

@@ -101,4 +101,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("IO302", judge, Limits, causes=("block-cache-too-small",))
+RULE = h.Rule("IO302", judge, Limits, causes=("block-cache-too-small",), needs="stores")

@@ -67,4 +67,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("IO304", judge, causes=("local-disk-fails",))
+RULE = h.Rule("IO304", judge, causes=("local-disk-fails",), needs="records")

@@ -81,4 +81,4 @@ def _by_taskmanager(job: h.JobQueues) -> dict[str, list[Stack]]:
     }
 
 
-RULE = h.Rule("BP108", judge, Limits, causes=("thread-leak",))
+RULE = h.Rule("BP108", judge, Limits, causes=("thread-leak",), needs="stacks")

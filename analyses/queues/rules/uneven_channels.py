@@ -127,4 +127,4 @@ def _by_pools(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         return
 
 
-RULE = h.Rule("BP204", judge, Limits)
+RULE = h.Rule("BP204", judge, Limits, needs="task-metrics")

@@ -90,4 +90,4 @@ def _is_awaited(job: h.JobQueues, task: str) -> bool:
     )
 
 
-RULE = h.Rule("SK103", judge, Limits, causes=("data-skew",))
+RULE = h.Rule("SK103", judge, Limits, causes=("data-skew",), needs="task-metrics")

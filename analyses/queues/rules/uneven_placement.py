@@ -116,4 +116,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("SK105", judge, Limits, causes=("slow-taskmanager",))
+RULE = h.Rule("SK105", judge, Limits, causes=("slow-taskmanager",), needs="task-metrics")

@@ -67,4 +67,4 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         )
 
 
-RULE = h.Rule("SK106", judge, Limits)
+RULE = h.Rule("SK106", judge, Limits, needs="event-time")

@@ -117,4 +117,4 @@ def _remedies(job: h.JobQueues, reason: str | None) -> list[str]:
     return [name for name in _REMEDIES[reason] if name not in unset]
 
 
-RULE = h.Rule("IO301", judge, Limits, causes=("write-stall",))
+RULE = h.Rule("IO301", judge, Limits, causes=("write-stall",), needs="stores")

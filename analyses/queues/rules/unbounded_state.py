@@ -96,4 +96,6 @@ def _finding(job: h.JobQueues, growth: KeyGrowth, limits: Limits) -> h.Finding:
     )
 
 
-RULE = h.Rule("IO305", judge, Limits, causes=("unbounded-state", "unbounded-timers"))
+RULE = h.Rule(
+    "IO305", judge, Limits, causes=("unbounded-state", "unbounded-timers"), needs="stores"
+)
