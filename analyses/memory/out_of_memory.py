@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from flowdiag.analyses.flink.advice.exception_texts import exception_measurements
@@ -127,15 +128,22 @@ def _count(kills: h.Sequence[h.Kill]) -> int:
 def _kill_text(process: h.MemoryProcess | None, kills: h.Sequence[h.Kill]) -> str:
     """Describe the last kill, with the limit of the container next to the size that Flink plans for."""
     kill = next((each for each in reversed(kills) if each.limit is not None), kills[-1])
+    text = _BYTES.sub(lambda found: h.fmt.size(int(found[1])), kill.text)
     if kill.limit is None:
-        return kill.text
+        return text
     now = advice.current_pools(process) if process is not None else None
     if kill.heap is not None and kill.heap < kill.limit:
         rest = h.fmt.size(kill.limit - kill.heap)
-        return f"{kill.text}, limit {h.fmt.size(kill.limit)}: heap {h.fmt.size(kill.heap)}, overhead {rest}"
+        return (
+            f"{text}, limit {h.fmt.size(kill.limit)}: heap {h.fmt.size(kill.heap)}, overhead {rest}"
+        )
     planned = f", Flink's process size {h.fmt.size(now.process)}" if now is not None else ""
     often = f", {h.fmt.plural(kill.restarts, 'restart')}" if kill.restarts else ""
-    return f"{kill.text}, limit {h.fmt.size(kill.limit)}{planned}{often}"
+    return f"{text}, limit {h.fmt.size(kill.limit)}{planned}{often}"
+
+
+# A size as YARN prints it: `is running 166842368B beyond the 'PHYSICAL' memory limit`.
+_BYTES: Final = re.compile(r"\b(\d{4,15})B\b")
 
 
 def _process(facts: h.MemoryFacts, place: str | None) -> h.MemoryProcess | None:

@@ -32,12 +32,14 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     missed: float = h.limit(
-        0.5, "share", "minimum share of blocks that miss; below it, the cache serves most reads"
+        0.25,
+        "share",
+        "minimum share of blocks that miss; each read also hits cached blocks of indexes and filters",
     )
     misses: float = h.limit(
-        500,
+        200,
         "1/s",
-        "minimum misses per subtask; a miss takes up to a millisecond from an SSD",
+        "minimum misses per subtask; a miss takes up to a millisecond from an SSD, more from a disk",
     )
     full: float = h.limit(
         0.9, "share", "minimum share of the capacity in use; below it, a larger cache is no help"
