@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Final
 
 from flowdiag.analyses.flink.failures.episodes import Episode, all_spells, incidents
-from flowdiag.analyses.flink.job import Attempt, JobFacts, LateAcknowledgement, Status
+from flowdiag.analyses.flink.job import Attempt, Checkpoint, JobFacts, LateAcknowledgement, Status
 from flowdiag.analyses.flink.suspects import NamedCulprit, find_culprit, same_culprit
 from flowdiag.analyses.flink.suspects.case import Case
 from flowdiag.analyses.flink.tasks.pressure import overall_view, unmonitored_end, view_during
@@ -336,6 +336,42 @@ def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> Named
     if found is None or found.suspect.kind != "taskmanager" or found.cause is None:
         return None
     return None if found.confidence is Confidence.LOW else found
+
+
+def awaited_by(job: JobFacts, slow: Sequence[Checkpoint]) -> NamedCulprit | None:
+    """Return the subtask that slow checkpoints waited for, although they completed.
+
+    The acknowledgements of each checkpoint are judged as if it had expired at half of its duration: one subtask, and
+    perhaps all downstream of it, acknowledged much later than the others. None if that is not repeated, if no input
+    shows why, or without medium confidence at least.
+    """
+    judged = tuple(
+        replace(
+            checkpoint,
+            status=Status.EXPIRED,
+            duration_ms=half_ms,
+            ended_us=checkpoint.triggered_us + 1000 * half_ms,
+        )
+        for checkpoint in slow
+        if checkpoint.triggered_us is not None
+        and checkpoint.ended_us is not None
+        and (half_ms := (checkpoint.ended_us - checkpoint.triggered_us) // 2000) > 0
+    )
+    if len(judged) < _SOLE:
+        return None
+    episode = Episode(
+        job=job.key,
+        checkpoints=judged,
+        recovered=None,
+        warm_up=False,
+        since_us=judged[0].triggered_us,
+    )
+    view = view_during(job, judged[0].triggered_us, slow[-1].ended_us)
+    found = find_culprit(Case(job, episode, view, during=" while checkpoints were slow"))
+    if found is None or found.suspect.kind != "subtask" or found.cause is None:
+        return None
+    shown = any(v.signal == "subtask-acknowledgements" and v.weight > 1 for v in found.votes)
+    return found if shown and found.confidence is not Confidence.LOW else None
 
 
 def _whole(job: JobFacts) -> Episode:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from flowdiag.analyses.checkpoints.detect.durations import lasted_ms
 from flowdiag.analyses.checkpoints.rules import RULES
+from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_since_start
 from flowdiag.analyses.contract.report import Data, iso
 from flowdiag.analyses.engine.sql import united
 from flowdiag.analyses.flink import helpers as h
@@ -31,7 +33,7 @@ from flowdiag.analyses.flink.topic import (
     named_jobs,
 )
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.model.finding import Inconclusive, RuleOutcome, Severity
+from flowdiag.analyses.model.finding import Inconclusive, RuleOutcome, Severity, State
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.selection.span import Span
@@ -158,12 +160,12 @@ class Checkpoints(FlinkTopic):
             finding.job
             for outcome in outcomes
             for finding in outcome.findings
-            if finding.severity is not Severity.INFO
+            if finding.severity is not Severity.INFO and finding.state is State.ONGOING
         }
         doubts = tuple(
             Inconclusive(reason=why, checks=("jobmanager-log-later",), job=job.key)
-            for job in facts.jobs
-            if job.key not in failing_jobs and (why := why_not_healthy(job)) is not None
+            for job in h.jobs_of(facts)
+            if job.key not in failing_jobs and (why := why_not_healthy(job) or _slow_start(job))
         )
         core = next(outcome for outcome in outcomes if outcome.core)
         return [
@@ -269,6 +271,18 @@ def why_not_healthy(job: JobFacts) -> str | None:
         return None
     was = "was " if last.status is Status.DECLINED else ""
     return f"the last checkpoint that ended, {last.id}, {was}{last.status}"
+
+
+def _slow_start(job: h.Job) -> str | None:
+    """Return the same if the checkpoints after the start are slow, and the input ends before they become faster."""
+    slow = slow_since_start(job)
+    if not slow:
+        return None
+    longest = fmt.duration(max(map(lasted_ms, slow)))
+    return (
+        f"{len(slow)} checkpoints after the start took up to {longest}, and the input ends before they get"
+        " faster: the job may be processing a backlog, or a task is slow"
+    )
 
 
 def _unproven_by_counts(job: JobFacts) -> str | None:

@@ -390,9 +390,10 @@ class ReportBuilder:
         """Yield the reasons why core rules are inconclusive for jobs without a serious finding, and
         the rules that were not assessed.
 
-        If a job has a serious finding, its inconclusive rules are not worth listing.
+        If a job has a serious finding that is not over, its inconclusive rules are not worth listing.
         """
-        failing_jobs = {finding.job for _, finding in v.serious(v.pairs_of(self.outcomes))}
+        serious = [finding for _, finding in v.serious(v.pairs_of(self.outcomes))]
+        failing_jobs = {finding.job for finding in serious if finding.state is f.State.ONGOING}
         for outcome in self.outcomes:
             for item in outcome.inconclusive if outcome.core else ():
                 if item.job not in failing_jobs and not (failing_jobs and item.job is None):
@@ -401,7 +402,7 @@ class ReportBuilder:
             yield from filter(None, (outcome.not_assessed_reason for outcome in self.outcomes))
         status = {each.topic: each.status for each in self.topics}
         if (
-            not failing_jobs
+            not serious
             and status.get("queues") is w.TopicStatus.NOTHING
             and status.get("checkpoints") is w.TopicStatus.ASSESSED
         ):

@@ -700,3 +700,42 @@ def test_otherwise_late_messages_alone_name_no_culprit(late: list[tuple[int, str
     assert late_alone(job.job()) is None
     (said,) = results_of(checkpoint_culprit.RULE, job.facts())
     assert isinstance(said, Inconclusive)
+
+
+# --- checkpoints that complete ----------------------------------------------------------------------
+
+
+def slow_start(hot: tuple[str, int], *, records: float = 9000.0) -> Bench:
+    """A start whose checkpoints all wait for one subtask, and with it for all subtasks downstream."""
+    job = Bench(interval_s=5)
+    for lasted_s in (6, 12, 24, 23):
+        (checkpoint,) = job.completes(1, lasted_s=lasted_s)
+        behind = job.everyone("aggregate", "Sink: deliver")
+        times = {who: {"end_to_end_ms": lasted_s * 1000} for who in [hot, *behind]}
+        job.acknowledgements(checkpoint, special=times)
+    job.loaded({hot: {"busy": 900.0, "records_in": records}})
+    return job
+
+
+def test_slow_checkpoints_name_the_hot_subtask_that_they_wait_for() -> None:
+    (found,) = results_of(checkpoint_culprit.RULE, slow_start(("enrich", 2)).facts())
+    assert isinstance(found, Finding)
+    assert (found.cause, found.severity, found.state) == (
+        "data-skew",
+        Severity.WARNING,
+        State.ONGOING,
+    )
+    assert (found.subject.task, found.subject.subtask_index) == ("enrich", 2)
+    assert "delays checkpoints, which take up to 24 s" in found.title
+
+
+def test_slow_checkpoints_name_nobody_without_a_reason() -> None:
+    even = slow_start(("enrich", 2), records=1000.0)
+    assert not [
+        f for f in results_of(checkpoint_culprit.RULE, even.facts()) if isinstance(f, Finding)
+    ]
+    fast = slow_start(("enrich", 2))
+    fast.completes(4)
+    assert not [
+        f for f in results_of(checkpoint_culprit.RULE, fast.facts()) if isinstance(f, Finding)
+    ]

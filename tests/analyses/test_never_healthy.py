@@ -69,6 +69,40 @@ def test_a_completed_checkpoint_proves_health() -> None:
     assert why_not_healthy(bench.job()) is None
 
 
+@pytest.mark.parametrize(
+    ("durations", "verdict"),
+    [
+        ((8, 21, 31, 22), Verdict.INCONCLUSIVE),  # the first minutes of a job with a slow task
+        ((6, 15, 36), Verdict.INCONCLUSIVE),
+        ((8, 21), Verdict.INCONCLUSIVE),  # the configured interval is not known from two triggers
+        ((40, 12, 1, 1), Verdict.HEALTHY),  # a usual start
+        ((40, 21, 9), Verdict.HEALTHY),  # it gets faster
+        ((9, 1, 1, 1), Verdict.HEALTHY),
+        ((1, 1, 1, 9), Verdict.HEALTHY),  # a single one is a coincidence
+        ((1.5, 1.9, 1.9), Verdict.HEALTHY),  # below two seconds
+    ],
+)
+def test_slow_checkpoints_of_a_start_that_has_not_ended_do_not_prove_health(
+    durations: tuple[float, ...], verdict: Verdict
+) -> None:
+    bench = Bench(interval_s=5)
+    for lasted_s in durations:
+        bench.completes(1, lasted_s=lasted_s)
+    assert verdict_of(bench).verdict is verdict
+
+
+def test_slow_checkpoints_after_a_loss_that_is_over_remain_a_doubt() -> None:
+    bench = Bench(interval_s=5)
+    bench.completes(8)
+    bench.happens("taskmanager-lost", taskmanager="tm-1")
+    bench.happens("restart")
+    bench.happens("restored")
+    bench.completes(3, lasted_s=22)
+    (core, *_) = judge_topic(CHECKPOINTS, measured(bench.facts()), Options()).outcomes
+    reasons = [item.reason for item in core.inconclusive]
+    assert any("3 checkpoints after the start took up to 22 s" in reason for reason in reasons)
+
+
 def test_failure_counts_do_not_prove_health() -> None:
     bench = Bench()
     bench.incidents.append(

@@ -9,6 +9,7 @@ every signal, and the confidence. Even if all checkpoints complete, the rule rep
 - a subtask that delays a checkpoint in progress, if that checkpoint is overdue (CP106)
 - a saturated subtask that its upstream tasks wait for, as happens with unaligned checkpoints. The confidence is
   lower if the logs and metrics show no checkpoint.
+- the only subtask that slow checkpoints (CP104) waited for, with all subtasks downstream of it, if an input shows why
 - a slow TaskManager, if checkpoints are slow (CP104)
 
 Why it matters
@@ -85,7 +86,11 @@ from msgspec import structs
 
 from flowdiag.analyses.checkpoints import culprit, pending
 from flowdiag.analyses.checkpoints.detect.culprit_fields import culprit_fields
-from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_finding
+from flowdiag.analyses.checkpoints.rules.slow_checkpoint import (
+    slow_finding,
+    slow_from_ms,
+    slow_since_start,
+)
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.judging import severity_of
 from flowdiag.analyses.flink.suspects import NamedCulprit
@@ -110,7 +115,11 @@ def judge(job: h.Job, limits: h.Limits) -> h.Results:
         yield from _delayed(job, found)
     elif (waits := pending.pending(job)) is not None and (by := pending.culprit(job)) is not None:
         yield _overdue(job, by, waits)
-    elif (answer := culprit.hot_spot(job)) is not None:
+    elif (answer := culprit.hot_spot(job)) is not None and answer.culprit is not None:
+        yield from _saturated(job, answer)
+    elif (awaited := _awaited(job)) is not None:
+        yield awaited
+    elif answer is not None:
         yield from _saturated(job, answer)
     elif (late := slow_finding(job)) is not None and late.severity is not h.Severity.INFO:
         slow = culprit.slowed_by(job, late.first_us, late.last_us)
@@ -176,6 +185,35 @@ def _overdue(job: h.Job, found: NamedCulprit, waits: pending.Pending) -> h.Findi
         state=h.State.ONGOING,
         first_us=waits.checkpoint.triggered_us,
         last_us=waits.until_us,
+    )
+    return h.job_finding(job, subject=found.subject, **fields)
+
+
+def _slow_checkpoints(job: h.Job) -> list[h.Checkpoint]:
+    """Return the completed checkpoints that CP104 reports, or that are slow since the start."""
+    found = slow_finding(job)
+    if (found is None or found.severity is h.Severity.INFO) and not slow_since_start(job):
+        return []
+    steady = (c for stretch in h.steady_checkpoints(job, 0) for c in stretch)
+    return [c for c in steady if (h.elapsed_ms(c) or 0.0) >= slow_from_ms(job)]
+
+
+def _awaited(job: h.Job) -> h.Finding | None:
+    """Report the subtask that slow checkpoints wait for."""
+    slow = _slow_checkpoints(job)
+    found = culprit.awaited_by(job, slow)
+    if found is None:
+        return None
+    longest = h.fmt.duration(max(h.elapsed_ms(c) or 0.0 for c in slow))
+    fields = culprit_fields(
+        job,
+        found,
+        f"delays checkpoints, which take up to {longest}",
+        explain=explanation(found),
+        severity=h.Severity.WARNING,
+        state=h.State.ONGOING,
+        first_us=slow[0].triggered_us,
+        last_us=slow[-1].ended_us,
     )
     return h.job_finding(job, subject=found.subject, **fields)
 
