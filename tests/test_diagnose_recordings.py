@@ -76,6 +76,31 @@ def test_the_first_incident_is_the_true_one(
         assert "Incidents" in printed
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "flink/1.20.5/decoy",
+        pytest.param("flink/1.14.6/decoy", marks=pytest.mark.full),
+        pytest.param("flink/1.20.5/decoy-slow-sync-snapshot", marks=pytest.mark.full),
+    ],
+)
+def test_a_decoy_is_not_named_as_a_second_culprit(
+    name: str, recorded: Callable[..., Recorded]
+) -> None:
+    """Another subtask is busy because it is expensive, but nothing waits for it."""
+    measured = recorded(unpacked(ROOT / name), topics=FLINK)
+    report = report_on(tuple(map(topic, FLINK)), measured.inspected, measured.measured, EVERY)
+    culprits = {
+        (culprit.subject.task, culprit.subject.subtask_index) for culprit in report.summary.culprits
+    }
+    assert len(culprits) == 1
+    assert all(
+        (found.subject.task, found.subject.subtask_index) in culprits
+        for found in report.findings
+        if found.why and found.cause and found.severity != "info"
+    )
+
+
 @pytest.mark.parametrize("name", ["flink/1.20.5/hot-key", "spark/4.3.0/query-skewed"])
 def test_no_format_of_a_redacted_report_contains_a_name(
     name: str, recorded: Callable[..., Recorded]

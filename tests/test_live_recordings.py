@@ -92,6 +92,41 @@ def test_verdict_cause_and_culprit(
         check_reading(report, expected["reading"])
 
 
+def in_the_layout_of(version: str, body: Any) -> Any:
+    """Return a response of Flink 2.3 in the layout of an older version: hosts, and without newer fields."""
+    newer = {"assigned-resource-profile", "statistics"}
+    if version < "1.16":
+        newer |= {f"accumulated-{what}-time" for what in ("busy", "idle", "backpressured")}
+        newer |= {"status-duration", "other-concurrent-attempts"}
+    if isinstance(body, dict):
+        return {
+            "host" if key == "endpoint" else key: in_the_layout_of(version, value)
+            for key, value in body.items()
+            if key not in newer
+        }
+    return [in_the_layout_of(version, item) for item in body] if isinstance(body, list) else body
+
+
+@pytest.mark.parametrize("version", ["1.13.6", pytest.param("1.17.2", marks=pytest.mark.full)])
+def test_a_hang_in_responses_of_older_versions(
+    version: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    recording = ROOT / "2.3.0" / "hang"
+    for path in (unpacked(recording) / "collected").glob("tick-*"):
+        tick = json.loads(path.read_text().replace("2.3.0", version))
+        answers = in_the_layout_of(version, tick["answers"])
+        (tmp_path / path.name).write_text(json.dumps(tick | {"answers": answers}))
+    report = diagnose(
+        tuple(map(topic, TOPICS)),
+        discover([str(tmp_path)]),
+        lambda: spark,
+        Options(named=(str(tmp_path),), everything=True),
+    )
+    expected = json.loads((recording / "truth.json").read_text())["expected"]
+    expected["culprit"].pop("host")  # the layout names it in another way
+    check(report, expected)
+
+
 def check_reading(report: Report, reading: dict[str, str]) -> None:
     """Compare the line of code in the report with the fault that the job injects."""
     found = [finding for finding in report.findings if finding.code == "BP107"]

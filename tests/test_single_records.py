@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -375,3 +376,71 @@ def test_the_second_exception_of_a_pair_is_named(diagnose: Told) -> None:
     assert "totals (2/2): java.lang.IllegalStateException: no open window for 17" in (
         finding.explain or ""
     )
+
+
+HEAP: Final = (
+    "java.lang.OutOfMemoryError: Java heap space\n"
+    "\tat java.base/java.util.Arrays.copyOf(Arrays.java:3745)\n"
+    "\tat com.acme.orders.Decoder.read(Decoder.java:41)\n"
+)
+
+
+def test_a_heap_error_that_an_exception_handler_logs_is_one_death(diagnose: Told) -> None:
+    """Neither the container's memory nor the network is at fault, although the process is gone."""
+    handled = record(
+        "org.apache.flink.util.FatalExitExceptionHandler",
+        "FATAL: Thread 'pool-3-thread-1' produced an uncaught exception. Stopping the process...",
+        level="ERROR",
+    )
+    failed = record(
+        "org.apache.flink.runtime.taskmanager.Task",
+        f"enrich (1/4)#0 ({JOB}_cbc357ccb763df2852fee8c4fc7d55f2_0_0) switched from RUNNING to FAILED with failure cause:",
+        at="10:00:00,200",
+    )
+    lost = record(
+        "org.apache.flink.runtime.executiongraph.ExecutionGraph",
+        f"aggregate (2/4) ({JOB}_0a448493b4782967b150582570326227_1_0) switched from RUNNING to FAILED on 10.0.0.4:41001-0a1b2c.",
+        at="10:00:01,100",
+    )
+    closed = (
+        "org.apache.flink.runtime.io.network.netty.exception.RemoteTransportException: Connection unexpectedly closed "
+        "by remote task manager '10.0.0.5/10.0.0.5:38031'. This might indicate that the remote task manager was lost.\n"
+    )
+    for text in (
+        handled + HEAP,
+        handled + HEAP + failed + HEAP,
+        failed + HEAP + handled + HEAP,
+        handled + HEAP + lost + closed,
+    ):
+        report = diagnose(text)
+        (story,) = report.summary.stories
+        assert story.cause == "out-of-memory"
+        assert "container" not in story.title
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "java.io.IOException: The rpc invocation size 15000000 exceeds the maximum akka framesize.",
+        "java.io.IOException: The method submitTask's result size 15000000 exceeds the maximum size 10485760 .",
+        (
+            "org.apache.pekko.remote.OversizedPayloadException: Discarding oversized payload sent to Actor[pekko.tcp://flink@w"
+            "orker-3:45005/user/rpc/taskmanager_0#-2]: max allowed size 10485760 bytes, actual size of encoded class "
+            "org.apache.flink.runtime.rpc.messages.RemoteRpcInvocation was 15000000 bytes."
+        ),
+    ],
+)
+def test_a_response_of_the_exceptions_endpoint_shows_a_frame_that_is_too_large(
+    cause: str, diagnose: Told
+) -> None:
+    trace = (
+        "java.lang.reflect.UndeclaredThrowableException\n\tat com.sun.proxy.$Proxy60.submitTask(Unknown Source)\n"
+        f"Caused by: {cause}\n\t... 10 more\n"
+    )
+    entry = {"exceptionName": "java.lang.reflect.UndeclaredThrowableException", "stacktrace": trace}
+    entry |= {"timestamp": 1795710055231, "taskName": None, "location": None}
+    body = {"root-exception": trace, "timestamp": 1795710055231, "all-exceptions": []}
+    body |= {"truncated": False, "exceptionHistory": {"entries": [entry], "truncated": False}}
+    report = diagnose(json.dumps(body))
+    assert report.summary.cause == "frame-too-large"
+    assert [story.cause for story in report.summary.stories] == ["frame-too-large"]

@@ -226,6 +226,21 @@ def test_a_hot_key_is_found_with_the_metrics_of_each_version(version: str) -> No
     assert (culprit.subject.task, culprit.subject.subtask_index) == ("enrich", 2)
 
 
+def test_hot_keys_in_two_branches_are_both_named() -> None:
+    """One stream feeds two tasks with the same key, and each of them has a hot subtask."""
+    tasks = (("Source: orders", 2), ("bill", 4), ("audit", 6))
+    bench = Queues(
+        tasks=tasks, edges=(("Source: orders", "bill"), ("Source: orders", "audit"))
+    ).says("Source: orders", **WAITS)
+    for task, index in (("bill", 2), ("audit", 1)):
+        bench.says(task, index, **WORKS, **FULL, records_in=9000.0)
+    named = judged(bench.job()).culprits
+    assert {(c.cause, c.subject.task, c.subject.subtask_index, c.confidence) for c in named} == {
+        ("data-skew", "bill", 2, Confidence.HIGH),
+        ("data-skew", "audit", 1, Confidence.HIGH),
+    }
+
+
 def test_a_queue_of_local_channels_is_not_enough_evidence() -> None:
     """From Flink 1.9 on, the queue length includes data that waits at local producers."""
     bench = Queues(version="1.9.3", managers=1).says("enrich", 2, input_queue=20.0)
