@@ -127,6 +127,22 @@ def test_a_hang_in_responses_of_older_versions(
     check(report, expected)
 
 
+def test_metrics_that_end_before_the_job_are_reported(spark: SparkSession, tmp_path: Path) -> None:
+    """A JobManager that has lost a TaskManager may not refresh its metrics for minutes (1.17 and later)."""
+    ticks = sorted((unpacked(ROOT / "2.3.0" / "drops-all") / "collected").glob("tick-*"))
+    for number, path in enumerate(ticks):
+        tick = json.loads(path.read_bytes())
+        known = [a for a in tick["answers"] if number < 3 or "/metrics" not in a["path"]]
+        (tmp_path / path.name).write_text(json.dumps(tick | {"answers": known}))
+    report = diagnose(
+        tuple(map(topic, TOPICS)),
+        discover([str(tmp_path)]),
+        lambda: spark,
+        Options(named=(str(tmp_path),), everything=True),
+    )
+    assert [note.message for note in report.warnings if "no metrics after" in note.message]
+
+
 def check_reading(report: Report, reading: dict[str, str]) -> None:
     """Compare the line of code in the report with the fault that the job injects."""
     found = [finding for finding in report.findings if finding.code == "BP107"]

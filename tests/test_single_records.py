@@ -378,7 +378,7 @@ def test_the_second_exception_of_a_pair_is_named(diagnose: Told) -> None:
     )
 
 
-HEAP: Final = (
+DECODER: Final = (
     "java.lang.OutOfMemoryError: Java heap space\n"
     "\tat java.base/java.util.Arrays.copyOf(Arrays.java:3745)\n"
     "\tat com.acme.orders.Decoder.read(Decoder.java:41)\n"
@@ -407,10 +407,10 @@ def test_a_heap_error_that_an_exception_handler_logs_is_one_death(diagnose: Told
         "by remote task manager '10.0.0.5/10.0.0.5:38031'. This might indicate that the remote task manager was lost.\n"
     )
     for text in (
-        handled + HEAP,
-        handled + HEAP + failed + HEAP,
-        failed + HEAP + handled + HEAP,
-        handled + HEAP + lost + closed,
+        handled + DECODER,
+        handled + DECODER + failed + DECODER,
+        failed + DECODER + handled + DECODER,
+        handled + DECODER + lost + closed,
     ):
         report = diagnose(text)
         (story,) = report.summary.stories
@@ -437,9 +437,16 @@ def test_a_response_of_the_exceptions_endpoint_shows_a_frame_that_is_too_large(
         "java.lang.reflect.UndeclaredThrowableException\n\tat com.sun.proxy.$Proxy60.submitTask(Unknown Source)\n"
         f"Caused by: {cause}\n\t... 10 more\n"
     )
-    entry = {"exceptionName": "java.lang.reflect.UndeclaredThrowableException", "stacktrace": trace}
+    entry: dict[str, object] = {
+        "exceptionName": "java.lang.reflect.UndeclaredThrowableException",
+        "stacktrace": trace,
+    }
     entry |= {"timestamp": 1795710055231, "taskName": None, "location": None}
-    body = {"root-exception": trace, "timestamp": 1795710055231, "all-exceptions": []}
+    body: dict[str, object] = {
+        "root-exception": trace,
+        "timestamp": 1795710055231,
+        "all-exceptions": [],
+    }
     body |= {"truncated": False, "exceptionHistory": {"entries": [entry], "truncated": False}}
     report = diagnose(json.dumps(body))
     assert report.summary.cause == "frame-too-large"

@@ -394,9 +394,10 @@ class ReportBuilder:
         """
         serious = [finding for _, finding in v.serious(v.pairs_of(self.outcomes))]
         failing_jobs = {finding.job for finding in serious if finding.state is f.State.ONGOING}
+        settled = {*failing_jobs, None} if failing_jobs else set()
         for outcome in self.outcomes:
             for item in outcome.inconclusive if outcome.core else ():
-                if item.job not in failing_jobs and not (failing_jobs and item.job is None):
+                if item.job not in settled:
                     yield item.reason
         if not self.assessed:
             yield from filter(None, (outcome.not_assessed_reason for outcome in self.outcomes))

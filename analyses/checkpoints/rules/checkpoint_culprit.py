@@ -115,30 +115,35 @@ def judge(job: h.Job, limits: h.Limits) -> h.Results:
         yield from _delayed(job, found)
     elif (waits := pending.pending(job)) is not None and (by := pending.culprit(job)) is not None:
         yield _overdue(job, by, waits)
-    elif (answer := culprit.hot_spot(job)) is not None and answer.culprit is not None:
+    elif (answer := culprit.hot_spot(job)) is not None:
         yield from _saturated(job, answer)
-    elif (awaited := _awaited(job)) is not None:
-        yield awaited
-    elif answer is not None:
-        yield from _saturated(job, answer)
-    elif (late := slow_finding(job)) is not None and late.severity is not h.Severity.INFO:
-        slow = culprit.slowed_by(job, late.first_us, late.last_us)
-        if slow is not None:
-            fields = culprit_fields(
-                job,
-                slow,
-                "slows checkpoints down, although they complete",
-                explain=f"{explanation(slow)} CP104 shows how slow they are.",
-                severity=late.severity,
-                state=late.state,
-                first_us=late.first_us,
-                last_us=late.last_us,
-            )
-            yield h.job_finding(job, subject=slow.subject, **fields)
+    elif (delay := _awaited(job) or _slowed(job)) is not None:
+        yield delay
     elif job.late and not job.completed:
         yield h.Inconclusive(
             reason=_ONLY_LATE, checks=("jobmanager-log", "checkpoint-statistics"), job=job.key
         )
+
+
+def _slowed(job: h.Job) -> h.Finding | None:
+    """Report the slow TaskManager of slow checkpoints that complete."""
+    late = slow_finding(job)
+    if late is None or late.severity is h.Severity.INFO:
+        return None
+    slow = culprit.slowed_by(job, late.first_us, late.last_us)
+    if slow is None:
+        return None
+    fields = culprit_fields(
+        job,
+        slow,
+        "slows checkpoints down, although they complete",
+        explain=f"{explanation(slow)} CP104 shows how slow they are.",
+        severity=late.severity,
+        state=late.state,
+        first_us=late.first_us,
+        last_us=late.last_us,
+    )
+    return h.job_finding(job, subject=slow.subject, **fields)
 
 
 def _late_alone(job: h.Job, found: culprit.LateAlone) -> h.Finding:
@@ -222,7 +227,8 @@ def _saturated(job: h.Job, answer: culprit.EpisodeCulprit) -> h.Results:
     found = answer.culprit
     if found is None:
         reason = answer.missing or "no signal"
-        yield h.Inconclusive(reason=reason, checks=answer.checks, job=job.key)
+        unknown = h.Inconclusive(reason=reason, checks=answer.checks, job=job.key)
+        yield _awaited(job) or unknown
         return
     # A whole task is also saturated while it catches up.
     whole = found.suspect.kind == "task" or found.cause == "slow-operator"

@@ -24,8 +24,8 @@ took at least `burst-share` of the time since the first of them began. The rule 
 rising: each of the last `climb` checkpoints took longer than the one before, and the last one reached
 `timeout-share` of the timeout. For rising durations, checkpoints right after a start count too.
 
-If the input ends before that, and the checkpoints after the last start are slow and do not get faster, the job is
-not reported as healthy: it may be processing a backlog, or one of its tasks may be slow.
+The input may end soon after the last start, while checkpoints are slow and do not get faster. Then the job is
+not reported as healthy. It may be processing a backlog, or one of its tasks may be slow.
 
 Short bursts are reported as information. In such a burst fewer than `burst-share` of the checkpoints are slow, and
 they take less than that share of the time. None takes `timeout-share` of the timeout, and the last ones are fast

@@ -15,6 +15,7 @@ from flowdiag.analyses.flink.job import UNKNOWN_JOB, ClusterFacts, Garbage, Inci
 from flowdiag.analyses.flink.judging import job_failed
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.topology import Topology
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.queues.assemble.capacities import capacities_of, printed_version, version_by
 from flowdiag.analyses.queues.assemble.event_times import flows_of, marks_of, stores_of
@@ -174,7 +175,7 @@ def _job(
         starts_us=starts_of(job, samples),
         version=version,
         version_from=version_from,
-        gaps=(*_gaps(topology, samples), *_impossible(ours)),
+        gaps=(*_gaps(topology, samples), *_ends_early(job, samples, common), *_impossible(ours)),
         cores=_cores(common),
     )
 
@@ -234,6 +235,31 @@ def _impossible(machines: Mapping[str, Sequence[Machine]]) -> Iterator[InputNote
         who = f"{len(names)} of {len(machines)} TaskManagers" if several else min(names)
         text = f"{who} {'report' if several else 'reports'} {kind}: flowdiag ignores these values"
         yield InputNote(Kind.IMPOSSIBLE, text)
+
+
+_UNREFRESHED_US: Final = 60_000_000
+"""Metrics are requested at least twice a minute, and reported about once."""
+
+
+def _ends_early(
+    job: JobFacts, samples: Mapping[SubtaskKey, Sequence[Sample]], common: ClusterFacts
+) -> Iterator[InputNote]:
+    """Yield a note if the metrics end long before the responses of the JobManager that show the job as running."""
+    lasts = [s.last_us for each in samples.values() for s in each if s.last_us is not None]
+    if not lasts or not common.has_rest or job.last_us is None:
+        return
+    last_us = max(lasts)
+    if job.last_us - last_us < _UNREFRESHED_US or (
+        job_failed(job) or any(i.kind in _ENDS for i in job.incidents)
+    ):
+        return
+    yield InputNote(
+        Kind.NO_METRICS,
+        f"no metrics after {fmt.clock(last_us)} UTC, although the input shows the job until {fmt.clock(job.last_us)}. If a"
+        " TaskManager is lost, the JobManager may refresh no metrics for up to `web.timeout` (10 minutes by default)",
+        first_us=last_us,
+        last_us=job.last_us,
+    )
 
 
 def _gaps(
