@@ -463,3 +463,52 @@ def test_the_amounts_of_missing_network_memory_are_in_the_title(judge: PasteJudg
     text = f"java.lang.OutOfMemoryError: Could not allocate enough memory segments for NetworkBufferPool {pool}\n"
     title = report_on(judge, text).findings[0].title
     assert "1280 MB required, 1024 MB allocated, 256 MB missing" in title
+
+
+FAILED_TASK = (
+    "Map (1/2)#0 (8a598b4550a1f3c2bc87451351ff8da1_cbc357ccb763df2852fee8c4fc7d55f2_0_0) "
+    "switched from RUNNING to FAILED with failure cause:"
+)
+
+
+@pytest.mark.parametrize("end", [r"\n\tat com.acme.Book.open(B.java:4)\n", " at com.acme.Book.open(B.java:4)"])  # fmt: skip
+def test_a_known_message_in_a_json_record_with_a_trace_behind_it(
+    judge: PasteJudge, end: str
+) -> None:
+    record = JSON_RECORD.replace("com.acme.App", "org.apache.flink.runtime.taskmanager.Task")
+    text = f"{record % ('WARN', FAILED_TASK)} {PRICE}{end}\n"
+    row, _ = parse_on_driver(plan_splits(judge.inputs(text).sources)).to_pylist()
+    assert (row["task"], row["cause"]) == ("Map", PRICE)
+    assert "com.acme.Book.open(B.java:4)" in str(row["fields"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "level ERROR means that a task failed\n",
+        "The word aborted indicates that some batch failed\n",
+        "The state FAILED stands for a job that failed for good\n",
+    ],
+)
+def test_what_a_word_means_is_no_failure(judge: PasteJudge, text: str) -> None:
+    assert report_on(judge, text).findings == []
+
+
+def test_a_restart_is_a_trace_of_a_failure(judge: PasteJudge) -> None:
+    record = (
+        "2024-06-02 12:11:54,944 INFO org.apache.flink.runtime.executiongraph.ExecutionGraph [] - "
+        "Job prices (7c7769847d333438dd9ce845d5a2d980) switched from state %s."
+    )
+    report = report_on(judge, record % "RUNNING to RESTARTING")
+    assert "failure, which is not in the input" in report.findings[0].title
+    assert report_on(judge, record % "RESTARTING to RUNNING").findings == []
+
+
+def test_the_exception_of_a_checkpoint_that_was_not_triggered(judge: PasteJudge) -> None:
+    text = (
+        "[jobmanager-7] INFO org.apache.flink.runtime.checkpoint.CheckpointCoordinator - "
+        "Triggering Checkpoint 3 for job 7c7769847d333438dd9ce845d5a2d980 failed due to {}\n"
+        "org.apache.flink.runtime.checkpoint.CheckpointException: TaskManager received a checkpoint request for unknown task a_b_1_0\n"
+        "\tat org.apache.flink.runtime.taskexecutor.TaskExecutor.triggerCheckpoint(TaskExecutor.java:1061)\n"
+    )
+    assert "for unknown task" in report_on(judge, text).findings[0].title

@@ -78,6 +78,8 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "invalid-sql": ("invalid-sql", ()),
     "invalid-options": ("invalid-options", ()),
     "unreadable-record": ("unreadable-record", ()),
+    "change-log-off": ("change-log-off", ()),
+    "kubernetes-denied": ("kubernetes-denied", ()),
     "log-position-lost": ("log-position-lost", ()),
     "slot-missing": ("log-position-lost", ("snapshot", "keep-slot")),
     "slot-in-use": ("slot-in-use", ()),

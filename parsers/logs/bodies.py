@@ -10,9 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from flowdiag.parsers.envelopes.objects import decode_or_none
 from flowdiag.parsers.lines.decoration import LINE, unescape
-from flowdiag.parsers.logs.paste_patterns import BEHIND_OBJECT
 
 _MOST: Final = 60  # lines of one body
 _TEXT: Final = 8192
@@ -70,16 +68,10 @@ _BODY: Final = b'":'  # of a service's answer
 
 
 def _printed_lines(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yield the offset and the text of each line; a trace behind a JSON object is a line of its own."""
+    """Yield the offset and the text of each line."""
     offset = 0
     for raw in data.split(b"\n"):
-        text = raw[: 4 * LINE].decode("utf-8", "replace")
-        behind = BEHIND_OBJECT.search(text) if text.startswith("{") else None
-        if behind is None or not isinstance(decode_or_none(text[: behind.end()].rstrip()), dict):
-            yield offset, text
-        else:
-            yield offset, text[: behind.end()].rstrip()
-            yield offset + len(text[: behind.end()].encode()), text[behind.end() :]
+        yield offset, raw[: 4 * LINE].decode("utf-8", "replace")
         offset += len(raw) + 1
 
 

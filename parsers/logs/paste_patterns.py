@@ -136,6 +136,10 @@ TYPED: Final = tuple(
 )
 # The start of a paragraph that describes what happens in case of a failure.
 GENERAL = re.compile(r"(?:When|Whenever|If|In case|Whether|Unless|By default|Note that)\b")
+# A sentence about the meaning of a word, a level or a code in general.
+MEANING = re.compile(
+    r"(?!This\b|That\b|It\b)(?:[\w`'\"()./-]{1,40} ){1,6}(?:means?|indicates?|signals?|stands? for|denotes?)(?: that)? (?:an?|the|some|one|any|your)\b"
+)
 SERIAL = re.compile(r"(?:[\w$]{1,80}\.){0,20}SerializedThrowable(?:: |\s*\Z)")
 
 

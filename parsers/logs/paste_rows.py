@@ -65,7 +65,8 @@ def paste_rows(
     for pasted in filter(counts, failures_in(data, whole=whole)):
         written_by, found = engine_and_class(pasted, given)
         if _is_reported(pasted, known):
-            if pasted.plain and pasted.level not in _QUIET and len(data) <= PROSE_BYTES:
+            # Below INFO, rules may ignore a record: its exception may then be all that the text has.
+            if pasted.plain != (pasted.level in _QUIET) and len(data) <= PROSE_BYTES:
                 yield _failure(pasted, found, written_by, source) | {"template": KNOWN_RECORD}
             continue
         if len(data) > PROSE_BYTES and is_routine((pasted.cause(found, outer=False)[0],)):

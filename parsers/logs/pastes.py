@@ -352,7 +352,7 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
         head = _header_of(head) if record is None else record.head
         text = strip_marks(head.text[head.begin : head.end])
         explains = bool(text) and (explains or p.GENERAL.match(text) is not None)
-        if explains:
+        if explains or (not head.complete and p.MEANING.match(text) is not None):
             continue
         named = head.complete and p.NAMED.search(text) is not None
         if not (named or failure_line(text, weak=True) or announces_failure(text)):

@@ -19,6 +19,7 @@ from flowdiag.parsers.envelopes.objects import unwrap_json
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.prefix import Prefix, simple_name
 from flowdiag.parsers.lines.scan import LiteralFinder, Matcher, make_matcher
+from flowdiag.parsers.logs.paste_patterns import BEHIND_OBJECT
 
 MAX_ENVELOPES: Final = 4
 """Maximum nesting of JSON within JSON."""
@@ -91,7 +92,10 @@ def _open_string(text: str, depth: int) -> Record | None:
 
 def _open_object(text: str, depth: int) -> Record | None:
     """Open the record in a JSON object; the object provides the values that its text lacks."""
-    unwrapped = unwrap_json(text.encode("utf-8", "surrogatepass"))
+    unwrapped, behind = unwrap_json(text.encode("utf-8", "surrogatepass")), ""
+    if unwrapped is None and (trace := BEHIND_OBJECT.search(text)) is not None:
+        behind = text[trace.end() :]
+        unwrapped = unwrap_json(text[: trace.end()].rstrip().encode("utf-8", "surrogatepass"))
     if unwrapped is None:
         return None
     has_logger = bool(unwrapped.logger and unwrapped.logger.strip())
@@ -108,7 +112,15 @@ def _open_object(text: str, depth: int) -> Record | None:
     record.partial = unwrapped.partial
     if unwrapped.trace:
         record.more = [*(record.more or ()), *_split_lines(unwrapped.trace)]
+    if behind:
+        record.more = [*(record.more or ()), *_split_lines(_TRACE_PARTS.sub("\n", behind))]
     return record
+
+
+# Between the parts of a trace on one line.
+_TRACE_PARTS: Final = re.compile(
+    r"(?:\\r)?\\n(?:\\t)?|\s{1,8}(?=(?:\\t)?at [\w.$/@]{3,300}\(|Caused by: |\.\.\. \d)"
+)
 
 
 def _open_lines(text: str, depth: int, *, has_logger: bool) -> Record:

@@ -22,6 +22,11 @@ def is_failure(one: Incident) -> bool:
     return one.kind in _FAILURES and bool(one.cause) and not is_routine((one.cause or "",))
 
 
+def restarts_of(incidents: Sequence[Incident]) -> list[Incident]:
+    """Return the restarts of jobs, which follow from failures: a job that is rescaled has other states."""
+    return [one for one in incidents if one.kind == _RESTART]
+
+
 def failures_of(job: h.Job, before_s: float) -> list[Incident]:
     """Return the failures of a job that no other rule explains.
 
@@ -89,6 +94,8 @@ def _failure(incident: Incident) -> str:
     if incident.kind == "process-stopped" and text.get("template") not in _FATAL:
         return _stop(incident) or ""
     found = incident.cause or text.get("exception")
+    if found is None and incident.kind == _RESTART:
+        return "The job restarted after a failure, which is not in the input"
     if found is None and incident.kind in _SNAPSHOTS:
         reason = text.get("reason", "")
         number = "" if incident.checkpoint is None else f" of checkpoint {incident.checkpoint}"
@@ -112,6 +119,7 @@ def _stop(incident: Incident) -> str | None:
     return f"{text.get('component', 'TaskManagerRunner')} ended with exit code {code}"
 
 
+_RESTART: Final = "job-restarting"
 _SNAPSHOTS: Final = ("snapshot-failed", "async-failure")
 _ORDINARY_EXITS: Final = ("0", "143", "1445")  # 1445: a session cluster's own, after a normal stop
 _FAILURES: Final = frozenset(

@@ -88,7 +88,7 @@ def judge_rest(facts: Any, limits: Unrecognised) -> h.Iterator[h.Finding]:
         return
     incidents = [one for job in jobs for one in job.incidents]
     incidents += [one for one in common.incidents if one not in incidents]
-    failures = [one for one in incidents if u.is_failure(one)]
+    failures = [one for one in incidents if u.is_failure(one)] or u.restarts_of(incidents)
     own = [one for one in failures if one.kind != "repeated-failure"]
     occurrences = map(u.occurrence_of, own or failures)
     for group in failure_groups(occurrences)[:GROUPS]:
