@@ -86,7 +86,7 @@ def component_of(
     weak: list[Component] = []
     is_open = True  # whether frames may still decide: the job's own code is above all later ones
     for link in reversed(links):
-        found = [component_named(_class_of(link.text)), _by_text(link.text)]
+        found = [_unreached(link.text), component_named(_class_of(link.text)), _by_text(link.text)]
         if is_open:
             by_methods, is_open = _by_methods(link.methods)
             found.append(by_methods)
@@ -105,19 +105,21 @@ def component_of(
 
 
 def process_of(
-    chain: Sequence[str], lines: Iterable[str] = (), logger: str | None = None
+    chain: Sequence[str], lines: Iterable[str] = (), logger: str | None = None, above: str = ""
 ) -> Component | None:
     """Return the process in which an exception happened; None if neither frames, texts nor logger show it.
 
     >>> process_of(["java.lang.OutOfMemoryError: Java heap space"],
     ...            ["\\tat org.apache.flink.runtime.entrypoint.ClusterEntrypoint.main(C.java:1)"]).name
     'flink-jobmanager'
+    >>> process_of(["a.B: x"], (), "TaskSetManager", "Lost task 1.0 in stage 2.0 (TID 3) (host executor 1)").name
+    'spark-executor'
     """
     links = links_of(chain, lines)
-    for link in reversed(links):
-        for process in _processes():
-            if any(text.search(link.text[:_TEXT]) for text in process.texts):
-                return process
+    texts = (*(link.text for link in reversed(links)), above)
+    named = next(filter(None, map(_process_in, texts)), None)
+    if named is not None:
+        return named
     # The lowest frames are those of the thread, and show whose thread it is.
     methods = [method for link in reversed(links) for method in reversed(link.methods)]
     found = next(filter(None, map(_process_named, methods)), None) or _process_named(logger or "")
@@ -152,6 +154,14 @@ def component_named(name: str) -> Component | None:
     return _longest(_prefixes(), name)
 
 
+def _process_in(text: str) -> Component | None:
+    """Return the process that a message names."""
+    for process in _processes():
+        if any(one.search(text[:_TEXT]) for one in process.texts):
+            return process
+    return None
+
+
 def _process_named(name: str) -> Component | None:
     found = _longest(_prefixes(), name)
     if found is not None and found.role == "part":  # a part inside a process
@@ -181,6 +191,21 @@ def _prefixes_of_processes() -> dict[str, Component]:
 @functools.cache
 def _processes() -> tuple[Component, ...]:
     return tuple(each for each in components().values() if each.role == "process")
+
+
+_UNREACHED: Final = re.compile(
+    r"(?i)\b(?:connect(?:ing|ion)?|reach) (?:to |with )?(?:the )?(.{3,80})"
+)
+
+
+def _unreached(text: str) -> Component | None:
+    """Return the component that an exception of another one could not reach.
+
+    >>> _unreached("org.apache.iceberg.hive.RuntimeMetaException: Failed to connect to Hive Metastore").name
+    'hive-metastore'
+    """
+    found = _UNREACHED.search(text[:_TEXT])
+    return None if found is None else _by_text(found[1])
 
 
 def _by_text(text: str) -> Component | None:
@@ -213,6 +238,8 @@ _METHOD: Final = re.compile(
 )
 """A stack frame; a terminal may have wrapped its line."""
 _CAUSE: Final = re.compile(r"\s{0,40}(?:Caused by|Wrapped by): ")
+_REMOTE: Final = re.compile(r"org\.apache\.hadoop\.ipc\.RemoteException\(([\w.$]{3,200})\)")
+"""An exception of Hadoop's server, with the class that the server threw."""
 _CLASS: Final = re.compile(r"(?:[a-z_]\w{0,80}\.){1,16}[\w$]{1,160}")
 
 
@@ -266,5 +293,5 @@ def _without_other_traces(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _class_of(text: str) -> str:
-    found = _CLASS.match(text)
-    return found[0] if found is not None else ""
+    found = _REMOTE.match(text) or _CLASS.match(text)
+    return found[found.re.groups] if found is not None else ""

@@ -28,8 +28,10 @@ from flowdiag.parsers.flink.rest import read_document
 from flowdiag.parsers.flink.web_ui import TEXT_BYTES as TABLE_TEXT_BYTES
 from flowdiag.parsers.flink.web_ui import contains_table, copied_rows
 from flowdiag.parsers.lines.scan import LineScanner, SignFinder
+from flowdiag.parsers.logs.paste_patterns import GRAVE
 from flowdiag.parsers.logs.paste_rows import paste_rows
-from flowdiag.parsers.logs.pastes import GRAVE, HEAD_BYTES, PASTE_BYTES, Pasted
+from flowdiag.parsers.logs.pasted import Pasted
+from flowdiag.parsers.logs.pastes import HEAD_BYTES, PASTE_BYTES
 from flowdiag.parsers.logs.reader import STRUCTURE, Reader
 from flowdiag.parsers.logs.records import Recogniser, open_record
 from flowdiag.parsers.rows import EVENTS, Event, Row, RowBuilder, Tally

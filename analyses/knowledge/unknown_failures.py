@@ -94,6 +94,12 @@ class FailureGroup:
         return _ENDS.get(self.ended, _MODEST)[0]
 
     @property
+    def follows(self) -> bool:
+        """Whether it only happened while the process was already ending, in a shutdown hook."""
+        only = all(one.text.get("follows") for one in self.members)
+        return only and self.ended in ("", "process")
+
+    @property
     def confidence(self) -> Confidence:
         """Low if only a log record below the level of an error reports it: the job may handle it."""
         levels = {one.text.get("level") for one in self.members}

@@ -241,7 +241,7 @@ class ReportBuilder:
         assessed, calculated: whether an input held what the command judges; whether all is arithmetic.
         doubts: why the verdict is not healthy even without findings: inputs that were not recognised.
         understood, suggestions: kinds of records; commands that fit the inputs better.
-        engine_known: whether an input shows the engine. If not, no log of a Flink process is suggested.
+        engine_known: whether an input shows the engine. If not, nothing of one engine is asked for.
         topics, warnings, errors: the status of each topic; warnings about inputs; faults, which rule out healthy.
         privacy: how much log text to keep.
     """
@@ -371,8 +371,10 @@ class ReportBuilder:
             calculated=self.calculated,
         )
         inconclusive = verdict is f.Verdict.INCONCLUSIVE
-        reasons = [*doubts, *v.reasons_for_doubt(self.outcomes, assessed=self.assessed)]
-        gaps = [*doubts, *self._gaps()]
+        reasons, gaps = [*doubts], [*doubts]
+        if self.engine_known:
+            reasons += v.reasons_for_doubt(self.outcomes, assessed=self.assessed)
+            gaps += self._gaps()
         return w.Summary(
             verdict=verdict,
             first_action=first,
@@ -427,16 +429,21 @@ class ReportBuilder:
     def _next_checks(
         self, linked: Sequence[LinkedFindings], *, undecided: bool
     ) -> list[w.Suggestion]:
-        if not self.engine_known:
-            return []
-        return self._faults.run_or_default(
+        found: list[w.Suggestion] = self._faults.run_or_default(
             lambda: suggestions_for(
-                linked, self.outcomes, self._for_checks, self._fingerprint_of, undecided=undecided
+                linked,
+                self.outcomes if self.engine_known else (),
+                self._for_checks,
+                self._fingerprint_of,
+                undecided=undecided,
             ),
             [],
             w.Where.RENDER,
             about="suggestions",
         )
+        if self.engine_known:
+            return found
+        return [each for each in found if each.check is None or CHECKS[each.check].engine is None]
 
     def _reason(self, item: f.Inconclusive) -> str:
         """Return why a rule is inconclusive, and the evidence or option that it needs."""
@@ -445,8 +452,12 @@ class ReportBuilder:
         return f"{item.reason}; {needs}" if needs else item.reason
 
     def _rule(self, outcome: f.RuleOutcome) -> w.Rule:
-        reasons = dict.fromkeys(map(self._reason, outcome.inconclusive))
+        reasons = dict.fromkeys(
+            map(self._reason, outcome.inconclusive if self.engine_known else ())
+        )
         missing = outcome.not_assessed_reason if not outcome.findings else None
+        if outcome.inconclusive and not self.engine_known:
+            missing = "no input shows whether Flink or Spark wrote it"
         return w.Rule(
             code=outcome.code,
             name=outcome.name,

@@ -120,7 +120,7 @@ def looks_like_options(text: str) -> bool:
         if not stripped.strip() or stripped.strip() in ("---", "..."):
             continue
         hit = _PAIR.match(stripped)
-        if hit is None:
+        if hit is None or stripped.rstrip().endswith('": {'):  # a part of a JSON document
             others += not stripped.lstrip().startswith("-")
             continue
         if stripped[:1] in " \t" and pairs:

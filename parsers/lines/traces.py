@@ -160,6 +160,10 @@ def is_library(method: str) -> bool:
     return method.startswith(_LIBRARIES)
 
 
+_PYTHON_CALL: Final = re.compile(r"\s*self\.|\s*[\w.]+\([a-z_][\w.]*\)\Z")
+"""A line of Python code, which looks like a stack frame without a line number."""
+
+
 def own_frame(lines: Iterable[str]) -> str | None:
     """Return the topmost frame of code that belongs to no known software, in the deepest cause that has one.
 
@@ -169,6 +173,8 @@ def own_frame(lines: Iterable[str]) -> str | None:
     deepest, is_open = None, True
     above = ""
     for line in _without_suppressed(lines, begun=False):
+        if _PYTHON_CALL.match(line):
+            continue
         if line.strip().startswith("Caused by: "):
             is_open = True
         is_cut = above.endswith((".", "("))  # a mail program wrapped the frame above

@@ -33,7 +33,7 @@ _PYFLINK_CALL: Final = re.compile(
 )
 _OF_SPARK: Final = re.compile(
     r"(?i:py4j)|(?<![\w./-])(?<![Tt]ask )executors?\b(?![.-]\w| service| pool| thread)|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d|Job aborted due to stage failure"
-    r"|\b[Ss]park\b|\bSpark[A-Z]\w+|\bspark[._-][a-z]|\bDStream|ExecutorPods|\bawsglue|[Gg]lueContext|third-party-projects"
+    r"|\b[Ss]park\b|\b[A-Z]?\w{0,40}Spark[A-Z]\w+|\bspark[._-][a-z]|\bDStream|ExecutorPods|\bawsglue|[Gg]lueContext|third-party-projects"
     r"|[Dd]atabricks|Executor self-exiting|(?m:^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]{4,5} (?!Block(?:Manager|StateChange):)[A-Z]\w+: )|\bdbutils|\b[Ll]ivy\b|ExecutorLostFailure|\bsc\.\w+\(|\[DELTA_[A-Z]|\bAnalysisException\b|\b_spark_metadata\b|\bstate/\d{1,5}/\d{1,6}/\d{1,9}\.(?:delta|snapshot|changelog|zip)\b|\byarn\.Client\b|(?m:^\[[A-Z_.]{5,100}\] .{0,4000}SQLSTATE: [0-9A-Z]{5}\b)"
 )
 _OF_FLINK: Final = re.compile(
@@ -78,6 +78,7 @@ IN_PROSE = re.compile(
 BEHIND_OBJECT = re.compile(
     rf"\}}\s{{0,8}}(?=(?:[a-z_]\w{{0,80}}\.){{1,20}}[A-Z][\w$]{{0,120}}{ENDS}(?:[:\s]|\Z)|Traceback \(most recent|Caused by: )"
 )
+GRAVE: Final = frozenset({"ERROR", "FATAL"})
 MARKS: Final = ('"', "`", "*")
 DIGITS = re.compile(r"\d+")
 NAMED = re.compile(r"\b[A-Z][a-z0-9]\w{2,80}(?:Exception|Error)\b")
@@ -85,6 +86,15 @@ PYTHON_BEGIN: Final = "Traceback (most recent call last)"
 PYTHON = re.compile(
     r"(?P<text>(?:[a-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Warning)(?:: .*)?\Z)"
 )
+# Python prints the exception that caused another one first.
+BEFORE = re.compile(
+    r"(?:During handling of the above exception|The above exception was the direct cause)\b"
+)
+# A traceback as IPython and Jupyter print it: frames without `File`, an arrow at each line.
+NOTEBOOK = re.compile(
+    r"\s{0,8}(?P<error>[A-Z]\w{2,80}(?:Error|Exception))\s{2,200}Traceback \(most recent call last\)"
+)
+NOTEBOOK_CODE = re.compile(r"-{2,8}> ?\d{1,6} (?P<code>\s*\S.{0,200})")
 # The last line of a Python traceback whose class has an unusual name.
 PYTHON_UNUSUAL = re.compile(r"(?P<text>(?:[A-Za-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:: .*)?\Z)")
 # The first line of an exception whose class is cut off or missing, above its stack frames; not a thread of a dump.
@@ -111,6 +121,10 @@ TITLE = re.compile(r"\s{0,8}\*\*[\w ,'/-]{2,60}:?\*\*\s{0,8}\Z")
 PROMPT = re.compile(
     r"\s{0,4}(?:[\w.-]{1,60}@[\w.-]{1,80}[: ][^\s$#]{0,100} ?)?\$ [a-z./]\S{0,200}(?: |\Z)"
 )
+WHOLE = re.compile(
+    r"\s{0,8}`[^`]{10,8000}`\s*\Z|\s{0,40}\"[\w .-]{1,60}\"\s{0,3}:\s{0,3}\"(?:[^\"\\]|\\.){0,8000}\",?\s*\Z"
+)
+"""A line that contains its whole message: a piece of code, or a string in a JSON object."""
 INLINE = re.compile(r"`([^`\n]{10,3000})`")
 MENTION = re.compile(r"\A@[\w-]{1,40},? ")
 # A logger with its package, behind a level and a date.
@@ -135,7 +149,9 @@ TYPED: Final = tuple(
     for quote, inside in (('"', r'[^"\\\n]|\\{1,3}"|\\.'), (r'\\"', r'[^"\\\n]|\\\\\\"|\\(?!")'))
 )
 # The start of a paragraph that describes what happens in case of a failure.
-GENERAL = re.compile(r"(?:When|Whenever|If|In case|Whether|Unless|By default|Note that)\b")
+GENERAL = re.compile(
+    r"(?:When|Whenever|If|In case|Whether|Unless|By default|Note that)\b(?!.{0,300}\b(?:I|we|my|our)\b)"
+)
 # A sentence about the meaning of a word, a level or a code in general.
 MEANING = re.compile(
     r"(?!This\b|That\b|It\b)(?:[\w`'\"()./-]{1,40} ){1,6}(?:means?|indicates?|signals?|stands? for|denotes?)(?: that)? (?:an?|the|some|one|any|your)\b"
@@ -143,11 +159,32 @@ MEANING = re.compile(
 SERIAL = re.compile(r"(?:[\w$]{1,80}\.){0,20}SerializedThrowable(?:: |\s*\Z)")
 
 
+def announces(text: str, bare: str) -> bool:
+    """Return whether a line outside records announces a failure, not failures in general."""
+    return failure_line(text) is not None and GENERAL.match(bare) is None
+
+
+def without_brackets(text: str) -> str:
+    """Return a text without the quotes and brackets of the sentence around it.
+
+    >>> without_brackets("a.B: x')"), without_brackets("a.B: exited (crashed)")
+    ('a.B: x', 'a.B: exited (crashed)')
+    """
+    while text[-1:] in _CLOSING and text.count(text[-1]) > text.count(_CLOSING[text[-1]]) * (
+        text[-1] in ")}]"
+    ):
+        text = text[:-1]
+    return text
+
+
+_CLOSING: Final = {")": "(", "}": "{", "]": "[", '"': '"', "'": "'", "`": "`", "*": "*"}
+
+
 def fact_in(text: str) -> str:
     """Return the part of a line that announces a failure: the code in a sentence, or all of it.
 
-    >>> fact_in("@ann We get `Job aborted due to stage failure: x` here"), fact_in("@ann Job aborted.")
-    ('Job aborted due to stage failure: x', 'Job aborted.')
+    >>> fact_in("@ann We get `Job aborted due to stage failure: no disk` here"), fact_in("@ann Job aborted.")
+    ('Job aborted due to stage failure: no disk', 'Job aborted.')
     """
     quoted = (found[1] for found in INLINE.finditer(text) if failure_line(found[1]) is not None)
     return next(quoted, MENTION.sub("", text))

@@ -18,7 +18,9 @@ from flowdiag.parsers.exceptions import (
 from flowdiag.parsers.flink.failures import lost_peer
 from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD, ended_by, is_routine
 from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, own_frame
-from flowdiag.parsers.logs.pastes import GRAVE, PROSE_BYTES, Pasted, engine_and_class, failures_in
+from flowdiag.parsers.logs.paste_patterns import GRAVE
+from flowdiag.parsers.logs.pasted import Pasted
+from flowdiag.parsers.logs.pastes import PROSE_BYTES, engine_and_class, failures_in
 from flowdiag.parsers.messages import parse_task
 from flowdiag.parsers.rows import Event, Row
 
@@ -30,7 +32,7 @@ _QUERY_ID = re.compile(
 )
 _SILENT = re.compile(r"eartbeat of TaskManager|is no longer reachable")
 _QUIET: Final = ("INFO", "DEBUG", "TRACE")
-_SHUTDOWN: Final = re.compile(r"\bshutdown-hook-\d|\bShutdownHook\b")
+_SHUTDOWN: Final = re.compile(r"\bshutdown-hook-\d|ShutdownHook(?:Manager)?\b")
 _VALUES: Final = frozenset(
     {"class", "exception", "user_frame", "options", "origin", "what", "run_id"}
 )
@@ -190,9 +192,8 @@ def _failure(one: Pasted, found: Classified | None, engine: str, source: int) ->
     logger = None
     if one.heading is not None:
         logger, fields["message"] = one.heading.logger, one.heading.message[:CAUSE_CHARACTERS]
-    if _SHUTDOWN.search(
-        f"{fields.get('message', '')} {cause}"
-    ):  # some other event stopped the process
+    # Some other event stopped the process.
+    if _SHUTDOWN.search(f"{logger} {fields.get('message', '')} {cause} {' '.join(one.lines[1:9])}"):
         fields["follows"] = "yes"
         fields.pop("component", None)
     return {
@@ -228,7 +229,8 @@ def _fields(one: Pasted, found: Classified | None, engine: str) -> dict[str, str
         fields["component"] = component.name
     if one.python_trace.frame is not None:
         fields["python_frame"] = one.python_trace.frame
-    if (process := process_of(one.chain, one.lines, logger_above(one))) is not None:
+    above = one.heading.message if one.heading is not None else ""
+    if (process := process_of(one.chain, one.lines, logger_above(one), above)) is not None:
         fields["process"] = process.name
     return fields
 

@@ -11,42 +11,31 @@ Bad text never raises; all patterns are bounded.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
-from flowdiag.parsers.components import component_of, links_of, process_of
 from flowdiag.parsers.exceptions import (
-    OF_TABLES,
     Classified,
     announces_failure,
     classify,
     engine_of_class,
-    is_of_other_service,
 )
 from flowdiag.parsers.lines import prefix
-from flowdiag.parsers.lines.contexts import with_context
 from flowdiag.parsers.lines.decoration import COUNT, LINE, strip_decoration, strip_marks, unescape
 from flowdiag.parsers.lines.failure_lines import failure_line
 from flowdiag.parsers.lines.traces import (
     is_exception_line,
     is_trace_line,
     named_once,
-    own_frame,
-    python_root,
-    read_trace,
 )
 from flowdiag.parsers.logs import paste_patterns as p
 from flowdiag.parsers.logs.bodies import lines_of
-from flowdiag.parsers.logs.paste_patterns import engine_in, fact_in
+from flowdiag.parsers.logs.cuts import name_cut, read_notebook
+from flowdiag.parsers.logs.paste_patterns import GRAVE, fact_in
+from flowdiag.parsers.logs.pasted import Heading, Pasted
 from flowdiag.parsers.logs.records import Record, open_record
-from flowdiag.parsers.spark.causes import (
-    PythonTrace,
-    full_heap,
-    without_lost_task,
-    without_query,
-)
 
 PASTE_BYTES: Final = 256 * 1024
 """Texts up to this size are searched completely, larger ones only before the first header."""
@@ -54,165 +43,7 @@ PROSE_BYTES: Final = 4 * 1024
 """In longer texts, such as runbooks and documentation, sentences with exceptions only explain them."""
 HEAD_BYTES: Final = 64 * 1024
 _MESSAGE: Final = 3000
-GRAVE: Final = frozenset({"ERROR", "FATAL"})
 _MOST: Final = 200  # exceptions of one text
-
-
-class Heading(NamedTuple):
-    """A log record above an exception: the offset of its line, its logger, message and time."""
-
-    offset: int
-    logger: str | None
-    message: str
-    stamp: prefix.Stamp | None
-
-
-@dataclass(slots=True)
-class Pasted:
-    """One exception with its causes.
-
-    Attributes:
-        offset: of its first line in the decoded stream.
-        local_us, utc_us: time of the date above or before it.
-        clock: as in `Prefix`.
-        chain: classes and messages, outermost first.
-        glued: the same texts, joined without spaces where they were wrapped.
-        at: offsets of their first lines.
-        python, python_at: last line of a Python traceback inside the exception, and its offset.
-        frames: number of frames.
-        level: of the record above; None outside records.
-        task, location: other columns of its row in the Web UI's table of exceptions.
-        thread: name of the query thread that it ended, as printed by the JVM.
-        python_trace: the user's own frames of a Python traceback.
-        inline: whether its date is on the same line, so that it may be the message of a record.
-        lines: of the trace, without formatting.
-        heading: the record above; None outside records.
-        plain: whether it is a failure without an exception; its chain is then its message.
-    """
-
-    offset: int
-    local_us: int | None = None
-    utc_us: int | None = None
-    clock: str | None = None
-    chain: list[str] = field(default_factory=list)
-    glued: list[str] = field(default_factory=list)
-    at: list[int] = field(default_factory=list)
-    python_at: int | None = None
-    python: str | None = None
-    frames: int = 0
-    level: str | None = None
-    task: str | None = None
-    location: str | None = None
-    thread: str | None = None
-    python_trace: PythonTrace = field(default_factory=PythonTrace)
-    inline: bool = False
-    lines: list[str] = field(default_factory=list)
-    heading: Heading | None = None
-    plain: bool = False
-
-    def add(self, offset: int, text: str) -> None:
-        """Add the next exception of the chain and the offset of its line."""
-        self.chain.append(text)
-        self.glued.append(text)
-        self.at.append(offset)
-
-    def classified(self, engine: str | None = None) -> Classified | None:
-        """Return its class of failure, also for a message wrapped in the middle of a word."""
-        if self.python is not None:
-            found = classify([self.python], engine)
-            if found is not None:
-                found = found._replace(link=len(self.chain))
-                return None if self._is_elsewhere(found, self.python) else found
-        found = self.classified_by_words(engine)
-        if found is None or self._is_elsewhere(found, self.chain[found.link]):
-            return None
-        if found.kind == "out-of-memory":
-            found.values.update(self._process(engine))
-        return found
-
-    def classified_by_words(self, engine: str | None) -> Classified | None:
-        """Return the class of its chain, wherever it comes from."""
-        found = classify(self.chain, engine) or classify(self.glued, engine)
-        return found or classify(self._with_method(), engine)
-
-    def _with_method(self) -> list[str]:
-        """Return the chain with the method that threw the deepest exception, if that has no message."""
-        if not self.chain or self.plain or ": " in self.chain[-1]:
-            return []
-        methods = links_of(self.chain, self.lines)[-1].methods[:1]
-        return [*self.chain[:-1], f"{self.chain[-1]} at {methods[0]}"] if methods else []
-
-    def _is_elsewhere(self, found: Classified, text: str) -> bool:
-        """Return whether a class with a generic name comes from a place where it means something else."""
-        logger = self.heading.logger if self.heading is not None else None
-        if found.name in _ELSEWHERE and (found.name != "invalid-sql" or text.startswith(OF_TABLES)):
-            process = process_of(self.chain, self.lines, logger)
-            if process is not None and process.name in _ELSEWHERE[found.name]:
-                return True
-        source = component_of(self.chain[: found.link + 1], self.lines, logger)
-        return is_of_other_service(found.name, text, source)
-
-    def _process(self, engine: str | None) -> Mapping[str, str]:
-        """Return the process whose memory ran out, as values, if the trace shows it."""
-        logger = self.heading.logger if self.heading is not None else None
-        process = process_of(self.chain, self.lines, logger)
-        values: dict[str, str] = {} if process is None else {"process": process.name}
-        above = self.heading.message if self.heading is not None else ""
-        if engine == "flink":
-            return values
-        return {**values, **full_heap((*self.lines[:1], self.thread or "", above, *self.lines[1:]))}
-
-    def cause(self, found: Classified | None, *, outer: bool) -> tuple[str, int]:
-        """Return the decisive exception and its offset: the classified one or the deepest, with its context."""
-        above = self.heading.message if self.heading is not None and self.level in GRAVE else ""
-        if self.python is not None and (found is None or found.link >= len(self.chain) or outer):
-            at = self.offset if self.python_at is None else self.python_at
-            return with_context([without_query(self.python)], 0, above), at
-        chain = [
-            python_root(without_lost_task(without_query(text[:_MESSAGE]))) for text in self.chain
-        ]
-        link = len(chain) - 1 if found is None or outer else min(found.link, len(chain) - 1)
-        return with_context(chain, link, above, own_frame(self.lines)), self.at[link]
-
-    @property
-    def user_frame(self) -> str | None:
-        """Topmost frame of user code, as in `read_trace`."""
-        return read_trace(self.lines).user_frame
-
-    @property
-    def of_dstream(self) -> bool:
-        """Whether it made a batch of a DStream fail, not a streaming query."""
-        text = "\n".join((*self.chain, *self.lines))
-        return (
-            "org.apache.spark.streaming." in text
-            and "StreamingQuery" not in text
-            and "sql.execution.streaming" not in text
-            and ('thread "main"' not in text or _OF_BATCH.search(text) is not None)
-        )
-
-    @property
-    def engine(self) -> str | None:
-        """Engine of the trace, by its classes; None if it cannot be determined."""
-        above = self.heading.message if self.heading is not None else ""
-        text = "\n".join((*self.chain, *self.lines, above))
-        flink, spark = text.count("org.apache.flink."), text.count("org.apache.spark.")
-        if not flink and not spark:
-            if self.thread:
-                return "spark"
-            line = failure_line(self.chain[0]) if self.plain else None
-            return engine_in(text) or (None if line is None else line.engine)
-        return "flink" if flink >= spark else "spark"
-
-
-# The main thread also sets the application up.
-_OF_BATCH: Final = re.compile(r"Job aborted|streaming\.(?:scheduler|dstream)\.")
-# Processes that read no records, and processes that plan no statements: the planner's classes also name errors of rows.
-_ELSEWHERE: Final = {
-    "unreadable-record": (
-        "flink-jobmanager", "flink-client", "flink-main", "flink-history-server", "flink-kubernetes-operator",
-    ),
-    "invalid-sql": ("flink-taskmanager", "spark-executor"),
-}  # fmt: skip
 
 
 def shown_engine(one: Pasted) -> str | None:
@@ -316,14 +147,17 @@ def failures_in(data: bytes, *, whole: bool = True, vague: bool = True) -> Itera
     count = 0
     short = len(data) <= PROSE_BYTES
     segments = _Segments(data, whole)
+    headless: list[Pasted] = []
     for found in segments.blocks():
-        if found.chain and (short or found.level or _is_informative(found)):
+        if found.headless:
+            headless.append(found)
+        elif found.chain and (short or found.level or _is_informative(found)):
             yield found
             count += 1
             if count == _MOST:
                 return
     if count == 0 and short:
-        quoted = [] if segments.headed else [*_quoted_in_prose(data)]
+        quoted = [] if segments.headed else [*_quoted_in_prose(data)] or headless[:1]
         yield from islice(quoted or (_vague_failures(data) if vague else ()), _MOST)
 
 
@@ -350,7 +184,7 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
         head = prefix.parse(line)
         record = _json_record(line, head)
         head = _header_of(head) if record is None else record.head
-        text = strip_marks(head.text[head.begin : head.end])
+        text = " ".join(strip_decoration(head.text[head.begin : head.end], escaped=False))
         explains = bool(text) and (explains or p.GENERAL.match(text) is not None)
         if explains or (not head.complete and p.MEANING.match(text) is not None):
             continue
@@ -399,6 +233,7 @@ class _Segments:
         self._python = False
         self._shape = ""  # of the header of the last record: a Python traceback may repeat it
         self._code = False  # a line of a Python traceback named a file: the next one is its code
+        self._kept = False  # the first of two Python errors is the cause of the second
         self._again = False  # frames followed the last exception of the chain
         self._unusual: tuple[int, str] | None = None  # a line that may be an unusual exception
         self._before: tuple[int, str] | None = None  # the line above, if it belongs to nothing
@@ -412,6 +247,8 @@ class _Segments:
                 self._blank = True
             else:
                 self._line(offset, line)
+                if self._block is not None and self._block.at[-1:] == [offset]:
+                    self._again = self._again or p.WHOLE.match(line) is not None
                 self._blank = False
                 yield from self._take_done()
                 if self._level is not None and not self._whole:  # a record owns the other lines
@@ -428,7 +265,17 @@ class _Segments:
             return  # a command, not its output
         if p.TITLE.match(line):
             self._end()
+        if self._announced(line):
+            _continue_message(self._block, strip_marks(line).strip())
+            return
         head = prefix.parse(line)
+        if self._is_sentence(head):
+            self._take_decorated(offset, head.text[head.inner :])
+        else:
+            self._headed(offset, line, head)
+
+    def _headed(self, offset: int, line: str, head: prefix.Prefix) -> None:
+        """Read a line that may have a header."""
         if self._like is not None and not head.complete and not (head.dated and head.level):
             line = prefix.strip_like(line, self._like)
             head = prefix.parse(line)
@@ -445,6 +292,12 @@ class _Segments:
             self._header(offset, head)
         else:
             self._take_decorated(offset, head.text[head.begin if head.complete else head.inner :])
+
+    def _is_sentence(self, head: prefix.Prefix) -> bool:
+        """Return whether a line continues a message with a word such as `Error`, which is no level there."""
+        if not self._has_chain() or self._again or head.stamped or not head.level:
+            return False
+        return re.match(r"\s*[A-Z][a-z]+ \w", head.text[head.inner :]) is not None
 
     def _json_line(self, offset: int, head: prefix.Prefix, record: Record) -> None:
         """Read a line with a JSON object: a log record, exceptions of the operator, or other text."""
@@ -507,7 +360,7 @@ class _Segments:
         self._heading = Heading(offset, logger, message, stamp)
         inner = p.IN_MESSAGE.search(f" {message}")
         if inner is not None:
-            self._element(offset, inner["text"].rstrip("\"'`*)}]"))
+            self._element(offset, p.without_brackets(inner["text"]))
         elif p.PYTHON_BEGIN in message:
             self._begin(offset)
             self._python = True
@@ -582,15 +435,10 @@ class _Segments:
 
     def _end(self) -> None:
         block, self._block = self._block, None
-        self._python = False
-        self._again = False
+        self._python = self._again = self._kept = False
         if block is not None:
-            if not block.chain and (frame := block.python_trace.frame) is not None:
-                block.plain = True
-                block.add(block.offset, f"Python traceback without its last line, at {frame}")
-            elif not block.chain and block.heading is not None and _announces(block):
-                block.plain = True
-                block.add(block.heading.offset, block.heading.message[:_MESSAGE])
+            if not block.chain:
+                name_cut(block)
             self._done.append(block)
 
     def _begin(self, offset: int) -> Pasted:
@@ -673,6 +521,8 @@ class _Segments:
             return True
         if self._block is None:
             return False
+        if read_notebook(self._block, bare):
+            return True
         if (
             not self._python
         ):  # a frame below an error, unless it continues a message with a traceback
@@ -690,6 +540,13 @@ class _Segments:
 
     def _begins_traceback(self, offset: int, text: str, bare: str) -> bool:
         """Begin a Python traceback at its first line, or at a frame; return whether it is the first line."""
+        if p.BEFORE.match(bare) and self._has_chain():
+            self._kept = True
+            return True
+        if (notebook := p.NOTEBOOK.match(bare)) is not None:
+            self._begin(offset).notebook = notebook["error"]
+            self._python = True
+            return True
         if bare.startswith(p.PYTHON_BEGIN):
             if self._block is None:
                 self._uncaught(bare)
@@ -705,6 +562,9 @@ class _Segments:
     def _python_error(self, offset: int, block: Pasted, text: str) -> None:
         if "Py4J" in text[:80] or "pyspark.errors" in text[:40]:
             self._link(offset, block, text)
+            return
+        if self._kept:
+            self._kept = False  # it only happened while the first one was handled
             return
         block.python, block.python_at = text[:_MESSAGE], offset
         if not block.chain:
@@ -722,7 +582,7 @@ class _Segments:
             self._end()
         block = self._block
         begins = block is None or self._again
-        if begins and failure_line(text) is not None:
+        if begins and p.announces(text, bare):
             plain = self._begin(offset)
             plain.plain = True
             plain.add(offset, fact_in(bare)[:_MESSAGE])
@@ -732,6 +592,14 @@ class _Segments:
             self._before = offset, bare
         elif block is not None and not begins:
             self._continue(block, text)
+
+    def _announced(self, line: str) -> bool:
+        """Return whether the message above announces a line, which then belongs to it, even with a date."""
+        block = self._block
+        if block is None or self._again or block.frames or is_trace_line(line):
+            return False
+        above = block.chain[-1] if block.chain else block.heading.message if block.heading else ""
+        return above.endswith(("exceptions:", "terminated with:"))
 
     def _has_chain(self) -> bool:
         return self._block is not None and bool(self._block.chain)
@@ -764,19 +632,15 @@ class _Segments:
             self._begin(offset)
 
 
-def _announces(block: Pasted) -> bool:
-    """Return whether the record above is a failure even without an exception."""
-    text = block.heading.message if block.heading is not None else ""
-    return bool(text) and (block.level in GRAVE or failure_line(text) is not None)
-
-
 def _is_whole(block: Pasted) -> bool:
     """Return whether a message ends before a blank line: others announce a list below it."""
     return bool(block.chain) and not block.chain[-1].endswith(":")
 
 
-def _continue_message(block: Pasted, text: str) -> None:
+def _continue_message(block: Pasted | None, text: str) -> None:
     """Add a line to the message of the last exception, or of the record."""
+    if block is None or text.startswith("Driver stacktrace"):
+        return
     if block.chain and len(block.chain[-1]) < _MESSAGE:
         block.chain[-1] += " " + text
         block.glued[-1] += text

@@ -101,6 +101,7 @@ _SETTING: Final = re.compile(
     rb"|(?!\s*(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b|\s*(?i:error|exception|fatal|failure)\s?:)"
     rb"\s*(?:[\w.\-\"'*/$]+\s*[:=](?:\s|$)|[\w.\-]+=)"
 )
+_JSON_KEY: Final = re.compile(rb"\s*\"[^\"\n]{1,80}\"\s*:\s")
 _CODE: Final = re.compile(
     rb"\A#!|^(?:package|import) [\w.*]+;?\r?$|^[ \t]*(?:public |abstract |final ){0,3}(?:class"
     rb"|interface|object|trait) \w[^\n]{0,200}\{\r?$|^[ \t]*(?:def|func) \w+\([^\n]{0,200}[:{]\r?$",
@@ -229,6 +230,8 @@ def _sniff_other_formats(text: _Text) -> Sniffed | None:
 def _sniff_settings_or_code(text: _Text) -> Sniffed | None:
     if any(has_time(line) for line in text.lines):
         return None
+    if 2 * sum(bool(_JSON_KEY.match(line)) for line in text.lines) > len(text.lines):
+        return None  # a part of a JSON document
     settings = sum(bool(_SETTING.match(line)) for line in text.lines)
     if settings > 0.8 * len(text.lines) and not text.is_json:
         return _search_doubtful_text(text.sample, _CONFIGURATION)

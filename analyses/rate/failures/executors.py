@@ -66,6 +66,28 @@ def is_loss(executor: h.Executor) -> bool:
     return executor.reason is not None and not _BENIGN.search(executor.reason)
 
 
+def is_of_memory(reason: str) -> bool:
+    """Return whether the reason of a loss names the memory."""
+    return "memory" in reason.lower() or "oomkilled" in reason.lower()
+
+
+def weight(executor: h.Executor) -> int:
+    """Return how much the reason of a loss explains: a kill more than any other exit."""
+    reason = (executor.reason or "").partition("\n")[0]
+    return 2 if is_of_memory(reason) else 1 if was_killed(reason) else 0
+
+
+def most_telling(lost: h.Sequence[h.Executor]) -> h.Executor:
+    """Return the loss with the most telling reason, the last of several."""
+    return max(lost, key=lambda one: (weight(one), one.removed_us or 0))
+
+
+def share_of(one: h.Executor, lost: h.Sequence[h.Executor]) -> str:
+    """Return how many executors were lost for the same kind of reason; empty for all of them."""
+    alike = sum(weight(each) == weight(one) for each in lost)
+    return f" ({alike} of them for this reason)" if alike < len(lost) else ""
+
+
 def was_killed(reason: str) -> bool:
     """Return whether an executor ended with a SIGKILL."""
     return bool(_KILLED.search(reason))

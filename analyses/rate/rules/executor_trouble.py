@@ -144,7 +144,8 @@ def _lost_executors(
     limits: Limits,
 ) -> h.Finding:
     app, times = assessed.app, [executor.removed_us or 0 for executor in lost]
-    first, last = min(times), lost[times.index(max(times))]
+    first, last = min(times), x.most_telling(lost)
+    some = x.share_of(last, lost)
     # The clock of the log has a resolution of seconds.
     blocks = [b for b in gone if b.time_us is None or b.time_us >= first - 1_000_000]
     reason = h.fmt.shorten((last.reason or "").strip().partition("\n")[0], 160)
@@ -153,7 +154,7 @@ def _lost_executors(
         explain = h.explanation("blocks-lost")
         with_blocks = f", and {x.block_names(blocks)} with {'them' if len(lost) > 1 else 'it'}"
     reason_clause = reason and f": {reason}"
-    memory = "memory" in reason.lower() or "oomkilled" in reason.lower()
+    memory = x.is_of_memory(reason)
     cause, actions = "executor-lost", h.remedies("executor-lost", app)
     if memory:
         cause, actions = "out-of-memory", h.remedies("out-of-memory", app, "spark-overhead")
@@ -167,13 +168,13 @@ def _lost_executors(
         | {
             "subject": h.executor_subject(app, last),
             "title": h.fmt.plural(len(lost), "executor was", "executors were")
-            + f" lost{with_blocks}{reason_clause}",
+            + f" lost{some}{with_blocks}{reason_clause}",
             "explain": explain,
             "why": f"lost{reason_clause}",
             "cause": cause,
             "confidence": x.loss_confidence(app, last, memory=memory),
             "first_us": first,
-            "last_us": last.removed_us,
+            "last_us": max(times) or None,
             "count": len(lost),
             "measurements": (
                 h.measurement("lost-executors", len(lost), "executors"),

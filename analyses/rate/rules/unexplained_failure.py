@@ -21,7 +21,7 @@ and queries. The rule then reports a failure only if the text shows that it ende
 trigger follows.
 
 "Job 41 cancelled because SparkContext was shut down" is an effect of a stop. If the input does not contain the stop
-itself, the rule is inconclusive.
+itself, the rule is inconclusive. A failure in a shutdown hook is only a note, because the process was already ending.
 
 What to do
 ----------
@@ -78,6 +78,19 @@ def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Results:
         groups = [group for group in groups if is_end(group) and is_last(app, group)]
     for group in groups[:GROUPS]:
         yield _finding(assessed, group)
+    yield from _open_end(assessed, groups)
+
+
+def _open_end(
+    assessed: h.AssessedApplication, groups: h.Sequence[FailureGroup]
+) -> h.Iterator[h.Inconclusive]:
+    """Yield why the verdict is open, if only shutdown hooks failed."""
+    if groups and all(group.follows for group in groups):
+        yield h.Inconclusive(
+            reason="a shutdown hook failed, and the input does not show why the process ended before",
+            checks=("process-log",),
+            job=assessed.key,
+        )
 
 
 def judge_rest(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[h.Finding]:
@@ -107,6 +120,10 @@ def _has_numbered_triggers(app: h.ApplicationFacts) -> bool:
 
 def _finding(assessed: h.AssessedApplication, group: FailureGroup) -> h.Finding:
     text = group.first.text
+    if group.follows:
+        fields = group.finding_fields(())
+        fields["severity"], fields["rank"] = h.Severity.INFO, h.Rank.SYMPTOM
+        return h.application_finding(assessed, **fields)
     if group.cause == UNRECOGNISED or "class" not in text:
         return h.application_finding(assessed, **group.finding_fields(()))
     found = Classified(text["class"], "", 0, dict(text), tuple(text.get("options", "").split()))

@@ -1,0 +1,185 @@
+"""One failure of a pasted text: its exceptions, the record above it, its class, engine and process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from flowdiag.parsers.components import component_of, links_of, process_of
+from flowdiag.parsers.exceptions import OF_TABLES, Classified, classify, is_of_other_service
+from flowdiag.parsers.lines import prefix
+from flowdiag.parsers.lines.contexts import with_context
+from flowdiag.parsers.lines.failure_lines import failure_line
+from flowdiag.parsers.lines.traces import own_frame, python_root, read_trace
+from flowdiag.parsers.logs.paste_patterns import GRAVE, engine_in
+from flowdiag.parsers.spark.causes import (
+    PythonTrace,
+    full_heap,
+    without_lost_task,
+    without_query,
+)
+
+_MESSAGE: Final = 3000
+
+
+class Heading(NamedTuple):
+    """A log record above an exception: the offset of its line, its logger, message and time."""
+
+    offset: int
+    logger: str | None
+    message: str
+    stamp: prefix.Stamp | None
+
+
+@dataclass(slots=True)
+class Pasted:
+    """One exception with its causes.
+
+    Attributes:
+        offset: of its first line in the decoded stream.
+        local_us, utc_us: time of the date above or before it.
+        clock: as in `Prefix`.
+        chain: classes and messages, outermost first.
+        glued: the same texts, joined without spaces where they were wrapped.
+        at: offsets of their first lines.
+        python, python_at: last line of a Python traceback inside the exception, and its offset.
+        frames: number of frames.
+        level: of the record above; None outside records.
+        task, location: other columns of its row in the Web UI's table of exceptions.
+        thread: name of the query thread that it ended, as printed by the JVM.
+        python_trace: the user's own frames of a Python traceback.
+        inline: whether its date is on the same line, so that it may be the message of a record.
+        lines: of the trace, without formatting.
+        heading: the record above; None outside records.
+        plain: whether it is a failure without an exception; its chain is then its message.
+        headless: whether it is only the frames of a stack trace.
+        notebook: class of the error in a notebook, with the code of the cell.
+    """
+
+    offset: int
+    local_us: int | None = None
+    utc_us: int | None = None
+    clock: str | None = None
+    chain: list[str] = field(default_factory=list)
+    glued: list[str] = field(default_factory=list)
+    at: list[int] = field(default_factory=list)
+    python_at: int | None = None
+    python: str | None = None
+    frames: int = 0
+    level: str | None = None
+    task: str | None = None
+    location: str | None = None
+    thread: str | None = None
+    python_trace: PythonTrace = field(default_factory=PythonTrace)
+    inline: bool = False
+    lines: list[str] = field(default_factory=list)
+    heading: Heading | None = None
+    plain: bool = False
+    headless: bool = False
+    notebook: str | None = None
+
+    def add(self, offset: int, text: str) -> None:
+        """Add the next exception of the chain and the offset of its line."""
+        self.chain.append(text)
+        self.glued.append(text)
+        self.at.append(offset)
+
+    def classified(self, engine: str | None = None) -> Classified | None:
+        """Return its class of failure, also for a message wrapped in the middle of a word."""
+        if self.python is not None:
+            found = classify([self.python], engine)
+            if found is not None:
+                found = found._replace(link=len(self.chain))
+                return None if self._is_elsewhere(found, self.python) else found
+        found = self.classified_by_words(engine)
+        if found is None or self._is_elsewhere(found, self.chain[found.link]):
+            return None
+        if found.kind == "out-of-memory":
+            found.values.update(self._process(engine))
+        return found
+
+    def classified_by_words(self, engine: str | None) -> Classified | None:
+        """Return the class of its chain, wherever it comes from."""
+        found = classify(self.chain, engine) or classify(self.glued, engine)
+        return found or classify(self._with_method(), engine)
+
+    def _with_method(self) -> list[str]:
+        """Return the chain with the method that threw the deepest exception, if that has no message."""
+        if not self.chain or self.plain or ": " in self.chain[-1]:
+            return []
+        methods = links_of(self.chain, self.lines)[-1].methods[:1]
+        return [*self.chain[:-1], f"{self.chain[-1]} at {methods[0]}"] if methods else []
+
+    def _is_elsewhere(self, found: Classified, text: str) -> bool:
+        """Return whether a class with a generic name comes from a place where it means something else."""
+        logger = self.heading.logger if self.heading is not None else None
+        if found.name in _ELSEWHERE and (found.name != "invalid-sql" or text.startswith(OF_TABLES)):
+            process = process_of(self.chain, self.lines, logger)
+            if process is not None and process.name in _ELSEWHERE[found.name]:
+                return True
+        source = component_of(self.chain[: found.link + 1], self.lines, logger)
+        return is_of_other_service(found.name, text, source)
+
+    def _process(self, engine: str | None) -> Mapping[str, str]:
+        """Return the process whose memory ran out, as values, if the trace shows it."""
+        logger = self.heading.logger if self.heading is not None else None
+        process = process_of(self.chain, self.lines, logger)
+        values: dict[str, str] = {} if process is None else {"process": process.name}
+        above = self.heading.message if self.heading is not None else ""
+        if engine == "flink":
+            return values
+        return {**values, **full_heap((*self.lines[:1], self.thread or "", above, *self.lines[1:]))}
+
+    def cause(self, found: Classified | None, *, outer: bool) -> tuple[str, int]:
+        """Return the decisive exception and its offset: the classified one or the deepest, with its context."""
+        above = self.heading.message if self.heading is not None and self.level in GRAVE else ""
+        if self.python is not None and (found is None or found.link >= len(self.chain) or outer):
+            at = self.offset if self.python_at is None else self.python_at
+            return with_context([without_query(self.python)], 0, above), at
+        chain = [
+            python_root(without_lost_task(without_query(text[:_MESSAGE]))) for text in self.chain
+        ]
+        link = len(chain) - 1 if found is None or outer else min(found.link, len(chain) - 1)
+        return with_context(chain, link, above, own_frame(self.lines)), self.at[link]
+
+    @property
+    def user_frame(self) -> str | None:
+        """Topmost frame of user code, as in `read_trace`."""
+        return read_trace(self.lines).user_frame
+
+    @property
+    def of_dstream(self) -> bool:
+        """Whether it made a batch of a DStream fail, not a streaming query."""
+        text = "\n".join((*self.chain, *self.lines))
+        return (
+            "org.apache.spark.streaming." in text
+            and "StreamingQuery" not in text
+            and "sql.execution.streaming" not in text
+            and ('thread "main"' not in text or _OF_BATCH.search(text) is not None)
+        )
+
+    @property
+    def engine(self) -> str | None:
+        """Engine of the trace, by its classes; None if it cannot be determined."""
+        above = self.heading.message if self.heading is not None else ""
+        text = "\n".join((*self.chain, *self.lines, above))
+        flink, spark = text.count("org.apache.flink."), text.count("org.apache.spark.")
+        if not flink and not spark:
+            if self.thread:
+                return "spark"
+            line = failure_line(self.chain[0]) if self.plain else None
+            return engine_in(text) or (None if line is None else line.engine)
+        return "flink" if flink >= spark else "spark"
+
+
+# The main thread also sets the application up.
+_OF_BATCH: Final = re.compile(r"Job aborted|streaming\.(?:scheduler|dstream)\.")
+# Processes that read no records, and processes that plan no statements: the planner's classes also name errors of rows.
+_ELSEWHERE: Final = {
+    "unreadable-record": (
+        "flink-jobmanager", "flink-client", "flink-main", "flink-history-server", "flink-kubernetes-operator",
+    ),
+    "invalid-sql": ("flink-taskmanager", "spark-executor"),
+}  # fmt: skip
