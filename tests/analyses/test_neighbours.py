@@ -157,13 +157,19 @@ def unreachable(*seconds: int) -> tuple[Incident, ...]:
 
 @pytest.mark.parametrize(
     ("seconds", "state"),
-    [((0, 10, 20), State.RECOVERED), ((270, 280, 290), State.ONGOING), ((0, 5), None)],
+    [((0, 10, 20), State.RECOVERED), ((270, 280, 290), State.ONGOING), ((0, 2), None)],
 )
 def test_an_outage_of_a_broker_has_its_state(seconds: tuple[int, ...], state: State | None) -> None:
     known = job(incidents=unreachable(*seconds))
     findings = results_of(broker_unreachable.RULE, known)
     assert [finding.state for finding in findings] == ([] if state is None else [state])
     assert all(f.subject.service == "Kafka at kafka-1.example:9092" for f in findings)
+
+
+@pytest.mark.parametrize(("last", "severity"), [(5, Severity.INFO), (10, Severity.WARNING)])
+def test_a_brief_outage_of_a_broker_is_information(last: int, severity: Severity) -> None:
+    (found,) = results_of(broker_unreachable.RULE, job(incidents=unreachable(0, last)))
+    assert found.severity is severity
 
 
 @pytest.mark.parametrize(

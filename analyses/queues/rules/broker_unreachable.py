@@ -12,9 +12,9 @@ until `delivery.timeout.ms` has passed. Then the job fails.
 How it decides
 --------------
 Kafka's clients log each failed connection attempt, about once per second. Such log records must follow each other
-at intervals of at most `pause`, for at least `lasting`. The outage is over if the log of the job continues for
-longer than `pause` after the last record. The log of the broker, if it is among the inputs, shows whether the
-broker was stopped at that time.
+at intervals of at most `pause`, for at least `lasting`. A shorter outage of at least `brief` is information. An outage is
+over if the log of the job continues for longer than `pause` after the last record. The log of the broker, if it is among
+the inputs, shows whether the broker was stopped at that time.
 
 Clients learn the addresses of brokers from the bootstrap servers. The broker's `advertised.listeners` is wrong if
 such an address does not resolve. It is also wrong if the address is the client's own host although the bootstrap
@@ -41,6 +41,9 @@ class Limits(h.Limits):
     lasting: float = h.limit(
         10, "s", "minimum duration; a broker that moves its leaders refuses connections for seconds"
     )
+    brief: float = h.limit(
+        3, "s", "minimum duration of an outage that is only information; single attempts may fail"
+    )
     pause: float = h.limit(
         30, "s", "maximum time between records; clients wait for at most reconnect.backoff.max.ms"
     )
@@ -54,7 +57,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             records[incident.text.get("address", "")].append(incident)
     for address, each in sorted(records.items()):
         for outage in h.spells_of_records(each, limits.pause):
-            if h.lasted_s(outage) >= limits.lasting:
+            if h.lasted_s(outage) >= limits.brief:
                 yield _finding(job, address, outage, limits)
 
 
@@ -76,7 +79,7 @@ def _finding(job: h.JobQueues, address: str, outage: list[Incident], limits: Lim
         + (": the broker advertises this address" if cause != "kafka-timeout" else ""),
         why=f"{h.fmt.plural(count, 'failed connection attempt')}"
         f" in {h.fmt.duration(lasted * 1000)}, by {h.fmt.listed(clients, ' and ') or 'clients'}",
-        severity=h.Severity.WARNING,
+        severity=h.Severity.WARNING if lasted >= limits.lasting else h.Severity.INFO,
         state=h.state_at_end(job, last_us, limits.pause),
         cause=cause,
         rank=h.Rank.ROOT_CAUSE,
