@@ -388,7 +388,7 @@ def test_words_for_errors_without_an_error(judge: PasteJudge, text: str) -> None
                 "java.lang.RuntimeException: Failed to fetch next result\n"
                 "\tat org.apache.flink.streaming.api.operators.collect.CollectResultIterator.nextResultFromFetcher(CollectResultIterator.java:109)\n"
             ),
-            "the main method of the job",
+            "main method",
         ),
         (
             (
