@@ -29,7 +29,8 @@ def slow_at_the_end(
     last = timed[-int(number) :]
     if len(last) >= number and all(lasted_ms(c) >= limit_ms for c in last):
         return True
-    slow = [place for place, c in enumerate(timed) if lasted_ms(c) >= limit_ms][-int(number) :]
+    # Twice the number covers more than one burst, and with it the quiet time in between.
+    slow = [place for place, c in enumerate(timed) if lasted_ms(c) >= limit_ms][-2 * int(number) :]
     return len(slow) >= number and time_share(timed[slow[0] :], limit_ms) >= share
 
 

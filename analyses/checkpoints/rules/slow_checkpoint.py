@@ -19,7 +19,7 @@ minutes. Savepoints and the first checkpoints after a start or a restore do not 
 
 The rule reports slow checkpoints if there are at least `checkpoints` of them and they make up at least
 `slow-share` of all checkpoints, or if the last `checkpoints` were slow. Triggers queue up behind a slow
-checkpoint, so the next few checkpoints are fast. The last `checkpoints` slow ones therefore also count if they
+checkpoint, so the next few checkpoints are fast. The last slow ones, up to twice `checkpoints`, also count if they
 took at least `burst-share` of the time since the first of them began. The rule also reports durations that keep
 rising: each of the last `climb` checkpoints took longer than the one before, and the last one reached
 `timeout-share` of the timeout. For rising durations, checkpoints right after a start count too.
