@@ -215,7 +215,7 @@ class CodeReading:
 
     @property
     def count(self) -> int:
-        """The number of samples that show it."""
+        """The number of samples that show the cause."""
         return _count(self.agreeing)
 
     @property

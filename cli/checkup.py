@@ -35,7 +35,7 @@ _EXTRAS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "k8s": (("kubernetes",), "flowdiag collect k8s, and k8s:// addresses"),
     "mcp": (("mcp",), "flowdiag mcp, the server for agents"),
 }
-"""By extra, the packages that it installs and its purpose."""
+"""The packages that each extra installs, and the purpose of the extra."""
 
 _PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE")
 

@@ -36,7 +36,7 @@ MEANINGS: Final = {
     Kind.MISSING_FILE: "a file named by the user, or one in a series of rolled files, does not exist",
     Kind.UNREADABLE: "the input exists but cannot be opened: no permission, a device, a server that refuses",
     Kind.DAMAGED: "the input is truncated or damaged; flowdiag reads everything before the damage",
-    Kind.NOT_READ: "flowdiag reads nothing or only a part of it: unknown format, too many members",
+    Kind.NOT_READ: "flowdiag skips all or part of the input: unknown format, too many members",
     Kind.CHANGED: "the input changed or disappeared while flowdiag read it; its lines cannot be quoted",
     Kind.GAP: "a log has no lines although some were due: lines are missing, or the process was paused",
     Kind.NO_METRICS: "relevant metrics are missing, for all or some subtasks",

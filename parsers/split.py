@@ -279,7 +279,7 @@ _FAILURES: Final = frozenset(
 
 
 def _signs_of(source: Source) -> SignFinder | None:
-    """Return what to search a log for in addition to its messages; None if all its lines are searched for failures."""
+    """Return the finder of failures outside known messages; None if another step searches every line for failures."""
     plain = source.codec == "none" and source.member is None
     small = plain and 0 <= source.size <= PASTE_BYTES
     return None if small or source.engine == "spark" else SignFinder(ERRORS)

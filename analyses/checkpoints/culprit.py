@@ -447,9 +447,9 @@ def history(job: JobFacts, series: Sequence[Episode]) -> Iterator[str]:
 
 
 def lost_meanwhile(job: JobFacts, series: Sequence[Episode], found: NamedCulprit) -> bool:
-    """Whether another TaskManager was lost soon after each of these checkpoints had begun.
+    """Whether another TaskManager was lost soon after each of these checkpoints began.
 
-    Until its heartbeats are missed it acknowledges nothing, and tasks that wait for it look late.
+    A lost TaskManager acknowledges nothing until its heartbeat times out. Tasks that wait for it look late.
     """
     lost = [
         i.time_us
@@ -510,7 +510,7 @@ def _missing_input(case: Case) -> tuple[str, tuple[str, ...]]:
         reason = "no input shows which subtask delayed the checkpoints"
     checks = []
     if nameless:
-        reason = "the late attempts have no name in the input"
+        reason = "the input does not name the late attempts"
         checks.append("deployments")
     if not case.reported:
         checks.append("checkpoint-subtasks")

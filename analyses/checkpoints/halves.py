@@ -21,12 +21,12 @@ HALVES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """The time of the last subtasks of some checkpoints by half, in milliseconds.
+    """How long the last subtask of each checkpoint took, in milliseconds, split by half.
 
     Args:
-        sums: by half.
+        sums: the total of all checkpoints, by half.
         worst: the subtask with the longest time from trigger to acknowledgement.
-        checkpoints: how many have per-subtask durations.
+        checkpoints: the number of checkpoints with per-subtask durations.
     """
 
     sums: dict[str, float]

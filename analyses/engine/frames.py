@@ -32,7 +32,7 @@ _stored: Final[ContextVar[list[DataFrame] | None]] = ContextVar("stored", defaul
 
 @contextmanager
 def released() -> Iterator[None]:
-    """Free the frames that `kept` stored within the block: for a Spark that continues afterwards."""
+    """Free the frames that `kept` stored within the block, because Spark may continue after the block."""
     frames: list[DataFrame] = []
     before = _stored.set(frames)
     try:

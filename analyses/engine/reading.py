@@ -202,7 +202,7 @@ def cost(sources: Sequence[Source]) -> float:
 
 
 def _in_a_file(table: pa.Table, resources: Resources) -> Rows | None:
-    """Write rows to a file if they are too many for a table; None if not, or if Spark cannot read it."""
+    """Write a table to a file if it has too many rows; return None if not, or if executors could not read the file."""
     if table.num_rows <= resources.table_rows or resources.executors:
         return None
     from flowdiag.parsers.parallel import rows_in_file

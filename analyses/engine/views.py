@@ -62,7 +62,9 @@ EVENTS: Final = (
     Column("host", _TEXT, "the host in the record"),
     Column("checkpoint", pa.int64(), "checkpoint id"),
     Column("epoch_ms", pa.int64(), "trigger time of a checkpoint, or batch time, as printed"),
-    Column("duration_ms", pa.int64(), "as printed; processing or trigger time of Spark"),
+    Column(
+        "duration_ms", pa.int64(), "duration as printed; for Spark, the processing or trigger time"
+    ),
     Column("bytes", pa.int64(), "as printed"),
     Column("from_state", _TEXT, "of a transition"),
     Column("to_state", _TEXT, "of a transition"),

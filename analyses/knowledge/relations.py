@@ -364,7 +364,7 @@ RELATIONS: Final = (
         rules=("CP301",),
         explain=("BP101", "BP102", "BP103", "BP104", "IO101", "SK103"),
         clause="between failures, tasks wait for each other and read little",
-        source="a restart begins with the last checkpoint, and the same record fails again; flink.md 2.5",
+        source="a restart restores the last checkpoint, and the same record fails again; flink.md 2.5",
     ),
     Relation(
         name="submission-fails",

@@ -23,7 +23,7 @@ MARKED: Final = re.compile(f"{BEGINS}([^{BEGINS}{ENDS}]*)(?:{ENDS}|$)")
 
 
 class Name(str):
-    """A name, which is marked in a sentence.
+    """A name that is marked when it is formatted into a sentence.
 
     >>> f"{Name('enrich')} waits" == f"{BEGINS}enrich{ENDS} waits", Name("enrich") == "enrich"
     (True, True)

@@ -110,7 +110,7 @@ def _limit(job: JobQueues, lag: Trend | None) -> Limit:
         task = spells[0].task if spells else None
         count = f"{blocked.waiting} of {fmt.plural(blocked.sessions, 'session')} wait for a lock"
         if blocked.refused:
-            count = f"{fmt.plural(blocked.refused, 'write')} ended without a lock"
+            count = f"{fmt.plural(blocked.refused, 'write')} failed to get a lock"
         name = service_name(job, blocked.system)
         return "sink", task, name, f"{name} blocks the sink: {count}"
     if spells:

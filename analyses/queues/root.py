@@ -307,7 +307,7 @@ def _is_saturated(load: Load) -> bool:
 
 
 def _delays_barriers(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
-    """Return whether snapshots take much of its time, or it is late repeatedly and slow per record."""
+    """Return whether a subtask spends much time in snapshots, or is slow per record and repeatedly late."""
     share = sync_share(job.job, load.key)
     if share is not None and share >= SNAPSHOT_SHARE:
         return True

@@ -18,7 +18,7 @@ SLOW_MS: Final = 500.0
 FULL: Final = 0.1
 """Free share of the producer's buffer: below it, records wait for memory."""
 THROTTLED_MS: Final = 50.0
-"""Mean delay by a quota. Without a quota, it is exactly 0."""
+"""Minimum mean delay that counts as throttling. Without a quota, the delay is exactly 0."""
 KAFKA: Final = "Kafka"
 _WAITS: Final = ("slow-external-call", "connection-pool-exhausted")
 _NAMED: Final = 3

@@ -116,7 +116,7 @@ def store_lines(job: JobQueues, *, errors: bool) -> dict[str, list[StoreRecord]]
 
 
 def store_evidence(store: Store, *names: str) -> Evidence | None:
-    """Return where the last value of the first metric with samples is written."""
+    """Return the location of the last value of the first metric with samples."""
     metric = next((store.metrics[name] for name in names if name in store.metrics), None)
     if metric is None:
         return None

@@ -53,13 +53,13 @@ class CpuUse:
                 name="cores-in-use",
                 value=round(self.cores, 3),
                 unit="cores",
-                population="of the TaskManagers of the culprit, mean",
+                population="mean, on the culprit's TaskManagers",
             ),
             Measurement(
                 name="busy-subtasks",
                 value=round(self.busy, 3),
                 unit="subtasks",
-                population="on these TaskManagers, mean",
+                population="mean, on these TaskManagers",
             ),
         )
 

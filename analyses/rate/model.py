@@ -311,7 +311,7 @@ def _late(done: Sequence[Simulated]) -> Sequence[Simulated]:
 def _rest(
     done: Sequence[Simulated], settings: Settings, job: Job
 ) -> tuple[Settling, int | None] | None:
-    """Return whether and when it has settled, or that it never will; None if still unclear."""
+    """Return how the simulation ends, and since when it is settled; None if this is still unclear."""
     late, interval = _late(done), settings.interval_ms
     drift = _drift(late)
     busy = sum(one.processing_ms for one in late) > len(late) * job.at_once * interval * BUSY

@@ -471,7 +471,7 @@ class ReportBuilder:
     # -- findings -------------------------------------------------------------------------------------
 
     def _findings(self) -> list[w.Finding]:
-        """The findings, each remedy only in the first that has it. A finding that raises an error is left out."""
+        """The findings, with each remedy only in the first finding that has it. A finding that raises an error is omitted."""
         found = []
         pairs = zip(each_once(self._ordered), self._fingerprints, strict=True)
         for ((outcome, finding), elsewhere), fingerprint in pairs:

@@ -186,9 +186,9 @@ _SUBTASK: Final = re.compile(r" \(\d+/\d+\)")
 _ID: Final = re.compile(r"[0-9a-f]{16,}", re.IGNORECASE)
 _WORD: Final = re.compile(r"[^\W_]+")
 _SHORTEST: Final = 3
-"""Characters of a name that is searched for. A task `a` would change every "a" of a sentence."""
+"""Minimum length of a name to search for. A task `a` would change every "a" in a sentence."""
 _SHORTEST_CUT: Final = 4
-"""Characters of the beginning of a name that is cut off."""
+"""Minimum length of the visible part of a truncated name."""
 
 
 def pseudonymise(document: Any) -> Any:

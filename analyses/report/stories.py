@@ -171,7 +171,7 @@ def _most_harm_first(
 ) -> tuple[LinkedFindings, ...]:
     """Sort ongoing stories of the same job and severity by the checkpoints that they cost.
 
-    They exchange places among themselves. Stories that cost no checkpoint keep theirs.
+    These stories swap positions only with each other. Stories that cost no checkpoint keep their position.
     """
     groups: defaultdict[Any, list[int]] = defaultdict(list)
     for place, story in enumerate(stories):

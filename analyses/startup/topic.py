@@ -49,8 +49,8 @@ def _is_dated(facts: StartupFacts) -> bool:
 
 
 _REQUIRED: Final = {
-    "starts": (_has_starts, "the input contains no start of a job"),
-    "rescales": (_has_rescales, "the input contains no start and no rescale of a job"),
+    "starts": (_has_starts, "the input does not show a job starting"),
+    "rescales": (_has_rescales, "the input does not show a job starting or rescaling"),
     "dated-records": (_is_dated, UNDATED),
 }
 

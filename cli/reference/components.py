@@ -11,9 +11,9 @@ from flowdiag.parsers.components import Component, component_named, components
 _HEAD: Final = """\
 # Components and codes
 
-Generated from `parsers/formats/components.toml` and `parsers/formats/codes-*.toml`. flowdiag names the software that threw
-an exception by the packages in its class, its message and its stack, and explains codes in its text. `flowdiag explain`
-answers from the same tables: `flowdiag explain ORA-01555`, `flowdiag explain exit 239`, `flowdiag explain rocksdb`.
+Generated from `parsers/formats/components.toml` and `parsers/formats/codes-*.toml`. flowdiag identifies
+the software that threw an exception by the packages in the exception's class, message and stack trace. It also explains
+error codes in the exception's text. `flowdiag explain` answers from the same tables: `flowdiag explain ORA-01555`, `flowdiag explain exit 239`, `flowdiag explain rocksdb`.
 
 ## Components
 

@@ -35,7 +35,7 @@ def keep_running(stay: str) -> str:
         raise FlowdiagError("Java does not keep running if CI is set: CI jobs leave nothing behind")
     if running_java.runtime_folder() is None:
         raise FlowdiagError(
-            "there is no private folder in which later commands could find Java",
+            "there is no private folder where later commands can find the running Java",
             hint="set XDG_RUNTIME_DIR or FLOWDIAG_CACHE_DIR to a folder with mode 0700",
         )
     heap = load_settings({}).java_heap

@@ -91,7 +91,7 @@ def is_routine(texts: Iterable[str]) -> bool:
 
 
 def is_wrapper_failure(text: str) -> bool:
-    """Return whether a failure only repeats that another one ended a process.
+    """Return whether a failure only reports that another failure ended a process.
 
     >>> is_wrapper_failure("Exit code: 143"), is_wrapper_failure("java.io.IOException: exit code 143 of a hook, disk full")
     (True, False)

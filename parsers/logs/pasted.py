@@ -123,7 +123,7 @@ class Pasted:
         return is_of_other_service(found.name, text, source)
 
     def _process(self, engine: str | None) -> Mapping[str, str]:
-        """Return the process whose memory ran out, as values, if the trace shows it."""
+        """Return the fields of the process that ran out of memory, if the trace shows the process."""
         logger = self.heading.logger if self.heading is not None else None
         process = process_of(self.chain, self.lines, logger)
         values: dict[str, str] = {} if process is None else {"process": process.name}

@@ -304,7 +304,7 @@ class _Segments:
         lines = record.more or []
         if _owns(record) and not self._continues_trace(record.head):
             self._header(offset, record.head)
-        elif self._typed(offset, head.text[head.inner :]):
+        elif self._read_typed(offset, head.text[head.inner :]):
             return
         else:
             lines = [record.head.text[record.head.inner :], *lines]
@@ -389,7 +389,7 @@ class _Segments:
         if (
             self._python_line(offset, text, bare)
             or self._table_row(offset, text)
-            or self._typed(offset, text)
+            or self._read_typed(offset, text)
         ):
             return
         counted = COUNT.match(text)
@@ -414,7 +414,7 @@ class _Segments:
         if inside and text.startswith(("Exception in thread ", p.PYTHON_BEGIN)):
             self._level, self._heading = "ERROR", None
 
-    def _typed(self, offset: int, text: str) -> bool:
+    def _read_typed(self, offset: int, text: str) -> bool:
         """Read exceptions printed by the Kubernetes operator as JSON objects with type and message."""
         if self._level is not None or "message" not in text:
             return False
@@ -594,7 +594,7 @@ class _Segments:
             self._continue(block, text)
 
     def _announced(self, line: str) -> bool:
-        """Return whether the message above announces a line, which then belongs to it, even with a date."""
+        """Return whether the message above announces this line: the line then belongs to it, even with a date."""
         block = self._block
         if block is None or self._again or block.frames or is_trace_line(line):
             return False

@@ -242,7 +242,7 @@ def copy_location(member: str, folders: dict[str, str]) -> tuple[str, str]:
 def spool(
     read: Callable[[int], bytes | None], head: bytes = b"", place: tuple[str, str] = ("", "")
 ) -> str:
-    """Copy a stream to a private file and return its path; errors of reading propagate.
+    """Copy a stream to a private file and return its path; read errors propagate.
 
     Args:
         read: reads the stream.

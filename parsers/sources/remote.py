@@ -146,7 +146,7 @@ def _listed(system: Any, path: str) -> dict[str, Any]:
 
 
 def _url_of(name: str, url: str, system: Any) -> str:
-    """Return the URL of a file that a file system listed: the names of some do not contain the host."""
+    """Return the URL of a listed file: some file systems list names without the host."""
     parts = urlsplit(url)
     if parts.scheme.lower() in _WITH_HOST:
         return f"{parts.scheme}://{parts.netloc}/{name.lstrip('/')}"

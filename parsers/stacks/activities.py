@@ -204,7 +204,7 @@ def _marks(method: str) -> int:
 
 @functools.cache
 def _all_prefixes() -> tuple[str, ...]:
-    """Return all patterns of the table: most methods match none, and this one test is fast."""
+    """Return all patterns of the table for one fast test, because most methods match none."""
     return tuple(prefix for each in activities() for prefix in (*each.frames, *each.below))
 
 

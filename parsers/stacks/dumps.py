@@ -45,7 +45,7 @@ TEXT_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of a searched text: a dump of 10,000 threads has 20 MB."""
 MAX_FRAMES: Final = 400
 CROWD: Final = 100
-"""Minimum number of threads with alike names that a row counts."""
+"""Minimum number of threads with similar names to combine in one row."""
 _DIGITS: Final = re.compile(r"[0-9]{1,20}|(?<=[-@#])[0-9a-f]{6,40}\b")
 _OWN: Final = re.compile(
     r"(?i)^(?:flink|akka|pekko|taskexecutor|jobmanager|netty|GC |G1 )|\(#/#\)|OutputFlusher"

@@ -67,7 +67,7 @@ class Limits(h.Limits):
     made_up: float = h.limit(
         0.5,
         "share",
-        "share of the triggers due in the gap; at least two are needed, because a single one may be chance",
+        "share of the triggers that were due in the gap; fewer than two triggers may be a coincidence",
     )
     made_up_gap: float = h.limit(
         3.0,

@@ -64,7 +64,9 @@ class Limits(h.Limits):
         "a source that waits for downstream tasks most of the time is back-pressured",
     )
     late_share: float = h.limit(
-        0.9, "share", "barriers pass idle tasks in milliseconds, so nothing else took the time"
+        0.9,
+        "share",
+        "barriers pass idle tasks in milliseconds, so the time passed before the source began",
     )
 
 
@@ -99,7 +101,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
     among, most = f"in {len(silent)} of {detailed} expired checkpoints", h.fmt.percent(pressed)
     signals = {
         "sources-missing": f"{among} no source acknowledged",
-        "sources-not-back-pressured": f"sources wait for downstream tasks {most} of the time at most",
+        "sources-not-back-pressured": f"sources wait for downstream tasks at most {most} of the time",
     }
     votes = h.votes_for(signals, RULE.signals)
     over = f"{detailed} expired ones with details"
@@ -163,9 +165,9 @@ def _late(job: h.Job, topology: Topology, limits: Limits) -> h.Iterator[h.Findin
         attempt = h.replace(attempt, subtask_index=None, taskmanager=None, host=None)
     waited = f"{h.fmt.duration(begun_ms(row))} of {h.fmt.duration(row.end_to_end_ms or 0)}"
     signals = {
-        "source-late": f"in {len(among)} of {len(detailed)} slow checkpoints a source began after most of the duration",
+        "source-late": f"in {len(among)} of {len(detailed)} slow checkpoints, most of the duration passed before a source began",
         "sources-not-back-pressured": (
-            f"sources wait for downstream tasks {h.fmt.percent(pressed)} of the time at most"
+            f"sources wait for downstream tasks at most {h.fmt.percent(pressed)} of the time"
         ),
     }
     votes = h.votes_for(signals, RULE.signals)

@@ -65,10 +65,10 @@ class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "most of the time must go into writing, not into waiting")
     throughput: float = h.limit(
         5_242_880.0,
-        "bytes per s",
+        "bytes/s",
         "any healthy disk or object store writes a single stream at far more than 5 MiB/s",
     )
-    times: float = h.limit(5.0, "ratio", "healthy hosts differ by a factor of two")
+    times: float = h.limit(5.0, "ratio", "healthy hosts differ by at most a factor of two")
     checkpoints: float = h.limit(2, "checkpoints", "a single slow write may be a coincidence")
     subtasks: float = h.limit(3, "subtasks", "one or two subtasks with state are not 'everywhere'")
     subtask_share: float = h.limit(0.8, "share", "a few subtasks write little and are always fast")

@@ -14,9 +14,9 @@ How it decides
 --------------
 Flink logs "Task '…' did not react to cancelling signal", followed by a stack trace whose first frame names the
 method. The finding is serious if there are at least `repeats` such records for a subtask, or if Flink's watchdog
-killed the TaskManager. A serious finding is ongoing until a checkpoint completes. Otherwise the finding is
-information. The watchdog does not log which task it waited for. If no other record names the task, the finding
-names only the TaskManager.
+killed the TaskManager. A serious finding is ongoing until a checkpoint completes. Otherwise the finding is only a
+note. The watchdog does not log which task it waited for. If no other record names the task, the finding names only
+the TaskManager.
 
 What to do
 ----------
@@ -25,8 +25,8 @@ interruptible.
 
 False alarms
 ------------
-A task that takes a minute to close a connection may log the line once before it ends. The rule reports it as
-information.
+A task that takes a minute to close a connection may log the line once before it ends. The rule then
+reports only a note.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ POOLS: Final = {
     "direct": Pool(
         "Direct memory ran out",
         "This memory holds off-heap buffers of user code and libraries, and the network buffers.",
-        "Look for libraries that allocate direct buffers (clients of storage and databases)",
+        "Look for libraries that allocate direct buffers (storage and database clients)",
         "direct",
     ),
     "container": Pool(

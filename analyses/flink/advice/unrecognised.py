@@ -142,7 +142,7 @@ def _is_candidate(incident: Incident) -> bool:
 
 
 def _is_second(crises: Sequence[Crisis], incident: Incident) -> bool:
-    """Return whether a text contains an exception in addition to that of another finding, both with known causes."""
+    """Return whether an exception has a cause of its own, although no crisis starts with this exception."""
     return (
         incident.kind == "exception"
         and bool(crises)

@@ -66,7 +66,9 @@ class Limits(h.Limits):
         0.5, "ratio", "add half of the overhead, because Flink does not measure native memory"
     )
     heap_left: float = h.limit(
-        0.75, "share", "minimum share of the heap to keep; with less, the heap runs out next"
+        0.75,
+        "share",
+        "share of the heap that must remain after other areas grow; with less, the heap runs out next",
     )
 
 

@@ -69,7 +69,7 @@ class Limits(h.Limits):
     behind: float = h.limit(
         5,
         "s",
-        "both sides use the same timeout, so a process that notices it this much later was paused",
+        "both sides use the same timeout, so a process that notices the loss this much later was paused",
     )
     near: float = h.limit(
         60,

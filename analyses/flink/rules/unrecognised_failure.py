@@ -65,7 +65,7 @@ def judge(facts: Any, limits: Unrecognised) -> h.Iterator[h.Finding]:
 
 @judge.register
 def judge_failures(facts: h.ClusterFacts, limits: Unrecognised) -> h.Iterator[h.Finding]:
-    """One finding per job and kind of failure, by the incidents of the job."""
+    """One finding per job and kind of failure."""
     jobs = h.jobs_of(facts)
     for job in jobs:
         for group in u.groups_of(u.failures_of(job, limits.before), job.incidents)[:GROUPS]:

@@ -72,7 +72,7 @@ class Need:
 
 
 BLOCKING_MAX: Final = 1000
-"""The default maximum that a gate of a blocking exchange requires, from 1.17."""
+"""The default maximum number of buffers that a gate of a blocking exchange requires, since Flink 1.17."""
 
 
 def gate(

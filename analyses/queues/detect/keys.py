@@ -10,7 +10,7 @@ from flowdiag.analyses.flink.trends import flanks, is_straight, kendall
 from flowdiag.analyses.queues import helpers as h
 
 FEWEST: Final = 5
-"""Samples without which two halves cannot be compared."""
+"""Minimum number of samples to compare two halves."""
 KEYS: Final = "estimate-num-keys"
 _TIMERS: Final = "_timer_state"
 

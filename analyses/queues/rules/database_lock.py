@@ -87,7 +87,7 @@ def _texts(blocked: h.Blocked) -> tuple[str, str]:
     """Return the number of waits, with their holder and with their duration."""
     lasted = "" if blocked.lasted_ms is None else f" for {h.fmt.duration(blocked.lasted_ms)}"
     if blocked.refused:
-        count = f"{h.fmt.plural(blocked.refused, 'write')} of the job ended without the lock"
+        count = f"{h.fmt.plural(blocked.refused, 'write')} of the job failed to get the lock"
         return count, f"{count}{lasted}"
     holder = "another session" if blocked.holder is None else f"process {blocked.holder}"
     state = f" ({blocked.holder_state})" if blocked.holder_state else ""

@@ -14,9 +14,9 @@ How it decides
 There are two signs. Each requires at least `samples` samples.
 
 Too many buffers requested: the mean of `RequestedMemoryUsage` is above `requested` (1.15 and later; Flink also
-warns about it). The finding is a warning if a task waits for more than `waits` of some minute or of the whole
-input, and no slow task explains the wait. Single minutes count because the mean of a long input hides bursts. The
-confidence is low unless a task waits in at least `minutes` minutes. Without such a wait the finding is a note,
+warns about it). The finding is a warning if a task waits for more than `waits` of the whole input or of at least
+one minute, and no slow task explains the wait. Individual minutes count because the mean of a long input hides bursts.
+The confidence is low unless a task waits in at least `minutes` minutes. Without such a wait the finding is a note,
 because the job may not need all these buffers.
 
 No free buffers: on average, at most `hardly` of the memory segments are available, and sometimes none. The finding

@@ -14,8 +14,8 @@ How it decides
 flowdiag searches each window of the metrics from the sources downstream. Back pressure starts at a task that is
 busy (at least 60% of the time), is not back-pressured, and directly follows a task that waits (at least 50%). At
 least two thirds of its subtasks must be busy, and no subtask may have twice its share of the records or bytes. The
-evidence must cover several windows with at least five samples. Before Flink 1.13, which has no busy or
-back-pressured times, the rule uses buffer usage and gives it less weight.
+evidence must cover several windows with at least five samples. Flink before 1.13 does not report busy or
+back-pressured times. The rule then uses buffer usage and gives it less weight.
 
 A task also counts if all its subtasks are busy at least 90% of the time. In addition, upstream tasks must wait at
 least 10% of the time, or most of its inputs must be half full on average.
@@ -23,10 +23,10 @@ least 10% of the time, or most of its inputs must be half full on average.
 The suspect and the cause are determined as in `checkpoint-culprit`, with the same signals in the same
 order. Here, the candidates are the subtasks of the task where the back pressure starts.
 
-In a job with a single task, no task can wait for another. If all its subtasks are busy all the time, it is the
-culprit if it waits instead of computing, or if none of its operators emits a record. Otherwise the rule is
-inconclusive, unless the lag shows that the job keeps up. The rule is also inconclusive if the metrics do not show
-the task's busy time, because legacy sources do not report it.
+In a job with a single task, no task can wait for another. If all its subtasks are busy all the time, the task is
+the culprit in two cases: it waits instead of computing, or none of its operators emits a record. Otherwise the
+rule is inconclusive, unless the lag shows that the job keeps up. The rule is also inconclusive if the metrics do
+not show the task's busy time, because legacy sources do not report it.
 
 If the input has thread dumps, the finding also names the line of code, as `slow-code` explains. Without dumps, the
 CPU load of the TaskManagers shows whether busy subtasks compute or wait. They wait if the processes use at most

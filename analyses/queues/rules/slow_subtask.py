@@ -1,4 +1,4 @@
-"""Back pressure starts at single subtasks with the same load as their siblings.
+"""Back pressure starts at individual subtasks with the same load as their siblings.
 
 What it reports
 ---------------
@@ -12,8 +12,8 @@ One slow subtask is enough: the tasks upstream distribute records to all subtask
 
 How it decides
 --------------
-flowdiag finds the source of back pressure as described for `slow-operator`. For this rule, less than two thirds of
-the subtasks are busy, and no subtask has twice its share of the records or bytes.
+flowdiag finds the source of back pressure as described for `slow-operator`. This rule applies if fewer than two
+thirds of the subtasks are busy, and no subtask has twice its share of the records or bytes.
 
 If no task waits, a busy subtask among idle siblings also counts, but high busy time alone is not enough to blame
 it. The subtask must also have a long queue (three times its siblings' and a quarter of the capacity), or snapshots

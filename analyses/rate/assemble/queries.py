@@ -100,7 +100,7 @@ def _completeness(row: Row) -> tuple[bool, bool]:
 
 
 def _of_known_queries(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows without exceptions of no query, if an exception ended a known one: it is printed again."""
+    """Drop rows without a query if an exception ended a known query: they print that exception again."""
     failed = any(field_of(row, "id") and row.get("cause") for row in rows)
     return [row for row in rows if field_of(row, "id") or not failed]
 

@@ -139,7 +139,9 @@ def _words(query: h.QueryFacts, first: h.Trigger, far: int, *, named: bool) -> t
         title = f"{h.fmt.capital(batch)} of {query.label} contains an event {ahead}"
         return title, f"an event of {batch} {late}"
     since = batch if first.batch is not None else h.fmt.clock(first.time_us)
-    title = f"The watermark of {query.label} is {ahead}: an event before {since} moved it"
+    title = (
+        f"The watermark of {query.label} is {ahead}: an event that arrived before {since} moved it"
+    )
     return title, f"its watermark {late}"
 
 

@@ -64,7 +64,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             continue
         read = h.fmt.plural(sum(t.rows or 0 for t in reading), "row")
         if any(t.watermark_us is not None and t.state for t in reading):
-            yield from _unclosed(assessed, query, reading, read, limits)
+            yield from _overdue_windows(assessed, query, reading, read, limits)
             continue
         yield h.Inconclusive(
             reason=f"{query.label} read {read} and wrote none: no row passes its filters or joins",
@@ -80,7 +80,7 @@ def _is_silent(query: h.QueryFacts) -> bool:
     return not is_ahead(query.triggers[-1]) and not stuck_triggers(query)
 
 
-def _unclosed(
+def _overdue_windows(
     assessed: h.AssessedApplication,
     query: h.QueryFacts,
     reading: h.Sequence[h.Trigger],

@@ -64,7 +64,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
                 task=slow.name,
             ),
             title=f"Output operation {slow.output}{name} takes {h.fmt.duration(mean)} per batch, "
-            f"{h.fmt.percent(share)} of the time of all {len(operations)}",
+            f"{h.fmt.percent(share)} of the time of all {len(operations)} operations",
             why=f"takes {h.fmt.percent(share)} of the time of {len(operations)} output operations",
             cause="slow-output",
             rank=h.Rank.EXPLANATION,

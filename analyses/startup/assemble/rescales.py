@@ -128,7 +128,7 @@ class Runs:
         )
 
     def _failure(self, begin: int, time_us: int) -> Incident | None:
-        """Return the failure between two runs, the loss of a TaskManager before others."""
+        """Return the failure between two runs, preferably the loss of a TaskManager."""
         low = max(begin, time_us - _FAILED_US)
         restarts = [
             i

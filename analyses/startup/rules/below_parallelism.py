@@ -1,4 +1,4 @@
-"""For a long time, a job runs with fewer slots than it requests.
+"""A job runs for a long time with fewer slots than it requests.
 
 What it reports
 ---------------
@@ -13,8 +13,8 @@ but more slowly than its configured parallelism suggests. The autoscaler's forec
 How it decides
 --------------
 The requested slots are in the declared requirements (the ResourceManager's log, or the REST response
-`resource-requirements`). The used slots are the parallelism of the widest task of the current run, if as many
-slots were allocated. The rule reports a difference that lasts at least `lasts`.
+`resource-requirements`). The number of used slots is the parallelism of the widest task in the current run,
+provided that this many slots were allocated. The rule reports a difference that lasts at least `lasts`.
 
 What to do
 ----------

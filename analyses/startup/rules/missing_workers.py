@@ -11,9 +11,10 @@ The job silently waits for slots until the request times out (five minutes by de
 
 How it decides
 --------------
-A worker that ended did so before registration if the logs show neither its registration nor a task on it. When the
-first request is at least `wait` old, the rule subtracts the workers that registered or ended from the requests.
-The remaining requests are still open. If a container ended, the finding quotes the cluster's diagnostics.
+The rule assumes that a worker ended before it registered if the logs show neither its registration nor a task on
+it. When the first request is at least `wait` old, the rule subtracts the workers that registered or ended from the
+requests. The remaining requests are still open. If a container ended, the finding quotes the cluster's
+diagnostics.
 
 What to do
 ----------

@@ -91,7 +91,7 @@ _COLUMNS: Final = (
     Column("tasks", lambda step: None if step.tasks is None else str(step.tasks)),
     Column("median", lambda step: None if step.p50_ms is None else fmt.duration(step.p50_ms)),
     Column("p95", lambda step: None if step.p95_ms is None else fmt.duration(step.p95_ms)),
-    Column("waited for last", _last_subject, "left"),
+    Column("last to finish", _last_subject, "left"),
 )
 
 
