@@ -219,7 +219,7 @@ def has_dated_records(facts: ClusterFacts) -> bool:
     A few undated lines, or statistics of checkpoints alone, do not show what did not happen.
     """
     dated = any(process.last_us is not None for process in facts.processes)
-    return dated or any(job.attempts for job in facts.jobs)
+    return dated or any(job.attempts and job.last_us is not None for job in facts.jobs)
 
 
 def named_jobs(jobs: Iterable[JobFacts]) -> list[SelectableJob]:

@@ -744,7 +744,7 @@ def test_advice_fits_the_exhausted_resource() -> None:
 
     assert "asynchronously" in advice(0.3)
     assert "asynchronously" not in advice(0.97)
-    assert "more cores: they use 97% of theirs" in advice(0.97)
+    assert "more cores: they already use 97% of their cores" in advice(0.97)
 
 
 def test_an_operator_with_state_in_rocksdb_gets_advice_about_its_memory() -> None:
