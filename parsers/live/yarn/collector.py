@@ -465,9 +465,14 @@ def _default_timeline(manager: str) -> str:
 
 
 def _containers(answer: Json) -> list[Json]:
-    return objects_at(answer, "container") or objects_at(
-        object_at(answer, "containers"), "container"
-    )
+    """Return the containers of an attempt. The ResourceManager answers with a single one without a list around it.
+
+    >>> _containers({"container": {"containerId": "c"}}), _containers({"containers": {"container": [{"containerId": "c"}]}})
+    ([{'containerId': 'c'}], [{'containerId': 'c'}])
+    """
+    holder = answer if "container" in answer else object_at(answer, "containers")
+    single = object_at(holder, "container")
+    return [single] if single else objects_at(holder, "container")
 
 
 def _log_files(body: object, depth: int = 6) -> Iterator[str]:
