@@ -20,7 +20,7 @@ Increase the network memory to the requested size, or enable buffer debloating s
 
 False alarms
 ------------
-Under low load, tasks need no more than the minimum number of buffers. The warning is then harmless.
+Under low load, the minimum number of buffers is enough for the tasks, and the warning is harmless.
 """
 
 from __future__ import annotations
