@@ -5,23 +5,13 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Final
 
-import typer
-
 from flowdiag.cli.options import shared as o
-from flowdiag.cli.options.completion import complete_rule
 
-_WIDTH: Final = 100  # columns of text that people read with ease
+_WIDTH: Final = 100  # columns; longer lines are hard to read
 
 
 def docs(
-    word: Annotated[
-        str,
-        typer.Argument(
-            metavar="RULE|CAUSE",
-            help="Code or name of a rule, or a cause.",
-            autocompletion=complete_rule,
-        ),
-    ],
+    word: Annotated[str, o.rule_argument("RULE|CAUSE", "Code or name of a rule, or a cause.")],
     output: o.TextOutput = None,
 ) -> int:
     """Show the documentation page of a rule or cause, offline.
@@ -32,13 +22,13 @@ def docs(
       flowdiag docs data-skew
       flowdiag docs data-skew -o data-skew.md
 
-    A terminal shows formatted text; pipes and files get Markdown. `flowdiag explain` begins with what to do,
-    and also knows codes and components.
+    A terminal shows formatted text. Pipes and files get Markdown. `flowdiag explain` begins with what to do,
+    and also explains error codes and components.
     """
     from flowdiag.cli.output.console import is_terminal, write_report
     from flowdiag.cli.reference.manual import markdown_page, warn_of_plugins
 
-    warn_of_plugins()  # first: a rejected plug-in may be the reason why the rule is unknown
+    warn_of_plugins()
     page = markdown_page(word)
     if output in (None, "-") and is_terminal(sys.stdout):
         page = _formatted(page)

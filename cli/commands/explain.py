@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from flowdiag.cli.options import shared as o
-from flowdiag.cli.options.completion import complete_rule
 
 
 def explain(
     words: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RULE|CAUSE|CODE",
-            help="Code or name of a rule, a cause, a code in an error message, or a component.",
-            autocompletion=complete_rule,
+        o.rule_argument(
+            "RULE|CAUSE|CODE",
+            "Code or name of a rule, a cause, an error code, or a component.",
         ),
     ],
     output: o.TextOutput = None,
@@ -35,6 +31,6 @@ def explain(
     """
     from flowdiag.cli.reference.manual import explanation, show, warn_of_plugins
 
-    warn_of_plugins()  # first: a rejected plug-in may be the reason why the rule is unknown
+    warn_of_plugins()
     show(explanation(" ".join(words)), output)
     return 0

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from flowdiag.cli.options.completion import complete_rules
+from flowdiag.cli.options.completion import complete_rule, complete_rules
 from flowdiag.cli.options.help import DEBUG, GENERAL, INPUT, OUTPUT, SPARK, VERDICT
 from flowdiag.cli.settings import FailOn, Format, Listing, MinSeverity, Settings, Warm, When
 
@@ -91,6 +91,11 @@ Retention = Annotated[
         help="Retention of the Kafka topics: 36h, 3d (default: 7 days).",
     ),
 ]
+
+
+def rule_argument(metavar: str, help: str) -> Any:
+    """Declare the argument that names what to explain, with completion of rules."""
+    return typer.Argument(metavar=metavar, help=help, autocompletion=complete_rule)
 
 
 def format_option(*formats: Format) -> Any:

@@ -28,7 +28,7 @@ _BOLD: Final = ("\x1b[1m", "\x1b[0m")
 
 
 def warn_of_plugins() -> None:
-    """Print a warning about each rejected plug-in."""
+    """Print a warning about each rejected plug-in, which may be why a rule is unknown."""
     from flowdiag.parsers import plugins
 
     all_rules()
