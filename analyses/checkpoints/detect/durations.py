@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
+
+_UNTIL_FASTER: Final = 2  # checkpoints: usually only the first one after a start is slow
+_AT_ONCE: Final = 0.05
+"""Share of a checkpoint's duration within which the next one is triggered if it had to wait."""
 
 
 def with_duration(stretches: list[list[h.Checkpoint]]) -> list[h.Checkpoint]:
@@ -32,6 +37,37 @@ def slow_at_the_end(
     # Twice the number covers more than one burst, and with it the quiet time in between.
     slow = [place for place, c in enumerate(timed) if lasted_ms(c) >= limit_ms][-2 * int(number) :]
     return len(slow) >= number and time_share(timed[slow[0] :], limit_ms) >= share
+
+
+def slow_after_start(
+    job: h.Job, limit_ms: float, *, floor: float, enough: float
+) -> tuple[h.Checkpoint, ...]:
+    """Return the slow checkpoints after the last start, if fewer than `enough` followed the warm-up.
+
+    Empty if the last two are not slow, or if they get faster, as in a usual start. A checkpoint of at least `floor`
+    (ms) that delays the next trigger is also slow. With few triggers the observed interval, and so `limit_ms`, is too
+    long.
+    """
+    last = with_duration(h.steady_checkpoints(job, 0)[-1:])
+    steady = {(c.run, c.id) for c in with_duration(h.steady_checkpoints(job, h.WARM_UP))}
+    if sum((c.run, c.id) in steady for c in last) >= enough:
+        return ()
+    triggers = [c.triggered_us for c in job.checkpoints if c.triggered_us is not None]
+    slow = [
+        c
+        for c in last
+        if lasted_ms(c) >= floor and (lasted_ms(c) >= limit_ms or _delays_next(c, triggers))
+    ]
+    longest = max(map(lasted_ms, slow), default=0.0)
+    rising = last[-_UNTIL_FASTER:] == slow[-_UNTIL_FASTER:] and len(slow) >= _UNTIL_FASTER
+    return tuple(slow) if rising and lasted_ms(last[-1]) >= longest / 2 else ()
+
+
+def _delays_next(checkpoint: h.Checkpoint, triggers: list[int]) -> bool:
+    """Return whether the next checkpoint was triggered as soon as this one ended."""
+    end = checkpoint.ended_us
+    wait_us = lasted_ms(checkpoint) * 1000 * _AT_ONCE
+    return end is not None and any(-wait_us <= us - end <= wait_us for us in triggers)
 
 
 def time_share(timed: list[h.Checkpoint], limit_ms: float) -> float:

@@ -1,10 +1,12 @@
-"""Checkpoints that sources do not acknowledge, or acknowledge only after most of their duration."""
+"""Checkpoints that sources do not acknowledge or begin late, and the back pressure and load of these sources."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
+from flowdiag.analyses.checkpoints.decliners import attempt_of
 from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.flink.tasks.pressure import overall_view
 from flowdiag.analyses.flink.tasks.topology import Topology
 
 
@@ -58,3 +60,48 @@ def delaying_sources(
 def begun_ms(row: h.SubtaskCheckpoint) -> int:
     """Return how long after the trigger the subtask began its snapshot."""
     return (row.end_to_end_ms or 0) - (row.sync_ms or 0) - (row.async_ms or 0)
+
+
+def sender_of(job: h.Job, late: list[h.SubtaskCheckpoint]) -> h.Attempt:
+    """Return the attempt that began last, without its subtask and place if several subtasks began late."""
+    attempt = attempt_of(job, max(late, key=begun_ms))
+    if len({(each.task, each.subtask_index) for each in late}) > 1:
+        return h.replace(attempt, subtask_index=None, taskmanager=None, host=None)
+    return attempt
+
+
+def subject_of(job: h.Job, topology: Topology) -> tuple[str, h.Subject | None]:
+    """Return the name of the only source and its subject; of several sources, their number and no subject."""
+    sources = [task for task in topology.tasks if task in topology.sources]
+    if len(sources) != 1:
+        return f"{len(sources)} sources", None
+    return h.fmt.shorten(sources[0]), h.Subject(
+        kind="task",
+        job_id=job.key.job_id or None,
+        job_name=job.name,
+        task=sources[0],
+        parallelism=topology.parallelism.get(sources[0]) or None,
+    )
+
+
+def shares_back_pressured(job: h.Job, topology: Topology) -> list[float]:
+    """Return how much of the time each source subtask was back-pressured, if that was measured."""
+    return [
+        load.pressed
+        for key, load in overall_view(job).loads.items()
+        if key.task in topology.sources and load.wait_measured and load.pressed is not None
+    ]
+
+
+def share_if_calm(job: h.Job, topology: Topology, limit: float) -> float | None:
+    """Return the highest back-pressured share of the sources.
+
+    None if it is unknown, or if back pressure, the work of the sources or garbage collection takes `limit` of the
+    time, and so explains why they begin late.
+    """
+    loads, shares = overall_view(job).loads, shares_back_pressured(job, topology)
+    busy = [load.busy or 0.0 for key, load in loads.items() if key.task in topology.sources]
+    if not shares or max(*shares, *busy) >= limit:
+        return None
+    collects = any(g.gc_ms >= limit * g.span_ms for g in job.garbage)
+    return None if collects else max(shares)

@@ -82,10 +82,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import structs
-
 from flowdiag.analyses.checkpoints import culprit, pending
-from flowdiag.analyses.checkpoints.detect.culprit_fields import culprit_fields
+from flowdiag.analyses.checkpoints.detect.culprit_findings import (
+    awaited,
+    culprit_fields,
+    late_alone,
+    overdue,
+    saturated,
+    slowed,
+)
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import (
     slow_finding,
     slow_from_ms,
@@ -93,31 +98,29 @@ from flowdiag.analyses.checkpoints.rules.slow_checkpoint import (
 )
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.judging import severity_of
-from flowdiag.analyses.flink.suspects import NamedCulprit
 from flowdiag.analyses.flink.suspects.causes import CULPRIT_CAUSES
 from flowdiag.analyses.flink.suspects.remedies import explanation
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
-from flowdiag.analyses.flink.tasks.standstill import standstill
 from flowdiag.analyses.model.finding import MAX_CITED
 
 _ONLY_LATE: Final = "late messages name the late subtasks, but no line shows how the checkpoints ended or which tasks wait"
-_INFO_LINES: Final = (
-    "pass the JobManager's log with its INFO lines: deployments, triggers and ends of checkpoints"
-)
 
 
 def judge(job: h.Job, limits: h.Limits) -> h.Results:
     """One finding per job and culprit."""
     found, alone = culprit.episode_culprits(job), culprit.late_alone(job)
     if alone is not None and not any(answer.culprit for answer in found):
-        yield _late_alone(job, alone)
+        yield late_alone(job, alone)
     elif found:
         yield from _delayed(job, found)
     elif (waits := pending.pending(job)) is not None and (by := pending.culprit(job)) is not None:
-        yield _overdue(job, by, waits)
+        yield overdue(job, by, waits)
     elif (answer := culprit.hot_spot(job)) is not None:
-        yield from _saturated(job, answer)
-    elif (delay := _awaited(job) or _slowed(job)) is not None:
+        if answer.culprit is None:
+            yield awaited(job, _slow_checkpoints(job)) or _unknown(job, answer)
+        elif (hot := saturated(job, answer.culprit)) is not None:
+            yield hot
+    elif (delay := awaited(job, _slow_checkpoints(job)) or _slowed(job)) is not None:
         yield delay
     elif job.late and not job.completed:
         yield h.Inconclusive(
@@ -125,73 +128,14 @@ def judge(job: h.Job, limits: h.Limits) -> h.Results:
         )
 
 
+def _unknown(job: h.Job, answer: culprit.EpisodeCulprit) -> h.Inconclusive:
+    reason = answer.missing or "no signal"
+    return h.Inconclusive(reason=reason, checks=answer.checks, job=job.key)
+
+
 def _slowed(job: h.Job) -> h.Finding | None:
-    """Report the slow TaskManager of slow checkpoints that complete."""
     late = slow_finding(job)
-    if late is None or late.severity is h.Severity.INFO:
-        return None
-    slow = culprit.slowed_by(job, late.first_us, late.last_us)
-    if slow is None:
-        return None
-    fields = culprit_fields(
-        job,
-        slow,
-        "slows checkpoints down, although they complete",
-        explain=f"{explanation(slow)} CP104 shows how slow they are.",
-        severity=late.severity,
-        state=late.state,
-        first_us=late.first_us,
-        last_us=late.last_us,
-    )
-    return h.job_finding(job, subject=slow.subject, **fields)
-
-
-def _late_alone(job: h.Job, found: culprit.LateAlone) -> h.Finding:
-    times, name = len(found.records), culprit.sender_name(found.attempt)
-    says = f"alone late for {times} of {h.fmt.plural(found.among, 'checkpoint')} with late messages"
-    received = [item.received_us for item in found.records if item.received_us is not None]
-    votes = h.votes_for({culprit.LATE_ALONE.name: says}, (culprit.LATE_ALONE,))
-    return h.job_finding(
-        job,
-        subject=structs.replace(h.subtask_subject(job, found.attempt), kind="subtask"),
-        title=f"{h.fmt.capital(name)} acknowledged {h.fmt.plural(times, 'checkpoint')} too late, and no other subtask did",
-        why=f"{name}: {says}",
-        explain="Probably its snapshots take too long: it passed the barrier on, because no downstream task was "
-        "late. If it is a source, it may wait for the checkpoint lock instead, and be a victim. No line "
-        "shows when these checkpoints were triggered, so flowdiag cannot determine more.",
-        severity=h.Severity.WARNING,
-        state=h.State.ONGOING,
-        confidence=h.weigh(votes),
-        rank=h.Rank.MECHANISM,
-        first_us=min(received, default=None),
-        last_us=max(received, default=None),
-        count=times,
-        measurements=(
-            h.measurement("late-alone", times, "checkpoints"),
-            h.measurement("with-late-messages", found.among, "checkpoints"),
-        ),
-        evidence=h.cite((item.ref, item.received_us) for item in found.records),
-        actions=(
-            h.Action(text=f"{h.fmt.capital(_INFO_LINES)}. They contain its name, and more signals"),
-        ),
-        votes=votes,
-    )
-
-
-def _overdue(job: h.Job, found: NamedCulprit, waits: pending.Pending) -> h.Finding:
-    """Report the culprit of a checkpoint that has not expired yet."""
-    name, age = f"checkpoint {waits.checkpoint.id}", h.fmt.duration(waits.age_ms)
-    fields = culprit_fields(
-        job,
-        found,
-        f"blocks {name}, which has been in progress for {age}",
-        explain=explanation(found),
-        severity=h.Severity.CRITICAL if standstill(job) is not None else h.Severity.WARNING,
-        state=h.State.ONGOING,
-        first_us=waits.checkpoint.triggered_us,
-        last_us=waits.until_us,
-    )
-    return h.job_finding(job, subject=found.subject, **fields)
+    return slowed(job, late) if late is not None and late.severity is not h.Severity.INFO else None
 
 
 def _slow_checkpoints(job: h.Job) -> list[h.Checkpoint]:
@@ -201,61 +145,6 @@ def _slow_checkpoints(job: h.Job) -> list[h.Checkpoint]:
         return []
     steady = (c for stretch in h.steady_checkpoints(job, 0) for c in stretch)
     return [c for c in steady if (h.elapsed_ms(c) or 0.0) >= slow_from_ms(job)]
-
-
-def _awaited(job: h.Job) -> h.Finding | None:
-    """Report the subtask that slow checkpoints wait for."""
-    slow = _slow_checkpoints(job)
-    found = culprit.awaited_by(job, slow)
-    if found is None:
-        return None
-    longest = h.fmt.duration(max(h.elapsed_ms(c) or 0.0 for c in slow))
-    fields = culprit_fields(
-        job,
-        found,
-        f"delays checkpoints, which take up to {longest}",
-        explain=explanation(found),
-        severity=h.Severity.WARNING,
-        state=h.State.ONGOING,
-        first_us=slow[0].triggered_us,
-        last_us=slow[-1].ended_us,
-    )
-    return h.job_finding(job, subject=found.subject, **fields)
-
-
-def _saturated(job: h.Job, answer: culprit.EpisodeCulprit) -> h.Results:
-    found = answer.culprit
-    if found is None:
-        reason = answer.missing or "no signal"
-        unknown = h.Inconclusive(reason=reason, checks=answer.checks, job=job.key)
-        yield _awaited(job) or unknown
-        return
-    # A whole task is also saturated while it catches up.
-    whole = found.suspect.kind == "task" or found.cause == "slow-operator"
-    if whole or found.confidence is h.Confidence.LOW:
-        return
-    what = "is saturated while upstream waits, although checkpoints complete"
-    effect = "No checkpoint fails because of it yet, but it limits the throughput of the job."
-    if not job.completed:
-        # The input shows which tasks wait, but no effect on checkpoints.
-        found = h.replace(found, confidence=h.Confidence.MEDIUM)
-        what = "is saturated while upstream waits; the input shows no checkpoints"
-        effect = (
-            "It limits the throughput of the job. The JobManager's log would show whether"
-            " checkpoints fail because of it."
-        )
-    recent = culprit.moved_from(job, found)
-    fields = culprit_fields(
-        job,
-        found,
-        what,
-        explain=" ".join(filter(None, (explanation(found), effect, recent))),
-        severity=h.Severity.WARNING,
-        state=h.State.ONGOING,
-        first_us=None if recent else job.first_us,
-        last_us=job.last_us,
-    )
-    yield h.job_finding(job, subject=found.subject, **fields)
 
 
 def _delayed(job: h.Job, found: tuple[culprit.EpisodeCulprit, ...]) -> h.Results:
@@ -285,8 +174,7 @@ def _delayed(job: h.Job, found: tuple[culprit.EpisodeCulprit, ...]) -> h.Results
         expired = answer.episode.count(h.Status.EXPIRED)
         severity = severity_of(job, [answer.episode], expired, len(job.concluded))
         if severity is not h.Severity.INFO:
-            reason = answer.missing or "no signal"
-            yield h.Inconclusive(reason=reason, checks=answer.checks, job=job.key)
+            yield _unknown(job, answer)
             return
 
 

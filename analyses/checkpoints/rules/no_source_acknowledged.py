@@ -39,17 +39,20 @@ A TaskManager that pauses for seconds delays the sources on it as well. The thre
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Unpack
 
-from flowdiag.analyses.checkpoints.decliners import attempt_of
 from flowdiag.analyses.checkpoints.detect.sources import (
     begun_ms,
     delaying_sources,
+    sender_of,
+    share_if_calm,
+    shares_back_pressured,
     silent_checkpoints,
+    subject_of,
 )
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_finding, slow_from_ms
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.tasks.pressure import PRESSED, overall_view
+from flowdiag.analyses.flink.tasks.pressure import PRESSED
 from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
 
 
@@ -77,7 +80,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
     if len(silent) < max(limits.checkpoints, limits.share * detailed):
         yield from _late(job, topology, limits)
         return
-    shares = _pressed(job, topology)
+    shares = shares_back_pressured(job, topology)
     if not shares:
         yield h.Inconclusive(
             reason="no source acknowledged, and no input shows whether the sources are back-pressured",
@@ -87,64 +90,28 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
         return
     if (pressed := max(shares)) >= limits.back_pressured:
         return
-    sources = [task for task in topology.tasks if task in topology.sources]
-    name, subject = f"{len(sources)} sources", None
-    if len(sources) == 1:
-        name = h.fmt.shorten(sources[0])
-        subject = h.Subject(
-            kind="task",
-            job_id=job.key.job_id or None,
-            job_name=job.name,
-            task=sources[0],
-            parallelism=topology.parallelism.get(sources[0]) or None,
-        )
+    name, subject = subject_of(job, topology)
     among, most = f"in {len(silent)} of {detailed} expired checkpoints", h.fmt.percent(pressed)
     signals = {
         "sources-missing": f"{among} no source acknowledged",
         "sources-not-back-pressured": f"sources wait for downstream tasks at most {most} of the time",
     }
-    votes = h.votes_for(signals, RULE.signals)
     over = f"{detailed} expired ones with details"
     missing = ("checkpoints-without-source", len(silent), "checkpoints", limits.checkpoints, over)
-    yield h.episode_finding(
+    fields = _fields(
         job,
-        [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)],
-        len(silent),
-        subject=subject,
+        signals,
         title=f"No source acknowledged {h.fmt.plural(len(silent), 'checkpoint')}; "
         "back pressure is not the reason",
         why=f"{name}: no acknowledgement {among}, back-pressured {most} at most",
-        cause="checkpoint-lock-held",
-        confidence=h.weigh(votes),
-        rank=h.Rank.FIRST_MECHANISM,
-        explain=h.explanation("checkpoint-lock-held"),
         measurements=(
             h.measurement(*missing),
             h.measurement("sources-back-pressured", round(pressed, 3), "share"),
         ),
         evidence=h.end_records(silent),
-        actions=h.remedies("checkpoint-lock-held", job),
-        votes=votes,
     )
-
-
-def _pressed(job: h.Job, topology: Topology) -> list[float]:
-    """Return how much of the time each source subtask was back-pressured, if that was measured."""
-    return [
-        load.pressed
-        for key, load in overall_view(job).loads.items()
-        if key.task in topology.sources and load.wait_measured and load.pressed is not None
-    ]
-
-
-def _if_calm(job: h.Job, topology: Topology, limits: Limits) -> float | None:
-    """Return the back-pressured share of the sources; None if that, their work, or collections explain a delay."""
-    loads, shares = overall_view(job).loads, _pressed(job, topology)
-    busy = [load.busy or 0.0 for key, load in loads.items() if key.task in topology.sources]
-    if not shares or max(*shares, *busy) >= limits.back_pressured:
-        return None
-    collects = any(g.gc_ms >= limits.back_pressured * g.span_ms for g in job.garbage)
-    return None if collects else max(shares)
+    failed = [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)]
+    yield h.episode_finding(job, failed, len(silent), subject=subject, **fields)
 
 
 def _late(job: h.Job, topology: Topology, limits: Limits) -> h.Iterator[h.Finding]:
@@ -156,13 +123,10 @@ def _late(job: h.Job, topology: Topology, limits: Limits) -> h.Iterator[h.Findin
     among = {row.checkpoint for row in late}
     if len(among) < max(limits.checkpoints, limits.share * len(detailed)):
         return
-    pressed = _if_calm(job, topology, limits)
+    pressed = share_if_calm(job, topology, limits.back_pressured)
     if pressed is None:
         return
     row = max(late, key=begun_ms)
-    attempt = attempt_of(job, row)
-    if len({(each.task, each.subtask_index) for each in late}) > 1:
-        attempt = h.replace(attempt, subtask_index=None, taskmanager=None, host=None)
     waited = f"{h.fmt.duration(begun_ms(row))} of {h.fmt.duration(row.end_to_end_ms or 0)}"
     signals = {
         "source-late": f"in {len(among)} of {len(detailed)} slow checkpoints, most of the duration passed before a source began",
@@ -170,22 +134,17 @@ def _late(job: h.Job, topology: Topology, limits: Limits) -> h.Iterator[h.Findin
             f"sources wait for downstream tasks at most {h.fmt.percent(pressed)} of the time"
         ),
     }
-    votes = h.votes_for(signals, RULE.signals)
     name = h.fmt.shorten(topology.canonical(row.task) or "a source")
-    yield h.job_finding(
+    fields = _fields(
         job,
-        subject=h.subtask_subject(job, attempt),
+        signals,
         title=f"{name} begins late with {h.fmt.plural(len(among), 'slow checkpoint')}; "
         "back pressure is not the reason",
         why=f"{name} began its snapshot after {waited}, in {len(among)} of {len(detailed)} slow checkpoints",
-        cause="checkpoint-lock-held",
         severity=slow.severity,
         state=slow.state,
         first_us=slow.first_us,
         last_us=slow.last_us,
-        confidence=h.weigh(votes),
-        rank=h.Rank.FIRST_MECHANISM,
-        explain=h.explanation("checkpoint-lock-held"),
         measurements=(
             h.measurement(
                 "checkpoints-with-late-source",
@@ -197,9 +156,25 @@ def _late(job: h.Job, topology: Topology, limits: Limits) -> h.Iterator[h.Findin
             h.measurement("sources-back-pressured", round(pressed, 3), "share"),
         ),
         evidence=tuple(cited for each in late if (cited := each.cited) is not None),
-        actions=h.remedies("checkpoint-lock-held", job),
-        votes=votes,
     )
+    yield h.job_finding(job, subject=h.subtask_subject(job, sender_of(job, late)), **fields)
+
+
+def _fields(
+    job: h.Job, signals: dict[str, str], **fields: Unpack[h.FindingFields]
+) -> h.FindingFields:
+    """Add the cause, confidence and remedies, which both findings share."""
+    votes = h.votes_for(signals, RULE.signals)
+    common: h.FindingFields = {
+        "cause": "checkpoint-lock-held",
+        "confidence": h.weigh(votes),
+        "rank": h.Rank.FIRST_MECHANISM,
+        "explain": h.explanation("checkpoint-lock-held"),
+        "actions": h.remedies("checkpoint-lock-held", job),
+        "votes": votes,
+    }
+    common.update(fields)
+    return common
 
 
 RULE: Final = h.Rule("CP309", judge, Limits, causes=("checkpoint-lock-held",), needs="checkpoints")

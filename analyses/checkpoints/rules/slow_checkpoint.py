@@ -50,6 +50,7 @@ from typing import Final
 from flowdiag.analyses.checkpoints.detect.durations import (
     lasted_ms,
     rising_checkpoints,
+    slow_after_start,
     slow_at_the_end,
     time_share,
     upper_median,
@@ -171,44 +172,14 @@ RULE: Final = h.Rule("CP104", judge, Limits, needs="ended-checkpoints")
 
 @once
 def slow_since_start(job: h.Job) -> tuple[h.Checkpoint, ...]:
-    """Return the slow checkpoints after the last start, if the input ends before the rule counts enough of them.
-
-    Empty if the last two are not slow, or if they get faster, as in a usual start. A checkpoint that delays the next
-    trigger is slow as well, because with few triggers the observed interval is too long.
-    """
+    """Return the slow checkpoints after the last start, if there are too few of them for a finding."""
     limits = Limits.with_settings({})
-    limit_ms = _limit_ms(job, limits)
-    last = with_duration(h.steady_checkpoints(job, 0)[-1:])
-    steady = {(c.run, c.id) for c in with_duration(h.steady_checkpoints(job, h.WARM_UP))}
-    if sum((c.run, c.id) in steady for c in last) >= limits.checkpoints:
-        return ()
-    triggers = [c.triggered_us for c in job.checkpoints if c.triggered_us is not None]
-    slow = [
-        c
-        for c in last
-        if lasted_ms(c) >= limits.floor and (lasted_ms(c) >= limit_ms or _delays(c, triggers))
-    ]
-    longest = max(map(lasted_ms, slow), default=0.0)
-    rising = last[-_UNTIL_FASTER:] == slow[-_UNTIL_FASTER:] and len(slow) >= _UNTIL_FASTER
-    return tuple(slow) if rising and lasted_ms(last[-1]) >= longest / 2 else ()
-
-
-_UNTIL_FASTER: Final = 2
-"""Checkpoints: only the first one after a start is usually slow."""
-_AT_ONCE: Final = 0.05
-"""Share of a checkpoint's duration within which the next one is triggered if it had to wait."""
-
-
-def _delays(checkpoint: h.Checkpoint, triggers: list[int]) -> bool:
-    """Return whether the next checkpoint was triggered as soon as this one ended."""
-    end = checkpoint.ended_us
-    wait_us = lasted_ms(checkpoint) * 1000 * _AT_ONCE
-    return end is not None and any(-wait_us <= us - end <= wait_us for us in triggers)
+    return slow_after_start(job, slow_from_ms(job), floor=limits.floor, enough=limits.checkpoints)
 
 
 @once
 def slow_finding(job: h.Job) -> h.Finding | None:
-    """Return this rule's finding, for the rules that explain it."""
+    """Return the finding of this rule, for the rules that explain it."""
     return next((f for f in RULE.judge(job, RULE.limits()) if isinstance(f, h.Finding)), None)
 
 
