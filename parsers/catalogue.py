@@ -1,19 +1,17 @@
 """The catalogue of log messages, kept as data in `formats/flink-*.toml` and `spark-*.toml`.
 
-A template is one wording of one message. It names an *anchor*, a literal that occurs in every instance of
-the message, raw or escaped as JSON. The scanner searches raw bytes for anchors and passes only lines with
-an anchor to the catalogue. Templates ignore the layout of the *line* (time, level, logger): they find their
-message anywhere in it.
+A template describes one wording of one message. Its *anchor* is a literal that every instance of the message
+contains, raw or JSON-escaped. The scanner searches raw bytes for anchors, and only lines with an anchor reach the
+catalogue. Templates ignore the layout of the *line* (time, level, logger): they find their message anywhere in it.
 
 The pattern language is Python's `re` with `(?<name>…)` for groups, and three conveniences:
-- A group with an empty body takes the default form of its name (`_GROUPS`): `(?<job_id>)`.
+- A group with an empty body, such as `(?<job_id>)`, gets the default pattern for its name (`_GROUPS`).
 - A space matches any run of whitespace, because web copies collapse it and terminals pad it.
 - A pattern that starts with free text (a task or component name) matches from the start of the message.
   The caller passes that position, or the catalogue derives it from the logger.
 
-Patterns must be linear on hostile text: at most one lazy scan (`.*?`), followed only by strict parts. This
-module uses `re`, not `regex`: for such patterns it compiles and matches three to five times faster
-(measured), and no pattern needs a timeout.
+Patterns must take linear time on hostile text: at most one lazy scan (`.*?`), followed only by strict parts. For such
+patterns `re` compiles and matches three to five times faster than `regex` (measured), and none needs a timeout.
 """
 
 from __future__ import annotations
@@ -41,8 +39,8 @@ FILES: Final = (
 )
 SPARK_FILES: Final = ("formats/spark-streaming.toml",)
 
-# Try a message at this many of its anchors in the line, and from this many occurrences of its first word
-# left of each. The bounds limit a hostile line to a constant number of passes.
+# A line is tried at no more than this many of a message's anchors, and for each anchor at no more than this many
+# occurrences of the first word before it. A hostile line therefore costs a constant number of passes.
 _MAX_ANCHORS: Final = 3
 _MAX_HEADS: Final = 2
 
@@ -56,7 +54,7 @@ _LOCATION = (
 _RESOURCE_ID = r"[^\s()]{1,512}(?:\([^()\n]{0,200}\))?"
 _NUMBER = r"-?[0-9]{1,19}"
 
-# Default form of a value.
+# Default pattern of each named value.
 _GROUPS: Final = {
     "checkpoint": r"[0-9]{1,19}",
     "job_id": _ID,
@@ -72,7 +70,7 @@ _GROUPS: Final = {
     "to_state": r"[A-Z_]{2,40}",
     "location": _LOCATION,
     "resource_id": _RESOURCE_ID,
-    # Names can contain brackets: `(i/n)` counts only if the words of the template follow.
+    # Names can contain parentheses: `(i/n)` counts only if the words of the template follow.
     "task": r".*?\([0-9]{1,9}[ ]?/[ ]?[0-9]{1,9}\)(?:[ ]?#[0-9]{1,9})?",
     "job_name": r".*?",
     "component": r".*?",
@@ -82,7 +80,7 @@ _GROUPS: Final = {
 _EMPTY_GROUP = re.compile(r"\(\?<([a-z][a-z0-9_]*)>\)")
 _BLANK_RUNS: Final = {" ": r"[ \t\xa0]{1,16}", " ?": r"[ \t\xa0]{0,16}"}
 _NAMED_GROUP = re.compile(r"\(\?<([a-z])")
-# A character class, an escape, or a space outside both.
+# A character class, an escape sequence, or a space outside both.
 _BLANKS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]| [?]?")
 _HEAD = re.compile(r"[A-Za-z0-9_:,'-]+")
 _LEVEL = re.compile(r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b")
@@ -96,13 +94,15 @@ class Template:
 
     id: str
     event: Event
-    loggers: tuple[str, ...]  # simple names of the classes that log it; empty: any
+    loggers: tuple[str, ...]  # simple names of the classes that log it; any class if empty
     anchor: str
     pattern: str
-    versions: str  # first and last sampled Flink version with this wording
+    versions: str  # first and last sampled version with this wording
     levels: tuple[str, ...] = ()
     trace: bool = False  # the stack trace below the line belongs to the message
-    begins: tuple[str, ...] = ()  # first words, if the pattern does not start with a literal
+    begins: tuple[
+        str, ...
+    ] = ()  # possible first words, if the pattern does not start with a literal
     fields: tuple[tuple[str, str], ...] = ()  # constant fields implied by the message
     engine: str = "flink"
 
@@ -119,8 +119,8 @@ class Recognised:
 
 @functools.cache
 def _compile(pattern: str) -> re.Pattern[str]:
-    # Expand spaces first: the default forms contain literal ones. The runs are bounded because an
-    # all-whitespace line after a lazy scan would take quadratic time.
+    # Expand spaces first, because the default patterns contain literal spaces. Runs are bounded: after a lazy scan, a
+    # line of nothing but whitespace would take quadratic time.
     expanded = _BLANKS.sub(lambda m: _BLANK_RUNS.get(m[0], m[0]), pattern)
     expanded = _EMPTY_GROUP.sub(
         lambda m: (
@@ -134,7 +134,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 @functools.cache
 def _logger_end(loggers: tuple[str, ...]) -> re.Pattern[str]:
-    """Return the pattern of `ClassName [] - `, which precedes the message in layouts with a logger."""
+    """Return a pattern for `ClassName [] - `, which precedes the message in layouts with a logger."""
     names = "|".join(map(re.escape, loggers))
     return re.compile(
         rf"(?:^|[.\s\[(<])(?:{names})(?:\$\w+)?(?::[0-9]+)?\]?\s*"
@@ -150,8 +150,8 @@ def _past_separators(text: str, position: int) -> int:
 def _guess_message_start(text: str, loggers: tuple[str, ...]) -> int:
     """Guess where the message starts in a line of unknown layout.
 
-    Only messages that start with a name need the guess. The message starts after the logger, else after the
-    level and its ` - `, else after a leading time, else at the start of the line.
+    Only messages that start with a name need this. The message starts after the logger, else after the level and its
+    ` - `, else after a leading time, else at the start of the line.
     """
     if loggers:
         found = _logger_end(loggers).search(text, 0, 4096)
@@ -166,7 +166,7 @@ def _guess_message_start(text: str, loggers: tuple[str, ...]) -> int:
 
 
 class Catalogue:
-    """Message templates, indexed by anchor."""
+    """Finds messages in lines by their templates, which are indexed by anchor."""
 
     def __init__(
         self,
@@ -192,11 +192,11 @@ class Catalogue:
         """Find a known message in one line.
 
         Args:
-            text: the line without its line end, with or without carriers such as docker's prefix.
-            anchor: index into `anchors` of the literal found in the line; only its templates are tried.
-                None tries every anchor in the line and returns the message that starts first.
-            begin: start of the message, if the layout shows it. This position is tried first; messages
-                that start with a name are only certain there.
+            text: the line without its line ending; carriers such as docker's prefix are allowed.
+            anchor: index in `anchors` of a literal that the line contains. Only its templates are tried. With None,
+                every anchor in the line is tried, and the message that starts first is returned.
+            begin: where the message starts, if the layout shows it. This position is tried first. Messages that start
+                with a name can be recognized reliably only there.
         """
         if anchor is not None:
             return self._recognise(text, anchor, begin)
@@ -219,19 +219,19 @@ class Catalogue:
 
 
 def _heads(template: Template) -> tuple[str, ...]:
-    """Return the words that can start a message; none if it starts with free text."""
+    """Return the words that a message can start with; empty if it starts with free text."""
     if template.begins:
         return template.begins
     found = _HEAD.match(template.pattern)
     if found is None:
         return ()
-    # A quantifier after the literal belongs to its last character.
+    # A quantifier after the literal applies only to its last character.
     quantified = template.pattern[found.end() : found.end() + 1] in ("?", "*", "{")
     return (found[0][:-1] if quantified else found[0],)
 
 
 def _possible_starts(text: str, heads: tuple[str, ...], anchor: str) -> Iterator[int]:
-    """Yield possible starts of a message with these first words and this anchor, likely ones first."""
+    """Yield positions where a message with these first words and this anchor may start, likeliest first."""
     position = text.find(anchor)
     tried: set[int] = set()
     for _ in range(_MAX_ANCHORS):
@@ -289,7 +289,7 @@ def _template(entry: dict[str, Any], engine: str) -> Template:
 
 
 def load_catalogue(engine: str = "flink") -> Catalogue:
-    """Load the templates of an engine (`flink`, `spark`), including those of plug-ins, once per process."""
+    """Return the catalogue of an engine (`flink` or `spark`), including the messages of plug-ins; cached."""
     return _catalogue(engine, messages())
 
 
@@ -318,7 +318,7 @@ def _catalogue(engine: str, added: tuple[Messages, ...]) -> Catalogue:
 
 # -- messages of plug-ins ----------------------------------------------------------------------------
 
-# JSON escaping leaves an anchor unchanged, and it is long enough to be rare.
+# An anchor must be long enough to be rare, and JSON escaping must not change it.
 _ANCHOR = re.compile(r"[A-Za-z0-9 .,:_-]{8,}")
 _ENTRY_KEYS: Final = frozenset(
     {
@@ -329,7 +329,7 @@ _ENTRY_KEYS: Final = frozenset(
 
 
 def unusable_plugins() -> tuple[str, ...]:
-    """Return one sentence per unusable plug-in: all message plug-ins, and the rule plug-ins loaded so far."""
+    """Return one sentence per plug-in that cannot be used. This loads all message plug-ins, but no rule plug-ins."""
     if messages():
         for engine in ("flink", "spark"):
             load_catalogue(engine)
@@ -338,7 +338,9 @@ def unusable_plugins() -> tuple[str, ...]:
 
 @functools.cache
 def _of_plugin(plugin: Messages) -> Catalogue | None:
-    """Return the templates of a plug-in, all verified with their samples; None if it is skipped."""
+    """Return the catalogue of a plug-in after checking each template with its samples; None if the plug-in is
+    skipped.
+    """
     place = "its catalogue"
     try:
         document = tomllib.loads(plugin.text)

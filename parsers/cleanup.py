@@ -1,8 +1,9 @@
-"""Clean-up at process exit: child processes, private folders, incomplete files.
+"""Removes child processes, private folders and incomplete files when this process exits.
 
-Code that creates such a resource registers its removal here (`at_exit`). Normally the same code removes the
-resource and cancels the registration. If the interpreter exits without that, or a signal ends the process
-(`flowdiag.cli.process`), `clean_up` removes the rest, newest first: processes write into older folders.
+Code that creates such a resource registers its removal here (`at_exit`). Normally the same code later removes the
+resource and cancels the registration. `clean_up` removes what is left at exit, or when a signal ends the process
+(`flowdiag.cli.process`). It starts with the newest resource, because processes write to folders that were created
+before them.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from typing import IO, Final
 Forget = Callable[[], object]
 
 LOCK: Final = "in-use"
-"""File name in a private folder; its lock shows that a process still uses the folder."""
+"""Name of the lock file in a private folder; it is locked while a process uses the folder."""
 
 
 @dataclass(slots=True)
 class _State:
-    """Registered clean-up functions, and whether they may run now."""
+    """The registered clean-up functions, and whether a signal may run them now."""
 
     undo: dict[int, tuple[int, Callable[[], object]]] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -48,7 +49,7 @@ def at_exit(undo: Callable[[], object]) -> Forget:
     """Call `undo` when the process ends, for whatever reason.
 
     Args:
-        undo: must not wait for locks, because it can interrupt the main thread anywhere.
+        undo: clean-up function. It may interrupt the main thread anywhere, so it must not wait for locks.
 
     Returns:
         A function that cancels the registration after a normal clean-up.
@@ -60,11 +61,11 @@ def at_exit(undo: Callable[[], object]) -> Forget:
 
 @contextmanager
 def signals_deferred() -> Iterator[None]:
-    """Create a resource and register its clean-up without interruption; signals take effect after the block."""
+    """Defer signals until the end of the block, so that no signal separates a resource from its registration."""
     with _state.lock:
         _state.deferring += 1
     try:
-        while _state.ending:  # in another thread: create nothing new
+        while _state.ending:  # the process is already ending: a thread must not create anything new
             time.sleep(1)
         yield
     finally:
@@ -76,10 +77,10 @@ def signals_deferred() -> Iterator[None]:
 
 
 def end_now(status: int) -> None:
-    """Exit with this status silently, from a signal handler or anywhere else.
+    """Exit immediately and silently with this status; safe in a signal handler.
 
-    The stack is not unwound: libraries would report broken connections, and `except` clauses would handle
-    them.
+    The stack is not unwound. Otherwise libraries would report broken connections, and `except` clauses would swallow
+    the exit.
     """
     if _state.deferring:
         _state.exit_status = status
@@ -102,7 +103,7 @@ def clean_up() -> None:
             try:
                 if owner == own:  # a forked child must not remove its parent's resources
                     undo()
-            finally:  # not earlier: after an interrupting signal, clean-up starts over
+            finally:  # only now, because a signal that interrupts clean-up starts it again
                 _state.undo.pop(number, None)
 
 
@@ -110,7 +111,7 @@ atexit.register(clean_up)
 
 
 def private_folder(prefix: str) -> tuple[Path, Forget]:
-    """Create a temporary folder that only this user can enter (mkdtemp's mode is 0700), removed at exit.
+    """Create a temporary folder that only this user can access (mode 0700); it is removed at exit.
 
     Raises:
         OSError: the disk is full, or no folder for temporary files is writable.
@@ -138,7 +139,7 @@ def lock_folder(folder: Path) -> IO[bytes]:
 
 @contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
-    """Provide a private folder for the duration of a block."""
+    """Provide a private folder that is removed at the end of the block."""
     folder, forget = private_folder(prefix)
     try:
         yield folder
@@ -148,7 +149,7 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder; try twice, because processes killed just now may still have been writing to it."""
+    """Remove a folder. Try twice, because a process that was just killed may still have written to it."""
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         time.sleep(0.05)
@@ -156,7 +157,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def kill_now(process: subprocess.Popen[bytes], *, asked_s: float = 0) -> None:
-    """Kill a child process and wait for its end without taking `Popen`'s lock, as `at_exit` requires.
+    """Kill a child process and wait until it is gone, without taking `Popen`'s lock (see `at_exit`).
 
     Args:
         process: a child of this process.
@@ -169,7 +170,7 @@ def kill_now(process: subprocess.Popen[bytes], *, asked_s: float = 0) -> None:
         return
     with suppress(OSError):
         if asked_s:
-            # Other threads with a connection to the process would print tracebacks.
+            # Other threads that are connected to the process would print tracebacks.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             os.kill(process.pid, signal.SIGTERM)
             until = time.monotonic() + asked_s
@@ -179,7 +180,7 @@ def kill_now(process: subprocess.Popen[bytes], *, asked_s: float = 0) -> None:
                     process.returncode = os.waitstatus_to_exitcode(status)
                     return
                 time.sleep(0.02)
-        # A JVM that writes an archive starts another JVM in its process group.
+        # A JVM that writes a CDS archive starts another JVM in its process group.
         leads = os.getpgid(process.pid) == process.pid
         (os.killpg if leads else os.kill)(process.pid, signal.SIGKILL)
         # Without the exit code, Popen would still report the process as running.

@@ -1,8 +1,8 @@
-"""Codes that have a meaning of their own: SQLSTATE, `ORA-01555`, `HTTP 403`, `exit code 137`, Kafka's errors, …
+"""Explains error codes: SQLSTATE, `ORA-01555`, `HTTP 403`, `exit code 137`, Kafka's errors, …
 
-Each family is a data file, `formats/codes-*.toml`, which cites its source. The error conditions of Spark, and the
-descriptions of rare SQL states, come from the installed PySpark. `codes_in` only accepts a number next to the words
-that make it a code.
+Each family of codes has a data file, `formats/codes-*.toml`, which cites its source. Spark's error conditions and the
+descriptions of rare SQLSTATEs come from the installed PySpark. `codes_in` accepts a bare number only next to words
+such as `exit code`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 
 from flowdiag.parsers.formats import read_format
 
-_TEXT: Final = 16_384  # searched characters
-_MOST: Final = 8  # codes of one text
+_TEXT: Final = 16_384  # maximum characters searched
+_MOST: Final = 8  # maximum codes returned for one text
 _TEMPLATE: Final = 300
 
 _FAMILIES: Final = (
@@ -42,11 +42,11 @@ class Code(NamedTuple):
     """A code and its meaning.
 
     Attributes:
-        code: as people write it: `ORA-01555`, `HTTP 403`, `exit code 137`.
+        code: the code as people write it: `ORA-01555`, `HTTP 403`, `exit code 137`.
         family: name of its family.
-        meaning: a clause.
+        meaning: what it means, as a clause.
         check: what to check first, as a sentence; empty if the meaning is enough.
-        retriable: whether the same request can succeed later. None: unknown or not a request.
+        retriable: whether the same request can succeed later; None if unknown or not a request.
     """
 
     code: str
@@ -63,16 +63,16 @@ class Family(NamedTuple):
     """A family of codes.
 
     Attributes:
-        name: of the family.
-        title: what a reader calls one of its codes.
-        source: where the codes come from, with versions.
-        shown: how a code is written, with `{code}`.
-        patterns: of a code in a text, each with a group `code`.
-        asked: pattern of a question of a user.
-        codes: entries by code.
-        classes: entries by the beginning of a code.
-        aliases: codes by another name, such as a number or an exception class.
-        fallback: looks up a code without an entry.
+        name: name of the family.
+        title: what users call one of its codes.
+        source: origin of the codes, with versions.
+        shown: format string for a code, with the placeholder `{code}`.
+        patterns: patterns that find a code in a text, each with the group `code`.
+        asked: pattern that finds a code in a user's query.
+        codes: entry of each code.
+        classes: entries for whole classes of codes, by prefix.
+        aliases: code by alternative name, such as a number or an exception class.
+        fallback: looks up codes that have no entry.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Family(NamedTuple):
     fallback: Callable[[str], Entry | None]
 
     def entry(self, code: str) -> Entry | None:
-        """Return the entry of a code, by its own name, the fallback or its class."""
+        """Return the entry for a code: its own, else the fallback's, else that of its class."""
         found = self.codes.get(code) or self.fallback(code)
         if found is None:
             ends = range(len(code) - 1, 0, -1)
@@ -98,7 +98,7 @@ class Family(NamedTuple):
 
 
 def codes_in(text: str) -> tuple[Code, ...]:
-    """Return the codes in a failure text, in printed order.
+    """Return the codes in the text of a failure, in order of appearance.
 
     >>> [code.code for code in codes_in("Container exited with a non-zero exit code 143 after 200 lines")]
     ['exit code 143']
@@ -118,7 +118,7 @@ def codes_in(text: str) -> tuple[Code, ...]:
 
 
 def find_codes(words: str) -> tuple[Code, ...]:
-    """Return the codes that a user may mean, of every family.
+    """Return the codes from any family that a user's query may refer to.
 
     >>> [code.code for code in find_codes("exit 239")]
     ['exit code 239']
@@ -130,7 +130,7 @@ def find_codes(words: str) -> tuple[Code, ...]:
 
 
 def _code(family: Family, name: str, near: str | None = None) -> Code | None:
-    """Return a code by name or alias. `near`: the text around it, in lower case, if it is not a question."""
+    """Look up a code by name or alias. `near` is the text around it in lower case; None for a user's query."""
     code = family.aliases.get(name, name)
     entry = family.entry(code)
     if entry is None or (near is not None and entry.get("near", "") not in near):
@@ -149,7 +149,7 @@ def _code(family: Family, name: str, near: str | None = None) -> Code | None:
 
 @functools.cache
 def families() -> tuple[Family, ...]:
-    """Return all families."""
+    """Return all families, including Spark's error conditions."""
     return (*(_family(name) for name in _FAMILIES), _spark_conditions())
 
 
@@ -201,7 +201,7 @@ def _spark_conditions() -> Family:
 
 
 def _condition(code: str) -> Entry | None:
-    """Return an entry from the template of a condition: `MAIN` or `MAIN.SUB`."""
+    """Build an entry from the message template of a Spark error condition, `MAIN` or `MAIN.SUB`."""
     main, _, sub = code.partition(".")
     known = _table("error-conditions.json").get(main)
     if known is None:
@@ -223,7 +223,7 @@ def _described_state(code: str) -> Entry | None:
 
 @functools.cache
 def _table(name: str) -> dict[str, Any]:
-    """Return a JSON table of the installed PySpark (4.0 or later); an empty one if it has none."""
+    """Load a JSON table from the installed PySpark; empty if PySpark is older than 4.0 and lacks it."""
     for jar in _jars():
         try:
             with zipfile.ZipFile(jar) as archive:
@@ -235,7 +235,7 @@ def _table(name: str) -> dict[str, Any]:
 
 
 def _jars() -> Iterator[Path]:
-    """Yield the jars of PySpark that can have the tables, without an import of PySpark."""
+    """Yield PySpark's jars that may contain the tables, without importing PySpark."""
     try:
         spec = find_spec("pyspark")
     except (ImportError, ValueError):

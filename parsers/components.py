@@ -1,8 +1,8 @@
-"""The software that threw an exception, by the table `formats/components.toml`.
+"""Identifies the software that threw an exception, from the table `formats/components.toml`.
 
-A component is a client library, a connector, a file system or a process of an engine. `component_of` names the
-one that an exception comes from, and `process_of` the process in which it happened. Both prefer no answer to a
-guess: the code of the job itself is no component.
+A component is a client library, a connector, a file system or a process of an engine. `component_of` returns the
+component that threw an exception, and `process_of` the process in which it happened. Both return None rather than
+guess. The job's own code is not a component.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 
 from flowdiag.parsers.formats import read_format
 
-_LINKS: Final = 32  # exceptions of a chain
-_FRAMES: Final = 400  # of one exception
-_TEXT: Final = 2000  # searched characters of one message
+_LINKS: Final = 32  # maximum exceptions of a chain
+_FRAMES: Final = 400  # maximum frames of one exception
+_TEXT: Final = 2000  # maximum characters searched in one message
 
 
 class Component(NamedTuple):
-    """One entry of the table; the head of the data file explains the fields."""
+    """An entry of the table; the header of the data file explains the fields."""
 
     name: str
     what: str
@@ -44,7 +44,7 @@ class Link(NamedTuple):
 
 @functools.cache
 def components() -> dict[str, Component]:
-    """Return the table by name, in its order."""
+    """Return the components by name, in the order of the table."""
     return {
         entry["name"]: Component(
             name=entry["name"],
@@ -72,9 +72,9 @@ def component_of(
     only count if nothing more specific does.
 
     Args:
-        chain: classes and messages, outermost first.
-        lines: the stack trace, whose frames decide for classes of the JDK.
-        logger: of the record above the exception.
+        chain: exceptions as class and message, outermost first.
+        lines: the stack trace; its frames decide if the JDK's own code threw the exception.
+        logger: logger of the record above the exception.
 
     >>> component_of(["org.apache.flink.util.FlinkRuntimeException: Failed to send data to Kafka orders-0",
     ...               "org.apache.kafka.common.errors.TimeoutException: Topic orders not present"]).name
@@ -84,7 +84,7 @@ def component_of(
     """
     links = links_of(chain, lines)
     weak: list[Component] = []
-    is_open = True  # whether frames may still decide: the job's own code is above all later ones
+    is_open = True  # whether frames may still decide: not once the job's own code is above them
     for link in reversed(links):
         found = [_unreached(link.text), component_named(_class_of(link.text)), _by_text(link.text)]
         if is_open:
@@ -120,7 +120,7 @@ def process_of(
     named = next(filter(None, map(_process_in, texts)), None)
     if named is not None:
         return named
-    # The lowest frames are those of the thread, and show whose thread it is.
+    # The lowest frames show which process the thread belongs to.
     methods = [method for link in reversed(links) for method in reversed(link.methods)]
     found = next(filter(None, map(_process_named, methods)), None) or _process_named(logger or "")
     if found is not None:
@@ -141,7 +141,7 @@ _SHADED: Final = re.compile(r"\.shaded?\.(?:[a-z]+[0-9]+\.)?|(?<=^org\.)sparkpro
 
 @functools.lru_cache(maxsize=65_536)
 def component_named(name: str) -> Component | None:
-    """Return the component of a class, method or logger, by the longest known prefix.
+    """Look up a class, method or logger by its longest known prefix.
 
     >>> component_named("org.apache.flink.shaded.netty4.io.netty.channel.Channel").name
     'netty'
@@ -155,7 +155,7 @@ def component_named(name: str) -> Component | None:
 
 
 def _process_in(text: str) -> Component | None:
-    """Return the process that a message names."""
+    """Return the process that the text of a message identifies."""
     for process in _processes():
         if any(one.search(text[:_TEXT]) for one in process.texts):
             return process
@@ -164,7 +164,7 @@ def _process_in(text: str) -> Component | None:
 
 def _process_named(name: str) -> Component | None:
     found = _longest(_prefixes(), name)
-    if found is not None and found.role == "part":  # a part inside a process
+    if found is not None and found.role == "part":  # a component inside a process
         found = _longest(_prefixes_of_processes(), name)
     return found if found is not None and found.role == "process" else None
 
@@ -199,7 +199,7 @@ _UNREACHED: Final = re.compile(
 
 
 def _unreached(text: str) -> Component | None:
-    """Return the component that an exception of another one could not reach.
+    """Return the component that the exception's own component failed to reach.
 
     >>> _unreached("org.apache.iceberg.hive.RuntimeMetaException: Failed to connect to Hive Metastore").name
     'hive-metastore'
@@ -216,7 +216,7 @@ def _by_text(text: str) -> Component | None:
 
 
 def _by_methods(methods: Sequence[str]) -> tuple[Component | None, bool]:
-    """Return the component of the topmost frames, and whether the search may continue in the next exception."""
+    """Return the component of the topmost frames, and whether to continue with the next exception."""
     weak: Component | None = None
     for method in methods:
         if _ORDINARY.match(method):
@@ -236,19 +236,19 @@ _METHOD: Final = re.compile(
     r"\s{0,40}(?P<at>at\s{1,8})?(?:[\w.$@-]{0,80}/{1,2}){0,2}(?P<name>(?:[\w$-]{1,120}\.){1,24}[\w$<>-]{1,160})"
     r"(?:\([^()\n]{1,200}\)|(?(at)(?:\([^()\n]{0,200})?\s{0,8}\Z|(?!)))"
 )
-"""A stack frame; a terminal may have wrapped its line."""
+"""A stack frame, possibly wrapped by a terminal."""
 _CAUSE: Final = re.compile(r"\s{0,40}(?:Caused by|Wrapped by): ")
 _REMOTE: Final = re.compile(r"org\.apache\.hadoop\.ipc\.RemoteException\(([\w.$]{3,200})\)")
-"""An exception of Hadoop's server, with the class that the server threw."""
+"""A Hadoop `RemoteException`, which contains the class that the server threw."""
 _CLASS: Final = re.compile(r"(?:[a-z_]\w{0,80}\.){1,16}[\w$]{1,160}")
 
 
 def links_of(chain: Sequence[str], lines: Iterable[str] = ()) -> list[Link]:
-    """Return the exceptions of a chain with their methods, outermost first.
+    """Combine a chain with its stack trace into links, outermost first.
 
     Args:
-        chain: classes and messages, outermost first.
-        lines: the stack trace. Its exceptions are those of the chain, in the same order.
+        chain: exceptions as class and message, outermost first.
+        lines: the stack trace, with the exceptions of the chain in the same order.
     """
     blocks = [*_blocks(lines)][-_LINKS:]
     texts = [*chain][-_LINKS:]
@@ -278,8 +278,8 @@ def _blocks(lines: Iterable[str]) -> Iterator[Link]:
 
 
 def _without_other_traces(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines outside suppressed exceptions, and without the driver's frames below those of a Spark task."""
-    limit: int | None = None  # lines with a deeper indentation are left out
+    """Drop suppressed exceptions, and the driver's frames below those of a Spark task."""
+    limit: int | None = None  # lines indented deeper than this are skipped
     for line in lines:
         indent = len(line) - len(line.lstrip())
         if _CAUSE.match(line) is not None and (limit is None or indent <= max(limit, 0)):

@@ -1,9 +1,9 @@
-"""Discovery: the user's arguments as a list of readable sources.
+"""Resolves the user's arguments to a list of sources.
 
-`discover` walks files, directories, globs, URLs (`remote`) and standard input, and opens containers. For every
-file it determines the kind, or the reason not to read it. It does not interpret the lines.
+`discover` walks files, directories, globs, URLs (`remote`) and standard input, and opens containers. It determines
+the kind of every file, or the reason not to read it, without interpreting the lines.
 
-Standard input is copied to a private temporary directory, like members of containers (`containers`).
+Standard input and the members of containers are copied to a private temporary directory (`containers`).
 """
 
 from __future__ import annotations
@@ -48,28 +48,28 @@ from flowdiag.parsers.yarn import aggregated
 
 STDIN: Final = "-"
 
-_NESTED: Final = 3  # containers within containers
-_MEMBERS: Final = 20_000  # of one container
+_NESTED: Final = 3  # maximum depth of containers within containers
+_MEMBERS: Final = 20_000  # maximum members read from one container
 _PROBE: Final = 32 * 1024
 _UNPACKED_BYTES: Final = 4 * 1024**3
 _UNPACKED_RATIO: Final = 1000
-"""Limits for the total size of a container's members: in bytes, or relative to its own size."""
+"""Limits on the total size of a container's members: in bytes, and relative to the container's size."""
 _BOMB: Final = f"it unpacks to more than {_UNPACKED_RATIO} times its size: unpack the logs first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """The discovered sources.
+    """The result of `discover`.
 
     Attributes:
-        sources: all files, including unread ones, in the order of the arguments and sorted by path within
-            each; `sources[i].index == i`. Each real file is listed once.
+        sources: all files, read or not, in the order of the arguments and sorted by path within each argument.
+            `sources[i].index == i`. A file that is reachable by several paths is listed once.
         warnings: notes on inputs that cannot be opened or look wrong.
-        errors: notes on arguments without any readable file: missing, without match, or unreadable.
-        unread: displayed folders without files to read line by line, and the indexes of their sources, which
-            can include files that a topic reads as a whole (a configuration).
-        hidden: number of ignored files and folders whose names start with a dot.
-        faults: internal faults, with the index of the source that was not read.
+        errors: notes on arguments that lead to no readable file.
+        unread: folders that contain no file to read line by line, with the indexes of their sources. These can
+            include files that a topic reads as a whole, such as a configuration.
+        hidden: number of files and folders ignored because their names start with a dot.
+        faults: internal faults, with the index of the source that could not be read.
     """
 
     sources: tuple[Source, ...]
@@ -81,7 +81,7 @@ class Discovery:
 
 
 def discover(paths: Sequence[str], *, stdin: BinaryIO | None = None) -> Discovery:
-    """Find and identify every file below `paths`; bad files never raise.
+    """Find and identify every file under `paths`. Never raises for bad files.
 
     Args:
         paths: files, directories (read recursively), glob patterns, URLs of any of these, and `-` for
@@ -95,11 +95,11 @@ def discover(paths: Sequence[str], *, stdin: BinaryIO | None = None) -> Discover
 
 
 def of_engine(discovery: Discovery, engine: str) -> Discovery:
-    """Mark sources of the other engine as not read, because they belong to another command.
+    """Mark sources of the other engine as not read, because another command reads them.
 
     Args:
-        discovery: of all sources.
-        engine: `flink` or `spark`. Sources of an unknown engine remain.
+        discovery: the result of `discover`.
+        engine: `flink` or `spark`. Sources of an unknown engine stay unchanged.
     """
     return replace(
         discovery, sources=tuple(_for_engine(source, engine) for source in discovery.sources)
@@ -137,10 +137,10 @@ class _Search:
     faults: list[InternalFault] = field(default_factory=list)
     files: set[tuple[int, int] | str] = field(default_factory=set)
     folders: set[tuple[int, int] | str] = field(default_factory=set)
-    budget: int = 0  # bytes that the current file may still unpack to
+    budget: int = 0  # bytes that the current file may still unpack
 
     def add(self, given: str) -> None:
-        """Add the files of one argument."""
+        """Add the files that one argument refers to."""
         if given == STDIN:
             self._add_stdin()
             return
@@ -197,7 +197,7 @@ class _Search:
                 self._put(_refused(shown, file.url, f"unreadable: {error_clause(trouble)}"))
 
     def _readable_in_parts(self, url: str) -> str:
-        """Return the URL, or the path of a private copy if its server sends only whole files."""
+        """Return the URL, or the path of a private copy if the server cannot send parts of the file."""
         if remote.sends_ranges(url):
             return url
         with remote.whole_file(url) as read:
@@ -230,7 +230,7 @@ class _Search:
     def _walk(self, top: str) -> int:
         """Walk the files under a folder in sorted order.
 
-        Visit each real folder once, even if symlinks point to it.
+        Visit each folder once, however many symlinks point to it.
         """
         pending, visited = [top], 0
         while pending:
@@ -265,11 +265,11 @@ class _Search:
     def _add_file(
         self, path: str, complaints: list[InputNote], status: os.stat_result | None = None
     ) -> None:
-        """Add one path that is not a folder; add a note if it cannot be opened."""
+        """Add a path that is not a folder, or a note if it cannot be opened."""
 
         def refuse(reason: str, kind: Kind = Kind.UNREADABLE) -> None:
             key = os.path.abspath(path)
-            if key not in self.files:  # without an accessible inode, the path identifies the file
+            if key not in self.files:  # without an accessible inode, identify the file by its path
                 self.files.add(key)
                 complaints.append(InputNote(kind, reason, name))
                 self._put(_refused(name, path, reason))
@@ -297,7 +297,7 @@ class _Search:
             refuse(error_clause(trouble))
 
     def _look_into(self, name: str, path: str, depth: int = _NESTED) -> None:
-        """Add one file, or the members of a container; an internal fault affects only this file.
+        """Add a file, or the members of a container. An internal fault affects only this file.
 
         Raises:
             OSError: the file cannot be opened.
@@ -340,7 +340,7 @@ class _Search:
     def _add_zip(self, name: str, path: str, size: int, depth: int) -> None:
         try:
             with codecs.open_file(path) as file, zipfile.ZipFile(cast(BinaryIO, file)) as container:
-                # Of several versions of a member, only the last counts.
+                # If a member occurs several times, only the last counts.
                 latest = {info.filename: info for info in container.infolist()}
                 infos = [info for info in latest.values() if not info.is_dir()]
                 if any(info.filename == "META-INF/MANIFEST.MF" for info in infos):
@@ -364,7 +364,7 @@ class _Search:
             self._add_cut_zip(name, path, size, depth)
 
     def _add_cut_zip(self, name: str, path: str, size: int, depth: int) -> None:
-        """Copy the members of a truncated zip archive: its directory at the end is missing."""
+        """Copy the members of a zip archive that lost its directory, because its end is missing."""
         members: dict[str, str] = {}
         with codecs.open_file(path) as file:
             try:
@@ -420,7 +420,7 @@ class _Search:
             refuse(error_clause(trouble))
 
     def _add_tar(self, name: str, path: str, codec: str, size: int, depth: int) -> None:
-        """Copy the members of a tar archive in one pass: a compressed one is not seekable."""
+        """Copy the members of a tar archive in one pass, because a compressed archive is not seekable."""
         before = len(self.found)
         members: dict[str, str] = {}
         with open_decoded(path, codec) as stream:
@@ -442,7 +442,7 @@ class _Search:
             self._put(_refused(name, path, trouble or "empty tar archive", codec=codec, size=size))
 
     def _add_aggregated(self, name: str, path: str, head: bytes, size: int, depth: int) -> None:
-        """Copy the container logs that YARN aggregated. If YARN stored a log several times, keep the last copy."""
+        """Copy the container logs in a file of YARN's log aggregation; of repeated logs, keep the last."""
         copies: dict[str, str] = {}
         folders: dict[str, str] = {}
         trouble = None
@@ -471,7 +471,9 @@ class _Search:
     def _copy_members(
         self, tar: tarfile.TarFile, name: str, path: str, members: dict[str, str]
     ) -> str | None:
-        """Copy the members of a tar archive and add the copies to `members`; return why it stopped early."""
+        """Copy the members of a tar archive and add the copies to `members`. Return why this stopped early, if it
+        did.
+        """
         folders: dict[str, str] = {}
         for info in tar:
             if not info.isreg() or self._is_hidden(info.name):
@@ -490,7 +492,7 @@ class _Search:
                 self._put(_refused(shown, path, reason, size=info.size))
                 continue
             copy = spool(self._within_budget(read), head, copy_location(info.name, folders))
-            if info.name in members:  # appended again: the last one counts
+            if info.name in members:  # tar appends new versions: the last one counts
                 os.unlink(members[info.name])
             members[info.name] = copy
             if read.cut:
@@ -498,7 +500,7 @@ class _Search:
         return None
 
     def _within_budget(self, read: Callable[[int], bytes | None]) -> Callable[[int], bytes | None]:
-        """Return a reader that raises OSError as soon as one file unpacks to an implausible size."""
+        """Wrap `read` so that it raises OSError once the file has unpacked to an implausible size."""
 
         def bounded(count: int) -> bytes | None:
             data = read(count)
@@ -517,7 +519,7 @@ class _Search:
                 self._look_into(shown, copy, depth - 1 if depth else 0)
             else:
                 self._put(_refused(shown, copy, "a container nested too deeply"))
-            # Keep small unread copies: a topic may read them as a whole (a configuration).
+            # Keep small copies: a topic may read them as a whole, such as a configuration.
             unread = all(source.kind == "not-read" for source in self.found[at:])
             if unread and os.path.getsize(copy) > WHOLE_BYTES:
                 os.unlink(copy)
@@ -547,7 +549,7 @@ class _Search:
 
 
 def _shown(path: str) -> str:
-    """Return a printable path, without control characters and lone surrogates."""
+    """Make a path printable: replace control characters and lone surrogates."""
     if path.isprintable():
         return path
     text = os.fsencode(path).decode("utf-8", "replace") if os.name == "posix" else path
@@ -555,7 +557,7 @@ def _shown(path: str) -> str:
 
 
 def _refusal(trouble: BaseException, name: str) -> InputNote:
-    """Return the note on a file that cannot be opened."""
+    """Return a note that explains why a file cannot be opened."""
     missing = isinstance(trouble, FileNotFoundError)
     return InputNote(Kind.MISSING_FILE if missing else Kind.UNREADABLE, error_clause(trouble), name)
 
@@ -615,7 +617,7 @@ def _look(
     reopen: Callable[[], Stream],
     known: bytes | None = None,
 ) -> Source:
-    """Sniff one file; `reopen` returns its decompressed stream, `known` is its start if already read."""
+    """Sniff one file. `reopen` returns its decompressed stream; `known` is the start, if already read."""
 
     def read(count: int) -> bytes:
         with reopen() as stream:
@@ -642,7 +644,7 @@ def _look(
 
 
 def _lines_at(path: str, offset: int) -> bytes:
-    """Return whole lines of a plain file from this offset."""
+    """Read whole lines of an uncompressed file, starting near this offset."""
     with codecs.open_file(path) as file:
         file.seek(max(0, offset))
         data = file.read(_PROBE)

@@ -1,4 +1,4 @@
-"""Errors for the user: flowdiag cannot continue and prints a message with a hint."""
+"""Errors that end a command with a message and a hint for the user."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DISK_FULL: Final = frozenset(
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return a hint for an unknown word: a close match, or the list of all known words.
+    """Return a hint for an unknown word: the closest known word, or the list of all known words.
 
     >>> nearest("fail-onn", ["format", "fail-on"])
     "did you mean 'fail-on'?"
@@ -28,8 +28,8 @@ class FlowdiagError(Exception):
     """An error that the user can fix: one sentence and a hint.
 
     Args:
-        message: lower-case first word, no full stop; names the file or the value.
-        hint: one action that helps, or None. It is displayed separately from the message.
+        message: starts in lower case, has no full stop, and contains the file or value in question.
+        hint: one action that helps, or None. It is shown separately from the message.
     """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
@@ -39,7 +39,7 @@ class FlowdiagError(Exception):
 
 
 class InputError(FlowdiagError):
-    """None of the inputs can be read (exit code 2)."""
+    """No input can be read (exit code 2)."""
 
 
 class Unreadable(ValueError):
@@ -51,7 +51,7 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in _DISK_FULL
 
 
-# Out of memory, open files or processes.
+# No memory, file descriptors or processes left.
 _OUT_OF_RESOURCES: Final = frozenset({errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN})
 # Messages of Python and the dynamic linker that replace a MemoryError.
 _NO_MEMORY: Final = (
@@ -63,7 +63,7 @@ _NO_MEMORY: Final = (
 
 
 def is_out_of_resources(error: BaseException) -> bool:
-    """Return whether the process ran into a limit on memory, threads or open files.
+    """Return whether the process reached a limit on memory, threads or open files.
 
     >>> [is_out_of_resources(error) for error in (MemoryError(), RuntimeError("can't start new thread"), OSError(2))]
     [True, True, False]
@@ -103,7 +103,7 @@ def no_temporary_space(error: OSError) -> FlowdiagError:
 
 
 def error_clause(error: BaseException) -> str:
-    """Return the system's message of an error as a clause, or else its own message or type.
+    """Describe an error in one clause: the operating system's message, else the error's own message or type.
 
     >>> error_clause(OSError(28, "No space left on device")), error_clause(ValueError())
     ('no space left on device', 'ValueError')
@@ -114,7 +114,9 @@ def error_clause(error: BaseException) -> str:
 
 
 def error_text(error: BaseException | None) -> str:
-    """Return the message of an exception; py4j fetches it from the JVM, which may have exited."""
+    """Return the message of an exception; empty if it cannot be had. Py4J fetches it from the JVM, which may have
+    exited.
+    """
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - py4j raises various types

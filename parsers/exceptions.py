@@ -1,8 +1,8 @@
-"""Classification of exception chains: class of failure, values, and options named in the messages.
+"""Classifies exception chains, and extracts values and option keys from their messages.
 
-The classes of Flink and Spark failures are data (`formats/exceptions.toml`). A chain has its printed order,
-outermost first. Each text is an exception class and a message, possibly truncated or wrapped. Bad text never
-raises; an unknown chain gives None.
+The failure classes of Flink and Spark are data (`formats/exceptions.toml`). A chain lists exceptions in printed
+order, outermost first, each as class and message, possibly truncated or wrapped. Bad text never raises. An unknown
+chain gives None.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from flowdiag.parsers.components import Component, component_of
 from flowdiag.parsers.formats import read_format
 from flowdiag.parsers.messages import TaskName, parse_task
 
-_TEXT: Final = 4096  # searched characters of one exception
-_CHAIN: Final = 40  # searched exceptions of a chain, from its end
+_TEXT: Final = 4096  # maximum characters searched in one exception
+_CHAIN: Final = 40  # maximum exceptions searched, from the end of the chain
 _VALUE: Final = 300
 _OPTIONS: Final = 6
 
 
 OTHER_CLASS: Final = "other"
-"""Instead of a class: only the words of an exception are those of a class, not its stack trace or its component."""
+"""Replaces a class if only the message fits that class, but the stack trace or component shows another origin."""
 
 
 class FailureClass(NamedTuple):
-    """One class of failures; the head of the data file explains the fields."""
+    """A class of failures; the header of the data file explains the fields."""
 
     name: str
     kind: str
@@ -46,14 +46,14 @@ class FailureClass(NamedTuple):
 
 
 class Classified(NamedTuple):
-    """Class of failure of an exception chain.
+    """The failure class of an exception chain.
 
     Attributes:
-        name: of the class, as in the data file.
-        kind: of failure, as in `failure_kind`.
-        link: index of the classified text in the chain.
-        values: numbers and names in that text, as printed.
-        options: option keys named in that text.
+        name: name of the class in the data file.
+        kind: kind of failure, as in `failure_kind`.
+        link: index of the decisive exception in the chain.
+        values: numbers and names from its message, as printed.
+        options: option keys in its message.
     """
 
     name: str
@@ -86,10 +86,10 @@ def classes() -> tuple[FailureClass, ...]:
 
 
 def classify(chain: Sequence[str], engine: str | None = None) -> Classified | None:
-    """Find the class of a chain: that of the deepest known root cause, else of the interrupted operation.
+    """Return the class of the deepest known root cause in a chain, else that of the interrupted operation.
 
     Args:
-        chain: classes and messages, outermost first.
+        chain: exceptions as class and message, outermost first.
         engine: flink or spark; None tries the classes of both.
 
     >>> found = classify(["a.JobException: Recovery is suppressed by FixedDelayRestartBackoffTime"
@@ -116,11 +116,12 @@ def classify(chain: Sequence[str], engine: str | None = None) -> Classified | No
 
 
 def is_of_other_service(name: str, text: str, source: Component | None) -> bool:
-    """Return whether a class with a generic name comes from software in which it means something else.
+    """Return whether the exception fits a failure class by its words, but comes from a service to which the class
+    does not apply.
 
     Args:
-        name: of the class.
-        text: the exception.
+        name: name of the failure class.
+        text: class and message of the exception.
         source: the component that threw it.
     """
     is_part = source is not None and source.role == "part"
@@ -134,12 +135,12 @@ def is_of_other_service(name: str, text: str, source: Component | None) -> bool:
     )
 
 
-# Requests to services of AWS that hold no files.
+# Requests to AWS services that do not store files.
 _OTHER_SERVICE: Final = re.compile(
     r"\(Service: (?!(?:Amazon ?)?S3\b)\w"
     r"|Unable to load region|when calling the (?!\w{0,20}(?:Object|Bucket|MultipartUpload|UploadPart))\w{1,60} operation"
 )
-# Spark wraps errors of its catalogue, which are not about the statement.
+# Spark wraps errors of its catalog, which are not about the statement.
 _OF_CATALOGUE: Final = re.compile(
     r"[\w.]{0,100}AnalysisException: (?:[a-z]\w{0,40}\.){2,12}[A-Z]\w{2,80}Exception\b"
 )
@@ -147,11 +148,11 @@ OF_TABLES: Final = (
     "org.apache.flink.table.api.ValidationException",
     "org.apache.flink.table.api.TableException",
 )
-"""Classes of the planner that connectors and the code of tasks throw, too."""
+"""Planner exceptions that connectors and task code throw as well."""
 _OF_FILES: Final = (
     "storage-throttled", "storage-denied", "storage-failure", "storage-read-only", "file-missing",
 )  # fmt: skip
-# Status codes and words of many services. They need a sign of a storage.
+# Status codes and words that many services use. They count only with a sign of a storage system.
 _GENERIC: Final = ("storage-throttled", "storage-denied")
 _OF_STORAGE: Final = re.compile(
     r"(?i)s3|\bgs://|\bgcs\b|abfs|wasb|hdfs|oss://|cosn?://|file:/|(?:^|[\s'\"(=])/?[\w.-]+/[\w.-]+/|bucket|inode|\bblob|filesystem|\bfile\b"
@@ -160,7 +161,7 @@ _OF_STORAGE: Final = re.compile(
 
 
 def _is_elsewhere(candidate: FailureClass, texts: Sequence[str], link: int) -> bool:
-    """Return whether an error of files comes from another service."""
+    """Return whether what looks like a file error comes from another service."""
     if candidate.name not in _OF_FILES:
         return False
     source = component_of(texts[: link + 1])
@@ -170,16 +171,16 @@ def _is_elsewhere(candidate: FailureClass, texts: Sequence[str], link: int) -> b
     return candidate.name in _GENERIC and _OF_STORAGE.search(signs) is None
 
 
-_SIGNS: Final = 4  # exceptions above an error of files whose words may name the storage
+_SIGNS: Final = 4  # exceptions above a file error that may identify the storage system
 
 
 def _classified(
     found: FailureClass, texts: Sequence[str], links: Sequence[int], link: int
 ) -> Classified:
-    """Return the result for the text at `link`, with the values of all texts of the same class.
+    """Build the result for the exception at `link`, with the values of all exceptions of its class.
 
-    An exception and its cause can both be of this class: for an unreadable record, the deepest exception
-    names the reason and the next one the position of the record.
+    An exception and its cause can have the same class. For an unreadable record, the deepest exception contains the
+    reason, and the one above it the position of the record.
     """
     values: dict[str, str] = {}
     for other in links:
@@ -193,7 +194,7 @@ def _classified(
     name = found.name
     before, after = values.get("from", ""), values.get("to", "")
     if name == "offsets-went-back" and before.isdecimal() and after.isdecimal():
-        # Higher offsets mean that the records in between no longer exist.
+        # If the earliest offset is higher, the records in between no longer exist.
         name = name if int(after) < int(before) else "offsets-gone"
     return Classified(name, found.kind, link, values, option_keys_in(texts[link]))
 
@@ -210,7 +211,8 @@ def _passes() -> tuple[tuple[FailureClass, ...], ...]:
 
 
 def announces_failure(line: str) -> bool:
-    """Return whether a line without a class begins with a known message, alone or after a label.
+    """Return whether a line without an exception class starts with a known message, with or without a label before
+    it.
 
     >>> announces_failure("The heartbeat of TaskManager with id tm-3 timed out."), announces_failure("Reason: Lost leadership")
     (True, True)
@@ -230,16 +232,18 @@ def announces_failure(line: str) -> bool:
     )
 
 
-_ARTICLE: Final = 6  # characters before the message: "The h"
+_ARTICLE: Final = 6  # maximum characters before the message: "The h"
 _LABEL: Final = re.compile(r"[a-z ]{0,40}(?:: |- )")
-# Words of sentences that explain a failure.
+# Words in sentences that explain failures in general.
 _EXPLAINS: Final = re.compile(
     r"\b(?:if|when|means|usually|typically|happens|occurs|for example|e\.g\.|such as|how to)\b"
 )
 
 
 def is_wrapper(name: str) -> bool:
-    """Return whether a class names only the interrupted operation or wraps the exception with the reason."""
+    """Return whether a class only describes the interrupted operation or wraps the exception that contains the
+    reason.
+    """
     return any(each.name == name and (each.outer or each.hollow) for each in classes())
 
 
@@ -249,12 +253,12 @@ def is_root_cause(name: str) -> bool:
 
 
 def kind_of_class(name: str) -> str | None:
-    """Return the kind of failure of a class; None for an unknown name."""
+    """Return the kind of a failure class; None for an unknown name."""
     return next((each.kind for each in classes() if each.name == name), None)
 
 
 def engine_of_class(name: str) -> str | None:
-    """Return the engine that throws exceptions of a class; None for either."""
+    """Return the engine that a failure class belongs to; None for both engines."""
     return next((each.engine for each in classes() if each.name == name), None)
 
 
@@ -266,7 +270,7 @@ _OF_TASK = re.compile(
 
 
 def task_named_in(chain: Iterable[str]) -> TaskName | None:
-    """Return the outermost subtask, operator or source named in a chain of exceptions.
+    """Return the outermost subtask, operator or source that a chain of exceptions mentions.
 
     >>> task_named_in(["java.lang.Exception: Could not perform checkpoint 7 for operator Map (2/4)#0."])
     TaskName(task='Map', subtask_index=1, parallelism=4, attempt=0)
@@ -279,7 +283,7 @@ def task_named_in(chain: Iterable[str]) -> TaskName | None:
     return parse_task(found["task"] or f"{found['operator']} {found['subtask']}")
 
 
-# Options of Flink, Spark and their connectors in exception messages; not classes or packages.
+# Option keys of Flink, Spark and their connectors, but not classes or packages.
 _OPTION = re.compile(
     r"(?<![\w./$:-])(?:taskmanager|jobmanager|execution|state|akka|pekko|slot|slotmanager|cluster|heartbeat"
     r"|restart-strategy|high-availability|classloader|task|pipeline|parallelism|table|rest|kubernetes"

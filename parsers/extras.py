@@ -17,7 +17,7 @@ def pip_install(extra: str) -> str:
 
 
 def _command(extra: str, origin: str | None) -> str:
-    """Return the command for an installation from an index (None) or from another origin (PEP 610).
+    """Return the command for the origin of this installation: a package index (None), or the JSON of PEP 610.
 
     >>> _command("s3", None)
     "pip install 'flowdiag[s3]'"

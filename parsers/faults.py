@@ -1,8 +1,8 @@
-"""Internal faults: bugs in flowdiag, caught where they occur so that the rest of the run continues.
+"""Internal faults: bugs in flowdiag that are caught so that the rest of the run can continue.
 
-A fault is an unexpected exception caused by an input. Errors caused by the user or the host are not faults
-(`is_internal_fault`): they end the run with a message. A fault in a parser travels in the `split` row of its
-source, from any process or host; `flowdiag.analyses.faults` presents it.
+A fault is an unexpected exception while flowdiag handles an input. Errors of the user or the host are not faults
+(`is_internal_fault`); they end the run with a message. A parser reports its fault in the `split` row of the source,
+from any process or host. `flowdiag.analyses.faults` presents faults to the user.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from flowdiag.parsers.errors import FlowdiagError, error_text, is_disk_full, is_out_of_resources
 
-_FRAMES: Final = 3  # innermost frames of flowdiag in a fingerprint
+_FRAMES: Final = 3  # number of flowdiag's innermost frames in a fingerprint
 _PACKAGE: Final = "flowdiag."
 
 Item = TypeVar("Item")
@@ -26,15 +26,15 @@ Result = TypeVar("Result")
 class InternalFault(msgspec.Struct, frozen=True, kw_only=True):
     """An unexpected exception.
 
-    `fingerprint` combines the exception type and the innermost functions of flowdiag in the stack. It is the
-    same for every input with this fault, and contains nothing of the input.
+    `fingerprint` combines the exception type and flowdiag's innermost functions in the stack. It is the same for
+    every input that triggers this fault, and contains no data from the input.
     """
 
     what: str
     fingerprint: str
     modules: tuple[
         str, ...
-    ] = ()  # modules of flowdiag in the stack, outermost first, no `flowdiag.`
+    ] = ()  # flowdiag's modules in the stack, outermost first, without the prefix `flowdiag.`
     trace: str = ""
     source: int | None = None
     split: int | None = None  # start of the part that was being read
@@ -44,7 +44,7 @@ class InternalFault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_internal_fault(error: BaseException) -> bool:
-    """Return whether an exception is a bug in flowdiag, not an error of the user or the host.
+    """Return whether an exception is a bug in flowdiag rather than an error of the user or the host.
 
     >>> [is_internal_fault(error) for error in (KeyError("x"), MemoryError(), OSError(28, "No space left"))]
     [True, False, False]
@@ -62,13 +62,13 @@ def describe_fault(
     line: int | None = None,
     offset: int | None = None,
 ) -> InternalFault:
-    """Return the fault for an exception with its traceback.
+    """Describe an exception and its traceback as a fault.
 
     Args:
         error: the exception.
         source: index of the input.
         split: first byte of the part that was being read.
-        line, offset: of the record that was being read.
+        line, offset: position of the record that was being read.
     """
     kind = type(error).__name__
     codes = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
@@ -93,7 +93,7 @@ def describe_fault(
 
 
 def encode_fault(found: InternalFault) -> str:
-    """Encode a fault as a field of a row."""
+    """Encode a fault as text, for a field of a row."""
     return msgspec.json.encode(found).decode()
 
 
@@ -107,14 +107,15 @@ def run_skipping_failures(
     step: Callable[[Sequence[Item]], Result],
     blame: Callable[[Item, Exception], object],
 ) -> Result:
-    """Run a step over all items that cause no fault: normally all of them.
+    """Run a step over all items, but skip the items that cause a fault.
 
-    Bisection finds the items that cause faults: one among thousands costs a dozen more steps.
+    Normally one call of the step handles all items. If it fails, bisection finds the culprits: one among thousands
+    costs a dozen more calls.
 
     Args:
-        items: sources or jobs; each can be skipped.
+        items: sources or jobs.
         step: does the work for some of the items, in order.
-        blame: receives each skipped item and its error.
+        blame: is called with each skipped item and its error.
 
     Raises:
         Exception: the error of the step if it fails without items, or is not internal (`is_internal_fault`).

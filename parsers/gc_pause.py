@@ -1,7 +1,7 @@
-"""Pauses Python's garbage collector while many values are created and none is discarded.
+"""Pauses Python's garbage collector while many objects are created and none is discarded.
 
-Each collection scans all rows and facts. With tens of thousands it took as long as the work itself.
-Rows and facts have no reference cycles, so a collection finds nothing.
+Each collection scans all rows and facts. With tens of thousands of them, collections took as long as the actual work.
+They find nothing, because rows and facts have no reference cycles.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Disable the collector within the block, and restore its state afterwards."""
+    """Disable the collector in the block, and restore its previous state afterwards."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,6 +1,6 @@
-"""Lenient access to values in JSON of any version, from forks and from untrusted sources.
+"""Reads values from JSON that may come from any version, from a fork or from an untrusted source.
 
-The accessors never raise for odd values: a value of the wrong type counts as absent (None or empty).
+The accessors never raise. They treat a value of the wrong type as absent, and return None or an empty collection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flowdiag.parsers.errors import Unreadable
 from flowdiag.parsers.messages import MOMENT_MAX
 
 FIELD_CHARACTERS: Final = 2000
-"""Longer texts are truncated: the columns hold values, not documents."""
+"""Maximum length of a text; longer texts are truncated, because columns hold values, not documents."""
 
 
 def objects_at(body: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
@@ -37,7 +37,7 @@ def as_string(value: object) -> str | None:
 
 
 def as_integer(value: object, largest: int = 2**63 - 1) -> int | None:
-    """Return an integer within bounds, also from a string or a float."""
+    """Return an integer within bounds; also accepts strings and floats."""
     if type(value) is int:
         return value if -largest - 1 <= value <= largest else None
     if isinstance(value, bool):
@@ -62,13 +62,13 @@ def as_count(value: object) -> int | None:
 
 
 def as_amount(value: object) -> int | None:
-    """Return milliseconds or bytes; Flink writes -1 for "unknown"."""
+    """Return a number of milliseconds or bytes; None for -1, which Flink writes for "unknown"."""
     number = as_integer(value)
     return number if number is not None and number >= 0 else None
 
 
 def as_moment(value: object) -> int | None:
-    """Return epoch milliseconds; -1 and 0 mean "unknown"."""
+    """Return epoch milliseconds; None for -1 and 0, which mean "unknown"."""
     number = as_integer(value, MOMENT_MAX)
     return number if number is not None and number > 0 else None
 
@@ -79,7 +79,7 @@ def microseconds(moment_ms: int | None) -> int | None:
 
 
 def as_text(value: object) -> str | None:
-    """Return a scalar as the text of a `fields` entry; None for an empty text."""
+    """Return a scalar as text for an entry of `fields`; None if the text is empty."""
     if type(value) is int:
         return str(value)
     if value is None or value == "":
@@ -94,7 +94,7 @@ def as_text(value: object) -> str | None:
 
 
 def flatten(body: Mapping[str, Any], prefix: str = "", depth: int = 3) -> dict[str, object]:
-    """Return a flat mapping with nested keys joined by dots, without lists."""
+    """Flatten nested objects, with their keys joined by dots; drop lists."""
     flat: dict[str, object] = {}
     for key, value in body.items():
         if isinstance(value, Mapping):
@@ -123,7 +123,7 @@ _LONE_SURROGATE = re.compile(
 
 
 def decode_leniently(text: bytes | str) -> object:
-    """Decode JSON with NaN, Infinity, huge integers, lone surrogates or control characters.
+    """Decode JSON that may contain NaN, Infinity, huge integers, lone surrogates or control characters.
 
     Raises:
         Unreadable: the JSON is damaged.
@@ -138,7 +138,7 @@ def decode_leniently(text: bytes | str) -> object:
 
 
 def decode_json(text: Any) -> Any:
-    """Decode JSON, leniently if necessary; raises only `Unreadable`."""
+    """Decode JSON, leniently if necessary. Raises nothing but `Unreadable`."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):
@@ -160,7 +160,7 @@ def close_truncated_json(head: bytes) -> bytes:
         position = token.end()
         kind = head[token.start()]
         if kind in b"{[":
-            stack.append(kind + 2)  # the closing bracket: its code is two higher
+            stack.append(kind + 2)  # ASCII: the code of the closing bracket is two higher
             best = (position, bytes(stack))
         elif kind in b"}]":
             if stack:

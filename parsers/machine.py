@@ -18,10 +18,10 @@ def usable_processors() -> int:
 
 
 def memory_bytes(root: Path = Path("/")) -> int:
-    """Return the memory that this process may use: the host's, or the lowest limit of its control groups.
+    """Return the bytes of memory that this process may use: the host's, or the lowest limit of its control groups.
 
     Args:
-        root: of the file system with the limits.
+        root: where `proc` and `sys` are mounted; tests use another folder.
     """
     try:
         found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
@@ -32,16 +32,16 @@ def memory_bytes(root: Path = Path("/")) -> int:
             text = path.read_text().strip()
         except OSError:
             continue
-        if text.isdecimal() and int(text):  # the alternative is "max"
+        if text.isdecimal() and int(text):  # otherwise "max": no limit
             found.append(int(text))
     return min(found, default=_UNKNOWN)
 
 
 def free_memory_share(root: Path = Path("/")) -> float:
-    """Return the available share of the host's memory; 1 if the system does not report it.
+    """Return the share of the host's memory that is available; 1 if the system does not report it.
 
     Args:
-        root: of the file system with `proc/meminfo`.
+        root: where `proc` is mounted; tests use another folder.
     """
     try:
         lines = (root / "proc/meminfo").read_text().splitlines()
@@ -52,7 +52,9 @@ def free_memory_share(root: Path = Path("/")) -> float:
 
 
 def _limits(root: Path) -> Iterator[Path]:
-    """Yield possible limit files of this process's control groups and their parents, for cgroup v1 and v2."""
+    """Yield the files that may contain a limit for this process's control groups and their parents (cgroup v1 and
+    v2).
+    """
     try:
         groups = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:

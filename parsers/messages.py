@@ -1,7 +1,7 @@
-"""Conversion of captured message text to `EVENTS` values: locations, task names, attempt ids.
+"""Converts text captured by message templates to `EVENTS` values: locations, task names, attempt ids.
 
-The input is text captured by a message template. Odd text never raises: an unparsable value is omitted
-rather than guessed. Sources: Flink catalogue sections 2.1 (deploy line), 2.3 (attempt ids), 2.4 (locations).
+Never raises: a value that cannot be parsed is left out rather than guessed. Sources: Flink catalogue, sections 2.1
+    (deploy line), 2.3 (attempt ids), 2.4 (locations).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Values = dict[str, object]
 INT64_MAX: Final = 2**63 - 1
 INT32_MAX: Final = 2**31 - 1
 MOMENT_MAX: Final = 253_402_300_799_999
-"""The last millisecond of the year 9999; later values are not times."""
+"""The last millisecond of the year 9999; a larger value is not a time."""
 DURATION_MAX: Final = 2**52
-"""Longest duration in milliseconds whose microseconds fit into a column."""
+"""The longest duration, in milliseconds, that fits into a column of microseconds."""
 
 _INT64_COLUMNS: Final = ("checkpoint", "bytes")
 _INT32_COLUMNS: Final = ("subtask_index", "parallelism", "attempt")
@@ -35,7 +35,7 @@ _TEXT_COLUMNS: Final = (
 
 
 class TaskName(NamedTuple):
-    """The parts of a printed task name `name (i/n)#a`; the subtask index is 0-based, unlike i."""
+    """The parts of a task name printed as `name (i/n)#a`; unlike `i`, the subtask index starts at 0."""
 
     task: str
     subtask_index: int | None = None
@@ -44,7 +44,7 @@ class TaskName(NamedTuple):
 
 
 class Location(NamedTuple):
-    """Where a task runs: resource ID of the TaskManager, host, data port."""
+    """Where a task runs: the TaskManager's resource ID, its host and its data port."""
 
     taskmanager: str | None = None
     host: str | None = None
@@ -52,7 +52,7 @@ class Location(NamedTuple):
 
 
 class AttemptId(NamedTuple):
-    """An execution attempt ID; the last four fields exist since 1.16, where the ID has four parts."""
+    """An execution attempt ID. Before Flink 1.16 the ID does not contain the last four fields."""
 
     attempt_id: str
     graph_id: str | None = None
@@ -67,14 +67,14 @@ _SUBTASK = re.compile(
 
 
 def parse_task(text: str) -> TaskName:
-    """Split the subtask off the right end of a task name; names themselves can contain brackets.
+    """Split a task name and the subtask at its right end; the name itself can contain parentheses.
 
     >>> parse_task("Sink: a (1/2) -> b (3/4)#1")
     TaskName(task='Sink: a (1/2) -> b', subtask_index=2, parallelism=4, attempt=1)
     >>> parse_task("Source: no subtask here")
     TaskName(task='Source: no subtask here', subtask_index=None, parallelism=None, attempt=None)
     """
-    # Names can be many kilobytes of SQL: search only the end.
+    # A name can be many kilobytes of SQL: search only its end.
     tail = max(0, len(text) - 64)
     found = _SUBTASK.search(text, tail)
     if found is None:
@@ -91,7 +91,7 @@ _EXECUTION_VERTEX = re.compile(r"([0-9a-fA-F]{32})_([0-9]{1,9})\Z")
 
 
 def parse_attempt_id(text: str) -> AttemptId:
-    """Parse an attempt ID of either form (catalogue 2.3).
+    """Parse an attempt ID in either format (catalogue 2.3).
 
     >>> parse_attempt_id("f2862289958b430bc3dc20f39794ca2c").vertex_id is None
     True
@@ -116,7 +116,7 @@ _LOCATION = re.compile(
 )
 _RESOURCE = re.compile(r"(?P<id>[^()\s]+)(?:\((?P<meta>[^()]*)\)?)?\s*\Z")
 _SLOT_ON_HOST = re.compile(r"slot\s+(?P<slot>\S+)\s+on\s+(?P<host>\S+)\s*\Z")
-# A Java object without toString (`SingleLogicalSlot@6929f626` in 1.11) names no location.
+# A Java object without toString (`SingleLogicalSlot@6929f626` in 1.11) is not a location.
 _JAVA_IDENTITY = re.compile(r"(?:[\w$]+\.)*[A-Z][\w$]*@[0-9a-f]{1,8}\Z")
 _PORT = re.compile(r":[0-9]{1,5}\Z")
 _NOWHERE: Final = frozenset(
@@ -140,9 +140,9 @@ def parse_resource_id(text: str) -> Location:
     return Location(found["id"], host)
 
 
-@functools.lru_cache(maxsize=4096)  # a cluster has few locations and prints each one often
+@functools.lru_cache(maxsize=4096)  # a cluster has few locations and prints each of them often
 def parse_location(text: str) -> Location:
-    """Parse the location of a task in any form that Flink or an anonymiser writes.
+    """Parse the location of a task in any format that Flink or an anonymizer writes.
 
     >>> parse_location("container_1_000002 @ worker-3.example (dataPort=40090)")
     Location(taskmanager='container_1_000002', host='worker-3.example', data_port=40090)
@@ -238,7 +238,7 @@ def _put_seconds(values: Values, text: str) -> None:
 
 
 def _put_end(values: Values, text: str) -> None:
-    """Store the end of an operation that started at `epoch_ms`, and its duration."""
+    """Store the duration of an operation that started at `epoch_ms`, from its end."""
     _put_field(values, "end_epoch_ms", text)
     begin, end = values.get("epoch_ms"), _integer(text, MOMENT_MAX)
     if isinstance(begin, int) and end is not None:
@@ -263,12 +263,12 @@ _CUT_ID = re.compile(r"[0-9a-f]{1,31}\Z")
 
 
 def _put_job_id(values: Values, text: str) -> None:
-    """Store a job ID of 32 hex digits or a pseudonym; fewer digits mean a truncated line."""
+    """Store a job ID: 32 hex digits or a pseudonym. Fewer hex digits mean a truncated line and are ignored."""
     if _CUT_ID.match(text) is None:
         values["job_id"] = text
 
 
-# How each named group of a template changes the row. All other names are fields.
+# How to store each named group of a template. Groups with other names become `fields`.
 _PUT: Final[dict[str, Callable[[Values, str], None]]] = {
     **{name: _integer_column(name, INT64_MAX) for name in _INT64_COLUMNS},
     "epoch_ms": _integer_column("epoch_ms", MOMENT_MAX),
@@ -287,7 +287,7 @@ _PUT: Final[dict[str, Callable[[Values, str], None]]] = {
 
 
 def convert(groups: dict[str, str | None]) -> Values:
-    """Convert captured groups to `EVENTS` columns; groups with other names go to `fields`.
+    """Convert captured groups to `EVENTS` columns; groups that match no column go to `fields`.
 
     >>> convert({"checkpoint": "7", "type": "SAVEPOINT", "job_id": None})
     {'checkpoint': 7, 'fields': {'type': 'SAVEPOINT'}}

@@ -1,6 +1,6 @@
-"""Notes on inputs: missing or damaged parts. The report shows them as warnings.
+"""Notes on missing or damaged inputs, which the report shows as warnings.
 
-The kind of a note is for programs and stable; the text is for people.
+The kind of a note is stable, for programs. Its text is for people and may change.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class Kind(StrEnum):
-    """Kind of a note; `MEANINGS` describes each in one sentence."""
+    """Kind of a note; `MEANINGS` describes each kind in a clause."""
 
     MISSING_FILE = "missing-file"
     UNREADABLE = "unreadable"
@@ -33,12 +33,12 @@ class Kind(StrEnum):
 
 
 MEANINGS: Final = {
-    Kind.MISSING_FILE: "a file named by the user, or one in a series of rolled files, does not exist",
+    Kind.MISSING_FILE: "a file that the user passed, or one of a series of rolled files, does not exist",
     Kind.UNREADABLE: "the input exists but cannot be opened: no permission, a device, a server that refuses",
     Kind.DAMAGED: "the input is truncated or damaged; flowdiag reads everything before the damage",
     Kind.NOT_READ: "flowdiag skips all or part of the input: unknown format, too many members",
     Kind.CHANGED: "the input changed or disappeared while flowdiag read it; its lines cannot be quoted",
-    Kind.GAP: "a log has no lines although some were due: lines are missing, or the process was paused",
+    Kind.GAP: "a log has a gap where lines were expected: lines are missing, or the process was paused",
     Kind.NO_METRICS: "relevant metrics are missing, for all or some subtasks",
     Kind.NO_TASKMANAGER_LOG: "logs of some TaskManagers that ran tasks are missing",
     Kind.NO_TIME: "its records have no date, and no other input shows the day",
@@ -55,13 +55,13 @@ MEANINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class InputNote:
-    """One line about one input or all inputs.
+    """A note on one input, or on all inputs.
 
     Args:
-        kind: of note.
-        text: one clause for people, without the name of the source.
+        kind: kind of the note.
+        text: one clause for people, without the name of the input.
         source: displayed name of the input; None for all inputs.
-        first_us, last_us: time range, in microseconds since 1970-01-01 UTC.
+        first_us, last_us: affected time range, in microseconds since 1970-01-01 UTC.
     """
 
     kind: Kind

@@ -1,9 +1,9 @@
-"""Parsing in several local processes, into files, while Spark is still starting.
+"""Parses inputs in several local processes while Spark is still starting.
 
-Spark can parse as well (`parsers.on_spark.frame`), and does so if its tasks run on other hosts. Locally, Spark
-has to start first, and its Python workers take another 1.5 seconds: by then these processes have read a
-gigabyte. The processes write files because a large log with metric reports gives millions of rows, too many
-for memory. From a Parquet file, Spark reads only the columns of a query.
+Spark tasks parse only if they run on other hosts (`parsers.on_spark.frame`). On one host, Spark would have to start
+first, and its Python workers take another 1.5 seconds. By then, these processes have read a gigabyte. They write
+Parquet files, because a large log with metric reports yields millions of rows, too many for memory. From Parquet
+files, Spark reads only the columns that a query needs.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ from flowdiag.parsers.rows import EVENTS, Event, RowBuilder, fault_row
 from flowdiag.parsers.split import Split, parse_splits
 
 Answer = tuple[int, int] | OSError | MemoryError | InternalFault
-"""Answer of a process: numbers of rows, or the error."""
+"""The result of a process: its numbers of rows, or an error."""
 
 _PROCESS_DIED: Final = (
     EOFError,
     OSError,
     pickle.PickleError,
-)  # errors of the pipe to a dead process
-_GROUP_ROWS: Final = 32_768  # rows of a Parquet file in memory at once
+)  # errors when using the pipe to a dead process
+_GROUP_ROWS: Final = 32_768  # rows of a Parquet file that are in memory at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Parquet files (schema `EVENTS`) of one kind of row, in task order, and the number of rows."""
+    """Parquet files (schema `EVENTS`) with one kind of row, in task order, and their number of rows."""
 
     files: tuple[str, ...] = ()
     count: int = 0
 
     def table(self) -> pa.Table:
-        """Return all rows in memory, in contiguous chunks."""
+        """Load all rows into memory, in contiguous chunks."""
         tables = list(self._groups())
         return pa.concat_tables(tables or [EVENTS.empty_table()]).combine_chunks()
 
     def of_kinds(self, kinds: Collection[str]) -> pa.Table:
-        """Return the rows of some kinds of event in memory."""
+        """Load the rows of these kinds of events into memory."""
         values = pa.array(sorted(kinds))
         tables = [
             group.filter(pc.is_in(group["event"], value_set=values)) for group in self._groups()
@@ -67,7 +67,7 @@ class Rows:
         return pa.concat_tables(tables or [EVENTS.empty_table()])
 
     def _groups(self) -> Iterator[pa.Table]:
-        for file in self.files:  # not `read_table`: its imports take a third of a second
+        for file in self.files:  # not `read_table`, whose imports take a third of a second
             with pq.ParquetFile(file) as opened:
                 for number in range(opened.num_row_groups):
                     yield opened.read_row_group(number, use_threads=False)
@@ -78,8 +78,8 @@ class ParsedRows:
     """All parsed rows, in files.
 
     Args:
-        events: all rows except metrics; the rows of each task end with rows of `marks`.
-        metrics: metric rows, and copies of the section headers, which name the process of the metrics.
+        events: all rows except metrics. Each task's rows end with its rows of `marks`.
+        metrics: the metric rows, and copies of the section headers, which identify the process that reported them.
     """
 
     events: Rows
@@ -94,16 +94,16 @@ def parse_in_processes(
     metrics: Collection[str] | None = None,
     on_progress: Callable[[float], None] = lambda share: None,
 ) -> ParsedRows:
-    """Parse tasks in this many processes, which all end before this function returns.
+    """Parse tasks in several processes, and wait for all of them.
 
-    The death of a process loses nothing: its unfinished task is parsed again, split by split.
+    If a process dies, its unfinished task is parsed again, split by split, so no data is lost.
 
     Args:
-        tasks: from `split.plan_splits`.
-        folder: receives the files; its owner removes it.
-        processes: at least one.
-        metrics: as in `split.parse_split`.
-        on_progress: receives the finished share of the tasks, from several threads.
+        tasks: the result of `split.plan_splits`.
+        folder: where to write the files; the caller removes it.
+        processes: number of processes, at least one.
+        metrics: see `split.parse_split`.
+        on_progress: is called with the finished share of the tasks, from several threads.
 
     Raises:
         FlowdiagError: the files cannot be written.
@@ -125,11 +125,11 @@ def parse_in_processes(
 
 
 def rows_in_file(rows: pa.Table, folder: Path) -> Rows:
-    """Write rows to a file, from which Spark reads only the columns of a query.
+    """Write rows to a Parquet file, so that Spark reads only the columns that a query needs.
 
     Args:
-        rows: of the schema `EVENTS`.
-        folder: receives the file; its owner removes it.
+        rows: rows of the schema `EVENTS`.
+        folder: where to write the file; the caller removes it.
 
     Raises:
         FlowdiagError: the file cannot be written.
@@ -156,7 +156,7 @@ def _writing_to(folder: Path) -> Iterator[None]:
 def parse_task(
     task: Sequence[Split], folder: Path, number: int, metrics: frozenset[str] | None, part: int = 0
 ) -> tuple[int, int]:
-    """Parse one task, or a part of it, into at most two files; return their numbers of rows.
+    """Parse a task, or a part of it, into at most two files (events and metrics); return their numbers of rows.
 
     Raises:
         OSError: a file cannot be written. The `split` row reports problems with an input.
@@ -170,7 +170,7 @@ def _write(
     events = _Writer(_file(folder, "events", number, part))
     series = _Writer(_file(folder, "metrics", number, part))
     for writer in (events, series):
-        writer.path.unlink(missing_ok=True)  # left over from a dead process
+        writer.path.unlink(missing_ok=True)  # left over from a process that died
     with events, series:
         for batch in batches:
             measured = pc.equal(batch.column("event"), Event.METRIC.value)
@@ -193,15 +193,15 @@ def rows_of_task(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task's splits, followed by rows of `marks` for Flink.
 
-    The sums over records are computed here: no later step before the clock resolution sees all rows.
+    The marks are summed up here, because no other step before the clocks are resolved sees all rows.
     """
     parsed = parse_splits(task, metrics=metrics)
-    # For all splits at once; they belong to different sources.
+    # Sum up all splits at once: they belong to different sources.
     yield from with_marks(parsed) if any(s.source.engine == "flink" for s in task) else parsed
 
 
 class _Writer:
-    """A Parquet file, created with its first rows."""
+    """Writes a Parquet file, which is created only if there are rows."""
 
     def __init__(self, path: Path) -> None:
         self.rows = 0
@@ -231,7 +231,7 @@ class _Writer:
         if not self._waiting:
             return
         if self._file is None:
-            # Uncompressed: the file is read once, from the page cache, and dictionaries keep it small.
+            # No compression: the file is read once, from the page cache, and dictionary encoding keeps it small.
             self._file = pq.ParquetWriter(self.path, EVENTS, compression="none")
         self._file.write_table(pa.Table.from_batches(self._waiting))
         self.rows += self._waiting_rows
@@ -253,7 +253,7 @@ def _parse_concurrently(
     metrics: frozenset[str] | None,
     on_progress: Callable[[float], None],
 ) -> dict[int, tuple[int, int]]:
-    """Return the numbers of rows by task number, without the tasks of processes that died or had a fault.
+    """Return the numbers of rows by task number, without tasks whose process died or had a fault.
 
     Raises:
         OSError: a process could not write.
@@ -287,7 +287,7 @@ def _parse_concurrently(
             threads[-1].start()
         for thread in threads:
             thread.join()
-    finally:  # also after Ctrl-C; threads end with their processes, and only then the pipes close
+    finally:  # also after Ctrl-C: the threads end with their processes, and the pipes must not close before that
         for process in running:
             process.kill()
         for thread in threads:
@@ -302,9 +302,9 @@ def _parse_concurrently(
 def _parse_split_by_split(
     task: Sequence[Split], folder: Path, number: int, metrics: frozenset[str] | None
 ) -> tuple[int, int]:
-    """Parse the task of a dead process again, and skip a split that kills a second process.
+    """Parse the task of a dead process again, but skip a split that kills a second process.
 
-    If no process can start, this process parses the splits.
+    If no process can be started, this process parses the splits.
 
     Raises:
         OSError, MemoryError: as in `_parse_concurrently`.
@@ -357,8 +357,8 @@ def _process_death(status: int) -> InternalFault:
     return msgspec.structs.replace(died, modules=("parsers",))
 
 
-# PyArrow imports NumPy and pandas, if installed, to recognise their values: half of the start time of
-# such a process.
+# PyArrow imports NumPy and pandas, if installed, to recognize their values. That would double the start time of the
+# process.
 _SERVE: Final = (
     "import sys; sys.modules.update(numpy=None, pandas=None);"
     f" from {__name__} import serve; serve()"
@@ -368,7 +368,7 @@ _SERVE: Final = (
 class _Process:
     """A Python process that runs `serve`: it receives tasks through a pipe and ends when the pipe closes.
 
-    A `multiprocessing` process would first run the main module again, which may be a library user's script.
+    `multiprocessing` would first run the main module again, which may be the script of a user of the library.
     """
 
     def __init__(self) -> None:
@@ -395,7 +395,7 @@ class _Process:
 
     def close(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):  # data that a dead process did not read
+            with contextlib.suppress(OSError):  # the process died before it read all data
                 if pipe is not None:
                     pipe.close()
 
@@ -407,7 +407,7 @@ class _Process:
         metrics: frozenset[str] | None,
         part: int = 0,
     ) -> Answer:
-        """Run `parse_task` in the process; return its result or its exception.
+        """Run `parse_task` in the process, and return its result or exception.
 
         Raises:
             EOFError, OSError, pickle.PickleError: the process died.
@@ -423,11 +423,11 @@ class _Process:
 
 
 def serve() -> None:
-    """Parse tasks from standard input until it ends, and write answers to standard output."""
+    """Parse the tasks that arrive on standard input until it ends, and write the results to standard output."""
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # Printed output must not mix with the answers.
+    # Printed output must not mix with the results.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    pickle.dump(True, answers)  # it has started
+    pickle.dump(True, answers)  # signal that the process has started
     answers.flush()
     while True:
         try:

@@ -1,12 +1,12 @@
-"""Plug-ins: rules and messages that other packages add to flowdiag through entry points.
+"""Finds plug-ins: rules and messages that other packages add to flowdiag through entry points.
 
-| group | object of the entry point | reader |
+| group | object behind the entry point | used by |
 |---|---|---|
 | `flowdiag.rules` | one or more rules for the topic with the name of the entry point | `analyses.topics` |
 | `flowdiag.messages` | a message catalogue: TOML text, or a file with it | `parsers.catalogue` |
 
-flowdiag skips a plug-in that it cannot use and reports it once, by package name. Everything else continues.
-The executors of a cluster do not have the user's packages: flowdiag sends them the text of the catalogues.
+flowdiag skips a plug-in that it cannot use, and reports it once with the name of its package. Executors of a cluster
+lack the user's packages, so flowdiag sends them the text of the catalogues.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _skipped: Final[dict[str, None]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One entry point of an installed package.
+    """A loaded entry point of an installed package.
 
     Args:
         package: name and version of the package.
-        name: of the entry point.
-        loaded: object of the entry point.
+        name: name of the entry point.
+        loaded: the object behind the entry point.
     """
 
     package: str
@@ -41,7 +41,7 @@ class Plugin:
 
 
 def plugins(group: str) -> Iterator[Plugin]:
-    """Yield the importable plug-ins of a group, sorted by package and name.
+    """Yield the plug-ins of a group that can be imported, sorted by package and name.
 
     Args:
         group: `RULES` or `MESSAGES`.
@@ -59,16 +59,16 @@ def plugins(group: str) -> Iterator[Plugin]:
 
 
 def package_of(entry: EntryPoint) -> str:
-    """Return name and version of the package of an entry point."""
+    """Return the name and version of the package that declares an entry point."""
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "?"
 
 
 def skip_plugin(package: str, why: str) -> None:
-    """Record that a part of a package is not used.
+    """Record that flowdiag cannot use a part of a package.
 
     Args:
-        package: with its version.
-        why: one clause that names the part.
+        package: name and version of the package.
+        why: one clause that describes the part and the reason.
     """
     _skipped[f"plug-in {package} is skipped: {why}"] = None
 
@@ -79,14 +79,14 @@ def skipped_plugins() -> tuple[str, ...]:
 
 
 def error_line(error: BaseException) -> str:
-    """Return type and message of an exception in one printable line."""
+    """Return the type and message of an exception as one printable line."""
     text = "".join(c if c.isprintable() else " " for c in str(error))
     return f"{type(error).__name__}: {' '.join(text.split())[:200]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """The message catalogue of a package; the text is TOML, as in `formats/flink-*.toml`."""
+    """The message catalogue of a package, as TOML text in the format of `formats/flink-*.toml`."""
 
     package: str
     text: str
@@ -113,11 +113,11 @@ _sent: tuple[Messages, ...] | None = None
 
 
 def messages() -> tuple[Messages, ...]:
-    """Return the catalogues of plug-ins: those sent to this process, else those installed here."""
+    """Return the catalogues that were sent to this process, else those of the plug-ins installed here."""
     return _found() if _sent is None else _sent
 
 
 def use_messages(sent: tuple[Messages, ...]) -> None:
-    """Use only these catalogues, in a process that parses for another process."""
+    """Use only these catalogues in this process, which parses on behalf of another."""
     global _sent
     _sent = sent

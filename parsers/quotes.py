@@ -1,8 +1,8 @@
-"""Selection of the text to quote from large records.
+"""Selects the text to quote from large records.
 
-A metrics report has one line per metric of a TaskManager. A REST response contains all subtasks of a vertex,
-and an event in Spark's event log all properties of a job. A quote shows only the judged sample,
-subtask or fields, in the words of the format.
+A metrics report has a line for every metric of a TaskManager. A REST response contains all subtasks of a vertex, and
+an event in Spark's event log contains all properties of a job. A quote shows only the sample, subtask or fields that
+the finding is about, with the names that the format uses.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from flowdiag.parsers.json_values import close_truncated_json, object_at, object
 from flowdiag.parsers.stacks.dumps import Thread, flink_threads, jcmd_threads
 
 MAX_LINE: Final = (
-    8192  # a sample's line is far shorter; only the beginning of a longer one is quoted
+    8192  # far longer than the line of a sample; of a longer line, only the beginning is quoted
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A line of a block.
+    """A line with a sample of a metric.
 
     Attributes:
-        line: number of lines before it.
-        start: offset of its first byte.
-        text: of the line.
+        line: number of lines before it in the block.
+        start: offset of its first byte in the block.
+        text: text of the line.
         distance: absolute difference between its value and the judged value.
     """
 
@@ -47,9 +47,10 @@ class Sample:
 
 
 def samples_in(block: bytes, focus: Focus) -> Iterator[Sample]:
-    r"""Yield the lines of a metrics report or Prometheus text with the judged metric, in order.
+    r"""Yield the lines of a metrics report or Prometheus text that contain the judged metric, in order.
 
-    All lines belong to the first metric of `focus` in the block: other metrics support other claims.
+    All lines belong to the first metric of `focus` that the block contains, because other metrics support other
+    claims.
 
     >>> report = b"head\nw1.taskmanager.t1.orders.enrich.1.busyTimeMsPerSecond: 981\n"
     >>> focus = Focus(metrics=(("busyTimeMsPerSecond", None),), task="enrich", subtask_index=1)
@@ -60,7 +61,7 @@ def samples_in(block: bytes, focus: Focus) -> Iterator[Sample]:
         found = list(_lines_of(block, metric, near, focus))
         named = [sample for sample, by_name in found if by_name]
         if not named and len({sample.text.rpartition(" ")[0] for sample, _ in found}) == 1:
-            # Task names are shortened and mangled in many ways: accept the subtask number alone.
+            # Task names are shortened and mangled in many ways, so the subtask number alone is enough.
             named = [sample for sample, _ in found]
         if named:
             yield from named
@@ -70,7 +71,7 @@ def samples_in(block: bytes, focus: Focus) -> Iterator[Sample]:
 def _lines_of(
     block: bytes, metric: str, near: float | None, focus: Focus
 ) -> Iterator[tuple[Sample, bool]]:
-    """Yield lines of one metric and subtask, and whether each contains the task's name."""
+    """Yield the lines of one metric and subtask, each with whether it contains the task's name."""
     literal, pattern = _pattern(metric)
     lines = at = 0
     literals = {literal.encode(), literal.replace(".", "_").encode()}
@@ -95,7 +96,7 @@ def _lines_of(
 
 @lru_cache(maxsize=256)
 def _pattern(metric: str) -> tuple[str, re.Pattern[str]]:
-    """Return the longest literal part of a metric name, and the pattern of its report lines."""
+    """Return the longest literal part of a metric name, and a pattern for its lines in a report."""
     literal = max(re.split(r"[#*]", metric), key=len)
     name = re.escape(metric).replace(r"\*", r"[^:\s]+?").replace(r"\#", r"\d+")
     return literal, re.compile(rf"(?P<scope>.*?)\W{name}: (?P<value>[-+\w.]+)$")
@@ -104,7 +105,7 @@ def _pattern(metric: str) -> tuple[str, re.Pattern[str]]:
 def _match_report_line(
     text: str, pattern: re.Pattern[str], focus: Focus
 ) -> tuple[float, bool] | None:
-    """Return the value of a report line and whether it names the owner; None for another owner."""
+    """Return the value in a report line and whether the line contains the owner's name; None for another owner."""
     found = pattern.match(text)
     value = None if found is None else _number(found["value"])
     if found is None or value is None:
@@ -124,7 +125,7 @@ _LABELS: Final = ("tm_id", "task_name", "operator_name", "subtask_index")
 
 
 def _series_text(name: str, labels: Mapping[str, str], value: float) -> str:
-    """Format a series with the labels that identify its owner, without long IDs."""
+    """Format a series with only the labels that identify its owner, without long IDs."""
     texts = {key.removeprefix("exported_"): text for key, text in labels.items()}
     shown = ",".join(f'{key}="{texts[key]}"' for key in _LABELS if texts.get(key))
     return f"{name}{{{shown}}} {value:.15g}"
@@ -133,7 +134,7 @@ def _series_text(name: str, labels: Mapping[str, str], value: float) -> str:
 def _match_series(
     name: str, labels: Mapping[str, str], value: float, metric: str, focus: Focus
 ) -> tuple[float, bool] | None:
-    """Return the value of a Prometheus series and whether it names the owner; None for another owner."""
+    """Return the value of a series and whether its labels contain the owner's name; None for another owner."""
     tail = re.escape(metric.replace(".", "_")).replace(r"\*", r"\w+?").replace(r"\#", r"\d+")
     if not re.search(rf"_{tail}(?:_total)?$", name.replace(".", "_")) or not math.isfinite(value):
         return None
@@ -149,7 +150,7 @@ def _match_series(
 
 
 def _number(text: str) -> float | None:
-    """Parse a finite number or a boolean; None for anything else."""
+    """Parse a finite number or a boolean; return None for anything else."""
     if text in ("true", "false"):
         return float(text == "true")
     try:
@@ -163,11 +164,11 @@ def _number(text: str) -> float | None:
 
 
 def entry_text(block: bytes, focus: Focus | None = None) -> str | None:
-    """Return the judged part of a JSON answer in one line; None if it cannot be determined.
+    """Return the judged part of a JSON response in one line; None if it cannot be determined.
 
     Args:
-        block: starts with a REST response, an archive, a collection or Prometheus; later bytes are ignored.
-        focus: owner of the entry; None for the answer as a whole.
+        block: bytes that start with a response of a REST API or Prometheus, an archive, or a file of a collection.
+        focus: what the finding is about; None for the response as a whole.
 
     >>> entry_text(b'[{"id": "1.busyTimeMsPerSecond", "value": "981"}]',
     ...     Focus(metrics=(("busyTimeMsPerSecond", None),), subtask_index=1))
@@ -176,8 +177,9 @@ def entry_text(block: bytes, focus: Focus | None = None) -> str | None:
     focus = focus or Focus()
     first: list[str] | None = None
     for body, path in _bodies(block):
-        # A collection stores all answers of a tick together, and entries of subtasks only have a number:
-        # stay with the resource of the first answer, such as `/jobs/1/vertices/2`.
+        # A collection stores all responses of a tick together, and entries of subtasks have only a number. So use
+        # only
+        # responses for the same resource as the first one, such as `/jobs/1/vertices/2`.
         resource = path.split("/")[:5]
         first = resource if first is None else first
         if resource == first and (text := _entry(body, path, focus)):
@@ -186,7 +188,7 @@ def entry_text(block: bytes, focus: Focus | None = None) -> str | None:
 
 
 def _bodies(block: bytes) -> Iterator[tuple[Any, str]]:
-    """Yield the answers from the start of a block, with their paths if the block contains them."""
+    """Yield the responses at the start of a block, with their paths if the block contains them."""
     text = block.decode("utf-8", "replace").lstrip("\ufeff \t\r\n,")
     decoder = json.JSONDecoder()
     while text[:1] in ("{", "[", '"'):
@@ -197,7 +199,7 @@ def _bodies(block: bytes) -> Iterator[tuple[Any, str]]:
                 body, end = json.loads(close_truncated_json(text.encode())), len(text)
             except (ValueError, RecursionError):
                 return
-        if isinstance(body, str):  # archives contain answers as text
+        if isinstance(body, str):  # archives contain responses as text
             try:
                 body = json.loads(body)
             except (ValueError, RecursionError):
@@ -222,7 +224,7 @@ def _entry(body: Any, path: str, focus: Focus) -> str | None:
 
 
 def _range_series(body: Mapping[str, Any], focus: Focus) -> str | None:
-    """Return the judged series in a response of Prometheus or a line of VictoriaMetrics."""
+    """Return the judged series in a response of Prometheus or in a line exported by VictoriaMetrics."""
     results = objects_at(object_at(body, "data"), "result") or [body]
     for metric, near in focus.metrics:
         for item in results:
@@ -245,7 +247,7 @@ def _values(item: Mapping[str, Any]) -> Iterator[float | None]:
 
 
 def _listed_metric(items: list[Any], focus: Focus) -> str | None:
-    """Return the judged metric of a response of `…/metrics`: `1.busyTimeMsPerSecond: 981`."""
+    """Return the judged metric in a response of `…/metrics`, such as `1.busyTimeMsPerSecond: 981`."""
     prefix = "" if focus.subtask_index is None else f"{focus.subtask_index}."
     known = {
         str(item["id"]): item.get("value")
@@ -272,10 +274,10 @@ def _named_values(values: Mapping[str, Any], names: Iterable[str], unit: str = "
 
 
 def _subtask_text(*groups: tuple[str, tuple[str, ...], str]) -> Callable[..., str | None]:
-    """Return a formatter of a subtask's entry.
+    """Return a function that formats the entry of a subtask.
 
     Args:
-        groups: key of a nested object (empty for the entry), its fields, their unit.
+        groups: triples of the key of a nested object (empty for the entry itself), its fields, and their unit.
     """
 
     def describe(body: Mapping[str, Any], focus: Focus) -> str | None:
@@ -321,7 +323,7 @@ def _exception(body: Mapping[str, Any], focus: Focus) -> str | None:
 
 
 def _thread(threads: Sequence[Thread], focus: Focus) -> str | None:
-    """Return the judged thread: its name, its state, the lock, and the line of user code."""
+    """Return the judged thread: its name, its state, the lock that it waits for, and its line of user code."""
     thread = next((one for one in threads if one.name == focus.thread), None)
     if thread is None:
         return None
@@ -368,7 +370,7 @@ def event_text(line: bytes) -> str | None:
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):
-        try:  # an event of many kilobytes is truncated
+        try:  # the caller truncates events of many kilobytes
             event = json.loads(close_truncated_json(line))
         except (ValueError, RecursionError):
             return None
@@ -425,7 +427,7 @@ _TRACEBACK: Final = "Traceback (most recent call last):"
 
 
 def _first_and_last(text: str) -> str:
-    """Return the first line of an exception and its deepest cause, in Java or in Python inside it.
+    """Return the first line of an exception and its deepest cause, which may be a Python error inside it.
 
     >>> _first_and_last("a.B: no\\n\\tat c.D\\nCaused by: e.FException: Traceback (most recent call last):"
     ...     "\\n  File x\\nValueError: bad\\n\\tat g.H")
@@ -466,7 +468,7 @@ def _progress_parts(progress: Mapping[str, Any]) -> list[str]:
 
 
 def _largest_partition(source: Mapping[str, Any]) -> list[str]:
-    """Return the partition of a source with the most records, if offsets are available."""
+    """Describe the partition of a source with the most records; empty without offsets."""
     start, end = (_offsets(source.get(key)) for key in ("startOffset", "endOffset"))
     counts = {key: end[key] - start[key] for key in end if key in start}
     if len(counts) < 2 or not any(counts.values()):

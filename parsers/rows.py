@@ -1,7 +1,7 @@
-"""The schema of all parser output, and its construction from rows and columns.
+"""The schema of all parser output, and functions that build batches from rows and columns.
 
-`EVENTS` is an Arrow schema, so parsing does not need or start Spark; `flowdiag.parsers.on_spark.frame` derives
-the Spark `StructType`. A row holds the values that one record *prints*. Time zones, missing dates and the
+`EVENTS` is an Arrow schema, so that parsing does not need Spark. `flowdiag.parsers.on_spark.frame` derives the Spark
+`StructType` from it. A row holds the values that one record *prints*. Time zones, missing dates and the
 process of a record are resolved later, in `flowdiag.analyses.flink.clocks.settle`.
 
 Columns (null if the record does not contain the value):
@@ -9,18 +9,18 @@ Columns (null if the record does not contain the value):
 | column | meaning |
 |---|---|
 | source, offset | index of the source in the input list; first byte of the record in its decoded stream |
-| event, template | kind of event (`Event`); id of the message template that recognised it |
-| local_us | wall clock as printed, without zone: microseconds since 1970-01-01T00:00 *of that clock* |
-| utc_us | the instant, if the record or its carrier contains it (zone, epoch) |
+| event, template | kind of event (`Event`); id of the message template that matched |
+| local_us | wall clock as printed, without time zone: microseconds since 1970-01-01T00:00 *of that clock* |
+| utc_us | the instant, if the record or its carrier prints it (with a zone, or as an epoch) |
 | clock | kind of `local_us`: null (complete), `time-of-day` (no date), `elapsed` (since process start) |
 | level, logger, thread | as printed; the logger is the simple class name |
-| process | carrier's label of the process (pod, container, compose service, log stream) |
+| process | the carrier's label for the process (pod, container, compose service, log stream) |
 | subtask_index | 0-based, unlike the `i/n` of Flink's logs |
 | attempt | attempt number, 0-based as Flink prints it |
 | taskmanager, host | resource id (without trailing `(host:port)`), host name |
 | checkpoint, epoch_ms | checkpoint id; trigger timestamp as printed after `@` |
 | duration_ms, bytes | as printed |
-| from_state, to_state | of a task or job transition |
+| from_state, to_state | old and new state, for a transition of a task or job |
 | cause | deepest cause of the stack trace that belongs to the record, or the reason in its text |
 | fields | all other values captured by the template |
 | metric | one aggregated metric series of one minute (event `metric` only) |
@@ -47,7 +47,7 @@ METRIC: Final = pa.struct(
         pa.field("kind", pa.string()),  # counter | gauge | meter | histogram
         pa.field("scope", pa.string()),  # tm | task | operator | jm | jm-job | ...
         pa.field("operator", pa.string()),
-        pa.field("count", pa.int64()),  # samples in this row (NaN and text are not counted)
+        pa.field("count", pa.int64()),  # number of samples in this row, without NaN and text
         pa.field("first", pa.float64()),
         pa.field("last", pa.float64()),
         pa.field("min", pa.float64()),
@@ -94,14 +94,12 @@ EVENTS: Final = pa.schema(
 
 
 class Event(StrEnum):
-    """Kinds of event, named by message templates, REST readers and report parsers."""
+    """Kinds of event, as set by message templates, REST readers and report parsers."""
 
     # bookkeeping
-    SPLIT = "split"  # exactly one per split: counts of lines read and not recognised
-    MARKS = "marks"  # sums over the records of a split (`flink.marks`), if executors parse
-    SECTION = (
-        "section"  # a header inside a stream: process is the new process, fields.file its file
-    )
+    SPLIT = "split"  # exactly one per split: counts of the lines that were read and of those not recognized
+    MARKS = "marks"  # sums over the records of a split (`flink.marks`)
+    SECTION = "section"  # a header inside a stream, where another process or file begins: process, fields.file
     # checkpoint coordinator
     CHECKPOINT_TRIGGERED = "checkpoint_triggered"
     CHECKPOINT_COMPLETED = "checkpoint_completed"
@@ -110,9 +108,7 @@ class Event(StrEnum):
     CHECKPOINT_DISCARDED = "checkpoint_discarded"
     CHECKPOINT_FAILED = "checkpoint_failed"
     CHECKPOINT_NOT_TRIGGERED = "checkpoint_not_triggered"
-    CHECKPOINT_STATUS = (
-        "checkpoint_status"  # REST, archive or DEBUG dump: its history in one record
-    )
+    CHECKPOINT_STATUS = "checkpoint_status"  # a checkpoint's history in one record, from REST, an archive or a DEBUG dump
     CHECKPOINT_VERTEX = "checkpoint_vertex"  # the same per vertex
     CHECKPOINT_SUBTASK = "checkpoint_subtask"  # the same per subtask
     CHECKPOINT_CONFIG = "checkpoint_config"
@@ -136,7 +132,7 @@ class Event(StrEnum):
     VERTEX = "vertex"
     EDGE = "edge"  # fields.upstream -> vertex_id, fields.ship_strategy
     DEPLOYED = "deployed"
-    PLACED = "placed"  # a subtask's location from REST, archive or a metric scope
+    PLACED = "placed"  # location of a subtask, from REST, an archive or a metric scope
     TASK_STATE = "task_state"
     TASK_RECEIVED = "task_received"
     TASK_STUCK = "task_stuck"
@@ -151,8 +147,8 @@ class Event(StrEnum):
     WORKER = "worker"
     SLOTS = "slots"
     LEADERSHIP = "leadership"
-    MEMORY = "memory"  # sizes of memory pools as a process prints them
-    EXCEPTION = "exception"  # a trace outside records: fields.class, fields.exception
+    MEMORY = "memory"  # sizes of memory pools, as a process prints them
+    EXCEPTION = "exception"  # a stack trace outside records: fields.class, fields.exception
     FAILURE = "failure"  # an exception or an error that no other record reports: fields.ended
     RESOURCE_FAILURE = "resource_failure"  # out of memory, network buffers, container killed
     # checkpoints as a TaskManager sees them
@@ -160,7 +156,7 @@ class Event(StrEnum):
     CHECKPOINT_STARTED = "checkpoint_started"
     SYNCHRONOUS_PART = "synchronous_part"
     ASYNCHRONOUS_PART = "asynchronous_part"
-    SNAPSHOT_FAILED = "snapshot_failed"  # the synchronous part threw; the task fails from 1.11 on
+    SNAPSHOT_FAILED = "snapshot_failed"  # the synchronous part threw an exception, which fails the task from 1.11 on
     ABORT_NOTIFIED = "abort_notified"
     DECLINE_IGNORED = "decline_ignored"
     BARRIER_DELAYED = "barrier_delayed"
@@ -171,36 +167,40 @@ class Event(StrEnum):
         "unreachable"  # a client cannot connect to a server: fields.address, .client, .node
     )
     SERVER = "server"  # a Kafka broker that a client of the job uses: fields.address
-    UPLOAD_INTERRUPTED = "upload_interrupted"  # of a part of a checkpoint that expired
+    UPLOAD_INTERRUPTED = "upload_interrupted"  # upload of a part of a checkpoint that expired
     SLOT_CREATED = "slot_created"  # a source creates its replication slot: fields.slot
     PRODUCE_REFUSED = "produce_refused"  # a broker refuses records: fields.error, fields.partition
-    REFUSED = "refused"  # a database refused a request of a client, which repeats it
+    REFUSED = "refused"  # a database refused a request, which the client repeats
     OFFSET_RESET = "offset_reset"  # records were deleted before they were read: fields.partition
     METRIC = "metric"
-    THREAD = "thread"  # what a thread does in a dump: see `stacks.dumps`
+    THREAD = "thread"  # what a thread in a dump is doing: see `stacks.dumps`
     # Spark
     SPARK_LOG_STARTED = "spark_log_started"  # first line of an event log: fields.version
     SPARK_APPLICATION = "spark_application"  # id, name, start, end, version, batch interval
     SPARK_SETTINGS = "spark_settings"  # fields: option -> value
-    SPARK_BATCH = "spark_batch"  # of a DStream application; fields.origin names the kind of input
+    SPARK_BATCH = "spark_batch"  # a batch of a DStream application; fields.origin: kind of input
     SPARK_OUTPUT = "spark_output"  # an output operation of a batch
     SPARK_RECEIVER = "spark_receiver"  # fields.what: started | stopped | error | statistics
     SPARK_JOB = "spark_job"  # fields.what: started | ended
     SPARK_STAGE = "spark_stage"  # a completed stage
-    SPARK_TASKS = "spark_tasks"  # sums over its tasks on one executor in one split
-    SPARK_TASK = "spark_task"  # a task with only one end in a split; fields.what: started | ended
+    SPARK_TASKS = "spark_tasks"  # sums over a stage's tasks on one executor in one split
+    SPARK_TASK = "spark_task"  # a task whose start and end are not in the same split; fields.what: started | ended
     SPARK_EXECUTOR = "spark_executor"  # fields.what: added | removed
     SPARK_QUERY = "spark_query"  # fields.what: started | idle | terminated
     SPARK_PROGRESS = "spark_progress"  # one trigger of a query
-    SPARK_PLAN = "spark_plan"  # of a query: fields.mode, delay_ms, window_ms, functions
-    SPARK_TRIGGER = "spark_trigger"  # its files: fields.what: offsets | commits, fields.folder
+    SPARK_PLAN = "spark_plan"  # plan of a query: fields.mode, delay_ms, window_ms, functions
+    SPARK_TRIGGER = (
+        "spark_trigger"  # files of a query's trigger: fields.what: offsets | commits, fields.folder
+    )
     SPARK_PID = "spark_pid"  # output of the rate estimator
     SPARK_RATE_LIMIT = "spark_rate_limit"  # a receiver applies a new limit
-    SPARK_RANGE = "spark_range"  # a task of a direct stream reads offsets of a topic's partition
-    SPARK_BLOCK = "spark_block"  # a receiver's block in some memory: fields.size, fields.free
+    SPARK_RANGE = "spark_range"  # a task of a direct stream reads an offset range of a partition
+    SPARK_BLOCK = "spark_block"  # a receiver's block was stored in memory: fields.size, fields.free
     SPARK_DROPPED = "spark_dropped"  # listener events were lost: fields.count, fields.queue
-    SPARK_INCIDENT = "spark_incident"  # possible reason for slow or failed batches, by template
-    # recognised but not used by any rule: such lines do not count as drift
+    SPARK_INCIDENT = (
+        "spark_incident"  # a possible reason for slow or failed batches, identified by its template
+    )
+    # recognized but not used by any rule, so that such lines do not count as drift
     KNOWN = "known"
 
 
@@ -210,16 +210,16 @@ Row = dict[str, Any]
 """One row: values by column. Absent columns are null; `fields` is a mapping."""
 
 BATCH_ROWS: Final = 2048
-"""Rows per batch; larger batches would need new memory each time, and page faults are expensive."""
+"""Rows per batch. Larger batches would need newly mapped memory each time, and page faults are expensive."""
 METRIC_ROWS: Final = 8192
-"""Rows per batch of metrics, which are numerous and built column by column."""
+"""Rows per batch of metrics. They are numerous and built column by column."""
 
 
 def batch_of(columns: Mapping[str, Sequence[Any] | pa.Array], size: int) -> pa.RecordBatch:
-    """Return a batch of `EVENTS`; columns that are not given are null.
+    """Build a batch of `EVENTS`; missing columns are null.
 
     Args:
-        columns: values or arrays by name; values of `fields` are mappings or lists of pairs.
+        columns: values or arrays by column name. Values of `fields` are mappings or lists of pairs.
         size: number of rows.
     """
     arrays = []
@@ -235,7 +235,8 @@ def batch_of(columns: Mapping[str, Sequence[Any] | pa.Array], size: int) -> pa.R
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Return an array; values that do not fit are null, because only damage is so large or a lone surrogate."""
+    """Build an array. Values that do not fit become null: only damaged inputs have such numbers, or lone
+    surrogates."""
     try:
         return pa.array(values, type=kind)
     except (OverflowError, UnicodeError, pa.ArrowInvalid):
@@ -243,7 +244,7 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def repeat_value(value: Any, kind: pa.DataType, size: int) -> pa.Array:
-    """Return an array with the same value in every row, converted by `array_of`."""
+    """Build an array with the same value in every row; a value that does not fit becomes null."""
     return pa.repeat(array_of([value], kind)[0], size)
 
 
@@ -264,7 +265,7 @@ class RowBuilder:
         self._used: set[str] = set()
 
     def __len__(self) -> int:
-        """Return the number of rows not yet taken."""
+        """Return the number of rows that were not taken yet."""
         return len(self._rows)
 
     @property
@@ -296,7 +297,7 @@ class RowBuilder:
 
 
 def _batch_of_valid_rows(rows: Iterable[Row]) -> pa.RecordBatch:
-    """Return the valid rows, and one fault per source for its first invalid row."""
+    """Build a batch of the valid rows, plus one fault row per source for its first invalid row."""
     batches: list[pa.RecordBatch] = []
     rejected: dict[int, Row] = {}
     for row in rows:
@@ -323,20 +324,20 @@ SAMPLE_CHARACTERS: Final = 300
 
 @dataclass(slots=True)
 class Tally:
-    """Counts for the `split` row, updated by the reader.
+    """Counts for the `split` row, which the reader updates.
 
     Attributes:
         bytes: decoded bytes read.
-        candidates: potentially known records: lines with an anchor, answers or samples.
-        recognised: candidates that were recognised.
-        not_understood: unrecognised records that flowdiag should know.
-        logger_hits: lines of a logger of which flowdiag should recognise every line.
+        candidates: records that may be known: lines with an anchor, responses or samples.
+        recognised: candidates that were recognized.
+        not_understood: records that flowdiag should recognize but did not.
+        logger_hits: lines of loggers whose every message flowdiag should recognize.
         truncated: lines and reports truncated because of their length.
-        first_us, last_us: range of times; printed wall clocks, or instants if nothing else is printed.
-        samples: starts of a few unrecognised records.
-        error: one clause about an early end of reading; None if the reader reached the end.
-        fault: an internal fault that ended reading.
-        at: start of the last record, if the reader reports it.
+        first_us, last_us: first and last time: the printed wall clock, or the instant if only that is printed.
+        samples: beginnings of a few unrecognized records.
+        error: one clause that explains why reading ended early; None if it did not.
+        fault: the internal fault that ended reading, if any.
+        at: offset of the last record, if the reader reports it.
     """
 
     bytes: int = 0
@@ -353,7 +354,7 @@ class Tally:
     at: int | None = None
 
     def add_time(self, time_us: int | None) -> None:
-        """Extend the range of times; ignores None."""
+        """Extend the time range to include this time; None is ignored."""
         if time_us is None:
             return
         if self.first_us is None or time_us < self.first_us:
@@ -362,13 +363,13 @@ class Tally:
             self.last_us = time_us
 
     def add_unrecognised(self, what: str) -> None:
-        """Count an unrecognised record, and keep the first few as samples."""
+        """Count an unrecognized record, and keep the first few as samples."""
         self.not_understood += 1
         if len(self.samples) < SAMPLES:
             self.samples.append(what[:SAMPLE_CHARACTERS])
 
     def row(self, source: int, offset: int) -> Row:
-        """Return the `split` row, the last row of every split."""
+        """Build the `split` row, which is the last row of every split."""
         fields = {
             "bytes": str(self.bytes),
             "candidates": str(self.candidates),
@@ -388,7 +389,7 @@ class Tally:
 
 
 def fault_row(fault: InternalFault) -> Row:
-    """Return a `split` row that only reports a fault."""
+    """Build a `split` row that only reports a fault."""
     return _split_row(fault.source or 0, fault.offset or 0, {}, fault)
 
 

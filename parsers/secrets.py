@@ -1,7 +1,6 @@
-"""Detection and masking of secrets in configurations and free text.
+"""Detects and masks secrets in configurations and free text.
 
-Collectors mask secrets before an answer reaches the disk; reports mask them before an excerpt reaches a
-reader. Both use these patterns.
+Collectors mask the secrets in a response before they write it to disk. Reports mask them in every excerpt.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ if TYPE_CHECKING:
 
 MASK: Final = "***"
 WITHHELD: Final = "*** (withheld: the search for secrets timed out)"
-# A piece of log text takes microseconds; only malicious text comes near this limit.
+# An excerpt takes microseconds; only malicious text comes near this limit.
 TIMEOUT_S: Final = 0.5
 
-# Words in keys with secret values: those of Flink's `GlobalConfiguration.SENSITIVE_KEYS` (1.9 to 2.3), of
-# `spark.redaction.regex`, and others that both lack. `[-_. ]` because free text contains "api key".
+# Words in keys whose values are secret: from Flink's `GlobalConfiguration.SENSITIVE_KEYS` (1.9 to 2.3), from
+# `spark.redaction.regex`, and more. `[-_. ]` allows "api key" in free text.
 _KEYS = (
     r"pass(?:word|wd|phrase|code)|pwd|secret|token(?!iz|s\W{1,4}\d{1,12}\b)|credentials?|authorization"
     r"|jaas\.config|(?<=[._-])pass(?![a-z])|requirepass|auth-params|basic-auth|http-headers"
@@ -28,17 +27,17 @@ _KEYS = (
     r"|(?:api|access|account|private|shared|encryption|storage|service|signing|master)[-_. ]?key"
     r"|(?<![a-z])sig(?:nature)?(?![a-z])"
 )
-# Keys with these endings describe a secret but contain none: its location, provider or lifetime.
+# A key with one of these endings only describes a secret: its location, provider or lifetime.
 _OTHERS = (
     r"class|dir|directory|enabled|endpoint|expiry|factory|file|format|handler|interval|length|location|manager|[-_.]ms"
     r"|name|names|path|provider|providers|receiver|ref|renewer|service|size|store|timeout|type|ur[il]|utils?"
 )
 _NAMED = rf"(?:{_KEYS})[\w.-]{{0,80}}(?<!{_OTHERS})"
 _KEY = rf"[\w.-]{{0,80}}{_NAMED}"
-# A value ends at the log's own punctuation; the excerpt may truncate a quoted value.
+# A value ends at the punctuation of the log line. A quoted value may be truncated.
 _VALUE = r"""\\?"(?:[^"\\]|\\.)*"?|'[^']*'?|\[?[^\s,;&"'<>)\]}]+"""
 _IS = r"""\\?["']?\s*(?:=>|->|:=|[=:]|%3[ADad])\s*(?:[|>][-+]?\s+(?=\S))?"""
-# Each search: a pattern, its replacement, and literals (lower case); every match contains one of them.
+# Each search has a pattern, its replacement, and lower-case literals: every match contains one of them.
 _WORDS = (
     *("pass", "pwd", "secret", "token", "credential", "authorization", "jaas", "key", "sig"),
     *("auth-params", "basic-auth", "http-headers", "jsessionid"),
@@ -54,7 +53,7 @@ _SECRETS: Final = (
         MASK,
         ("private key",),
     ),
-    # Not "basic authentication": credentials are not a plain word.
+    # Not "basic authentication": credentials are not an ordinary word.
     (
         r"(?i)\b(bearer|basic)\s+(?-i:(?![a-z]+\b))[\w.~+/=-]{8,}",
         rf"\1 {MASK}",
@@ -62,7 +61,7 @@ _SECRETS: Final = (
     ),
     (r"(?i)\b((?:set-)?cookie\s*:\s*)[^\r\n\"']+", rf"\1{MASK}", ("cookie",)),
     (
-        # Not an exception class before its message, nor a boolean, nor a shell's working directory.
+        # Not an exception class before its message, a boolean, or a shell's working directory.
         (
             rf"""(?i)({_NAMED}(?<!Exception(?=:\s)|Error(?=:\s)))({_IS})"""
             r"""(?!\\?["']?(?:true|false|null|none)\b)(?!(?<=\b(?-i:(?:OLD)?PWD)=)/)"""
@@ -73,7 +72,7 @@ _SECRETS: Final = (
     ),
     # ("key","value"), (key,value), <name>key</name><value>…, "name": "KEY", "value": "…"
     (
-        # Not Hadoop's list of ways to authenticate: [TOKEN, KERBEROS].
+        # Not Hadoop's list of authentication methods: [TOKEN, KERBEROS].
         rf"""(?i)([(\[]\\?["']?{_KEY}\\?["']?,\s*)(?-i:(?!(?:KERBEROS|SIMPLE|DIGEST|PLAIN|TOKEN)\b))(?:{_VALUE})""",
         rf"\1{MASK}",
         _WORDS,
@@ -115,7 +114,7 @@ _SECRETS: Final = (
             r"\b(?:(?:AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_\w{20,}|github_pat_\w{20,}"
             r"|gl(?:pat|dt|rt|ft|soat|ptt|cbt|agent)-[\w-]{20,}|glsa_\w{32,}|xox[abeoprs]-[\w-]{10,}"
             r"|xapp-[\w-]{10,}|AIza[\w-]{35}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}|AGE-SECRET-KEY-1[A-Z0-9]{20,}"
-            # a host name can start with sk-, a country code
+            # but a host name can start with sk-, a country code
             r"|sk-(?=[\w-]*[A-Z])(?=[\w-]*\d)[\w-]{20,}|[spr]k_(?:live|test)_\w{16,}|whsec_\w{20,}"
             r"|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{20,}|dckr_[po]at_[\w-]{20,}|dapi[a-f0-9]{32}"
             r"|do[opr]_v1_[a-f0-9]{32,}|hv[sbr]\.[\w-]{20,}|hf_[A-Za-z0-9]{30,}|SG\.[\w-]{16,}\.[\w-]{16,}"
@@ -154,7 +153,7 @@ _SECRETS: Final = (
     ),
 )
 
-# Option keys with these words have secret values of any form.
+# An option whose key contains one of these words has a secret value.
 _SECRET_KEY = re.compile(
     rf"(?:{_KEYS}|token|private|jaas|fs\.\w+\.key)",
     re.IGNORECASE,
@@ -162,7 +161,7 @@ _SECRET_KEY = re.compile(
 
 
 def is_secret_key(key: str) -> bool:
-    """Return whether the value of an option must be masked regardless of its form.
+    """Return whether the value of this option must always be masked.
 
     >>> is_secret_key("s3.secret-key"), is_secret_key("state.backend.type")
     (True, False)
@@ -172,18 +171,18 @@ def is_secret_key(key: str) -> bool:
 
 @functools.cache
 def _searches() -> tuple[tuple[regex.Pattern[str], str, tuple[str, ...]], ...]:
-    # `regex`, not `re`: these searches cannot be linear, and only `regex` has a timeout.
-    # Imported here because help and rules do not need it.
+    # Not `re`: these searches do not take linear time, and only `regex` has a timeout.
+    # Imported here because `--help` and the list of rules do not need it.
     import regex
 
     return tuple((regex.compile(pattern), mask, literals) for pattern, mask, literals in _SECRETS)
 
 
 def _masked(text: str, numbers: Iterable[int]) -> str:
-    """Apply some of the searches, without those whose literals the text does not contain.
+    """Apply these searches, but skip those whose literals do not occur in the text.
 
-    The search for literals takes a fiftieth of the time. In non-ASCII text missing literals prove nothing:
-    case-insensitive patterns match other letters (the Kelvin sign matches k).
+    Looking for the literals takes a fiftieth of the time. Non-ASCII text gets every search, because case-insensitive
+    patterns match more than the literals (the Kelvin sign matches k).
     """
     lowered = text.lower() if text.isascii() else None
     try:
@@ -197,7 +196,7 @@ def _masked(text: str, numbers: Iterable[int]) -> str:
 
 
 def mask_secrets(text: str) -> str:
-    """Replace probable secrets with `***`: keys, tokens, passwords, credentials in URLs.
+    """Replace what are probably secrets with `***`: keys, tokens, passwords, credentials in URLs.
 
     >>> mask_secrets("jdbc:mysql://root:hunter2@db:3306/x?useSSL=false, api.key = 'abc'")
     'jdbc:mysql://***@db:3306/x?useSSL=false, api.key = ***'
@@ -205,7 +204,7 @@ def mask_secrets(text: str) -> str:
     return _masked(text, range(len(_SECRETS)))
 
 
-# Searches that do not depend on key words or headers.
+# Searches that do not depend on keywords or headers.
 _BY_SHAPE: Final = tuple(
     number
     for number, (_, _, literals) in enumerate(_SECRETS)
@@ -214,7 +213,7 @@ _BY_SHAPE: Final = tuple(
 
 
 def mask_credentials(text: str) -> str:
-    """Mask secrets in names by their shape only: in a name, `token: Writer` is not a secret.
+    """Mask only secrets that are recognizable by their shape. In a name, `token: Writer` is not a secret.
 
     >>> mask_credentials("tokens: Writer of https://ann:hunter2@host/")
     'tokens: Writer of https://***@host/'

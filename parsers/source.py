@@ -1,6 +1,6 @@
-"""A source and its decoded stream: readers get an open stream and do not handle files.
+"""A source and its decoded stream, so that readers get an open stream and need not handle files.
 
-`open_source` unpacks the container, the codec, the encoding or the document of many events around the lines.
+`open_source` unpacks containers, decompresses, converts encodings, and turns documents with many events into lines.
 It does not interpret the lines.
 """
 
@@ -17,47 +17,49 @@ from flowdiag.parsers.sources.codecs import read_first
 from flowdiag.parsers.sources.containers import open_member
 
 WHOLE_BYTES: Final = 16 * 1024 * 1024
-"""Maximum bytes read from sources that are read as a whole: configurations, output of kubectl, GC logs."""
+"""Maximum bytes read from a source that is read as a whole: a configuration, output of kubectl, a GC log."""
 
 LINES: Final = ("log", "json-lines", "spark-events")
-"""Kinds that are read line by line and can be split between lines."""
+"""Kinds of sources that are read line by line and can be split between lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One file, container member or spooled stream, with its detected properties."""
+    """A file, container member or spooled stream, with its detected properties."""
 
-    index: int  # position in the input list, = EVENTS.source
-    name: str  # displayed: path as given, `archive.zip!member`, `-`
-    path: str  # of the opened file (standard input is spooled to a private temporary file)
+    index: int  # position in the list of inputs; `source` in EVENTS
+    name: str  # for display: path as given, `archive.zip!member` or `-`
+    path: str  # path of the file to open (standard input is spooled to a private temporary file)
     member: str | None  # member of a zip container
-    codec: str  # none or a name from codecs.CODECS, by magic bytes
+    codec: str  # `none`, or a name from codecs.CODECS, detected by magic bytes
     encoding: str  # utf-8 | utf-16-le | utf-16-be | utf-32-le | utf-32-be | latin-1
-    size: int  # bytes on disk; of a member, unpacked
+    size: int  # bytes on disk; unpacked bytes for a member
     # log | json-lines | document | rest | archive | prometheus | spark-events | spark-rest | not-read
     kind: str
-    engine: str  # flink | spark | unknown: by the first and some later lines
-    role: str  # jobmanager | taskmanager | client | driver | executor | mixed | unknown: a hint
-    group: str  # name without rolling suffix: files of one process share it
-    url: str | None  # of rest files: the REST path, unknown ids as `:jobid`
-    splittable: bool  # plain bytes in UTF-8 or latin-1, divisible at any byte
-    reason: str | None  # reason for kind not-read: one clause for the user
-    guessed: bool = False  # the engine is only a default: no input shows it
+    engine: str  # flink | spark | unknown, from the first and some later lines
+    role: (
+        str  # jobmanager | taskmanager | client | driver | executor | mixed | unknown; only a hint
+    )
+    group: str  # name without rolling suffix, shared by the files of one process
+    url: str | None  # REST path of a saved response; unknown ids are `:jobid` and so on
+    splittable: bool  # uncompressed UTF-8 or latin-1, which can be split at any byte
+    reason: str | None  # why the kind is not-read: one clause for the user
+    guessed: bool = False  # the engine is only a default, because no input shows it
 
 
 def open_source(source: Source) -> BinaryIO:
     """Open the decoded stream of a source.
 
     A plain file is opened unbuffered and unchanged: read it with `readinto` into your own buffer. Other
-    streams are decompressed, and converted to UTF-8 from UTF-16 or UTF-32. Line ends and a UTF-8 byte-order
-    mark at the start of logs are kept, so that offsets are those of the file. Latin-1 is not converted.
+    streams are decompressed, and converted from UTF-16 or UTF-32 to UTF-8. Latin-1 is not converted. Line endings and
+    a UTF-8 byte-order mark at the start of a log are kept, so that offsets match the file.
 
-    For kind `document` the stream has one line with a JSON object per event, written by `encode_event` of
+    For kind `document`, the stream has one line per event: a JSON object written by `encode_event` of
     `flowdiag.parsers.envelopes.objects` and read by `unwrap_json`. Its keys are `message`, `timestamp_us`,
     `process`, `level`, `logger`, `thread`, and, if known, `trace` and `local_us`. The events are grouped by
-    process, oldest first. If the document has been damaged since its discovery, the stream has its bytes.
+    process, oldest first. If the document was damaged after its discovery, the stream contains its raw bytes.
 
-    Reading never raises for bad data: the stream ends early, and `stream_error` returns the reason. Only
+    Reading never raises for bad data. Instead the stream ends early, and `stream_error` returns the reason. Only
     splittable sources are seekable.
 
     Raises:
@@ -90,7 +92,7 @@ def source_text(source: Source) -> str:
 
 
 def stream_error(stream: BinaryIO) -> str | None:
-    """Return the error of a stream of `open_source` so far: one clause, or None."""
+    """Return the error of a stream from `open_source` so far, as one clause; None without an error."""
     return cast("str | None", getattr(stream, "error", None))
 
 

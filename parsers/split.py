@@ -1,12 +1,12 @@
-"""Parsing of a byte range of a source into Arrow batches of events.
+"""Parses a byte range of a source into Arrow batches of events.
 
-`parse_split` is pure Python and Arrow, needs no Spark and never raises for bad input. The `split` row at the
-end of every split reports all problems, including internal faults.
+`parse_split` needs only Python and Arrow, not Spark. It never raises for bad input: the `split` row at the end of
+every split reports all problems, including internal faults.
 
-A candidate line contains an anchor (`scan`). Its processing strips carriers and JSON envelopes, parses the
-header (`prefix`), recognises the message and checks its position (`records`), and reads the lines below it
-(`reader`, `traces`). Every decision depends only on the record and its neighbouring lines, never on
-earlier parts of the split.
+A candidate line contains an anchor (`scan`). For each candidate, the parser strips carriers and JSON envelopes,
+parses the header (`prefix`), recognizes the message and checks its position (`records`), and reads the lines below it
+(`reader`, `traces`). Every decision depends only on the record and its neighboring lines, never on earlier parts of
+the split.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from flowdiag.parsers.stacks.dumps import contains_dump, printed_rows, without_d
 from flowdiag.parsers.stacks.texts import ReadStacks, stack_text_of
 
 TASK_BYTES: Final = 96 * 1024 * 1024
-"""Maximum bytes per task; a reused Spark worker stalls about 40 ms per task, so tasks should not be small."""
-_LEAST_BYTES: Final = 16 * 1024 * 1024  # minimum, unless the whole input is smaller
+"""Maximum bytes per task. A reused Spark worker stalls for about 40 ms per task, so tasks should be large."""
+_LEAST_BYTES: Final = 16 * 1024 * 1024  # minimum bytes per task, unless the whole input is smaller
 _TASKS: Final = (
-    16  # tasks of an input of medium size: enough to keep all workers busy until the end
+    16  # number of tasks for an input of medium size: enough to keep all workers busy until the end
 )
 UNPACKED: Final = 10  # typical compression ratio of logs
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A byte range of a source's decoded stream; `end` is -1 for the end of the stream."""
+    """A byte range of a source's decoded stream; an `end` of -1 means the end of the stream."""
 
     source: Source
     start: int
@@ -67,12 +67,12 @@ class Split:
 def plan_splits(sources: Sequence[Source], target_bytes: int | None = None) -> list[list[Split]]:
     """Divide the sources into tasks of about `target_bytes` each; small files share a task.
 
-    The default target depends only on the size of all sources. Metrics are aggregated within a task, so equal
-    tasks on every host give equal metric rows.
+    The default target depends only on the total size of the sources. Every host therefore plans the same tasks, and
+    gets the same metric rows, which are aggregated within a task.
 
-    Sources that cannot be divided (compressed, UTF-16, documents) are one split each; a compressed source
-    counts as `UNPACKED` times its size. Sources that are not read get no split. Small files share tasks in
-    the order of the sources.
+    A source that cannot be divided (compressed, UTF-16, a document) is one split. A compressed source counts as
+    `UNPACKED` times its size. Sources that are not read get no split. Small files share tasks in the order of the
+    sources.
     """
     if target_bytes is None:
         target_bytes = task_bytes(sum(_weight(each) for each in sources))
@@ -85,7 +85,7 @@ def plan_splits(sources: Sequence[Source], target_bytes: int | None = None) -> l
         if source.splittable and source.size > target_bytes:
             count = -(-source.size // target_bytes)
             edges = [source.size * i // count for i in range(count)]
-            # The last split is open-ended: it includes data appended to a growing file.
+            # The last split has no end, so that it includes data appended to a growing file.
             ends = [*edges[1:], -1]
             tasks.extend(
                 [Split(source, start, end)] for start, end in zip(edges, ends, strict=True)
@@ -103,7 +103,7 @@ def plan_splits(sources: Sequence[Source], target_bytes: int | None = None) -> l
 
 
 def task_bytes(whole: int) -> int:
-    """Return the size of a task for this many input bytes.
+    """Return the target size of a task for this many input bytes.
 
     >>> [task_bytes(megabytes * 10**6) // 10**6 for megabytes in (100, 300, 1000, 10_000)]
     [16, 18, 62, 100]
@@ -120,14 +120,14 @@ def _weight(source: Source) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """Context of a split that is being read.
+    """The split that is being read, and what its reader needs.
 
     Attributes:
         split: the split.
         tally: running counts for the `split` row.
         rows: collects rows; readers take a batch when it is full.
         metrics: names of the metrics to extract from reports; None for all known metrics.
-        catalogue: messages to recognise.
+        catalogue: messages to recognize; None for the default.
     """
 
     split: Split
@@ -147,19 +147,19 @@ def parse_split(
     """Read a split into batches of `EVENTS`.
 
     Args:
-        split: from `plan_splits`.
-        catalogue: messages to recognise; by default all known messages.
+        split: a split from `plan_splits`.
+        catalogue: messages to recognize; by default all known messages.
         metrics: names of the metrics to extract from reports; None for all known metrics.
-        builder: collects the rows of several splits and keeps the last rows of each, except for the kinds
-            in `_OWN_BATCHES`.
+        builder: collects rows across splits, so that small splits share a batch. It still holds the last rows
+            when this ends, except for the kinds in `_OWN_BATCHES`.
 
     Yields:
-        batches of at most 2048 rows (8192 for metrics). The last row is the only one of event `split`. Its
+        Batches of at most 2048 rows (8192 for metrics). The last row has the event `split`. Its
         fields are bytes, candidates (lines with an anchor), recognised, not_understood (lines of a
         checkpoint class that match no message), sample_1 to sample_3 of these lines, logger_hits (lines of a
         checkpoint class), truncated_lines, first_us and last_us (printed wall clock, or the instant if only
         that is printed), error (one clause; absent on success) and fault (`faults.encode_fault`, after a
-        bug in flowdiag). Rows that Arrow rejects are replaced by `split` rows of their own.
+        bug in flowdiag). Rows that Arrow rejects are replaced by additional `split` rows.
     """
     source, tally = split.source, Tally()
     shared = builder is not None and source.kind not in _OWN_BATCHES
@@ -180,7 +180,7 @@ def parse_split(
 
 
 def _fault(error: Exception, split: Split, at: int | None) -> InternalFault:
-    """Return the fault for an error at a stream offset, with the line number if it can be determined."""
+    """Describe an error at a stream offset as a fault, with the line number if it can be determined."""
     line = None
     if at is not None and split.source.kind in LINES:
         with contextlib.suppress(OSError, ValueError), open_source(split.source) as stream:
@@ -189,7 +189,7 @@ def _fault(error: Exception, split: Split, at: int | None) -> InternalFault:
 
 
 def lines_before(stream: BinaryIO, offset: int) -> int:
-    r"""Count the line ends before an offset in a stream.
+    r"""Count the newlines before an offset in a stream.
 
     >>> lines_before(io.BytesIO(b"a\nb\nc"), 4)
     2
@@ -204,10 +204,8 @@ def lines_before(stream: BinaryIO, offset: int) -> int:
 def parse_splits(
     splits: Iterable[Split], *, metrics: Collection[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Parse splits one after the other; the rows of small logs share a batch.
-
-    Creating a batch takes as long as parsing the rows of a small file.
-    """
+    """Parse splits one after the other. Small logs share a batch, because creating a batch takes as long as parsing
+    one."""
     builder = RowBuilder()
     for split in splits:
         yield from parse_split(split, metrics=metrics, builder=builder)
@@ -218,7 +216,7 @@ def parse_splits(
 def parse_on_driver(
     tasks: Sequence[Sequence[Split]], metrics: Collection[str] | None = None
 ) -> pa.Table:
-    """Parse in this process, without Spark; the table has one `split` row per split."""
+    """Parse all tasks in this process, without Spark."""
     splits = (split for task in tasks for split in task)
     return pa.Table.from_batches(list(parse_splits(splits, metrics=metrics)), schema=EVENTS)
 
@@ -262,7 +260,7 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
 
 
 def _is_failure(row: Row) -> bool:
-    """Return whether a record reports a failure; exceptions below other records then only repeat it."""
+    """Return whether a record reports a failure. If so, exceptions below other records of the text only repeat it."""
     return row["event"] in _FAILURES or row.get("to_state") in ("FAILED", "FAILING")
 
 
@@ -279,20 +277,20 @@ _FAILURES: Final = frozenset(
 
 
 def _signs_of(source: Source) -> SignFinder | None:
-    """Return the finder of failures outside known messages; None if another step searches every line for failures."""
+    """Return a finder for failures outside known messages; None if another step searches every line for them."""
     plain = source.codec == "none" and source.member is None
     small = plain and 0 <= source.size <= PASTE_BYTES
     return None if small or source.engine == "spark" else SignFinder(ERRORS)
 
 
 def _add_pasted(task: _Task, recorded: tuple[bool, Mapping[int, bool]] | None) -> bool:
-    """Add failures outside known records: from all of a small text, or the start of a large one.
+    """Add failures outside known records, from all of a small text or the start of a large one.
 
-    Return whether it also searched the rest of a large one.
+    Return whether the rest of a large text was searched as well.
 
     Args:
         task: the first split of the source.
-        recorded: of `_recorded`; None if only a part of the source was read.
+        recorded: the result of `_recorded`; None if only a part of the source was read.
     """
     split, tally = task.split, task.tally
     source = split.source
@@ -302,7 +300,7 @@ def _add_pasted(task: _Task, recorded: tuple[bool, Mapping[int, bool]] | None) -
         data = stream.read(HEAD_BYTES)
         if not 0 <= source.size <= PASTE_BYTES:
             first = data[:2048].lstrip().split(b"\n", 1)[0]
-            # A first line that is a record owns the lines below it.
+            # If the first line is a record, the lines below belong to it.
             if open_record(first.decode("utf-8", "replace")).head.complete:
                 return False
         rest = stream.read(PASTE_BYTES + 1 - len(data)) if len(data) == HEAD_BYTES else b""
@@ -330,7 +328,7 @@ def _add_failure(task: _Task, row: Row) -> None:
 
 
 def _add_late(task: _Task) -> bool:
-    """Add the failures of a large text without known messages; return whether it is such a text."""
+    """Add the failures of a text that is large and has no known messages. Return False for texts of other sizes."""
     source = task.split.source
     if source.codec == "none" and not PASTE_BYTES < source.size <= EXCERPTED_BYTES:
         return False
@@ -347,11 +345,11 @@ def _add_late(task: _Task) -> bool:
 
 
 ERRORS: Final = (b"ERROR", b"FATAL", b"SEVERE", b"Exception in thread ")
-"""Signs of errors in a large log of Flink. The exceptions below its other records are often handled."""
+"""Signs of errors in a large Flink log. Exceptions below its other records are often handled ones."""
 
 
 def _add_errors(task: _Task, scanner: LineScanner) -> None:
-    """Add the exceptions below errors of a large log that no known message reports."""
+    """Add exceptions below error records of a large log, unless a known message reports them."""
     split, source = task.split, task.split.source
     places = scanner.signs.places if scanner.signs is not None else []
     is_part = split.start > 0 or split.end >= 0
@@ -374,7 +372,7 @@ def _add_errors(task: _Task, scanner: LineScanner) -> None:
 
 
 def _add_reports(task: _Task) -> None:
-    """Add progress reports that streaming queries print, between log records or on their own."""
+    """Add progress reports that streaming queries print, whether between log records or on their own."""
     source = task.split.source
     if source.engine == "flink" or not 0 <= source.size <= REPORT_TEXT_BYTES:
         return
@@ -393,7 +391,7 @@ def _add_reports(task: _Task) -> None:
 
 
 def _add_tables(task: _Task) -> None:
-    """Add tables copied from Flink's Web UI, alone or between other text."""
+    """Add tables copied from Flink's Web UI, whether alone or within other text."""
     source = task.split.source
     if source.engine == "spark" or not 0 <= source.size <= TABLE_TEXT_BYTES:
         return
@@ -410,7 +408,7 @@ def _add_tables(task: _Task) -> None:
 
 
 def _add_dumps(task: _Task) -> None:
-    """Add thread dumps of `jstack` and `kill -3`, alone or between log records, and other texts with stacks."""
+    """Add thread dumps from `jstack` and `kill -3`, alone or between log records, and other texts with stacks."""
     source = task.split.source
     if not 0 <= source.size <= DUMP_TEXT_BYTES:
         return
@@ -430,9 +428,9 @@ def _add_dumps(task: _Task) -> None:
 
 
 def _recorded(text: bytes, source: Source) -> tuple[bool, Mapping[int, bool]]:
-    """Return whether records of a small text report failures, and `Reader.known`.
+    """Return whether records of a small text report failures, and the text's `Reader.known`.
 
-    Rows must not depend on the splits.
+    This reads the whole text, because rows must not depend on how it was split.
     """
     known = _recogniser(load_catalogue("spark" if source.engine == "spark" else "flink"))
     scanner = LineScanner(io.BytesIO(text), known.matcher)
@@ -442,7 +440,7 @@ def _recorded(text: bytes, source: Source) -> tuple[bool, Mapping[int, bool]]:
 
 
 def _read_answers(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
-    """Read answers of Flink's REST API and archives of its History Server."""
+    """Read saved responses of Flink's REST API and archives of its History Server."""
     yield from read_document(stream, task.split.source, task.tally, task.metrics)
 
 
@@ -492,7 +490,8 @@ _READERS: Final[dict[str, Callable[[BinaryIO, _Task], Iterator[pa.RecordBatch]]]
     "spark-rest": _read_spark_answers,
     "spark-events": _read_spark_events,
 }
-"""Reader of each kind of source (`Source.kind`): takes an open stream, yields batches, fills `task.rows`."""
+"""The reader for each kind of source (`Source.kind`). It takes an open stream, yields batches, and fills
+`task.rows`."""
 
 _OWN_BATCHES: Final = frozenset({"prometheus", "spark-rest", "spark-events"})
 """Kinds whose rows do not share batches with other splits."""

@@ -1,7 +1,7 @@
-"""Parsers of durations, sizes and versions in options, logs and user input.
+"""Parses durations, sizes and versions in options, logs and user input.
 
-All parsers return None for text of another form; callers raise their own errors. Callers choose the accepted
-forms with unit tables and flags: the parsers never guess from the text.
+All functions return None for text that they do not accept, and callers raise their own errors. Callers choose the
+accepted formats with unit tables and flags: nothing is guessed from the text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TIME_UNITS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
     **dict.fromkeys(("d", "day", "days"), 86_400_000),
 }
-"""Milliseconds by unit in Flink's and Spark's options, in lower case."""
+"""Milliseconds per unit in the options of Flink and Spark, in lower case."""
 
 SIZE_UNITS: Final[Mapping[str, int]] = {
     "": 1,
@@ -34,14 +34,14 @@ SIZE_UNITS: Final[Mapping[str, int]] = {
         for rest in ("", "b", "ib")
     },
 }
-"""Bytes by unit in Flink, Spark and the JVM, in lower case: always powers of 1024."""
+"""Bytes per unit in Flink, Spark and the JVM, in lower case; all are powers of 1024."""
 
 KUBERNETES_UNITS: Final[Mapping[str, int]] = {
     "": 1,
     **{f"{letter}i": 1024**power for power, letter in enumerate("KMGT", 1)},
     **{letter: 1000**power for power, letter in enumerate("kMGT", 1)},
 }
-"""Bytes by unit of Kubernetes quantities: `Ki` is 1024, `k` is 1000; case matters."""
+"""Bytes per unit of Kubernetes quantities: `Ki` is 1024 and `k` is 1000. Case matters."""
 
 
 def duration_ms(
@@ -52,14 +52,14 @@ def duration_ms(
     iso: bool = True,
     whole: bool = False,
 ) -> float | None:
-    """Parse a duration to milliseconds: a number and a unit, or `PT…` of ISO 8601.
+    """Parse a duration into milliseconds: a number with a unit, or ISO 8601 (`PT…`).
 
     Args:
         text: the duration, in upper or lower case.
-        bare: unit of a number without a unit.
+        bare: unit to assume for a bare number.
         units: accepted units.
         iso: whether to accept `PT1M30S`.
-        whole: accept only numbers of at most nine digits, without sign and fraction.
+        whole: accept only whole numbers of at most nine digits, without a sign.
 
     >>> [duration_ms(text) for text in ("600000", "10 min", "PT1M8.5S", "1d", "often", None)]
     [600000.0, 600000.0, 68500.0, 86400000.0, None, None]
@@ -104,11 +104,11 @@ _SIZE: Final = re.compile(r"(?P<number>[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)\s*(?P<u
 def size_bytes(
     text: str | None, *, units: Mapping[str, int] = SIZE_UNITS, whole: bool = False
 ) -> float | None:
-    """Parse a size to bytes: a number and a unit. The result is an int for whole numbers, else unrounded.
+    """Parse a size into bytes: a number with a unit. The result is an int for whole numbers, else a float.
 
     Args:
         text: the size, with a decimal point or comma.
-        units: accepted units; the case matters only for `KUBERNETES_UNITS`.
+        units: accepted units; case matters only for `KUBERNETES_UNITS`.
         whole: accept only whole numbers, as Flink's options do.
 
     >>> [size_bytes(text) for text in ("1728m", "32768", "1 mb", "12.5 KiB", "2,5 GB", "much")]
@@ -136,7 +136,7 @@ def version_of(text: str | None, *, plain: bool = False) -> tuple[int, int] | No
 
     Args:
         text: the version.
-        plain: accept only numbers separated by dots at the start, as users write versions.
+        plain: accept only `1.20` and `1.20.…`, as users write versions.
 
     >>> version_of("1.17-vvr-8.0.1-SNAPSHOT"), version_of("v2.3.0"), version_of(None)
     ((1, 17), (2, 3), None)
@@ -150,7 +150,8 @@ def version_of(text: str | None, *, plain: bool = False) -> tuple[int, int] | No
 
 
 def days_since_1970(year: int, month: int, day: int) -> int | None:
-    """Return the number of a day; None for invalid dates and for years that another time zone could overflow.
+    """Count the days from 1970-01-01 to a date; None for invalid dates and for years that another time zone could
+    overflow.
 
     >>> days_since_1970(1970, 1, 2), days_since_1970(2026, 2, 30), days_since_1970(9999, 12, 31)
     (1, None, None)

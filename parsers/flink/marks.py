@@ -51,7 +51,8 @@ SILENCE_US: Final = 600 * 1_000_000
 """Minimum length of a silence; shorter gaps are normal between checkpoints and other logged events."""
 MOST_TRANSITIONS: Final = 20_000
 """Transitions kept per stream: the smallest checksums, so that two logs with the same transitions keep
-the same subset."""
+the same subset.
+"""
 
 TIME_OF_DAY: Final = "time-of-day"
 
