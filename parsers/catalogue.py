@@ -338,9 +338,7 @@ def unusable_plugins() -> tuple[str, ...]:
 
 @functools.cache
 def _of_plugin(plugin: Messages) -> Catalogue | None:
-    """Return the catalogue of a plug-in after checking each template with its samples; None if the plug-in is
-    skipped.
-    """
+    """Return the catalogue of a plug-in, with every template checked by its samples; None if it is skipped."""
     place = "its catalogue"
     try:
         document = tomllib.loads(plugin.text)

@@ -471,9 +471,7 @@ class _Search:
     def _copy_members(
         self, tar: tarfile.TarFile, name: str, path: str, members: dict[str, str]
     ) -> str | None:
-        """Copy the members of a tar archive and add the copies to `members`. Return why this stopped early, if it
-        did.
-        """
+        """Copy the members of a tar archive and add the copies to `members`; return why it stopped early, if it did."""
         folders: dict[str, str] = {}
         for info in tar:
             if not info.isreg() or self._is_hidden(info.name):

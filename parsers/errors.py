@@ -114,9 +114,7 @@ def error_clause(error: BaseException) -> str:
 
 
 def error_text(error: BaseException | None) -> str:
-    """Return the message of an exception; empty if it cannot be had. Py4J fetches it from the JVM, which may have
-    exited.
-    """
+    """Return the message of an exception; empty if its JVM has exited, because Py4J fetches the message from there."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - py4j raises various types

@@ -116,8 +116,7 @@ def classify(chain: Sequence[str], engine: str | None = None) -> Classified | No
 
 
 def is_of_other_service(name: str, text: str, source: Component | None) -> bool:
-    """Return whether the exception fits a failure class by its words, but comes from a service to which the class
-    does not apply.
+    """Return whether the exception only sounds like a failure class: it comes from another kind of service.
 
     Args:
         name: name of the failure class.
@@ -211,8 +210,7 @@ def _passes() -> tuple[tuple[FailureClass, ...], ...]:
 
 
 def announces_failure(line: str) -> bool:
-    """Return whether a line without an exception class starts with a known message, with or without a label before
-    it.
+    """Return whether a line without an exception class starts with a known message, possibly after a label.
 
     >>> announces_failure("The heartbeat of TaskManager with id tm-3 timed out."), announces_failure("Reason: Lost leadership")
     (True, True)
@@ -241,9 +239,7 @@ _EXPLAINS: Final = re.compile(
 
 
 def is_wrapper(name: str) -> bool:
-    """Return whether a class only describes the interrupted operation or wraps the exception that contains the
-    reason.
-    """
+    """Return whether a class only describes the interrupted operation or wraps the actual exception."""
     return any(each.name == name and (each.outer or each.hollow) for each in classes())
 
 

@@ -52,9 +52,7 @@ def free_memory_share(root: Path = Path("/")) -> float:
 
 
 def _limits(root: Path) -> Iterator[Path]:
-    """Yield the files that may contain a limit for this process's control groups and their parents (cgroup v1 and
-    v2).
-    """
+    """Yield the files that may limit the memory of this process's control groups and their parents (v1 and v2)."""
     try:
         groups = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:

@@ -235,8 +235,7 @@ def batch_of(columns: Mapping[str, Sequence[Any] | pa.Array], size: int) -> pa.R
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Build an array. Values that do not fit become null: only damaged inputs have such numbers, or lone
-    surrogates."""
+    """Build an array; values that do not fit (huge numbers, lone surrogates) come from damaged input and become null."""
     try:
         return pa.array(values, type=kind)
     except (OverflowError, UnicodeError, pa.ArrowInvalid):

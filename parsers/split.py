@@ -204,8 +204,7 @@ def lines_before(stream: BinaryIO, offset: int) -> int:
 def parse_splits(
     splits: Iterable[Split], *, metrics: Collection[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Parse splits one after the other. Small logs share a batch, because creating a batch takes as long as parsing
-    one."""
+    """Parse splits one after the other; the rows of small logs share a batch, because a batch is expensive."""
     builder = RowBuilder()
     for split in splits:
         yield from parse_split(split, metrics=metrics, builder=builder)
@@ -490,8 +489,7 @@ _READERS: Final[dict[str, Callable[[BinaryIO, _Task], Iterator[pa.RecordBatch]]]
     "spark-rest": _read_spark_answers,
     "spark-events": _read_spark_events,
 }
-"""The reader for each kind of source (`Source.kind`). It takes an open stream, yields batches, and fills
-`task.rows`."""
+"""The reader of each kind of source: it takes an open stream, yields batches, and fills `task.rows`."""
 
 _OWN_BATCHES: Final = frozenset({"prometheus", "spark-rest", "spark-events"})
 """Kinds whose rows do not share batches with other splits."""

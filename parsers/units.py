@@ -150,8 +150,7 @@ def version_of(text: str | None, *, plain: bool = False) -> tuple[int, int] | No
 
 
 def days_since_1970(year: int, month: int, day: int) -> int | None:
-    """Count the days from 1970-01-01 to a date; None for invalid dates and for years that another time zone could
-    overflow.
+    """Return the days since 1970-01-01; None for invalid dates and years that another time zone could overflow.
 
     >>> days_since_1970(1970, 1, 2), days_since_1970(2026, 2, 30), days_since_1970(9999, 12, 31)
     (1, None, None)

@@ -1,6 +1,6 @@
-"""JSON around log lines, added by loggers, container runtimes and log stores.
+"""Unwraps log lines from the JSON that loggers, container runtimes and log stores put around them.
 
-The package has two entry points. `objects.unwrap_json` takes one line of a file with one JSON object per
-line. `documents.read_document` takes a whole file with many events: answers and exports of log stores,
-arrays, tables. Both return records of type `objects.Unwrapped`.
+`objects.unwrap_json` takes one line of a file with one JSON object per line. `documents.read_document` takes a whole
+file with many events: a response or export of a log store, an array, a table. Both return records of type
+`objects.Unwrapped`.
 """

@@ -1,4 +1,4 @@
-"""Recognition of log records by their form, if no key or column name identifies them."""
+"""Recognizes log records by their content, if no key or column name identifies them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from flowdiag.parsers.envelopes.times import read_time
 from flowdiag.parsers.lines import prefix
 
 SAMPLE_ROWS: Final = 100
-"""Number of rows that determine the columns of a table."""
+"""Number of first rows that determine the columns of a table."""
 
 _SHORTEST: Final = 16
-_CLOCK: Final = re.compile(r".{0,60}?\d\d:\d\d:\d\d")  # rules out stack frames and similar lines
-_LONGEST: Final = 4096  # parsed characters of a text
+_CLOCK: Final = re.compile(r".{0,60}?\d\d:\d\d:\d\d")  # excludes stack frames and similar lines
+_LONGEST: Final = 4096  # maximum characters parsed
 
 
 def is_record(text: str) -> bool:
@@ -34,7 +34,7 @@ def is_record(text: str) -> bool:
 
 
 def holds_records(lines: Sequence[Any]) -> bool:
-    """Return whether the items are log lines: all strings, with at least two records among the first.
+    """Return whether the items are log lines: all of them strings, and at least two of the first ones records.
 
     >>> holds_records(["26/11/21 06:00:00 INFO JobScheduler: Started JobScheduler", "prod"])
     False
@@ -49,8 +49,8 @@ def record_column(rows: Sequence[Sequence[Any]], named: int | None = None) -> in
     """Return the column of log records; None if there is none.
 
     Args:
-        rows: first rows of a table.
-        named: column with a fitting name; preferred unless another column has more than twice as many records.
+        rows: the first rows of a table.
+        named: index of a column whose name fits. It wins unless another column has more than twice as many records.
     """
     width = max(map(len, rows), default=0)
     scores = [
@@ -68,7 +68,7 @@ def record_column(rows: Sequence[Sequence[Any]], named: int | None = None) -> in
 
 
 def time_column(rows: Sequence[Sequence[Any]], excluded: int) -> int | None:
-    """Return the first other column in which all cells are times; None if there is none."""
+    """Return the first column, other than the excluded one, in which all cells are times; None if there is none."""
     for at in range(max(map(len, rows), default=0)):
         cells = [row[at] for row in rows[:SAMPLE_ROWS] if at < len(row) and row[at]]
         if at != excluded and cells and all(read_time(cell) != (None, None) for cell in cells):
@@ -77,7 +77,7 @@ def time_column(rows: Sequence[Sequence[Any]], excluded: int) -> int | None:
 
 
 def record_in(value: Mapping[str, Any], depth: int = 3) -> str | None:
-    """Return the first log record in an object or its nested objects."""
+    """Return the first log record among the values of an object and its nested objects."""
     below: list[Mapping[str, Any]] = []
     for inner in value.values():
         if isinstance(inner, str) and is_record(inner):
@@ -92,7 +92,7 @@ def record_in(value: Mapping[str, Any], depth: int = 3) -> str | None:
 
 
 def time_in(value: Mapping[str, Any]) -> object:
-    """Return the first string of an object that is a time; numbers are ambiguous."""
+    """Return the first string in an object that is a time. Numbers do not count, because they are ambiguous."""
     for inner in value.values():
         if isinstance(inner, str) and read_time(inner)[1] is not None:
             return inner

@@ -1,4 +1,4 @@
-"""Whole files with many log events: answers and exports of log stores, arrays, tables."""
+"""Reads whole files with many log events: responses and exports of log stores, arrays, tables."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from flowdiag.parsers.envelopes.times import read_time
 from flowdiag.parsers.envelopes.wrapped import unwrapped_lines
 
 DOCUMENT_BYTES: Final = 256 * 1024 * 1024
-"""Maximum size of a JSON document, which must fit into memory when decoded."""
+"""Maximum size of a JSON document, which must fit into memory once decoded."""
 
 
-# Keys of objects that contain only a list of event objects.
+# Keys of the list, in objects that contain only a list of event objects.
 _LISTS: Final = (
     "events", "entries", "messages", "logs", "records", "data", "results", "value", "frames",
 )  # fmt: skip
@@ -37,13 +37,13 @@ def read_document(data: bytes) -> list[Unwrapped] | None:
 
     Accepted formats:
     - JSON of any known shape, one or several documents
-    - CSV with a column of log lines, text downloads of Grafana Explore
+    - CSV with a column of log lines, and text downloads from Grafana Explore
     - lists of lines printed by Python
     - logs wrapped by a mail program or a terminal
 
     Events are grouped by process and sorted by time, so that lines of another process never interrupt a
-    record. Processes keep the order of their first event. Events without a time stay after the preceding
-    event, and events with equal times keep their order. Input with the newest event first is reversed before.
+    record. Processes keep the order of their first events. An event without a time stays behind the event before it,
+    and events with equal times keep their order. If the newest event is first, the input is reversed first.
     """
     data = data.removeprefix(b"\xef\xbb\xbf").strip()
     if (lines := python_lines(data)) is not None:
@@ -63,7 +63,7 @@ def read_document(data: bytes) -> list[Unwrapped] | None:
 
 
 def python_lines(data: bytes) -> list[str] | None:
-    r"""Parse a list of lines printed by Python (`print(file.readlines())`); None for other text.
+    r"""Parse a list of lines that Python printed (`print(file.readlines())`); return None for other text.
 
     >>> python_lines(b"['2026-11-20 INFO a\\n', \"it's\"]")
     ['2026-11-20 INFO a', "it's"]
@@ -81,12 +81,12 @@ def python_lines(data: bytes) -> list[str] | None:
     return [text.rstrip("\r\n") for text in texts if isinstance(text, str)] or None
 
 
-# A limit, because Python's parser first builds a tree of the whole text.
+# Limited, because Python's parser first builds a tree of the whole text.
 _PYTHON_BYTES: Final = 16 * 1024 * 1024
 
 
 def json_values(data: bytes) -> tuple[list[object], bool]:
-    """Return the consecutive JSON values of a file up to the first damage, and whether that is all of it."""
+    """Return the consecutive JSON values at the start of a file, and whether they are the whole file."""
     value = decode_or_none(data)
     if value is not None:
         return [value], True
@@ -123,7 +123,7 @@ def _json_events(data: bytes) -> Iterator[Unwrapped]:
 
 
 def _records_in(text: str) -> Iterator[str]:
-    """Split a text before each line that starts with a time: it may be one record or a whole log."""
+    """Split a text, which may be one record or a whole log, before each line that starts with a time."""
     record: list[str] = []
     for line in text.rstrip("\r\n").split("\n"):
         if record and read_time(line[:32])[1] is not None:
@@ -133,12 +133,12 @@ def _records_in(text: str) -> Iterator[str]:
     yield "\n".join(record)
 
 
-# Without a time, a level, a logger or a process, a text may be anything.
+# A text with no time, level, logger or process may be anything.
 _IDENTITY: Final = attrgetter("timestamp_us", "local_us", "level", "logger", "process")
 
 
 def _events_in(value: object, labels: dict[str, Any], depth: int) -> Iterator[Event]:
-    """Yield the events in an answer or export, with their inherited labels."""
+    """Yield the events in a response or export, with the labels that they inherit."""
     if not depth:
         return
     if isinstance(value, str):
@@ -167,7 +167,7 @@ def _events_in(value: object, labels: dict[str, Any], depth: int) -> Iterator[Ev
 
 
 def _nested_in(value: dict[str, Any]) -> Iterable[object] | None:
-    """Return the inner values that hold the events of an object; None for the object of one event."""
+    """Return the inner values that contain the events of an object; None if the object is one event."""
     for key in _LISTS:
         below = value.get(key)
         if isinstance(below, list) and below and isinstance(below[0], (dict, list)):
@@ -176,12 +176,12 @@ def _nested_in(value: dict[str, Any]) -> Iterable[object] | None:
         below = value.get(key)
         if isinstance(below, dict):
             return (below,)
-    results = value.get("results")  # Grafana: one per query
+    results = value.get("results")  # Grafana: one value per query
     return results.values() if isinstance(results, dict) else None
 
 
 def _join_pieces(events: list[Unwrapped]) -> list[Unwrapped]:
-    """Join the pieces of lines that docker split."""
+    """Join the pieces of lines that Docker split."""
     result: list[Unwrapped] = []
     open_pieces: dict[str | None, Unwrapped] = {}
     for event in events:
@@ -198,7 +198,7 @@ def _join_pieces(events: list[Unwrapped]) -> list[Unwrapped]:
     return result
 
 
-# Times of an event, the best first. Most lines without a carrier time start with their own time.
+# Times of an event, the most reliable first. Most lines without a carrier's time start with their own.
 _TIMES: Final[tuple[Callable[[Unwrapped], int | None], ...]] = (
     attrgetter("timestamp_us"),
     attrgetter("local_us"),

@@ -1,4 +1,4 @@
-"""Meaning of the keys in JSON log records, for all known writers. Add keys of further writers here.
+"""Maps the keys in JSON log records to their meanings, for all known writers. Add keys of new writers here.
 
 Known writers:
 - log4j 2's JsonLayout and JsonTemplateLayout (ECS, GELF, Logstash), Spark's structured logging
@@ -16,7 +16,7 @@ from typing import Any, Final
 Fields = Mapping[str, Any]
 
 
-# Text of the record, more specific keys first. A key can be a path (`log.level`), which matches both the
+# Keys of the record's text, more specific keys first. A key can be a path (`log.level`), which matches both the
 # literal key and nested objects.
 _TEXT: Final = (
     "_raw", "log", "line", "textPayload", "message", "msg", "logEvent", "short_message", "Message",
@@ -59,10 +59,10 @@ _HOST: Final = (
     "beat.hostname", "instance", "node", "node_name", "resource.labels.instance_id",
 )  # fmt: skip
 _FILE: Final = ("log.file.path", "filename", "file", "path", "source", "log_file")
-# Too coarse to distinguish processes, unless a log store has no other name for them.
+# Too coarse to distinguish processes, so used only if a log store has no other name for them.
 _SERVICE: Final = ("service_name", "service", "component", "app", "job", "unit")
 _LABELS: Final = ("labels", "stream", "fields", "tags", "metadata", "structuredMetadata")
-# Container names that do not identify a process: all pods of a native Kubernetes cluster use the first.
+# Container names that do not identify a process. All pods of Flink's native Kubernetes integration have the first.
 NO_LABELS: Final = ("flink-main-container", "stdout", "stderr")
 
 LEVELS: Final = {
@@ -72,7 +72,7 @@ LEVELS: Final = {
 } | {name: name for name in ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")}  # fmt: skip
 SYSLOG: Final = ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INFO", "INFO", "DEBUG")
 
-# Keys of nested events; the outer object provides time and labels.
+# Keys of nested events. The outer object provides their time and labels.
 INNER: Final = (
     "result", "_source", "jsonPayload", "attributes", "logEvent", "event", "properties", "message",
     "fields",
@@ -88,8 +88,8 @@ _WORDS: Final = (
     IS_STREAM, IS_HOST, IS_FILE, IS_SERVICE,
 ) = range(len(_WORDS))  # fmt: skip
 
-# Meaning of each key, and its rank among keys with the same meaning. One look-up per key of an object takes a
-# tenth of the time of one look-up per known key.
+# Meaning of each key, and its rank among keys with the same meaning. One lookup per key of the object takes a tenth
+# of the time of one lookup per known key.
 _MEANING: Final = {
     key: (what, rank)
     for what, keys in enumerate(_WORDS)
@@ -102,7 +102,8 @@ _LABEL_MEANING: Final = {
     if what >= IS_POD
     for rank, key in enumerate(keys)
 }
-# Not searched for nested keys such as `log.level`: they contain an event or a stack trace.
+# Objects under these keys are not searched for nested keys such as `log.level`, because they are an event or a stack
+# trace.
 _CLOSED: Final = frozenset(INNER) - {"fields", "event"} | {"thrown", "exception", "instant"}
 
 Meanings = list[list[tuple[int, Any]]]
@@ -110,7 +111,7 @@ _rank = itemgetter(0)
 
 
 def is_of_event(value: Fields) -> bool:
-    """Return whether an object contains the text, time, level or logger of one record.
+    """Return whether an object contains the text, time, level or logger of a single record.
 
     >>> is_of_event({"msg": "", "stdout": "a"}), is_of_event({"message": "a"})
     (False, True)
@@ -122,7 +123,7 @@ _OF_EVENTS: Final = frozenset((*_TEXT, *_TIME, *_LOGGER, "level", "severity"))
 
 
 def values_by_meaning(value: Fields) -> Meanings:
-    """Return the values of an object by meaning, the best key first."""
+    """Group the values of an object by meaning, each group with the most specific key first."""
     found: Meanings = [[] for _ in _WORDS]
     for key, inner in value.items():
         if (meaning := _MEANING.get(key)) is not None:
@@ -149,7 +150,7 @@ def _sort_nested(value: Fields, path: str, labels: bool, found: Meanings, depth:
 def first_text(hits: list[tuple[int, Any]]) -> str | None:
     """Return the first string that is not blank."""
     for _, value in hits:
-        if isinstance(value, list):  # Kibana and Elasticsearch return fields as lists
+        if isinstance(value, list):  # Kibana and Elasticsearch return fields as lists.
             value = value[0] if len(value) == 1 else None
         if isinstance(value, str) and value and not value.isspace():
             return value

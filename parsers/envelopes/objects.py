@@ -1,10 +1,10 @@
-"""Extraction of the log record from one JSON object.
+"""Extracts the log record from a JSON object.
 
-Only the keys identify the format (`keys`). JSON within JSON is unwrapped as well: the inner object determines
-the record, the outer one its process.
+The keys alone identify the format (`keys`). JSON within JSON is unwrapped as well: the inner object provides the
+record, and the outer one its process.
 
-A file with one JSON object per line is streamed in its own order, even if that is newest first. A document is
-sorted, oldest first (see `documents`).
+A file with one JSON object per line is streamed in its own order, even if the newest record is first. A document is
+sorted by time (see `documents`).
 """
 
 from __future__ import annotations
@@ -47,16 +47,17 @@ DEPTH: Final = 6  # maximum nesting of JSON within JSON
 
 @dataclass(slots=True)
 class Unwrapped:
-    """The record inside one JSON object; None for absent values.
+    """The record in a JSON object. Missing values are None.
 
     Attributes:
-        text: a log line of any layout or the bare message, possibly with several lines (a stack trace),
-            without line end.
-        timestamp_us: the instant in UTC microseconds; None for a time without zone.
-        process: name of the writing process: the first available of pod, container, log stream, host and file.
-        trace: the stack trace as printed by Java.
+        text: a log line in any layout, or the bare message, without a final newline. It can have several lines
+            (a stack trace).
+        timestamp_us: the instant in UTC microseconds; None for a time without a zone.
+        process: name of the process that wrote the record: the first available of pod, container, log stream, host
+            and file.
+        trace: the stack trace as Java prints it.
         local_us: the printed wall clock in microseconds since 1970-01-01T00:00 of that clock.
-        partial: whether docker split the line (at 16 KiB), so that the next record of the process continues it.
+        partial: whether Docker split the line (at 16 KiB), so that the next record of the process continues it.
     """
 
     text: str
@@ -71,10 +72,10 @@ class Unwrapped:
 
 
 def unwrap_json(line: bytes) -> Unwrapped | None:
-    """Unwrap one JSON line of any known shape; None for other lines.
+    """Unwrap a JSON line of any known shape; return None for other lines.
 
     A comma after the object or a bracket before it is allowed, as in arrays written line by line. Truncated or
-    damaged JSON gives None: read it as text.
+    damaged JSON also gives None, and should be read as text.
 
     >>> unwrap_json(b'{"log":"INFO started\\\\n","stream":"stdout","time":"1970-01-01T00:00:01Z"}')
     ... # doctest: +ELLIPSIS
@@ -88,7 +89,7 @@ def unwrap_json(line: bytes) -> Unwrapped | None:
 
 
 def decode_or_none(data: bytes | str) -> object:
-    """Decode JSON; None if it is damaged."""
+    """Decode JSON; return None if it is damaged."""
     try:
         return msgspec.json.decode(data)
     except RecursionError:
@@ -105,14 +106,14 @@ _DOCKER: Final = frozenset({"log", "stream", "time"})
 
 
 def first_string(value: Fields, keys: Sequence[str]) -> str | None:
-    """Return the first non-blank string at these keys."""
+    """Return the first string at these keys that is not blank."""
     return first_text([(0, value.get(key)) for key in keys])
 
 
 def unwrap(value: Fields, depth: int) -> Unwrapped | None:
-    """Return the record inside a decoded object, if any; `depth` limits JSON within JSON."""
+    """Return the record in a decoded object, if any. `depth` limits JSON within JSON."""
     if "timestamp_us" in value:
-        # A line of the stream that `source.open_source` makes of a document.
+        # A line of the stream that `source.open_source` creates for a document.
         try:
             return msgspec.convert(dict(value), _EventLine).unwrapped()
         except msgspec.ValidationError:
@@ -134,7 +135,7 @@ def unwrap(value: Fields, depth: int) -> Unwrapped | None:
     trace = _trace_of(found[IS_TRACE])
     full = value.get("full_message")
     if isinstance(full, str) and full.startswith(text.rstrip()):
-        # Some GELF writers repeat the message before the trace, and truncate the short one.
+        # Some GELF writers repeat the message before the trace, and truncate the short message.
         first, _, rest = full.partition("\n")
         text, trace = first, rest if rest.strip() else None
     return Unwrapped(
@@ -151,7 +152,7 @@ def unwrap(value: Fields, depth: int) -> Unwrapped | None:
 
 
 def _inner_record(value: Fields, text: str | None, depth: int) -> Unwrapped | None:
-    """Return the record of JSON in the text, or of an inner object of an object without text."""
+    """Return the record in JSON inside the text, or in a nested object if the object has no text."""
     if text is not None:
         stripped = text.strip()
         below = decode_or_none(stripped) if stripped[-1:] == "}" else None
@@ -164,7 +165,7 @@ def _inner_record(value: Fields, text: str | None, depth: int) -> Unwrapped | No
 
 
 def _with_outer_values(inner: Unwrapped, value: Fields, found: Meanings) -> Unwrapped:
-    """Return the inner record with the process of the outer object, and its other values where absent."""
+    """Return the inner record with the outer object's process, and its other values where the record has none."""
     instant, local = time_of(found[IS_TIME])
     if inner.timestamp_us is None:
         inner.timestamp_us = instant
@@ -179,7 +180,7 @@ def _with_outer_values(inner: Unwrapped, value: Fields, found: Meanings) -> Unwr
 
 
 class _EventLine(msgspec.Struct, omit_defaults=True):
-    """The wire form of `Unwrapped`."""
+    """The serialized form of `Unwrapped`."""
 
     message: str
     timestamp_us: int | None
@@ -213,12 +214,12 @@ def _level_of(hits: list[tuple[int, Any]], value: Fields) -> str | None:
 
 
 def process_of(found: Meanings) -> str | None:
-    """Return the process that wrote a record, by its keys."""
+    """Return the name of the process that wrote a record, from the record's own keys."""
     for hits in found[IS_POD : IS_STREAM + 1]:
         if hits and (name := first_text([hit for hit in hits if hit[1] not in NO_LABELS])):
             return name.lstrip("/")
     host = first_text(found[IS_HOST])
-    # Several processes can log on one host, each to its own files.
+    # Several processes on a host can log, each to its own files.
     path = first_text([hit for hit in found[IS_FILE] if re.search(r"[/\\]", str(hit[1]))])
     if path:
         return f"{host}:{group_of(path)}" if host else group_of(path)
@@ -226,7 +227,7 @@ def process_of(found: Meanings) -> str | None:
 
 
 def process_of_labels(labels: Fields) -> str | None:
-    """Return the process that wrote a record, by the labels of its stream."""
+    """Return the name of the process that wrote a record, from the labels of its stream."""
     return process_of(values_by_meaning({"labels": labels}))
 
 
@@ -242,7 +243,7 @@ def _trace_of(hits: list[tuple[int, Any]]) -> str | None:
 
 
 def _throwable(thrown: Fields, depth: int) -> Iterator[str]:
-    """Yield the lines of an exception object in Java's format; knows the keys of log4j, Logstash and Spark."""
+    """Yield the lines of an exception as Java prints it, from an object of log4j, Logstash or Spark."""
     name = first_string(thrown, ("name", "class", "exception_class", "type", "exceptionClass"))
     message = first_string(
         thrown, ("message", "localizedMessage", "msg", "exception_message", "exceptionMessage")
@@ -257,12 +258,12 @@ def _throwable(thrown: Fields, depth: int) -> Iterator[str]:
 
 
 def _frames(thrown: Fields, name: str | None) -> Iterator[str]:
-    """Yield the lines below the first one, from a printed trace or a list of frames."""
+    """Yield the lines below the exception's first line, from a printed trace or a list of frames."""
     keys = ("extendedStackTrace", "stackTrace", "stacktrace", "stack_trace", "throwable")
     frames = next((thrown[key] for key in keys if isinstance(thrown.get(key), (str, list))), ())
     if isinstance(frames, str):
         lines = frames.rstrip().split("\n")
-        # Printed traces repeat the first line.
+        # A printed trace repeats the first line.
         yield from lines[1:] if name and lines[0].startswith(name) else lines
         return
     for frame in frames:
@@ -274,7 +275,7 @@ def _frames(thrown: Fields, name: str | None) -> Iterator[str]:
 
 
 def encode_event(event: Unwrapped) -> bytes:
-    """Encode an event as a line of the stream for a document, which `unwrap_json` reads."""
+    """Encode an event of a document as a line that `unwrap_json` can read."""
     line = _EventLine(
         message=event.text,
         timestamp_us=event.timestamp_us,

@@ -1,7 +1,7 @@
-"""Answers and exports of log stores: positions of the events, and their inherited labels.
+"""Finds the events in responses and exports of log stores, with the labels that the events inherit.
 
-Each reader in `STORES` takes one JSON object. It returns the events, a nested value with the events, or None
-for an object of another kind.
+Each reader in `STORES` takes one JSON object. It returns the events, a nested value that contains them, or None for
+an object in another format.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flowdiag.parsers.envelopes.tables import LABEL, Event, events_of_rows
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """A nested value with events, and the labels that they inherit."""
+    """A nested value that contains events, and the labels that they inherit."""
 
     value: object
     labels: dict[str, Any]
@@ -27,7 +27,7 @@ Found = Nested | Iterable[Event] | None
 
 
 def pairs_in(row: object, key: str, value: str) -> dict[str, Any]:
-    """Convert a list of key-value objects to an object."""
+    """Convert a list of key-value objects to one object."""
     if not isinstance(row, list):
         return {}
     return {
@@ -38,7 +38,7 @@ def pairs_in(row: object, key: str, value: str) -> dict[str, Any]:
 
 
 def loki(value: dict[str, Any], labels: dict[str, Any]) -> Found:
-    """Read answers (old and new) and pushes of Loki: streams with labels and lines."""
+    """Read Loki's responses (old and new format) and push requests: streams with labels and lines."""
     if isinstance(streams := value.get("streams"), list):
         return Nested(streams, labels)
     data = value.get("data")
@@ -46,7 +46,7 @@ def loki(value: dict[str, Any], labels: dict[str, Any]) -> Found:
         return Nested(data.get("result"), labels)
     lines, stream = value.get("values"), value.get("stream")
     if isinstance(lines, list) and isinstance(stream, dict):
-        # A third element contains labels of that line only.
+        # A third element contains labels for this line only.
         return (
             (
                 {"timestamp": line[0], "line": line[1]},
@@ -62,7 +62,7 @@ def loki(value: dict[str, Any], labels: dict[str, Any]) -> Found:
 
 
 def elasticsearch(value: dict[str, Any], labels: dict[str, Any]) -> Found:
-    """Read answers of Elasticsearch and OpenSearch, and exports of Kibana."""
+    """Read responses of Elasticsearch and OpenSearch, and exports of Kibana."""
     hits = value.get("hits")
     if isinstance(hits, dict) and isinstance(hits.get("hits"), list):
         return Nested(hits["hits"], labels)
@@ -72,7 +72,7 @@ def elasticsearch(value: dict[str, Any], labels: dict[str, Any]) -> Found:
 
 
 def cloudwatch(value: dict[str, Any], labels: dict[str, Any]) -> Found:
-    """Read a batch of one log stream, as CloudWatch sends it to subscribers."""
+    """Read a batch of a log stream, as CloudWatch sends it to subscribers."""
     events = value.get("logEvents")
     if not isinstance(events, list):
         return None
@@ -80,7 +80,7 @@ def cloudwatch(value: dict[str, Any], labels: dict[str, Any]) -> Found:
 
 
 def opentelemetry(value: dict[str, Any], labels: dict[str, Any]) -> Found:
-    """Read exports of OpenTelemetry: the attributes of a resource are labels of its records."""
+    """Read exports of OpenTelemetry, where the attributes of a resource are labels of its records."""
     resources = value.get("resourceLogs")
     if not isinstance(resources, list):
         return None
@@ -112,7 +112,7 @@ def _attributes(attributes: object) -> dict[str, Any]:
 
 
 def column_table(value: dict[str, Any], labels: dict[str, Any]) -> Found:
-    """Read tables: rows of Azure and Elasticsearch, and columns of Grafana's data frames."""
+    """Read tables: rows from Azure and Elasticsearch, and columns from Grafana's data frames."""
     tables = value.get("tables")
     if isinstance(tables, list):
         return Nested(tables, labels)
@@ -129,12 +129,12 @@ def column_table(value: dict[str, Any], labels: dict[str, Any]) -> Found:
 
 
 def command_output(value: dict[str, Any], labels: dict[str, Any]) -> Found:
-    """Read command output in answers of remote execution tools (Ansible, Salt, a runner's API)."""
+    """Read command output in the results of remote execution tools (Ansible, Salt, the API of a CI runner)."""
     return [*_printed(value, labels, _COMMAND_DEPTH)] or None
 
 
 def _printed(value: object, labels: dict[str, Any], depth: int) -> Iterator[Event]:
-    """Yield command output, whole or by lines; Ansible contains both, and a key per host."""
+    """Yield command output, whole or by line. Ansible's results contain both forms, under a key per host."""
     if not depth:
         return
     if isinstance(value, list):
@@ -167,4 +167,4 @@ STORES: Final[tuple[Callable[[dict[str, Any], dict[str, Any]], Found], ...]] = (
     cloudwatch,
     command_output,
 )
-"""Readers of all known formats with many events, in the order of their attempts."""
+"""Readers for all known formats with many events, in the order in which they are tried."""

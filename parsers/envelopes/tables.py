@@ -1,4 +1,4 @@
-"""Tables of log lines: rows with named columns, CSV, and text downloads of Grafana."""
+"""Reads tables of log lines: rows with named columns, CSV, and text downloads from Grafana."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Event = tuple[str | dict[str, Any], dict[str, Any]]
 LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
-_FIRST_ROWS: Final = 20  # rows that determine whether a text is a table
+_FIRST_ROWS: Final = 20  # number of rows that determine whether a text is a table
 
-# Column names in lower case, by the equivalent key for `unwrap`.
+# Lower-case column names, by the equivalent key for `unwrap`.
 _COLUMNS: Final = {
     "message": ("_raw", "line", "message", "@message", "log", "msg", "textpayload", "logmessage",
                 "logentry", "jsonpayload.message", "content", "body", "_source.message"),
@@ -51,9 +51,9 @@ _COLUMNS: Final = {
 def events_of_rows(
     names: Sequence[object], rows: Iterable[Sequence[Any]], labels: dict[str, Any]
 ) -> list[Event] | None:
-    """Convert rows to objects; None unless there are a column of log records and another column.
+    """Convert rows to objects; return None unless there is a column of log records and at least one other column.
 
-    Known column names count, unless the cells show that another column contains the records.
+    The column names decide, unless the cells show that another column contains the records.
     """
     known = [str(name).strip().removesuffix("[UTC]").strip().lower() for name in names]
     where = {
@@ -85,16 +85,16 @@ def events_of_rows(
 
 
 def separator_of(text: str) -> str:
-    """Return the column separator of a table, by its first line."""
+    """Determine the column separator of a table from its first line."""
     first = text[: text.find("\n") + 1]
     return "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
 
 
 def is_table_of_records(text: str) -> bool:
-    """Return whether the first rows of a text have equal columns, one of them with log records.
+    """Return whether the first rows of a text have the same columns, one of them with log records.
 
-    A log has such columns only by chance: text that starts with a log header or known carriers is not a table.
-    CSV quotes a column of log lines, because they contain commas.
+    A log can look like a table by chance, so a text that starts with a log header or known carriers is not a table.
+    In CSV, a column of log lines is quoted, because the lines contain commas.
     """
     separator = separator_of(text)
     between = ',"' if separator == "," else separator
@@ -112,27 +112,27 @@ def is_table_of_records(text: str) -> bool:
 
 
 def _begins_like_log(text: str, separator: str, between: str) -> bool:
-    """Return whether one of the first lines has a log header before the separator, or is in a stack trace."""
-    # Log headers contain tabs, too: only rows below a line of names are certainly a table.
+    """Return whether one of the first lines has a log header before the separator, or belongs to a stack trace."""
+    # Log headers contain tabs as well. Only rows below a line of column names are certainly a table.
     for line in text.split("\n", 6)[: 1 if separator == "\t" else 6]:
         head = prefix.parse(line[:4096])
         if not head.complete or not all(carrier.name for carrier in head.carriers):
             continue
         if separator == "\t" or between not in head.text[: head.begin]:
             return True
-    # A date or a count precedes an exception.
+    # A date or a count precedes the exception.
     return any(is_trace_line(line) for line in text.split("\n", 4)[1:3])
 
 
 def events_of_csv(text: str) -> Iterator[Unwrapped]:
-    """Read CSV with a column of log lines, with or without a header, as log stores export it."""
+    """Read CSV with a column of log lines, with or without a header row, as log stores export it."""
     csv.field_size_limit(64 * 1024 * 1024)
     rows: Iterator[list[str]] = csv.reader(
         io.StringIO(text, newline=""), delimiter=separator_of(text)
     )
     try:
         names = next(rows, [])
-        if any(read_time(name) != (None, None) for name in names):  # no header
+        if any(read_time(name) != (None, None) for name in names):  # no header row
             rows = itertools.chain([names], rows)
             names = [""] * len(names)
         for event, labels in events_of_rows(names, rows, {}) or ():
@@ -146,7 +146,7 @@ _GRAFANA: Final = re.compile(r"(\d{13})\t\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\
 
 
 def events_of_grafana(text: str) -> list[Unwrapped]:
-    """Read text downloads of Grafana Explore: epoch, time and entry, newest first."""
+    """Read text downloads from Grafana Explore: epoch, time and entry, newest first."""
     events: list[Unwrapped] = []
     labels: object = None
     for line in text.split("\n"):

@@ -1,4 +1,4 @@
-"""Timestamps in envelopes: epochs in any unit, and dates in a few formats."""
+"""Parses timestamps in envelopes: epochs in any unit, and dates in a few formats."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ Times = tuple[int | None, int | None]
 
 
 def read_time(value: object) -> Times:
-    """Parse the time of a carrier to (instant, wall clock), each in microseconds or None.
+    """Parse a carrier's time into (instant, wall clock), each in microseconds or None.
 
-    Numbers, also as strings, are epochs in seconds with or without fraction, milliseconds, microseconds or
-    nanoseconds, by their magnitude; they give only the instant. Written times give the wall clock, and the
-    instant only if they have a zone. Fractions are truncated to microseconds.
+    A number, also as a string, is an epoch in seconds, milliseconds, microseconds or nanoseconds, depending on its
+    magnitude. It gives only the instant. A written time gives the wall clock, and the instant only if it has a zone.
+    Fractions are truncated to microseconds.
 
     >>> read_time("1970-01-01T02:00:01.5+02:00")
     (1500000, 7201500000)
@@ -70,9 +70,9 @@ def read_time(value: object) -> Times:
 
 
 def _epoch_in(value: dict[str, Any]) -> int | None:
-    """Return the instant in an object of log4j or protobuf with seconds and nanoseconds."""
+    """Return the instant in an object with seconds and nanoseconds, as written by log4j and protobuf."""
     seconds, nanos = value.get("epochSecond"), value.get("nanoOfSecond", 0)
-    if seconds is None:  # protobuf's form
+    if seconds is None:  # as written by protobuf
         seconds, nanos = value.get("seconds"), value.get("nanos", 0)
     if not isinstance(seconds, int) or not isinstance(nanos, int):
         return None
@@ -81,7 +81,7 @@ def _epoch_in(value: dict[str, Any]) -> int | None:
 
 
 def _epoch(number: int, fraction: str) -> int | None:
-    if number < 10**8:  # before 1973: an elapsed time
+    if number < 10**8:  # before 1973: rather an elapsed time
         return None
     if number < 10**11:
         return number * 1_000_000 + int(fraction[:6].ljust(6, "0") or 0)
@@ -93,7 +93,7 @@ def _epoch(number: int, fraction: str) -> int | None:
 
 
 def _convert(parts: dict[str, str | Any]) -> Times:
-    """Return the times for the named groups of a written time; a time without zone gives no instant."""
+    """Build the times from the groups of a written time; without a zone there is no instant."""
     month = _MONTHS.get(parts["month"]) or int(parts["month"])
     days = days_since_1970(int(parts["year"]), month, int(parts["day"]))
     hour, minute, second = int(parts["hour"]), int(parts["minute"]), int(parts["second"])
@@ -112,7 +112,7 @@ def _convert(parts: dict[str, str | Any]) -> Times:
 
 
 def time_of(hits: list[tuple[int, Any]]) -> Times:
-    """Return the first instant and the first wall clock among the values."""
+    """Return the first instant and the first wall clock in these values."""
     instant = local = None
     for _, found in hits:
         this_instant, this_local = read_time(found)

@@ -1,8 +1,8 @@
-"""Reconstruction of log lines wrapped by a mail program or a terminal.
+"""Restores log lines that a mail program or a terminal wrapped.
 
-A mail program wraps between words, as late as possible; a terminal wraps at its last column. Both leave signs
-that logs do not have: each line ends where its next word would not have fitted, or all full lines have the
-same length. Text with these signs is joined again; other text stays unchanged.
+A mail program wraps between words, as late as possible. A terminal wraps at its last column. Both leave signs that a
+log does not have: every line ends where the next word would not have fit, or all full lines have the same length.
+Only text with these signs is joined again.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.traces import is_exception_line, is_trace_line
 
 TEXT_BYTES: Final = 256 * 1024
-"""Larger texts come from files and are not wrapped."""
+"""Maximum size of a wrapped text. Larger texts come from files, which are not wrapped."""
 
 _NARROWEST: Final = 40
 _WIDEST_MAIL: Final = 120
 _WIDEST_TERMINAL: Final = 400
-_FULL_LINES: Final = 3  # two log lines can have the same length by chance, three hardly ever
+_FULL_LINES: Final = 3  # two log lines may have the same length by chance, but hardly three
 _LOOK: Final = 8 * 1024
 _FITTED: Final = (
-    0.9  # share of continued lines wrapped at the width; the others were wrapped by hand
+    0.9  # minimum share of continued lines that end at the width; the others were wrapped by hand
 )
 _QUOTE: Final = re.compile(r"[ \t]?(?:>[ \t]?){1,8}")
 _BEGINS: Final = re.compile(r"\s{0,40}(?:at(?: |\Z)|\.\.\. \d{1,4} |Caused by:|Suppressed:)")
 
 
 def unwrapped_lines(data: bytes) -> list[str] | None:
-    r"""Return the original lines of a wrapped text; None if it is not wrapped or joining reveals no messages.
+    r"""Return the original lines of a wrapped text; None if it is not wrapped, or if joining reveals no messages.
 
     >>> head = b"2026-11-20 14:02:11,871 INFO  org.apache.flink.runtime.jobmaster.JobMaster"
     >>> mail = head + b"\n[] - Initializing job 'orders' (7e8abfb847c12f7b04299ff375ce6fdf).\n"
@@ -54,7 +54,7 @@ def unwrapped_lines(data: bytes) -> list[str] | None:
 
 
 def _may_be_wrapped(head: bytes) -> bool:
-    """Return whether a text may be wrapped, by a check fast enough for thousands of small files."""
+    """Return whether a text may be wrapped; fast enough for thousands of small files."""
     lines = [line.rstrip(b"\r") for line in head.split(b"\n")[:-1]]
     widths = [len(line) for line in lines]
     if widths.count(max(widths, default=0)) >= _FULL_LINES:
@@ -67,7 +67,7 @@ def _begins_record(line: str) -> bool:
 
 
 def _from_terminal(lines: list[str], begins: list[bool]) -> list[str] | None:
-    """Join full lines directly with the next line; None if a terminal did not wrap the text."""
+    """Join each full line with the next line; return None if no terminal wrapped the text."""
     width = max(map(len, lines))
     full = [len(line) == width for line in lines]
     if not _NARROWEST <= width <= _WIDEST_TERMINAL or sum(full) < max(_FULL_LINES, len(lines) / 5):
@@ -84,9 +84,9 @@ def _from_terminal(lines: list[str], begins: list[bool]) -> list[str] | None:
 
 
 def _from_mail(lines: list[str], begins: list[bool]) -> list[str] | None:
-    """Join a line with the next one if the first word of the next would not have fitted.
+    """Join each line with the next if the next line's first word would not have fit.
 
-    None if a mail program did not wrap the text.
+    Return None if no mail program wrapped the text.
     """
     lines = [line.rstrip() for line in lines]
     width = max((len(line) for line in lines if " " in line.strip()), default=0)
@@ -94,7 +94,7 @@ def _from_mail(lines: list[str], begins: list[bool]) -> list[str] | None:
         return None
     joined: list[str] = []
     fitted = broken = 0
-    inside = False  # of a record: text around records stays as it is
+    inside = False  # only lines of a record: text around records stays as it is
     for above, line, is_begin in zip(("", *lines), lines, begins, strict=False):
         inside = is_begin or (inside and bool(above))
         if not inside or is_begin or _is_whole(line, joined[-1]):
@@ -110,14 +110,14 @@ def _from_mail(lines: list[str], begins: list[bool]) -> list[str] | None:
 
 
 def _is_whole(line: str, above: str) -> bool:
-    """Return whether a line starts a new line of the log. Inside a trace, an exception can be the rest of the line above."""
+    """Return whether a line starts a new log line. In a trace, an exception may continue the line above."""
     if not line or _BEGINS.match(line):
         return True
     return is_exception_line(line) and not (is_trace_line(above) or is_exception_line(above))
 
 
 def _count_messages(lines: list[str]) -> int:
-    """Count the lines with a known message of either engine."""
+    """Count the lines that contain a known message of either engine."""
     catalogues = [load_catalogue(engine) for engine in ("flink", "spark")]
     heads = [prefix.parse(line) for line in lines if _begins_record(line)]
     return sum(

@@ -1,5 +1,5 @@
-"""Formats that only Flink prints: REST responses, metrics reports, options, failures.
+"""Reads what only Flink prints: REST responses, metrics reports, configurations, failures.
 
-`rest` and `rest_rows` read responses, `metric_reports` and `prometheus` read metrics, `options` configurations, and
-`marks` the lines that show which process wrote a log. Each returns the rows of `flowdiag.parsers.rows`.
+`rest` and `rest_rows` read responses, `metric_reports` and `prometheus` read metrics, and `options` reads
+configurations. `marks` sums up what the rows of a log show about the process that wrote it.
 """

@@ -1,8 +1,8 @@
-"""Inputs other than Flink logs that show why a process ended or ran short of memory.
+"""Reads inputs other than Flink logs that show why a process ended or ran short of memory.
 
-These are `kubectl describe pod`, `get pods`, `get pod -o yaml|json` and `get events` as text, out-of-memory kills
-reported by the kernel (`dmesg`) and YARN's NodeManager, and the JVM's garbage collection log (`-Xlog:gc`). They are
-small and read whole; hostile text costs one pass over its lines.
+These are the output of `kubectl describe pod`, `get pods`, `get pod -o yaml|json` and `get events`, out-of-memory
+kills reported by the kernel (`dmesg`) or YARN's NodeManager, and the JVM's garbage collection log (`-Xlog:gc`). They
+are small and read as a whole. Hostile text costs one pass over its lines.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ MAX_TEXT: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """One stop of the JVM; sizes in bytes, as printed (whole megabytes).
+    """A pause of the JVM. Sizes are in bytes, rounded to megabytes if the log prints megabytes.
 
-    `full`: no thread gets memory until the stop is over: a full or degenerated collection, or a cycle that threads
-    stall for. In that case `ms` is the longest stall. `uptime_s`, `time_us`: end of the stop, since the JVM started
-    and by its clock, as far as the log prints them.
+    `full` means that no thread gets memory until the pause ends: a full or degenerated collection, or a concurrent
+    cycle for which threads stall. For such a cycle, `ms` is the longest stall. `uptime_s` (since the JVM started) and
+    `time_us` (on the JVM's clock) are the end of the pause; None if the log does not print them.
     """
 
     full: bool
@@ -52,7 +52,7 @@ _EXIT: Final = re.compile(r"^ {2,16}Exit Code: {1,20}([0-9]{1,3})$")
 _EVENT: Final = re.compile(
     r"\b(OOMKilling|OOMKilled|Evicted|FailedScheduling|SystemOOM)\b(?:[^\n]{0,200}?\bpod/(\S{1,253}))?"
 )
-# `[2026-11-22T18:49:19.123+0000][12.345s][info][gc]`, one or both; up to Java 8 `DATE: 12.345: [GC`.
+# `[2026-11-22T18:49:19.123+0000][12.345s][info][gc]`, with either or both times; up to Java 8 `DATE: 12.345: [GC`.
 _DECORATED: Final = re.compile(
     r"(?:\[?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{3}[+-]\d{4})(?:\]|: ?))?"
     r"(?:\[([0-9]{1,12}[.,][0-9]{3})s\]|([0-9]{1,12}[.,][0-9]{3}): )?"
@@ -61,7 +61,7 @@ _PAUSE: Final = re.compile(
     r"Pause (Full|Degenerated GC|Young|Initial Mark|Mixed)\b.{0,120}? ([0-9]{1,9})M->([0-9]{1,9})M"
     r"\(([0-9]{1,9})M\) ([0-9]{1,9}[.,][0-9]{1,6})ms"
 )
-# Up to Java 8 (-XX:+PrintGCDetails): the last sizes on the line are those of the whole heap; G1 prints them on a
+# Up to Java 8 (-XX:+PrintGCDetails), the last sizes on the line are those of the whole heap. G1 prints them on a
 # separate line, after the line with the time.
 _OLD: Final = re.compile(
     r"\[(Full GC|GC)(?![a-z])[^\n]{0,600}\]? ([0-9]{1,12})([KM])->([0-9]{1,12})([KM])\(([0-9]{1,12})([KM])\)"
@@ -74,12 +74,12 @@ _OLD_HEAP: Final = re.compile(
     r"Heap: ([0-9]{1,9}(?:[.,][0-9]{1,3})?)([BKMG])\([^)\n]{1,30}\)->"
     r"([0-9]{1,9}(?:[.,][0-9]{1,3})?)([BKMG])\(([0-9]{1,9}(?:[.,][0-9]{1,3})?)([BKMG])\)"
 )
-# Concurrent collectors: the sizes of a whole cycle.
+# Concurrent collectors print the sizes for a whole cycle.
 _CYCLE: Final = re.compile(
     r"\bGC\([0-9]{1,9}\) (?:[YO]: )?(?:Garbage Collection|Major Collection|Minor Collection)\b[^\n]{0,120}? "
     r"([0-9]{1,9})M\(([0-9]{1,3})%\)->([0-9]{1,9})M\([0-9]{1,3}%\)"
 )
-# Shenandoah frees memory while the threads run; its pauses print no sizes unless it falls behind.
+# Shenandoah frees memory while the threads run. Its pauses have no sizes unless it falls behind.
 _CLEANUP: Final = re.compile(
     r"\bGC\([0-9]{1,9}\) Concurrent cleanup\b[^\n]{0,40}? ([0-9]{1,9})M->([0-9]{1,9})M\(([0-9]{1,9})M\)"
 )
@@ -88,7 +88,7 @@ _CMS_STOP: Final = re.compile(
     r"\[1 CMS-(?:initial-mark|remark): [0-9K()]{1,30}\] ([0-9]{1,12})K\(([0-9]{1,12})K\), "
     r"([0-9]{1,9}[.,][0-9]{1,9}) secs\]"
 )
-# With a concurrent collector (ZGC), threads stall until the end of the cycle if memory runs out.
+# If memory runs out under a concurrent collector (ZGC), threads stall until the cycle ends.
 _STALL: Final = re.compile(
     r"\bgc\b[^\n]{0,40}\] Allocation Stall \([^\n]{1,200}\) ([0-9]{1,9}[.,][0-9]{1,6})ms"
 )
@@ -101,14 +101,14 @@ _POD: Final = re.compile(
     r"(?P<status>(?:Init:)?(?:OOMKilled|Evicted|Error|ContainerCannotRun|ExitCode:[0-9]{1,3}"
     r"|ImagePullBackOff|ErrImagePull|InvalidImageName|CrashLoopBackOff))(?= )"
 )
-# Why a container does not start. The first word of an event is its reason, "Failed" for an image.
+# Why a container does not start. The first word of an event is its reason, which is "Failed" for an image.
 _WAITING: Final = re.compile(
     r"\b(ImagePullBackOff|ErrImagePull|InvalidImageName|CrashLoopBackOff)\b"
 )
 _NO_IMAGE: Final = re.compile(r"\bFailed to pull image\b")
 _CRASHES: Final = re.compile(r"\bBack-off restarting failed container\b")
 _OF_POD: Final = re.compile(r"\bpod/(\S{1,253})")
-# Problems that end once the pod has its node or its image.
+# Problems that are resolved once the pod has its node or its image.
 _RESOLVED_BY: Final = {
     "Scheduled": ("FailedScheduling",),
     "Pulled": ("ImagePullBackOff", "ErrImagePull"),
@@ -116,7 +116,7 @@ _RESOLVED_BY: Final = {
 _PROGRESS: Final = re.compile(r"\bNormal {1,20}(Scheduled|Pulled)\b")
 _SIZES: Final = {"B": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _DESCRIBED: Final = re.compile(r"^(?:Name|Namespace|Containers|Last State|Events):", re.MULTILINE)
-# A row of `get events` without the header.
+# A row of `get events` whose header is missing.
 _EVENT_ROW: Final = re.compile(
     r"^(?:\S{1,253} +)?\S{1,20} +(?:Warning|Normal) +[A-Z]\w{1,60} +pod/\S", re.MULTILINE
 )
@@ -138,7 +138,7 @@ _MESSAGE: Final = re.compile(r"^ {0,16}Message: {1,20}(\S.*)$")
 
 
 def looks_like_kubectl(text: str) -> bool:
-    """Whether a text is the output of `kubectl describe pod`, `get pods` or `get events`.
+    """Return whether a text is the output of `kubectl describe pod`, `get pods` or `get events`.
 
     >>> looks_like_kubectl("Name:         a-1\\nNamespace:    b\\n")
     True
@@ -154,13 +154,13 @@ def looks_like_kubectl(text: str) -> bool:
 
 
 def reports_ended_containers(text: str) -> bool:
-    """Whether a text is about containers: by kubectl, by YARN, or about a process that was killed for its memory."""
+    """Return whether a text is output of kubectl or YARN about containers, or reports an out-of-memory kill."""
     formats = (looks_like_kubectl, looks_like_yarn, looks_like_throttling, reports_killed_process)
     return any(matches(text) for matches in formats)
 
 
 def reports_killed_process(text: str) -> bool:
-    """Whether a text reports that the kernel or YARN killed a process for its memory use.
+    """Return whether a text reports that the kernel or YARN killed a process for its memory use.
 
     >>> reports_killed_process("[12.3] Memory cgroup out of memory: Killed process 47 (java) total-vm:9kB")
     True
@@ -177,14 +177,14 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def ended_containers(text: str) -> Iterator[EndedContainer]:
-    """Yield the containers that ended or cannot start, in the order of the text."""
+    """Yield the containers that ended or cannot start, in order of appearance."""
     if looks_like_yarn(text):
         yield from ended_on_yarn(text[:MAX_TEXT])
     elif looks_like_throttling(text):
         yield from throttled_pods(text[:MAX_TEXT])
     elif looks_like_objects(text):
         found = ended_in_objects(text[:MAX_TEXT])
-        # A damaged or truncated document still shows reasons in its lines.
+        # If the document is damaged or truncated, its lines still show reasons.
         yield from _printed_pods(text) if found is None else found
     else:
         yield from _described_pods(text)
@@ -192,7 +192,7 @@ def ended_containers(text: str) -> Iterator[EndedContainer]:
 
 def _described_pods(text: str) -> Iterator[EndedContainer]:
     pod = limit = None
-    pending: EndedContainer | None = None  # its message and exit code may follow
+    pending: EndedContainer | None = None  # the container's message and exit code may follow
     found: list[EndedContainer] = []
     for start, line in _lines(text):
         line = line.rstrip("\r")[:2000]
@@ -200,7 +200,7 @@ def _described_pods(text: str) -> Iterator[EndedContainer]:
             pod, limit = hit[1], None
         elif hit := _LIMIT.match(line):
             limit = int(size_bytes(hit[1], units=KUBERNETES_UNITS, whole=True) or 0)
-            # The limits are listed below the state that they explain.
+            # The limits are listed below the state.
             yield from (replace(each, memory_limit=limit) for each in found)
             found = []
         elif hit := _REASON.match(line) or _STATUS.match(line):
@@ -249,7 +249,7 @@ def _ended_in_line(line: str, start: int, pod: str | None) -> EndedContainer | N
 
 
 def _unresolved(found: list[EndedContainer], line: str, pod: str | None) -> list[EndedContainer]:
-    """Drop the problems that a line reports as resolved: the pod was scheduled, or its image pulled."""
+    """Remove the problems that a line reports as resolved, because the pod was scheduled or its image was pulled."""
     hit = _PROGRESS.search(line)
     if hit is None:
         return found
@@ -263,7 +263,7 @@ def _pod_in(line: str) -> str | None:
 
 
 def _printed_pods(text: str) -> Iterator[EndedContainer]:
-    """Yield the ended containers of pods in YAML or JSON, where the exit code is next to the reason."""
+    """Yield the ended containers of pods printed as YAML or JSON, where the exit code is next to the reason."""
     pod: str | None = None
     exit_code: int | None = None
     named = True
@@ -281,14 +281,14 @@ def _printed_pods(text: str) -> Iterator[EndedContainer]:
 
 
 def pauses(text: str) -> Iterator[Pause]:
-    """Yield the collections in a garbage collection log: `-Xlog:gc`, and the format of Java 8."""
+    """Yield the pauses in a garbage collection log, in the format of `-Xlog:gc` or of Java 8."""
     for pause, line in _pauses_with_lines(text):
         uptime_s, time_us = _time_of(line)
         yield replace(pause, uptime_s=uptime_s, time_us=time_us)
 
 
 def _time_of(line: str) -> tuple[float | None, int | None]:
-    """Return when a line was written: seconds since the JVM started, and microseconds of its clock."""
+    """Return when a line was written: in seconds since the JVM started, and in microseconds on its clock."""
     found = _DECORATED.match(line)
     date, *seconds = found.groups() if found else (None, None, None)
     uptime = next((float(each.replace(",", ".")) for each in seconds if each), None)
@@ -304,7 +304,7 @@ def _time_of(line: str) -> tuple[float | None, int | None]:
 def _pauses_with_lines(text: str) -> Iterator[tuple[Pause, str]]:
     """Yield each pause with the line that contains its time."""
     open_g1: tuple[Pause, str] | None = None
-    stalled = 0.0  # ms; threads that wait for the same cycle wait at the same time
+    stalled = 0.0  # longest stall in ms: threads that wait for the same cycle wait at the same time
     for start, line in _lines(text):
         line = line[:1000]
         if hit := _STALL.search(line):
@@ -329,12 +329,12 @@ def _pauses_with_lines(text: str) -> Iterator[tuple[Pause, str]]:
 
 
 Sizes = tuple[str, str, str]
-"""The used heap before and after a pause, and the whole heap: `64M`, `0.0B`."""
+"""The used heap before a pause, the used heap after it, and the total heap, as printed: `64M`, `0.0B`."""
 _NO_SIZES: Final[Sizes] = ("0B", "0B", "0B")
 
 
 def _pause_in(line: str, start: int) -> Pause | None:
-    """Return the pause that a line contains with time and sizes."""
+    """Return the pause in a line that contains its duration and sizes."""
     if hit := _PAUSE.search(line):
         full = hit[1] in ("Full", "Degenerated GC")
         return _pause(full, (f"{hit[2]}M", f"{hit[3]}M", f"{hit[4]}M"), _number(hit[5]), start)
@@ -355,5 +355,5 @@ def _pause(full: bool, sizes: Sizes, ms: float, offset: int) -> Pause:
 
 
 def _number(text: str) -> float:
-    """Read a number with a decimal point or comma."""
+    """Parse a number with a decimal point or comma."""
     return float(text.replace(",", "."))

@@ -1,7 +1,7 @@
-"""Classifies failures by the words of a reason or an exception (`formats/flink-failures.toml`).
+"""Classifies failures by the wording of a reason or an exception (`formats/flink-failures.toml`).
 
-Texts come from stack traces, log messages and REST. They may be cut, or be followed by the text of their causes.
-No function here raises; unknown texts give None.
+Texts come from stack traces, log messages and REST responses. They may be truncated, or end with the text of their
+causes. No function here raises. Unknown texts give None.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 from flowdiag.parsers.formats import read_format
 
-# Enough to find the words of a failure: stack traces are long, and words in stack frames do not count.
+# Enough for the wording of a failure. Stack traces are long, and words in stack frames do not count.
 _CHARACTERS: Final = 16_384
 
 
 class Peer(NamedTuple):
-    """The lost TaskManager, as far as an exception names it."""
+    """A lost TaskManager, as printed in an exception; None for what the exception does not contain."""
 
     taskmanager: str | None = None
     host: str | None = None
@@ -58,7 +58,7 @@ def reason_kind(text: str) -> str | None:
     Returns:
         expired, declined, async, finalize, trigger_io, or one of the consequences: suspended,
         shutdown, subsumed, superseded, cancelled, finished, not_running, postponed, task_failure.
-        None for a text that no sampled Flink version prints.
+        None for a text that no known Flink version prints.
 
     >>> reason_kind("Checkpoint expired before completing.")
     'expired'
@@ -71,7 +71,7 @@ def reason_kind(text: str) -> str | None:
     return found.kind if found else None
 
 
-# Class names of exceptions, by Java's naming convention.
+# Exception classes, recognized by Java's naming convention.
 _EXCEPTION = re.compile(r"\b\w{1,200}(?:Exception|Error|Throwable|Failure)\b")
 _EMBEDDED = "the latest checkpoint failed due to "
 
@@ -82,7 +82,7 @@ def failure_kind(text: str) -> str | None:
     Returns:
         network-buffers, out-of-memory, no-resource, task-stuck, taskmanager-lost, transaction,
         storage, expired, declined, snapshot, user-code, or one of the consequences:
-        jobmanager-lost, cancelled, checkpoint-failures. None if the text names no exception.
+        jobmanager-lost, cancelled, checkpoint-failures. None if the text contains no exception.
 
     >>> failure_kind("java.io.IOException: Insufficient number of network buffers: required 5")
     'network-buffers'
@@ -96,7 +96,7 @@ def failure_kind(text: str) -> str | None:
 
 
 def is_consequence(text: str) -> bool:
-    """Whether a reason or an exception is only the consequence of another failure.
+    """Return whether a reason or an exception is only the consequence of another failure.
 
     >>> is_consequence("Checkpoint Coordinator is suspending.")
     True
@@ -117,7 +117,7 @@ _RPC = r"(?:akka|pekko)(?:\.ssl)?\.tcp://[\w-]{1,60}@(?P<host>[^\s:/\]]{1,255}):
 _CONNECTION = (
     r"(?:Lost connection to|Connection unexpectedly closed by remote|Connecting to remote)"
 )
-# First the messages that name a lost process, then the messages that only name a broken connection.
+# First the messages about a lost process, then those that only show a broken connection.
 _PEERS: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -137,7 +137,7 @@ _PEERS: Final = tuple(
 
 
 def lost_peer(text: str) -> Peer:
-    """Extract the lost TaskManager from an exception; it is not the failed task's own TaskManager.
+    """Extract the lost TaskManager from an exception. It is usually not the TaskManager of the failed task.
 
     >>> lost_peer("Lost connection to task manager 'worker-2/10.0.0.7:35511 [ tm-2 ] '. This indi")
     Peer(taskmanager='tm-2', host='worker-2')
@@ -153,7 +153,7 @@ def lost_peer(text: str) -> Peer:
             continue
         groups = found.groupdict()
         address = groups.get("ip") or ""
-        # A TaskManager without a resolvable name prints `/10.0.0.7:35511`.
+        # Without a resolvable host name, the address is printed as `/10.0.0.7:35511`.
         host = groups.get("host") or address.rpartition(":")[0] or address or None
         identity = (groups.get("id") or "").rstrip(".") or None
         if host is not None or identity is not None:

@@ -1,11 +1,11 @@
-"""Sums of what the records of a split reveal about their writers and clocks.
+"""Sums up what the records of a split reveal about the process that wrote them and its clock.
 
-A single record does not reveal its clock, writer or version; many have to agree. The sums need a few columns of
-every record, so the driver or an executor calculates them where it parses records, with the same function. The sums
-are small; `flowdiag.analyses.flink.clocks` combines and judges the sums of all splits.
+A single record does not reveal its clock, writer or version: many records have to agree. The sums need a few columns
+of every record, so they are calculated where the records are parsed, on the driver or an executor. They are small.
+`flowdiag.analyses.flink.clocks` combines and judges the sums of all splits.
 
 Two facts depend on earlier splits of the same source: the owner of records above the first section header, and
-the day of records that print only a time of day. Here, both are counted from the start of the split.
+the day of records that print only a time of day. Here, both are relative to the start of the split.
 """
 
 from __future__ import annotations
@@ -48,22 +48,21 @@ TASKMANAGER_LOGGERS: Final = (
 QUARTER_MS: Final = 15 * 60 * 1000
 DAY_US: Final = 24 * 3600 * 1_000_000
 SILENCE_US: Final = 600 * 1_000_000
-"""Minimum length of a silence; shorter gaps are normal between checkpoints and other logged events."""
+"""Minimum length of a silence. Shorter gaps are normal between checkpoints and other logged events."""
 MOST_TRANSITIONS: Final = 20_000
-"""Transitions kept per stream: the smallest checksums, so that two logs with the same transitions keep
-the same subset.
-"""
+"""Transitions kept per stream: those with the smallest checksums, so that every log keeps the same ones."""
 
 TIME_OF_DAY: Final = "time-of-day"
 
-_BATCH_ROWS: Final = 2048  # processed together
+_BATCH_ROWS: Final = 2048  # rows processed together
 
 
 class StreamMarks(msgspec.Struct, kw_only=True, array_like=True):
-    """Totals over one owner's records that use the same kind of clock.
+    """Totals over the records of one owner with the same kind of clock.
 
-    `oldest` and `newest` bound the Flink versions that print these records (major * 100 + minor). `active_spans` are the
-    times with records, without gaps of `SILENCE_US` or more: wall clocks if any record shows one, else instants.
+    `oldest` and `newest` bound the Flink versions that print these records (major * 100 + minor). `active_spans` are
+    the time spans with records, without gaps of `SILENCE_US` or more. They are in wall-clock time if any record
+    prints it, else instants.
     """
 
     owner: str | None
@@ -86,22 +85,22 @@ class StreamMarks(msgspec.Struct, kw_only=True, array_like=True):
 
 
 class ZoneMarks(msgspec.Struct, kw_only=True, array_like=True):
-    """Records of one owner that show a wall clock next to an instant, by the time zone between
-    them.
-    """
+    """Totals over one owner's records that print a wall clock and an instant, by the time zone between them."""
 
     owner: str | None
     clock: str | None
-    zone: int | None  # milliseconds, whole quarters of an hour; None for times since the start
+    zone: (
+        int | None
+    )  # milliseconds, in whole quarters of an hour; None for times since the process start
     n: int
     offset: int
     shown_us: int
     difference: int
-    printed: bool  # the record itself prints the instant
+    printed: bool  # whether the record itself prints the instant
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The first record of one owner that shows an attempt reaching a state."""
+    """An attempt that reaches a state, as first recorded by one owner."""
 
     owner: str | None
     clock: str | None
@@ -112,7 +111,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     @property
     def rank(self) -> tuple[int, str, str]:
-        """Sort key of kept transitions; it is the same in every log that shows the transition."""
+        """Sort key for choosing the kept transitions; it is the same in every log that shows the transition."""
         return (
             zlib.crc32(f"{self.attempt_id} {self.to_state}".encode("utf-8", "replace")),
             self.attempt_id,
@@ -125,12 +124,12 @@ class Marks(msgspec.Struct, kw_only=True, array_like=True):
 
     Args:
         source: index of the source.
-        start: offset of the first record; orders the splits of a source.
+        start: offset of the first record, which determines the order of a source's splits.
         headers: offset and owner of each section header.
-        first_time, last_time: first and last time of day, in the order of offsets.
-        midnights: how often the time of day restarts.
-        jobs: pairs of owner and job id.
-        scopes: triples of owner, TaskManager and host from metrics of tasks and TaskManagers.
+        first_time, last_time: time of day of the first and of the last record that prints one.
+        midnights: how often the time of day starts again.
+        jobs: pairs of owner and job ID.
+        scopes: triples of owner, TaskManager and host, from metrics of tasks and TaskManagers.
     """
 
     source: int
@@ -147,13 +146,13 @@ class Marks(msgspec.Struct, kw_only=True, array_like=True):
 
 
 def with_marks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of splits, then a batch with one row of marks per source.
+    """Yield the batches, then a batch with one row of marks per source.
 
-    A source that causes an internal error gets a fault row (`rows.fault_row`) instead of marks.
+    A source that causes an internal fault gets a fault row (`rows.fault_row`) instead of marks.
 
     Args:
-        batches: of one split, or of several splits of different sources. The cost per batch is constant, whatever
-            its number of rows.
+        batches: batches of one split, or of several splits of different sources. The cost of a batch does not depend
+            on its number of rows.
     """
     seen: list[pa.Table] = []
     faults: dict[int, InternalFault] = {}
@@ -191,7 +190,7 @@ def with_marks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _skipping_faults(
     step: Callable[[pa.Table], Result], table: pa.Table, faults: dict[int, InternalFault]
 ) -> Result:
-    """Run a step on all sources, without the sources that cause a fault."""
+    """Run a step on all sources, except those that cause a fault."""
     sources = pc.unique(table["source"]).to_pylist()
 
     def of_some(some: Sequence[int]) -> Result:
@@ -220,16 +219,16 @@ def decode(text: str) -> Marks:
 
 
 def marks_of(events: pa.Table) -> list[Marks]:
-    """Sum up the records, with one result per source, in the order of sources.
+    """Sum up the records of each source, in the order of the sources.
 
     Args:
-        events: columns of EVENTS, of one split or of whole sources.
+        events: rows of one split, or of whole sources, with the columns of EVENTS.
     """
     return _sum_up(_needed_columns(events))
 
 
 def marks_and_faults(events: pa.Table) -> tuple[list[Marks], list[InternalFault]]:
-    """Return the marks of all sources without a fault, and the faults of the other sources."""
+    """Return the marks of all sources that cause no fault, and the faults of the other sources."""
     faults: dict[int, InternalFault] = {}
     found = _skipping_faults(marks_of, events, faults)
     return found, list(faults.values())
@@ -295,9 +294,9 @@ def _sum_up(columns: pa.Table) -> list[Marks]:
 def _active_spans(
     columns: pa.Table, keys: list[str], time: str
 ) -> dict[tuple[Any, ...], list[tuple[int, int]]]:
-    """Return the spans with records per writer, split at silences of `SILENCE_US`."""
+    """Return the time spans with records per stream, split at silences of `SILENCE_US` or more."""
     dated = columns.select([*keys, time]).filter(pc.is_valid(columns[time]))
-    # The first and last record of each time slice reveal every pause longer than a slice.
+    # The first and last record of each time slice reveal every silence longer than a slice.
     dated = dated.append_column("slice", pc.divide(dated[time], SILENCE_US))
     slices = dated.group_by([*keys, "slice"], use_threads=False).aggregate(
         [(time, "min"), (time, "max")]
@@ -324,7 +323,7 @@ def merge_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def limit_transitions(transitions: Sequence[Transition]) -> list[Transition]:
-    """Keep at most `MOST_TRANSITIONS` transitions of one stream."""
+    """Keep at most `MOST_TRANSITIONS` transitions of a stream."""
     if len(transitions) <= MOST_TRANSITIONS:
         return list(transitions)
     return sorted(transitions, key=lambda each: each.rank)[:MOST_TRANSITIONS]
@@ -336,10 +335,10 @@ def _distinct(table: pa.Table, names: list[str]) -> Iterator[tuple[Any, ...]]:
 
 
 def _with_owners(table: pa.Table) -> tuple[pa.Table, dict[int, Marks]]:
-    """Add the columns `owner` and `shown_us`, counted from the start of the split.
+    """Add the columns `owner` and `shown_us`, relative to the start of the split.
 
     `owner` is the carrier's label, or else the last section header above the record. `shown_us` is the printed wall
-    clock; a time of day is increased by one day per midnight since the start.
+    clock. For a time of day, one day is added per midnight since the start.
     """
     starts = table.group_by("source", use_threads=False).aggregate([("offset", "min")])
     parts = {
@@ -402,7 +401,7 @@ def _owners(table: pa.Table, parts: dict[int, Marks]) -> pa.Array:
 
 
 def _midnights(times: pa.Table, parts: dict[int, Marks]) -> dict[int, list[int]]:
-    """Return the offsets per source at which the time of day restarts."""
+    """Return the offsets per source at which the time of day starts again."""
     edges: dict[int, list[int]] = {}
     ordered = times.sort_by([("source", "ascending"), ("offset", "ascending")])
     for source, offset, local_us in _rows(ordered, ["source", "offset", "local_us"]):
@@ -417,7 +416,7 @@ def _midnights(times: pa.Table, parts: dict[int, Marks]) -> dict[int, list[int]]
 
 
 def is_past_midnight(before_us: int, local_us: int) -> bool:
-    """Whether a time of day is so much earlier that it belongs to the next day."""
+    """Return whether a time of day is so much earlier than the one before that it belongs to the next day."""
     return local_us < before_us - DAY_US // 2
 
 
@@ -426,14 +425,14 @@ def _rows(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
 
 
 def _needed_columns(events: pa.Table) -> pa.Table:
-    """Keep only the columns needed until the end of a split."""
-    # Combine first: otherwise each of thousands of chunks has a fixed cost in every step.
+    """Keep only the columns that are needed at the end of a split."""
+    # Combine chunks first, because each of thousands of chunks would add a fixed cost to every step.
     events = events.select(_READ).combine_chunks()
     table = events.filter(pc.not_equal(events["event"], Event.SPLIT.value))
     event, fields, logger = table["event"], table["fields"], table["logger"]
     logged = pc.is_null(_field(fields, "origin"))
     by_jobmanager = pc.and_(logged, pc.is_in(logger, value_set=pa.array(JOBMANAGER_LOGGERS)))
-    # Without a logger, the `#n` in the task name reveals a TaskManager.
+    # Without a logger, the `#n` in the task name shows that a TaskManager wrote the record.
     by_taskmanager = pc.and_(
         logged,
         pc.or_(
@@ -488,9 +487,9 @@ _READ: Final = (*_KEPT, "fields", "logger", "attempt", "checkpoint", "metric")
 
 
 def _version_bounds(table: pa.Table, logged: Any) -> tuple[Any, Any]:
-    """Return the version bounds of each record's wording: major * 100 + minor.
+    """Return the oldest and the newest Flink version that print each record (major * 100 + minor; 0 and 999 if open).
 
-    Sources: catalogue/flink.md 1.1 to 1.4, 2.1 to 2.3; open ends are 0 and 999.
+    Sources: catalogue/flink.md 1.1 to 1.4, 2.1 to 2.3.
     """
     event, fields = table["event"], table["fields"]
 
@@ -623,7 +622,7 @@ def _add_transitions(columns: pa.Table, parts: dict[int, Marks]) -> None:
 
 
 def midnights_before(parts: Sequence[Marks]) -> list[int]:
-    """Return the midnights passed before each split of one source, in order."""
+    """Return the number of midnights before each split of one source, in order."""
     passed = 0
     result = []
     last: int | None = None
@@ -637,7 +636,7 @@ def midnights_before(parts: Sequence[Marks]) -> list[int]:
 
 
 def owners_before(parts: Sequence[Marks]) -> list[str | None]:
-    """Return the owner named by the last section header before each split, in order."""
+    """Return the owner in the last section header before each split of one source, in order."""
     owner: str | None = None
     result: list[str | None] = []
     for part in parts:

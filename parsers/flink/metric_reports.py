@@ -1,14 +1,13 @@
-"""Parses metrics reports in process logs, blocks of `identifier: value` lines, and folds them per minute.
+"""Parses metrics reports in logs (blocks of `identifier: value` lines) and aggregates them per minute.
 
-`org.apache.flink.metrics.slf4j.Slf4jReporter` logs every registered metric every few seconds as one
-record of many lines. Nearly every line of a TaskManager's log belongs to a report. So this module
-works per block and per line and parses each identifier only once: from then on, a line costs one dictionary
-look-up and one `float`.
+Every few seconds, `org.apache.flink.metrics.slf4j.Slf4jReporter` logs all registered metrics as one record of many
+lines. Nearly every line of a TaskManager's log then belongs to a report. So this module parses each identifier only
+once. After that, a line costs one dictionary lookup and one call of `float`.
 
 The parts of an identifier are joined by dots. Up to Flink 1.12 the parts themselves (host, job and task
-names) may contain dots; later versions replace them by `_`. The whole block resolves the parts. The table in
-`formats/metrics.toml` identifies the metric's name. The TaskManager's own `Status.*` metrics identify the
-TaskManager, and the common prefix of its tasks identifies the job.
+names) may contain dots; later versions replace those by `_`. Only the whole report shows where each part ends. The
+table in `formats/metrics.toml` identifies the name of the metric. The TaskManager's own `Status.*` metrics identify
+the TaskManager, and the common prefix of its tasks identifies the job.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ PLACED_TEMPLATE: Final = "metrics-scope"
 
 MINUTE_US: Final = 60_000_000
 MAX_SAMPLES: Final = 200_000
-"""Samples held before rows are flushed, whatever the clock shows (about 10 MB)."""
+"""Maximum number of samples in memory (about 10 MB); more are flushed even within a minute."""
 MAX_IDENTIFIERS: Final = 100_000
-"""Identifiers cached per process; above this limit the cache is cleared."""
+"""Maximum number of identifiers cached per process; beyond it the cache is cleared."""
 MAX_IDENTIFIER_BYTES: Final = 4096
-"""Longer identifiers are not metrics."""
+"""Maximum length of an identifier; a longer one is not a metric."""
 
 _TASK_SCOPES: Final = ("task", "task-or-operator", "operator")
 _QUANTITIES: Final = {b"mean": "mean", b"max": "max", b"p50": "p50", b"p99": "p99"}
@@ -50,11 +49,11 @@ _TRUTH_AS_NUMBERS: Final = {b"true": b"1", b"false": b"0"}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The scope part of an identifier.
+    """The parsed scope of an identifier.
 
     Attributes:
         scope: tm, jm, jm-job, task, operator, or unknown for a custom scope format.
-        text: the scope as printed, if it could not be parsed.
+        text: the scope as printed, if it cannot be parsed.
     """
 
     scope: str
@@ -69,7 +68,7 @@ class Place:
 
 @dataclass(slots=True, eq=False)
 class _Series:
-    """One identifier with its samples since the last flush."""
+    """An identifier with its samples since the last flush."""
 
     metric: KnownMetric
     name: str
@@ -77,21 +76,21 @@ class _Series:
     rest: str
     subtask_index: int | None
     values: list[float] = field(default_factory=list)
-    folded: int = 0  # number of values from complete reports
+    folded: int = 0  # number of values that come from complete reports
     quantities: dict[str, list[float]] | None = None
     place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """The lines of a report without their values, which repeat in the next report of the same process.
+    """The lines of a report without their values; the next report of the same process usually has the same lines.
 
     Attributes:
-        beginnings: the start of every line; a control line is complete.
-        kept: per sample: its identifier and series.
-        lines: returns the kept lines.
-        values: per sample: the part of its line behind the beginning.
-        columns: per series the indices of its samples in `kept`; several if the report repeats an identifier.
+        beginnings: the part of every line before its value; the whole line if it has no value.
+        kept: identifier and series of each sample.
+        lines: selects the lines of the samples from all lines.
+        values: the slice of each sample's line that contains the value.
+        columns: indices in `kept` of each series' samples; several if the report repeats an identifier.
     """
 
     beginnings: Sequence[bytes]
@@ -103,14 +102,14 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:
-    """The parts of a minute's rows that do not change from minute to minute: all except times and numbers.
+    """The parts of the rows that are the same in every minute: everything except times and numbers.
 
     Attributes:
-        series, names: of each row.
+        series, names: series and metric name of each row.
         columns: the constant columns of `EVENTS`, including columns without values.
         metric: the constant parts of the column `metric`, up to the operator.
-        absent: rows whose metric has a value that means "none yet".
-        shape: of reports with exactly these series, if the last one had a shape.
+        absent: indices of the rows whose metric uses a special value for "none yet".
+        shape: shape of the reports with exactly these series, if known.
     """
 
     series: list[_Series]
@@ -123,13 +122,13 @@ class _Rows:
 
 @dataclass(slots=True)
 class _Process:
-    """State of one process in the stream (a compose log contains several processes)."""
+    """State of one of the processes in the stream; the log of Docker Compose contains several."""
 
     series: dict[bytes, _Series] = field(default_factory=dict)
     shared_names: list[_Series] = field(default_factory=list)
-    # Identifier -> the `append` of its samples; None for skipped identifiers.
+    # Identifier -> `append` of its list of samples; None for skipped identifiers.
     appends: dict[bytes, object] = field(default_factory=dict)
-    # One list of samples per report that matches `shape`; added to the series in bulk.
+    # One list of samples per report with this `shape`; added to the series in bulk.
     pending: list[list[float]] = field(default_factory=list)
     delimiter: str = "."
     scopes: set[str] = field(default_factory=set)
@@ -148,32 +147,33 @@ class _Process:
 
 
 class MetricFolder:
-    """Folds the metrics reports of one split into rows of event `metric`.
+    """Aggregates the metrics reports of a split into rows of event `metric`.
 
-    A row is one series in one minute: first, last, min, max and sum of `count` samples. If two splits share
-    a minute, each yields a partial row, and the same operations merge the rows. `local_us` and `utc_us` are the times of
-    the first report in the row. `duration_ms` is the time between the first and the last report (null if a report lacks
-    the series), so that a counter has a rate. NaN, infinite, textual and "none yet" values do not count. A series
-    with no other values gives a row with count 0, which distinguishes a disabled metric from a missing metric.
+    A row aggregates one series over one minute: first, last, min, max and sum of `count` samples. If two splits share
+    a minute, each yields a partial row, and the same operations merge them. `local_us` and `utc_us` are the times of
+    the first report in the row. `duration_ms` is the time between the first and the last report, from which a
+    counter's rate follows (null if a report lacks the series). NaN, infinite, textual and "none yet" values do not
+    count. A series without other values yields a row with count 0, which distinguishes a disabled metric from a
+    missing one.
 
-    In addition, one `placed` row (template `metrics-scope`) shows where each subtask runs when its scope first
-    appears.
+    When the scope of a subtask first appears, an additional `placed` row (template `metrics-scope`) shows where it
+    runs.
     """
 
     def __init__(self, source: int, metric_names: Collection[str] | None = None) -> None:
-        """Start without samples.
+        """Create a folder without samples.
 
         Args:
-            source: index of the source of all blocks.
-            metric_names: names in `formats/metrics.toml` of the metrics to keep; None for all.
+            source: index of the source that contains the reports.
+            metric_names: metrics to keep, as named in `formats/metrics.toml`; None for all.
         """
         self._source = source
         self._metric_names = None if metric_names is None else frozenset(metric_names)
         self._processes: dict[str | None, _Process] = {}
         self.lines = 0
-        """Lines read so far, kept or not."""
+        """Number of lines read so far, kept or not."""
         self.blocks = 0
-        """Reports read so far."""
+        """Number of reports read so far."""
 
     def add_block(
         self,
@@ -189,15 +189,16 @@ class MetricFolder:
         """Read one report.
 
         Args:
-            lines: UTF-8 lines after the record's first line, without carriers, with or without line ends. Reading
-                stops after `Finished metrics report`; the caller ends the iterator at the next record or at its own limit.
-            offset: first byte of the record in its decoded stream.
-            local_us, utc_us, clock, process: as in `EVENTS`, of the record.
-            cut: returns the lines in front of the next record, in case other records are interleaved; not called if the
-                report has the same lines as the previous report.
+            lines: the lines after the record's first line, in UTF-8, without carriers, with or without line endings.
+                Reading stops after `Finished metrics report`. The caller ends the iterator at the next record or at
+                its own limit.
+            offset: offset of the record in its decoded stream.
+            local_us, utc_us, clock, process: the record's columns of these names.
+            cut: returns only the lines before the next record, in case other records interrupt the report. It is not
+                called if the report has the same lines as the previous one.
 
         Returns:
-            Batches of `EVENTS` for the minutes that end with this report; usually none.
+            Batches of `EVENTS` for the minutes that this report completes; usually none.
         """
         state = self._processes.get(process)
         if state is None:
@@ -214,7 +215,7 @@ class MetricFolder:
         state.blocks += 1
         self.blocks += 1
         count = self._read(state, lines, cut)
-        # An upper bound: counting the samples themselves would cost as much as reading them.
+        # An upper bound, because counting the samples would cost as much as reading them.
         state.samples += count
         self.lines += count
         if len(state.appends) > MAX_IDENTIFIERS:
@@ -236,7 +237,7 @@ class MetricFolder:
     def _read(
         self, state: _Process, lines: Iterable[bytes], cut: Callable[[], list[bytes]] | None
     ) -> int:
-        """Append each metric's value to its series; return the number of lines."""
+        """Append the value of each metric to its series. Return the number of lines."""
         if isinstance(lines, list):
             if state.shape is not None and self._read_same_shape(state, state.shape, lines):
                 return len(state.shape.beginnings)
@@ -248,12 +249,12 @@ class MetricFolder:
         return self._read_lines(state, lines)
 
     def _read_same_shape(self, state: _Process, shape: _Shape, lines: list[bytes]) -> bool:
-        """Read a report that differs from the previous report only in its values.
+        """Read a report that differs from the previous one only in its values.
 
-        Lines are not parsed: comparing their beginnings needs no Python call per line.
+        Its lines need not be parsed: comparing their beginnings takes no Python call per line.
 
         Returns:
-            False if the report differs in other ways; then nothing was read.
+            False, without having read anything, if the report differs in other ways.
         """
         beginnings = shape.beginnings
         if len(lines) < len(beginnings) or not all(map(bytes.startswith, lines, beginnings)):
@@ -319,7 +320,7 @@ class MetricFolder:
             state.scopes.add(series.rest)
         state.series[identifier] = series
         if self._metric_names is not None and series.metric.name not in self._metric_names:
-            # Its identifier still reveals the names of processes and tasks.
+            # The identifier still reveals the names of processes and tasks.
             state.appends[identifier] = None
             return None
         if series.metric.scope == "task-or-operator":
@@ -328,7 +329,7 @@ class MetricFolder:
         return series.values.append
 
     def _odd_value(self, state: _Process, identifier: bytes, text: bytes) -> None:
-        """Parse a value that is not a number: booleans and histograms count, other text does not."""
+        """Parse a value that is not a number. Booleans and histograms count, other text does not."""
         series = state.series.get(identifier)
         if series is None:
             return
@@ -365,7 +366,7 @@ class MetricFolder:
             rows = state.rows = self._rows_of(process, owners, names, state.shape)
         if owners:
             yield self._metric_batch(state, rows, samples)
-        if is_new:  # otherwise all places were reported before
+        if is_new:  # otherwise all places have been reported before
             yield from self._placed_batch(process, state, used)
         for series in used:
             series.values.clear()
@@ -413,7 +414,7 @@ class MetricFolder:
     def _metric_batch(
         self, state: _Process, rows: _Rows, samples: Sequence[Sequence[float]]
     ) -> pa.RecordBatch:
-        """Build the columns directly: separate rows would cost more than their samples."""
+        """Build the columns directly, because separate rows would cost more than their samples."""
         size = len(samples)
         span = _span_ms(state)
         metric = pa.StructArray.from_arrays(
@@ -427,7 +428,7 @@ class MetricFolder:
             ("clock", state.clock),
         ):
             columns[name] = repeat_value(value, EVENTS.field(name).type, size)
-        # If a series misses a report, the time between its samples is unknown.
+        # If a report lacks the series, the time between its samples is unknown.
         spans = [None if len(each) % state.blocks else span for each in samples]
         columns["duration_ms"] = array_of(spans, EVENTS.field("duration_ms").type)
         return pa.RecordBatch.from_arrays([*columns.values()], schema=EVENTS)
@@ -459,7 +460,7 @@ class MetricFolder:
 
 
 def _sampled(used: list[_Series]) -> tuple[list[_Series], list[str], list[list[float]]]:
-    """Return the series, name and samples of each row."""
+    """Return the series, the names and the samples of all rows."""
     owners: list[_Series] = []
     names: list[str] = []
     samples: list[list[float]] = []
@@ -476,7 +477,7 @@ def _sampled(used: list[_Series]) -> tuple[list[_Series], list[str], list[list[f
 
 
 def _shape_of(state: _Process, lines: list[bytes]) -> _Shape | None:
-    """Return the shape that the next report probably repeats; None if the report is incomplete."""
+    """Return the shape of a report, which the next one probably has as well; None if the report is incomplete."""
     if not lines or b"Finished metrics report" not in lines[-1]:
         return None
     beginnings = []
@@ -494,7 +495,7 @@ def _shape_of(state: _Process, lines: list[bytes]) -> _Shape | None:
     return _Shape(
         beginnings=beginnings,
         kept=[(identifier, series) for _, _, identifier, series in kept],
-        # With fewer than two positions, `itemgetter` returns no tuple, or fails.
+        # With one position, `itemgetter` does not return a tuple; with none, it fails.
         lines=itemgetter(*positions)
         if len(positions) > 1
         else lambda lines: [lines[position] for position in positions],
@@ -509,7 +510,7 @@ _NOWHERE: Final = Place(scope="unknown")
 
 
 def _distribute(state: _Process) -> None:
-    """Move the pending samples to their series, and merge repeated identifiers."""
+    """Move pending samples to their series, and merge identifiers that occur twice."""
     if not state.pending or state.shape is None:
         return
     columns = [*zip(*state.pending, strict=True)]
@@ -520,7 +521,7 @@ def _distribute(state: _Process) -> None:
 
 
 def _pending_samples(pending: Sequence[Sequence[float]], rows: _Rows) -> list[Sequence[float]]:
-    """Return the samples of each row, if all reports of the minute have the shape of the rows."""
+    """Return the samples of each row, provided that all reports of the minute have the shape of the rows."""
     columns = [*zip(*pending, strict=True)]
     places = rows.shape.columns if rows.shape is not None else {}
     return [_samples_of(series, columns, places[series]) for series in rows.series]
@@ -529,7 +530,7 @@ def _pending_samples(pending: Sequence[Sequence[float]], rows: _Rows) -> list[Se
 def _samples_of(
     series: _Series, columns: Sequence[Sequence[float]], places: Sequence[int]
 ) -> Sequence[float]:
-    """Return the samples of a series in reports of one shape."""
+    """Return the samples of one series from reports with the same shape."""
     if len(places) == 1:
         return columns[places[0]]
     repeated = [columns[place] for place in places]
@@ -539,10 +540,10 @@ def _samples_of(
 
 
 def _merge_shared_names(repeated: list[_Series]) -> None:
-    """Merge identifiers that a report contains twice into one sample.
+    """Merge the two samples of identifiers that a report contains twice.
 
-    A task with a single operator has the operator's name. A metric that both register is then printed twice
-    under one identifier, in any order. The operator's value is equal, or lacks data that only the task
+    A task with a single operator has the operator's name. If both register a metric, the report prints it twice
+    under one identifier, in any order. The operator's value is either equal or lacks data that only the task
     counts (its `numBytesIn` is 0), so the larger value is the task's.
     """
     for series in repeated:
@@ -554,7 +555,7 @@ def _merge_shared_names(repeated: list[_Series]) -> None:
 
 
 def _statistics(rows: _Rows, samples: Sequence[Sequence[float]]) -> list[pa.Array]:
-    """Return count, first, last, min, max and sum of the valid samples of each row."""
+    """Return arrays of count, first, last, min, max and sum of the valid samples in each row."""
     counts: list[int] = list(map(len, samples))
     first: list[float | None] = [each[0] for each in samples]
     last: list[float | None] = [each[-1] for each in samples]
@@ -578,7 +579,7 @@ def _statistics(rows: _Rows, samples: Sequence[Sequence[float]]) -> list[pa.Arra
 
 
 def _span_ms(state: _Process) -> int | None:
-    """Return the milliseconds between the first and the last folded report."""
+    """Return the milliseconds between the first and the last report of the minute."""
     for first, last in (
         (state.first_utc_us, state.last_utc_us),
         (state.first_local_us, state.last_local_us),
@@ -589,13 +590,13 @@ def _span_ms(state: _Process) -> int | None:
 
 
 def _series_of(identifier: str, state: _Process, section: str | None) -> _Series | None:
-    """Return the series of a known metric; its scope is resolved once its block is complete."""
+    """Create the series of an identifier with a known metric; its scope is resolved after the report."""
     if state.delimiter == "." and "Status" in identifier:
-        # The identifier of a JVM metric shows `metrics.scope.delimiter`: `….Status.JVM.…`.
+        # The identifier of a JVM metric (`….Status.JVM.…`) shows the delimiter (`metrics.scope.delimiter`).
         _, _, tail = identifier.rpartition("Status")
         if tail[1:4] == "JVM" and tail[4:5] == tail[0] != ".":
             state.delimiter = tail[0]
-            # Identifiers parsed with the wrong delimiter must be parsed again.
+            # Identifiers that were parsed with the wrong delimiter must be parsed again.
             state.appends.clear()
     if state.delimiter != ".":
         identifier = identifier.replace(".", "_").replace(state.delimiter, ".")
@@ -607,12 +608,12 @@ def _series_of(identifier: str, state: _Process, section: str | None) -> _Series
     scope_parts = parts[:-length]
     subtask: int | None = None
     if metric.scope in _TASK_SCOPES:
-        # A user metric with a Flink metric's name has its group in between.
+        # A user metric with the name of a Flink metric has its group between scope and name.
         if not scope_parts or not scope_parts[-1].isdecimal() or len(scope_parts[-1]) > 6:
             return None
         subtask = int(scope_parts[-1])
     elif metric.scope != "process" and "taskmanager" in scope_parts:
-        return None  # a user metric: the JobManager's own metrics are never in this scope
+        return None  # a user metric, because the JobManager's own metrics never have this scope
     return _Series(
         metric=metric,
         name=".".join(parts[-length:]),
@@ -652,10 +653,10 @@ def _place_all(state: _Process, used: list[_Series]) -> None:
 
 
 def _bodies(state: _Process) -> tuple[dict[str, tuple[str, str]], set[tuple[str, str]]]:
-    """Split each task's scope as printed into the scope of its process and `job.task`.
+    """Split each printed task scope into the scope of its process and `job.task`.
 
     Returns:
-        The parts by printed scope, and the parts that certainly belong to a task, not to an operator.
+        The two parts by printed scope, and the set of those that certainly belong to a task, not to an operator.
     """
     bodies: dict[str, tuple[str, str]] = {}
     tasks: set[tuple[str, str]] = set()
@@ -674,14 +675,14 @@ def _owner(rest: str, scopes: set[str]) -> str | None:
     prefixes = [scope for scope in scopes if rest.startswith(scope + ".")]
     if prefixes:
         return max(prefixes, key=len)
-    # Without a process metric, assume that the TaskManager's id contains no dot.
+    # Without process metrics, assume that the TaskManager's ID contains no dot.
     host, anchor, tail = rest.partition(".taskmanager.")
     taskmanager, dot, _ = tail.partition(".")
     return f"{host}{anchor}{taskmanager}" if anchor and dot else None
 
 
 def _place_of_process(series: _Series) -> Place:
-    """Resolve the scope of a process metric, or of a job metric on the JobManager."""
+    """Resolve the scope of a process metric or of a JobManager's job metric."""
     rest = series.rest
     host, anchor, taskmanager = rest.partition(".taskmanager.")
     if anchor and ".jobmanager" not in host:
@@ -695,10 +696,10 @@ def _place_of_process(series: _Series) -> Place:
 
 
 def _jobs_of(bodies: set[str]) -> list[str]:
-    """Find the job names in `job.task` texts, where both parts may contain dots.
+    """Find the job names in texts of the form `job.task`, in which both parts may contain dots.
 
-    A text with a single dot is unambiguous. Otherwise the job is the common prefix, up to a dot, of all texts with
-    the same first part; without a text to compare, it is the first part.
+    A text with a single dot is unambiguous. Otherwise the job is the common prefix, up to a dot, of all texts that
+    start with the same part. If only one text starts with that part, the part is the job.
     """
     groups: dict[str, list[list[str]]] = {}
     for body in bodies:
@@ -709,7 +710,7 @@ def _jobs_of(bodies: set[str]) -> list[str]:
         if len(members) == 1 or any(len(parts) <= 2 for parts in members):
             jobs.append(first)
             continue
-        shortest = min(map(len, members)) - 1  # leaves each member at least one part
+        shortest = min(map(len, members)) - 1  # leave at least one part for each task
         columns = zip(*(parts[:shortest] for parts in members), strict=True)
         common = takewhile(lambda column: len(set(column)) == 1, columns)
         jobs.append(".".join(column[0] for column in common))
@@ -724,7 +725,7 @@ def _split_job(body: str, jobs: list[str]) -> tuple[str | None, str]:
 
 
 class _Chains:
-    """Maps operators to tasks by the chained operator names in the tasks' names."""
+    """Maps operators to tasks: the name of a task contains the names of its chained operators."""
 
     def __init__(self, tasks: Iterable[tuple[str, str | None, str]]) -> None:
         self._tasks: dict[tuple[str, str | None], list[tuple[str, frozenset[str]]]] = {}
@@ -744,8 +745,8 @@ class _Chains:
 def _members(task: str) -> frozenset[str]:
     """Return the operator names in a task's name.
 
-    Forks print as `A -> (B -> C, D)`. Operator names may contain commas and parentheses, so the whole parts
-    between arrows are members, too.
+    A fork is printed as `A -> (B -> C, D)`. Because operator names may contain commas and parentheses, the whole
+    parts between arrows are included as well.
 
     >>> sorted(_members("Source: a -> (Map, Filter -> Sink: b)"))[:3]
     ['(Map', '(Map, Filter', 'Filter']
@@ -760,5 +761,5 @@ def _members(task: str) -> frozenset[str]:
 
 
 def _if_same(shape: _Shape | None, series: Sequence[_Series]) -> _Shape | None:
-    """Return the shape of earlier reports if these reports have the same series."""
+    """Return the shape of earlier reports if its series are these."""
     return shape if shape is not None and {*series} == shape.columns.keys() else None

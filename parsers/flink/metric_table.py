@@ -12,15 +12,15 @@ from flowdiag.parsers.formats import read_format
 
 @dataclass(frozen=True, slots=True)
 class KnownMetric:
-    """One row of `formats/metrics.toml`.
+    """A metric in `formats/metrics.toml`.
 
     Attributes:
-        name: as registered; `#` matches a number, `*` matches one part without a dot, or the name of a split.
+        name: name as registered. `#` matches a number; `*` matches a part without dots, or the name of a split.
         scope: task, task-or-operator, operator, process, jm-job or jm.
         kind: counter, gauge, meter or histogram.
-        unit: of a sample, as registered (nanoseconds stay nanoseconds).
-        versions: the range of Flink versions that register it.
-        absent: a value that means "none yet" and does not count as a sample.
+        unit: unit of the registered values (nanoseconds are not converted).
+        versions: range of Flink versions that register the metric.
+        absent: the value that means "none yet", which does not count as a sample; None if there is none.
     """
 
     name: str
@@ -50,7 +50,7 @@ def known_metrics() -> dict[str, KnownMetric]:
 
 @cache
 def _lengths() -> dict[str, list[int]]:
-    """Return the numbers of parts of the names with a last part, longest first."""
+    """Return, by the last part of a metric name, how many parts such names have, longest first."""
     found: dict[str, set[int]] = {}
     for name in known_metrics():
         parts = name.split(".")
@@ -59,7 +59,7 @@ def _lengths() -> dict[str, list[int]]:
 
 
 def recognise_metric(parts: list[str]) -> tuple[KnownMetric, int] | None:
-    """Find the known metric at the end of an identifier's parts, the longest name first.
+    """Find the known metric at the end of an identifier's parts; the longest name wins.
 
     Returns:
         The metric and the number of parts of its name.
@@ -92,7 +92,7 @@ def recognise_metric(parts: list[str]) -> tuple[KnownMetric, int] | None:
 def _metric_of_group(
     parts: list[str], names: Mapping[str, KnownMetric]
 ) -> tuple[KnownMetric, int] | None:
-    """Find a metric below the name of a split or of a column family, which may contain anything."""
+    """Find a metric below the name of a split or column family, which may contain dots."""
     group = parts[-2] if len(parts) > 2 else None
     if group == STORE and (metric := names.get(f"*.{STORE}.{parts[-1]}")) is not None:
         return metric, 4 if parts[-4:-3] == [FAMILY] else 3
@@ -104,7 +104,7 @@ def _metric_of_group(
 
 
 def parts_of(identifier: str) -> list[str]:
-    """Split an identifier at its dots. A reporter that replaces the dot in `rocksdb.NAME` gives the same parts.
+    """Split an identifier at its dots, also at a dot in `rocksdb.NAME` that a reporter has replaced.
 
     >>> parts_of("tm.job.window.0.sums.rocksdb_is-write-stopped")[-3:]
     ['sums', 'rocksdb', 'is-write-stopped']
@@ -117,7 +117,7 @@ def parts_of(identifier: str) -> list[str]:
 
 SPLIT: Final = "split"
 STORE: Final = "rocksdb"
-"""The group of the metrics of RocksDB, and of ForSt."""
+"""Metric group of RocksDB and ForSt."""
 FAMILY: Final = "column_family"
-"""The group above the name of a column family, if that is a variable."""
+"""Metric group above the name of a column family, if that name is a metric variable."""
 _DIGITS_TO_NUMBER: Final = {ord(digit): "#" for digit in "0123456789"}

@@ -1,13 +1,13 @@
-"""Reads Flink's configuration files as Flink does: the old flat format, and YAML.
+"""Reads Flink's configuration files as Flink does, in the old flat format and in YAML.
 
-Up to Flink 1.18, `conf/flink-conf.yaml` is not real YAML. It has one `key: value` per line, `#` starts a comment anywhere, a
-pair needs a space after its colon, and quotes belong to the value. The last of several equal keys wins; other
-lines are skipped with a warning (`GlobalConfiguration`). From Flink 1.19 on, `conf/config.yaml` is YAML 1.2, nested or flat.
-Equal keys, and tabs in the indentation, are errors that prevent the cluster from starting. 1.19 and 1.20 still prefer
-an existing flat file.
+Up to Flink 1.18, `conf/flink-conf.yaml` is not real YAML. It has one `key: value` per line, `#` starts a comment
+anywhere, a colon must be followed by a space, and quotes belong to the value. If a key is repeated, the last value
+wins. Other lines are skipped with a warning (`GlobalConfiguration`). From Flink 1.19 on, `conf/config.yaml` is YAML
+1.2, nested or flat. Repeated keys and tabs in the indentation are errors that prevent the cluster from starting. If a
+flat file exists, 1.19 and 1.20 still prefer it.
 
-Resources on Kubernetes that carry such options are read as well: a ConfigMap with a file, and the resources of
-the Flink Kubernetes Operator.
+Kubernetes resources that contain such options are read as well: ConfigMaps with a configuration file, and the
+resources of the Flink Kubernetes Operator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_BYTES: Final = 2 * 1024 * 1024
 MAX_OPTIONS: Final = 20_000
 MAX_DEPTH: Final = 40
 
-# Prefixes of Flink's options; a file without any of them is not a Flink configuration.
+# Prefixes of Flink's options. A file without any of them is not a Flink configuration.
 _FAMILIES: Final = (
     "akka.",
     "blob.",
@@ -63,7 +63,7 @@ _PAIR: Final = re.compile(r"^[ \t]*\"?([A-Za-z][\w.-]*)\"?[ \t]*:(?:[ \t]|\r?$)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duplicate:
-    """A repeated key; flat files use the last value, YAML rejects the file."""
+    """A repeated key. In a flat file the last value wins; a YAML file with a repeated key is rejected."""
 
     key: str
     values: tuple[str, ...]
@@ -81,18 +81,18 @@ class SkippedLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionFile:
-    """The options of one file.
+    """The options in a file.
 
     Args:
         dialect: `flat` or `yaml`.
-        options: key to text.
+        options: value of each key, as text.
         offsets: byte offset of each key's line.
         duplicates: repeated keys.
-        skipped: lines that Flink ignores (flat).
-        error: why Flink rejects the whole file (YAML), else None.
-        carrier: `ConfigMap` or `FlinkDeployment` if the options are inside a resource.
-        trouble: the problem that a resource's status reports; None without a problem or a status.
-        several: the names of the resources if a list contains several with options: none is read.
+        skipped: lines that Flink skips, in a flat file.
+        error: why Flink rejects the whole file, if it does (YAML only).
+        carrier: kind of the Kubernetes resource that contains the options, such as `ConfigMap`; None for a file.
+        trouble: the problem that the resource's status reports, if any.
+        several: names of the resources, if the text contains several with options. None of them is read.
     """
 
     dialect: str
@@ -107,7 +107,7 @@ class OptionFile:
 
 
 def looks_like_options(text: str) -> bool:
-    """Whether a text is a Flink configuration: most of its keys are Flink options.
+    """Return whether a text is a Flink configuration, because most of its keys are Flink options.
 
     >>> looks_like_options("taskmanager.memory.process.size: 1728m\\n")
     True
@@ -120,11 +120,11 @@ def looks_like_options(text: str) -> bool:
         if not stripped.strip() or stripped.strip() in ("---", "..."):
             continue
         hit = _PAIR.match(stripped)
-        if hit is None or stripped.rstrip().endswith('": {'):  # a part of a JSON document
+        if hit is None or stripped.rstrip().endswith('": {'):  # part of a JSON document
             others += not stripped.lstrip().startswith("-")
             continue
         if stripped[:1] in " \t" and pairs:
-            continue  # nested: its parent key counts
+            continue  # a nested key: its parent counts instead
         pairs += 1
         key = hit[1]
         ours += key.startswith(_FAMILIES) or key in _NESTED_HEADS
@@ -133,7 +133,7 @@ def looks_like_options(text: str) -> bool:
     return ours > 0 and ours * 2 >= pairs and others <= pairs
 
 
-# The kind of a document or of a list item, in YAML or JSON.
+# Kind of a document or list item, in YAML or JSON.
 _CARRIER: Final = re.compile(
     r"^[ \t]{0,40}(?:-[ \t]{1,4})?\"?kind\"?:[ \t]{0,8}[\"']?(ConfigMap|FlinkDeployment|FlinkSessionJob)\b",
     re.MULTILINE,
@@ -142,7 +142,7 @@ _KINDS: Final = ("ConfigMap", "FlinkDeployment", "FlinkSessionJob")
 
 
 def is_resource(text: str) -> bool:
-    """Whether a text is a Kubernetes resource that may contain Flink options, or a list of resources.
+    """Return whether a text is a Kubernetes resource that may contain Flink options, or a list of resources.
 
     >>> is_resource('{\\n    "kind": "FlinkDeployment",\\n    "apiVersion": "flink.apache.org/v1beta1"\\n}')
     True
@@ -173,8 +173,8 @@ def read_options(
 
     Args:
         text: the whole file.
-        name: of the file; it decides in 1.19 and 1.20.
-        version: of Flink, if known.
+        name: name of the file, which determines the dialect in 1.19 and 1.20.
+        version: Flink version, if known.
     """
     if _CARRIER.search(text[:65536]):
         return _options_of_resources(text)
@@ -276,11 +276,11 @@ def _of_node(text: str, root: Any, carrier: str | None = None) -> OptionFile:
 
 
 class _InvalidYaml(ValueError):
-    """The text is not valid YAML; the message explains why in one line."""
+    """A text is not valid YAML; the message explains why in one line."""
 
 
 def _compose(text: str) -> Any:
-    # Imported here: most commands never read YAML and should not pay for the import.
+    # Imported here, because most commands never read YAML.
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -293,7 +293,7 @@ def _compose(text: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Describe the error in a document, with its line."""
+    """Describe an error in a document, with its line."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return str(error).split("\n", 1)[0][:200] or "not YAML"
@@ -317,9 +317,7 @@ def _documents(text: str) -> Iterator[Any]:
 def _pairs(
     node: Any, path: tuple[str, ...], within: tuple[int, ...]
 ) -> Iterator[tuple[str, str, str, int]]:
-    """Yield the leaves of a mapping: (path, key joined by dots, text, line); cycles and deep
-    nesting are cut off.
-    """
+    """Yield the leaves of a mapping as (path, key, text, line); cut off cycles and deep nesting."""
     if id(node) in within or len(path) > MAX_DEPTH:
         return
     for key_node, value_node in node.value:
@@ -342,15 +340,15 @@ def _pairs(
 
 
 def _options_of_resources(text: str) -> OptionFile:
-    """Return the options of the only resource with options."""
-    if len(text) > MAX_BYTES:  # truncated YAML would be invalid
+    """Read the options from the one resource that contains options."""
+    if len(text) > MAX_BYTES:  # a truncated YAML document would be invalid
         return OptionFile(dialect="yaml")
     try:
         found = [
             each for root in _documents(text) for each in _resources(root) if _has_options(*each)
         ]
     except _InvalidYaml as error:
-        # An error elsewhere in the text does not concern the configuration.
+        # An error elsewhere in the text does not affect the configuration.
         is_resource_text = _TOP_LEVEL_KIND.search(text) is not None
         return OptionFile(dialect="yaml", error=str(error) if is_resource_text else None)
     if len(found) > 1:
@@ -366,7 +364,7 @@ _FILES: Final = ("flink-conf.yaml", "config.yaml")
 
 
 def _has_options(kind: str, node: Any) -> bool:
-    """Whether a resource has options, or a status that reports a problem."""
+    """Return whether a resource has options, or a status that reports a problem."""
     if kind == "ConfigMap":
         return any(_child(_child(node, "data"), name) is not None for name in _FILES)
     if kind not in _KINDS:
@@ -413,7 +411,7 @@ def _of_resource(text: str, kind: str, root: Any) -> OptionFile:
     for role in ("jobManager", "taskManager"):
         memory = _child(_child(_child(spec, role), "resource"), "memory")
         if memory is not None and isinstance(memory.value, str):
-            # The operator sets it as the total process memory, the size of the container; 2Gi becomes 2g.
+            # The operator uses the container's memory as the total process memory; 2Gi becomes 2g.
             size = re.sub(
                 r"^([0-9]+)([KMGT])i$", lambda hit: hit[1] + hit[2].lower(), memory.value.strip()
             )
@@ -429,8 +427,8 @@ def _of_resource(text: str, kind: str, root: Any) -> OptionFile:
     )
 
 
-# Problem states in the status of a FlinkDeployment or FlinkSessionJob, most specific first (Flink Kubernetes
-# operator 1.x, CommonStatus, FlinkDeploymentStatus).
+# States of a FlinkDeployment or FlinkSessionJob that indicate a problem, most specific first (Flink Kubernetes
+# Operator 1.x, CommonStatus, FlinkDeploymentStatus).
 _STATES: Final = (
     (("lifecycleState",), {"FAILED", "ROLLING_BACK", "ROLLED_BACK"}),
     (("jobStatus", "state"), {"FAILED", "FAILING", "SUSPENDED"}),
@@ -439,7 +437,7 @@ _STATES: Final = (
 
 
 def _trouble(status: Any) -> str | None:
-    """Return the problem that a status reports: its deepest exception, or else a state."""
+    """Return the problem that a status reports: its deepest exception, else a state."""
     error = _child(status, "error")
     if (
         error is not None
@@ -457,7 +455,7 @@ def _trouble(status: Any) -> str | None:
 
 
 def _deepest_message(error: str) -> str:
-    """Return class and message of the last exception that the operator lists; else the text."""
+    """Return the last exception in the operator's JSON as class and message; other text unchanged."""
     try:
         outer = msgspec.json.decode(error)
         last = (outer.get("throwableList") or [outer])[-1]

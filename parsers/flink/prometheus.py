@@ -1,17 +1,17 @@
-"""Reads metrics from Flink's Prometheus reporter, scraped or stored by Prometheus, into rows of `EVENTS`.
+"""Reads metrics of Flink's Prometheus reporter, as scraped or as stored by Prometheus, into rows of `EVENTS`.
 
-Supported are the text exposition format and OpenMetrics (`/metrics`, `/federate`, a PushGateway; one or several
+It reads the text exposition format and OpenMetrics (`/metrics`, `/federate`, a Pushgateway; one or several
 processes and scrapes), responses of Prometheus' `/api/v1/query_range` and `query`, and lines exported by
-VictoriaMetrics. Rows are like the rows of `metric_reports`: one per series and minute, and a `placed` row for each
+VictoriaMetrics. The rows are like those of `metric_reports`: one per series and minute, and a `placed` row for each
 place of a subtask.
 
-The reporter mangles names (catalogue/flink.md 5.4): a metric is `flink_`, the logical scope and the name, with `_`
-for every other character. Label values, such as task names and TaskManager ids, are mangled as well. Metric
-names are looked up in the table and get their dots back. Names in labels stay mangled, because `_` may replace
-several characters: compare them with real names by `mangle`.
+The reporter mangles names (catalogue/flink.md 5.4). The name of a metric consists of `flink_`, the logical scope and
+the registered name, with `_` in place of all special characters. Label values, such as task names and TaskManager
+IDs, are mangled as well. Metric names are looked up in the table and get their dots back. Label values stay mangled,
+because a `_` can replace any of several characters: use `mangle` to compare them with real names.
 
-A value of 0 may mean "none": the reporter writes 0 for null. If a subtask is neither busy nor idle nor back-pressured
-at any time, its time shares are ignored.
+A value of 0 may mean "none", because the reporter writes 0 for null. If a subtask is never busy, idle or
+back-pressured, its time shares are ignored.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_SERIES: Final = 1_000_000
 MAX_LINE: Final = 64 * 1024
 MAX_DOCUMENT_BYTES: Final = 256 * 1024 * 1024
 
-# Logical scopes, longest first because some are prefixes of others, with the scopes of the rows.
+# Logical scopes and the scope in a row, longest first because some are prefixes of others.
 _SCOPES: Final = (
     ("taskmanager_job_task_operator_", "operator"),
     ("taskmanager_job_task_", "task"),
@@ -58,14 +58,14 @@ _REGISTERED: Final = {
 }
 _SPLIT: Final = "split.*"
 _QUANTILES: Final = {"0.5": "p50", "0.99": "p99"}
-_NO_WATERMARK: Final = -9.2e18  # as a double, "no watermark yet" is not exactly Long.MIN_VALUE
+_NO_WATERMARK: Final = -9.2e18  # "no watermark yet": as a double it is not exactly Long.MIN_VALUE
 _SHARES: Final = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
 
 FLINK_METRIC = re.compile(rb"flink[_.](?:taskmanager|jobmanager)[_.]\w")
 
 
 def mangle(name: str) -> str:
-    """Return a name as the reporter writes it into a label.
+    """Convert a name to the form that the reporter writes into a label.
 
     >>> mangle("Source: orders -> Map")
     'Source:_orders____Map'
@@ -75,11 +75,11 @@ def mangle(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NamedMetric:
-    """A known metric under its mangled name.
+    """A known metric, found by its mangled name.
 
     Attributes:
-        metric: its row in the table.
-        name: with dots, as in metric reports.
+        metric: its entry in the table.
+        name: its name with dots, as in metrics reports.
         scope: task, operator, tm, jm-job or jm.
     """
 
@@ -90,7 +90,7 @@ class NamedMetric:
 
 @lru_cache(maxsize=65536)
 def named_metric(name: str) -> NamedMetric | None:
-    """Look up the metric of a mangled name; None if flowdiag does not use the metric.
+    """Look up a metric by its mangled name; return None if flowdiag does not use the metric.
 
     >>> named_metric("flink_taskmanager_job_task_Shuffle_Netty_Input_0_debloatedBufferSize").name
     'Shuffle.Netty.Input.0.debloatedBufferSize'
@@ -132,7 +132,7 @@ def _names_of(
     for metric in known_metrics().values():
         if metric.scope not in _REGISTERED[scope]:
             continue
-        # The name of a split is a label.
+        # The name of a split is a label, not a part of the metric's name.
         text = metric.name.replace(_SPLIT, "split").replace(".", "_").replace("-", "_")
         if "#" in text or "*" in text:
             pattern = re.escape(text)
@@ -162,7 +162,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Series:
-    """One series with its samples in the current minute."""
+    """A series with its samples in the current minute."""
 
     named: NamedMetric
     name: str
@@ -177,17 +177,17 @@ class _Series:
 
 
 class SampleFolder:
-    """Folds samples into rows per minute, in whatever order the series appear."""
+    """Aggregates samples into one row per series and minute; series may appear in any order."""
 
     def __init__(
         self, source: int, tally: Tally, metric_names: Collection[str] | None = None
     ) -> None:
-        """Start without samples.
+        """Create a folder without samples.
 
         Args:
             source: index of the source.
             tally: counts the samples.
-            metric_names: names in the table of the metrics to keep; None for all.
+            metric_names: metrics to keep, as named in the table; None for all.
         """
         self._source, self._tally = source, tally
         self._metric_names = None if metric_names is None else frozenset(metric_names)
@@ -195,7 +195,7 @@ class SampleFolder:
         self._placed: set[_Place] = set()
 
     def series(self, name: str, labels: Mapping[str, str]) -> _Series | None:
-        """Return the series of a metric and its labels; None if the metric is not kept."""
+        """Return the series with this name and these labels; None if the metric is not kept."""
         named = named_metric(name)
         if named is None or (
             self._metric_names is not None and named.metric.name not in self._metric_names
@@ -219,7 +219,7 @@ class SampleFolder:
         self._tally.recognised += 1
         self._tally.add_time(moment.utc_us)
         minute = None if now is None else now // MINUTE_US
-        # The increase of a counter that restarts within the minute must not be lost.
+        # If a counter restarts within the minute, its increase must not be lost.
         counts = series.named.metric.kind == "counter" and series.count > 0
         if not series.started:
             series.started = True
@@ -243,7 +243,7 @@ class SampleFolder:
         series.count += 1
 
     def close(self, series: _Series) -> None:
-        """Write the row of a minute and clear the series."""
+        """Add the row of the current minute, and clear the series."""
         place, count = series.place, series.count
         first, last, low, high, total = series.values if count else (None,) * 5
         begun = series.first.utc_us if series.first.utc_us is not None else series.first.local_us
@@ -303,16 +303,16 @@ class SampleFolder:
             )
 
     def take(self, *, final: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield a batch once there are enough rows, or the remaining rows at the end."""
+        """Yield a batch if there are enough rows; with `final`, yield all remaining rows."""
         if self._rows.full or (final and len(self._rows)):
             yield self._rows.take()
 
 
 def _place_of(scope: str, labels: Mapping[str, str]) -> _Place | None:
-    """Return the place from the labels; None for a task metric without a subtask."""
+    """Read the place from the labels; None for a task metric without a subtask."""
 
     def label(*names: str) -> str | None:
-        # Prometheus renames scraped labels that conflict with its own labels.
+        # Prometheus renames a scraped label that conflicts with one of its own.
         for name in names:
             for spelt in (name, f"exported_{name}"):
                 if value := labels.get(spelt):
@@ -352,13 +352,13 @@ def read_prometheus(
     """Read a source of kind `prometheus` into batches of `EVENTS`.
 
     Args:
-        stream: the source, opened and decoded.
-        source: its index and name.
+        stream: the decoded stream of the source.
+        source: provides the index and the name.
         tally: counts the samples of Flink metrics.
-        metric_names: names in the table of the metrics to keep; None for all.
+        metric_names: metrics to keep, as named in the table; None for all.
 
     Raises:
-        FlowdiagError: the document is too large, damaged or truncated; earlier batches are valid.
+        FlowdiagError: the document is too large, damaged or truncated; batches yielded before are valid.
     """
     folder = SampleFolder(source.index, tally, metric_names)
     head = stream.read(4096) or b""
@@ -382,7 +382,7 @@ def read_prometheus(
 
 
 def _lines(pieces: Iterable[bytes], tally: Tally) -> Iterator[tuple[int, bytes]]:
-    """Yield lines with their offsets; an endless line is cut off."""
+    """Yield lines with their offsets; an overlong line is cut off."""
     offset, pending = 0, b""
     for piece in pieces:
         tally.bytes += len(piece)
@@ -409,7 +409,7 @@ def _of_text(
         if not line:
             continue
         if line.startswith(b"#") or not FLINK_METRIC.match(line.lstrip(b'{"')):
-            # A scrape loop may write the time between the scrapes.
+            # A scrape loop may print the time between scrapes.
             moment = _moment_of_line(line) or moment
             continue
         tally.candidates += 1
@@ -427,7 +427,7 @@ def _of_text(
             known[key] = folder.series(*labels)
         series = known[key]
         if series is None:
-            tally.recognised += 1  # a metric that no rule uses
+            tally.recognised += 1  # no rule uses this metric
             continue
         shares.add(series, value, Moment(utc_us=stamp) if stamp is not None else moment, offset)
         yield from folder.take()
@@ -438,7 +438,7 @@ def _of_text(
 
 
 class _EmptyShares:
-    """Holds back the time shares of a subtask, and drops them if all are 0."""
+    """Holds back the time shares of a subtask, and drops them if they are all 0."""
 
     def __init__(self, folder: SampleFolder) -> None:
         self._folder = folder
@@ -449,7 +449,7 @@ class _EmptyShares:
             self._folder.add(series, value, moment, offset)
             return
         held = self._held.setdefault((series.place, moment), {})
-        if series.name in held:  # the next scrape in a file without times
+        if series.name in held:  # this starts the next scrape, in a file without times
             self._release(self._held.pop((series.place, moment)))
             held = self._held.setdefault((series.place, moment), {})
         held[series.name] = (series, value, moment, offset)
@@ -461,7 +461,7 @@ class _EmptyShares:
             self.settle()
 
     def settle(self) -> None:
-        """Release the remaining shares: they are real zeros."""
+        """Release the remaining shares, which are real values."""
         for held in self._held.values():
             self._release(held)
         self._held = {}
@@ -472,7 +472,7 @@ class _EmptyShares:
 
 
 def _moment_of_line(line: bytes) -> Moment | None:
-    """Return the time in a line that is not a sample: `date`, an ISO time, seconds since 1970."""
+    """Return the time in a line that is not a sample: output of `date`, an ISO time, seconds since 1970."""
     if len(line) >= 120 or line.startswith((b"# HELP", b"# TYPE", b"# UNIT")):
         return None
     text = line.decode("utf-8", "replace").strip("# \t")
@@ -498,7 +498,7 @@ _SAMPLE_TAIL = re.compile(
 
 
 def _split(line: bytes) -> tuple[bytes | None, float, int | None]:
-    """Return key, value and time (microseconds) of a sample; the key of a damaged line is None."""
+    """Split a sample into key, value and time in microseconds; the key of a damaged line is None."""
     exemplar = line.find(b" # {")
     if exemplar > 0:
         line = line[:exemplar]
@@ -513,7 +513,7 @@ def _split(line: bytes) -> tuple[bytes | None, float, int | None]:
         return None, 0.0, None
     stamp = None
     if found["stamp"]:
-        # Milliseconds in the text format, seconds in OpenMetrics; 0 and implausible values are ignored.
+        # Milliseconds in the text format, seconds in OpenMetrics. 0 and implausible values are ignored.
         number = float(found["stamp"])
         seconds = number / 1000 if abs(number) > 1e11 else number
         stamp = int(seconds * 1000) * 1000 if 1e9 < seconds < 1e10 else None
@@ -527,7 +527,7 @@ _ESCAPES: Final = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 
 
 def _labels(key: bytes) -> tuple[str, dict[str, str]] | None:
-    """Parse the name and labels of a series; None if they are damaged.
+    """Parse the name and labels of a series; return None if they are damaged.
 
     >>> _labels(b'flink_jobmanager_job_uptime{job_name="a",}')
     ('flink_jobmanager_job_uptime', {'job_name': 'a'})
@@ -559,7 +559,7 @@ def _labels(key: bytes) -> tuple[str, dict[str, str]] | None:
 
 
 def parse_sample(line: bytes) -> tuple[str, dict[str, str], float] | None:
-    """Parse name, labels and value of a sample; None for any other line.
+    """Parse the name, labels and value of a sample; return None for any other line.
 
     >>> parse_sample(b'flink_jobmanager_job_uptime{job_name="a"} 5')
     ('flink_jobmanager_job_uptime', {'job_name': 'a'}, 5.0)
@@ -578,7 +578,7 @@ def _results(body: object) -> list[Mapping[str, Any]]:
     data = object_at(body, "data")
     if data.get("resultType") in ("matrix", "vector"):
         return objects_at(data, "result")
-    if isinstance(body.get("metric"), Mapping):  # a line of VictoriaMetrics' /api/v1/export
+    if isinstance(body.get("metric"), Mapping):  # a line from VictoriaMetrics' /api/v1/export
         return [body]
     return []
 
@@ -611,9 +611,7 @@ def _of_json(data: bytes, folder: SampleFolder, tally: Tally) -> Iterator[pa.Rec
 
 
 def _documents(data: bytes, tally: Tally) -> Iterator[tuple[int, object]]:
-    """Yield the responses of a file: from a collection, a single response, or several concatenated
-    responses.
-    """
+    """Yield the responses in a file: a collection, a single response, or several concatenated ones."""
     if collected_kind(data[:200]) is not None:
         try:
             collected = collected_of(decode_json(data))
@@ -660,5 +658,5 @@ def _samples(item: Mapping[str, Any]) -> Iterator[tuple[int, float]]:
             value = math.nan if text is None else float(text)
         except (TypeError, ValueError):
             continue
-        # Round to milliseconds, the precision of seconds as doubles.
+        # Round to milliseconds, the precision of seconds stored as doubles.
         yield round(when * 1000) * 1000, value

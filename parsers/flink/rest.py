@@ -1,11 +1,11 @@
 """Reads saved responses of Flink's REST API and History Server archives into rows of `EVENTS`.
 
-A response is recognised by its keys, because users choose the file names. Most bodies lack the job id, some lack
-the vertex id; these come from the file's name, the folders above it or the files next to it. An archive is a list
-of such responses with their paths, each as JSON text inside the JSON. Shapes of Flink 1.4 to 2.3: catalogue/flink.md
-section 6.
+A response is recognized by its keys, because users choose the file names. Most bodies lack the job ID, and some lack
+the vertex ID. These come from the name of the file, the folders above it or the files next to it. An archive is a
+list of such responses with their paths, each as JSON text inside the JSON. For the shapes in Flink 1.4 to 2.3 see
+catalogue/flink.md section 6.
 
-For the meaning of rows see `flowdiag.parsers.rows`; details of the rows from this module:
+`flowdiag.parsers.rows` describes the columns in general. The rows from this module:
 
 | event | from | notes |
 |---|---|---|
@@ -24,8 +24,8 @@ For the meaning of rows see `flowdiag.parsers.rows`; details of the rows from th
 | process_identity | overview, config | fields.version, fields.timezone_offset_ms |
 
 Every row has fields.origin: `rest` or `archive` (`dump` for `flowdiag.parsers.flink.statistics_dump`).
-Times of -1 or 0 are treated as missing. In summaries, Flink prints time stamps as percentiles of
-`end_to_end_duration`, so summaries are ignored.
+Times of -1 or 0 count as missing. Summaries are ignored, because their percentiles of `end_to_end_duration` are
+actually timestamps.
 """
 
 from __future__ import annotations
@@ -71,17 +71,17 @@ from flowdiag.parsers.sources.printed import begins_as_json, json_printed
 from flowdiag.parsers.sources.remote import is_url, list_files
 
 MAX_FILE_BYTES: Final = 512 * 1024 * 1024
-"""Larger files are not read: no cluster responds with that much, and the file must fit in memory."""
+"""Maximum size of a file, which must fit in memory; no cluster responds with that much."""
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
-"""Size of one response, in a file or an archive; decoded, it takes about ten times as much memory."""
+"""Maximum size of one response, in a file or an archive; decoded, it takes about ten times as much memory."""
 MAX_ANSWERS: Final = 1_000_000
-"""Responses in an archive: 5,000 subtasks with all their attempts need less than a tenth."""
+"""Maximum responses in an archive; 5,000 subtasks with all their attempts need less than a tenth of that."""
 
 _SIBLINGS: Final = 400
 _SIBLING_BYTES: Final = 512 * 1024
 
 
-_Route = tuple[str, Ids] | None  # kind and ids of a path
+_Route = tuple[str, Ids] | None  # kind and ids in a path
 
 
 class _ArchiveEntry(msgspec.Struct):
@@ -95,12 +95,12 @@ class _Archive(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """One response in a document: its offset, its path if the document contains one, and its text."""
+    """A response in a document, with its path if the document contains it."""
 
     offset: int
     path: str | None
     body: Any = None
-    raw: Any = None  # undecoded JSON text
+    raw: Any = None  # JSON text that is not decoded yet
     moment: Moment = NO_MOMENT  # when its values were measured, if known
 
     def decoded(self) -> Any:
@@ -132,24 +132,24 @@ def read_document(
     """Read a source of kind `rest` or `archive` into batches of `EVENTS`.
 
     Args:
-        stream: the source, opened and decoded.
-        source: its index, name and place; neighbouring files may supply missing ids.
-        tally: counts the responses while the batches are drawn.
-        metrics: names in the table of the metrics to keep; None for all.
+        stream: the decoded stream of the source.
+        source: provides the index, name and path. Files next to it may supply missing ids.
+        tally: counts the responses while batches are consumed.
+        metrics: metrics to keep, as named in the table; None for all.
 
     Yields:
         Batches of rows; `offset` is the position of the response in the decoded stream.
 
     Raises:
-        FlowdiagError: the document is too large, is not JSON, or is truncated; one sentence without the
-            file's name. Earlier batches are valid.
+        FlowdiagError: the document is too large, is not JSON, or is truncated. The message does not contain the
+            file name. Batches yielded before are valid.
     """
     data = _read_capped(stream)
     trouble = stream_error(stream)
     tally.bytes = len(data)
     try:
         if not begins_as_json(data):
-            # Blank out the text that `curl -v`, a prompt or a page printed around the JSON.
+            # Blank out text around the JSON, such as the output of `curl -v`, a prompt, or a web page.
             data = printed.data if (printed := json_printed(data)) is not None else data
         metric_names = None if metrics is None else frozenset(metrics)
         name = source.name if source.name != "-" else ""
@@ -188,7 +188,7 @@ def _batches(
                 yield builder.take()
     except Exception as error:  # noqa: BLE001 - raised again below
         trouble = error
-    # Rows in front of a damaged part are valid.
+    # Rows before a damaged part are valid.
     if len(builder):
         yield builder.take()
     if trouble is not None:
@@ -234,7 +234,7 @@ def _rows(
 def _answers_until_damage(
     data: bytes, collected: Collected | None, name: str
 ) -> tuple[list[_Answer], Unreadable | None]:
-    """Return the responses of a document up to its first damage, and the error there."""
+    """Return the responses in a document before its first damage, and the error there, if any."""
     answers: list[_Answer] = []
     damage = None
     try:
@@ -254,7 +254,7 @@ def _shared_context(
     *,
     archived: bool,
 ) -> Context:
-    """Build the context that all responses of a document share."""
+    """Build the context shared by all responses of a document."""
     shared = Context(origin="archive" if archived and ARCHIVE_HEAD.match(data.lstrip()) else "rest")
     shared.metric_names = metric_names
     if collected is not None:
@@ -278,7 +278,7 @@ class _Decoded:
 
 
 def _decoded(answer: _Answer, route: _Route, tally: Tally) -> _Decoded | None:
-    """Decode a response; count it and return None if it is damaged or irrelevant to all rules."""
+    """Decode a response; return None if it is damaged or if no rule uses it."""
     optional = answer.path is not None and UNINTERESTING.search(answer.path) is not None
     if optional and route is None:
         tally.recognised += 1
@@ -288,7 +288,7 @@ def _decoded(answer: _Answer, route: _Route, tally: Tally) -> _Decoded | None:
     except ValueError as error:
         tally.add_unrecognised(f"{answer.path}: {error}")
         return None
-    # Empty, as before the first checkpoint; or a feature that is off, such as the history of rescales.
+    # Empty, as before the first checkpoint, or from a feature that is disabled, such as the history of rescales.
     is_off = optional and isinstance(body, Mapping) and body.keys() == {"errors"}
     if route is not None and (is_off or body in ({}, [])):
         tally.recognised += 1
@@ -304,10 +304,10 @@ def _identify(
     url: str | None,
     neighbours: _Neighbours,
 ) -> tuple[str, Ids] | None:
-    """Return the kind and ids of one response from its path, body, file name and neighbours."""
+    """Determine the kind and ids of a response from its path, body, file name and neighboring files."""
     if route is not None and answer.path is not None:
         kind, ids = route
-        # The body is decisive: an error page has the path, but not the shape.
+        # The body decides: an error page has the right path, but the wrong shape.
         shape = kind_of(body, answer.path)
         if shape is None and not (isinstance(body, Mapping) and kind in _SHAPELESS):
             return None
@@ -323,10 +323,10 @@ def _identify(
 
 
 def _completed_ids(ids: Ids, kind: str, body: object, neighbours: _Neighbours) -> Ids:
-    """Fill in missing ids from neighbouring files."""
+    """Fill in missing ids from neighboring files."""
     if (ids.job_id is None or ids.by_folder) and ":jobid" in kind:
         job_id = neighbours.job_id() or ids.job_id
-        # A single id in the name looked like the vertex's id, but is the job's.
+        # The only id in the name looked like the vertex's, but it is the job's.
         vertex_id = None if ids.vertex_id == job_id else ids.vertex_id
         ids = replace(ids, job_id=job_id, vertex_id=vertex_id)
     if ids.vertex_id is None and kind == Kind.SUBTASKS:
@@ -335,12 +335,12 @@ def _completed_ids(ids: Ids, kind: str, body: object, neighbours: _Neighbours) -
 
 
 def _superseded(routed: list[_Routed]) -> tuple[Kind, ...]:
-    """Return the response kinds that are redundant because the archive contains the job response."""
+    """Return the kinds of responses that are redundant, because the archive contains the response for the job."""
     has_job = any(route and route[0] == Kind.JOB for _, route in routed)
     return (Kind.JOBS_OVERVIEW, Kind.PLAN) if has_job else ()
 
 
-# Recognised by their path only: the body may be empty or contain just a status.
+# Recognized only by their path, because the body may be empty or contain nothing but a status.
 _SHAPELESS: Final = frozenset(
     (
         Kind.BACKPRESSURE,
@@ -370,7 +370,7 @@ def _needs_names(kind: str) -> bool:
 
 
 def _collected(data: bytes) -> Collected | None:
-    """Parse the file of a collection; None for other documents.
+    """Parse a file of a collection; return None for other documents.
 
     Raises:
         Unreadable: the file is damaged.
@@ -388,14 +388,14 @@ def _of_collection(collected: Collected, data: bytes) -> Iterator[_Answer]:
     for answer in collected.answers:
         at_ms = answer.at_ms or answer.time_ms
         moment = Moment(utc_us=at_ms * 1000) if at_ms is not None else NO_MOMENT
-        # The collector writes one response per line; a reformatted file is cited as a whole.
+        # The collector writes one response per line. If the file was reformatted, cite it as a whole.
         found = data.find(b'\n{"path":', position)
         position = found + 1 if found >= 0 else position
         yield _Answer(position, answer.path, answer.body, moment=moment)
 
 
 def _measured(routed: list[_Routed]) -> frozenset[tuple[str, int]]:
-    """Return the subtasks whose metrics include time shares, which `/backpressure` would only repeat."""
+    """Return the subtasks whose time shares are available as metrics, which `/backpressure` would only repeat."""
     return frozenset(
         (route[1].vertex_id or "", int(subtask))
         for answer, route in routed
@@ -432,7 +432,7 @@ def _answers(data: bytes) -> Iterator[_Answer]:
         yield from _concatenated(data, start)
         return
     if isinstance(body, Mapping) and is_har(body):
-        # The export of a browser's developer tools.
+        # An export from a browser's developer tools.
         for entry in objects_at(object_at(body, "log"), "entries"):
             url = as_string(object_at(entry, "request").get("url"))
             content = as_string(object_at(object_at(entry, "response"), "content").get("text"))
@@ -451,14 +451,14 @@ def _archived(data: bytes, text: memoryview, start: int) -> Iterator[_Answer]:
         raise Unreadable(_damage(error)) from None
     position = start
     for entry in entries:
-        # A view into `data`; entries are in order, so the search starts after the last entry.
+        # `entry.json` is a slice of `data`, and entries are in order: search after the previous one.
         found = data.find(memoryview(entry.json), position)
         position = found if found >= 0 else position
         yield _Answer(position, entry.path, raw=entry.json)
 
 
 def _damage(error: BaseException) -> str:
-    """Describe a decoding error in one sentence, without the decoder's wording.
+    """Describe a decoding error in one clause, without the decoder's wording.
 
     >>> _damage(ValueError("Input data was truncated"))
     'the JSON is cut off'
@@ -473,7 +473,7 @@ def _damage(error: BaseException) -> str:
 
 
 def _concatenated(data: bytes, start: int) -> Iterator[_Answer]:
-    """Yield concatenated responses, as a loop around curl writes them."""
+    """Yield concatenated responses, as written by a loop around curl."""
     text = data[start:].decode("utf-8", "replace")
     decoder = json.JSONDecoder()
     position = 0
@@ -488,19 +488,19 @@ def _concatenated(data: bytes, start: int) -> Iterator[_Answer]:
             raise Unreadable("the JSON is nested too deeply") from None
         except json.JSONDecodeError as error:
             cut = error.pos >= len(text.rstrip()) or "Unterminated" in error.msg
-            if cut:  # copied from a terminal: read the beginning
+            if cut:  # copied from a terminal: only the beginning is readable
                 beginning = close_truncated_json(text[position:].encode("utf-8", "surrogatepass"))
                 yield _Answer(start + position, None, decode_json(beginning))
             raise Unreadable(
                 "the JSON is cut off" if cut else f"the JSON is damaged near byte {error.pos}"
             ) from None
-        # Bytes and characters differ only for non-ASCII names: close enough to cite.
+        # Byte and character offsets differ only after non-ASCII names, so this is close enough to cite.
         yield _Answer(start + position, None, body)
         position = end
 
 
 def _tasks_of(routed: list[_Routed]) -> dict[str, str]:
-    """Return the vertex names of an archive, from its response for the job."""
+    """Return the vertex names by vertex ID, from an archive's response for the job."""
     tasks: dict[str, str] = {}
     for answer, route in routed:
         if route and route[0] == Kind.JOB:
@@ -523,23 +523,23 @@ def _names_in(body: Mapping[str, Any]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """Facts from the JSON files of one folder."""
+    """Jobs and vertices found in the JSON files of a folder."""
 
     job_ids: frozenset[str] = frozenset()
     tasks: Mapping[str, str] = field(default_factory=dict)
-    owners: Mapping[str, str] = field(default_factory=dict)  # vertex -> job
+    owners: Mapping[str, str] = field(default_factory=dict)  # vertex ID -> job ID
     details: tuple[tuple[int, Mapping[str, Any]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Neighbours:
-    """The files next to a document; read only if the document lacks ids or names."""
+    """The files next to a document. They are read only if the document lacks ids or names."""
 
     path: str | None = None
     member: str | None = None
 
     def _folder(self) -> _Folder:
-        # Members of a container and spooled streams have no folder.
+        # Members of containers and spooled streams have no folder.
         if not self.path or self.member is not None:
             return _Folder()
         if is_url(self.path):
@@ -547,12 +547,12 @@ class _Neighbours:
         return _read_folder(os.path.dirname(os.path.abspath(self.path)))
 
     def job_id(self) -> str | None:
-        """Return the job of the folder, if all its files belong to one job."""
+        """Return the job ID of the folder's files, if they all belong to the same job."""
         found = self._folder().job_ids
         return next(iter(found)) if len(found) == 1 else None
 
     def tasks(self, job_id: str | None) -> dict[str, str]:
-        """Return the vertex names of a job."""
+        """Return the vertex names of a job, by vertex ID."""
         folder = self._folder()
         return {
             vertex_id: name
@@ -561,9 +561,7 @@ class _Neighbours:
         }
 
     def vertex_of(self, body: object) -> str | None:
-        """Return the vertex whose entry in the checkpoint's details has the same numbers as this
-        response.
-        """
+        """Return the vertex whose entry in the checkpoint's details has the same numbers as this response."""
         if not isinstance(body, Mapping):
             return None
         keys = ("latest_ack_timestamp", "state_size", "end_to_end_duration", "num_subtasks")
@@ -609,7 +607,7 @@ def _read_folder(folder: str) -> _Folder:
 
 
 def _documents_in(folder: str) -> Iterator[tuple[str, str | None, Mapping[str, Any]]]:
-    """Yield kind, job id and body of the responses in a folder."""
+    """Yield the kind, job ID and body of each response in a folder."""
     try:
         names = _siblings(folder)
     except OSError:
@@ -643,7 +641,7 @@ def _small_json(path: str) -> object:
             file.seek(0)
             stream = gzip.GzipFile(fileobj=file) if packed else file
             data = stream.read(64)
-            # A log next to the responses is not read whole.
+            # Do not read a whole log that lies next to the responses.
             if data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] != b"{":
                 return None
             data += stream.read(_SIBLING_BYTES)

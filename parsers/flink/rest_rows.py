@@ -1,4 +1,4 @@
-"""Converts decoded REST responses to rows of `EVENTS`: one reader per kind of response."""
+"""Converts decoded REST responses to rows of `EVENTS`, with one reader per kind of response."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ from flowdiag.parsers.stacks.profiles import (
 
 @dataclass(slots=True)
 class Context:
-    """Facts about a response that its body lacks.
+    """Information that a reader needs about a response but that the body lacks.
 
     Attributes:
         origin: rest, archive or dump.
-        ids: from the path.
-        tasks: vertex names by id, from the document or its neighbours.
+        ids: ids in the path of the response.
+        tasks: vertex names by ID, from the document or its neighbors.
         detailed: checkpoints whose details are in the same document.
         moment: when values without their own time were measured.
-        places: jobs and TaskManagers, in files of a collection.
-        measured: subtasks (vertex, index) whose time shares are in the document as metrics.
-        metric_names: names in the table of the metrics to keep; None for all.
+        places: names and locations from a file of a collection; None for other files.
+        measured: subtasks (vertex, index) whose time shares the document contains as metrics.
+        metric_names: metrics to keep, as named in the table; None for all.
         document: name of the file.
     """
 
@@ -69,7 +69,7 @@ class Context:
     def row(
         self, event: Event, template: str, fields: Mapping[str, object], **columns: object
     ) -> Row:
-        """Build a row with the ids of the path, unless the body contains its own."""
+        """Build a row with the ids from the path, unless `columns` contains others."""
         columns.setdefault("job_id", self.ids.job_id)
         texts = {key: text for key, value in fields.items() if (text := as_text(value)) is not None}
         texts["origin"] = self.origin
@@ -80,7 +80,7 @@ MAX_TRACE_CHARACTERS: Final = 1024 * 1024
 
 
 def trace_of(text: str) -> Trace:
-    """Parse a stack trace or a message; the cause of a message is its first line.
+    """Parse a stack trace or a plain message. The cause of a message is its first line.
 
     >>> trace_of("Checkpoint expired before completing.").cause
     'Checkpoint expired before completing.'
@@ -96,10 +96,10 @@ _NOWHERE: Final = frozenset(("", "(unassigned)", "unassigned", "null", "unknown"
 
 
 def place_of(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return columns and port from `host`, `endpoint`, `location`, `taskmanager-id` of any version.
+    """Return location columns and the port, from `host`, `endpoint`, `location` and `taskmanager-id` in any version.
 
-    `endpoint` (1.20+) has the full name, as in logs, and is the only key in 2.0+. `host` is short in some
-    versions and includes the port in others.
+    `endpoint` (1.20 and later) has the full host name, as in logs, and is the only key from 2.0 on. In some versions,
+    `host` is a short name; in others, it includes the port.
     """
     host = port = None
     for key in ("endpoint", "location", "host"):
@@ -215,7 +215,7 @@ def _plan(body: Any, context: Context) -> Iterator[Row]:
 def _exceptions(body: Any, context: Context) -> Iterator[Row]:
     entries = objects_at(object_at(body, "exceptionHistory"), "entries")
     if entries:
-        # From 1.13 on, the older keys repeat the latest entry.
+        # From 1.13 on, the older keys only repeat the latest entry.
         for entry in entries:
             yield _failure(entry, context, "stacktrace", "taskName", concurrent=False)
             for other in objects_at(entry, "concurrentExceptions"):
@@ -280,7 +280,7 @@ def _checkpoints(body: Any, context: Context) -> Iterator[Row]:
         item = object_at(latest, key)
         number = as_integer(item.get("id"))
         if number is not None and number not in seen:
-            # Older than the history, which contains ten checkpoints.
+            # May be older than the history, which contains ten checkpoints.
             seen.add(number)
             yield from checkpoint_rows(item, context, detail="latest")
     restored = object_at(latest, "restored")
@@ -481,7 +481,7 @@ def _attempt(body: Any, context: Context) -> Iterator[Row]:
 
 
 def _vertex_taskmanagers(body: Any, context: Context) -> Iterator[Row]:
-    # The numbers of the vertex, summed per TaskManager: only the name is useful.
+    # The numbers are those of the vertex, summed per TaskManager. Only the name is useful.
     yield _vertex_row({"id": body.get("id"), "name": body.get("name")}, context, None)
 
 
@@ -498,7 +498,7 @@ def _taskmanager(body: Any, context: Context) -> Iterator[Row]:
     if taskmanager is None:
         return
     host = _ACTOR_HOST.search(as_string(body.get("path")) or "")
-    # In 1.4, the hardware is on the item itself.
+    # In 1.4, the hardware's keys are in the item itself.
     hardware = object_at(body, "hardware") or {
         key: body.get(key) for key in ("cpuCores", "physicalMemory", "freeMemory", "managedMemory")
     }
@@ -523,7 +523,7 @@ def _taskmanager(body: Any, context: Context) -> Iterator[Row]:
 
 def _backpressure(body: Any, context: Context) -> Iterator[Row]:
     vertex_id = context.ids.vertex_id or ""
-    if vertex_id not in context.tasks:  # no other response contains its name
+    if vertex_id not in context.tasks:  # only this response lacks the name
         name = (
             f"vertex {vertex_id}"
             if vertex_id
@@ -536,7 +536,7 @@ def _backpressure(body: Any, context: Context) -> Iterator[Row]:
             continue
         samples = {name: as_number(item.get(name)) for name in ("ratio", "idleRatio", "busyRatio")}
         if "busyRatio" in item or "idleRatio" in item:
-            # 1.13+: the three metrics of the task, divided by 1000.
+            # From 1.13 on: the three metrics of the task, divided by 1000.
             named = {
                 "backPressuredTimeMsPerSecond": samples["ratio"],
                 "idleTimeMsPerSecond": samples["idleRatio"],
@@ -568,7 +568,7 @@ def _metric_row(
     operator: str | None = None,
     **columns: object,
 ) -> Iterator[Row]:
-    """Yield one sample; skip a task metric without a known task."""
+    """Yield a row with one sample; skip a task metric whose task is unknown."""
     vertex_id = context.ids.vertex_id
     task = context.tasks.get(vertex_id or "")
     if scope in ("task", "operator") and (task is None or columns.get("subtask_index") is None):
@@ -590,7 +590,7 @@ def _metric_row(
 
 
 def _fill_in_places(context: Context, places: TaskPlaces, columns: dict[str, Any]) -> None:
-    """Add the job's name and the subtask's place from the collection."""
+    """Add the name of the job and the place of the subtask, from a collection."""
     columns["job_name"] = places.jobs.get(context.ids.job_id or "")
     if columns.get("taskmanager") is None:
         index = columns.get("subtask_index")
@@ -609,7 +609,7 @@ _BOOLEANS: Final[dict[str, float | None]] = {"true": 1.0, "false": 0.0}
 
 
 def _metrics(scope: str) -> Callable[[Any, Context], Iterator[Row]]:
-    """Return a reader of `[{id, value}]`; aggregated responses (`min`, `max` …) name no subtask."""
+    """Return a reader for `[{id, value}]`; aggregated values (`min`, `max` …) have no subtask and are ignored."""
 
     def read(body: Any, context: Context) -> Iterator[Row]:
         for name, value in _values(body):
@@ -672,7 +672,7 @@ def _job_status(body: Any, context: Context) -> Iterator[Row]:
 
 
 def _rescales(body: Any, context: Context) -> Iterator[Row]:
-    """Yield rescales of the adaptive scheduler (2.3+); only details have the parallelism."""
+    """Yield the rescales of the adaptive scheduler (2.3 and later). Only details contain the parallelism."""
     for item in body if isinstance(body, list) else [body]:
         if not isinstance(item, Mapping):
             continue
@@ -700,7 +700,7 @@ def _rescales(body: Any, context: Context) -> Iterator[Row]:
 
 
 def _requirements(body: Any, context: Context) -> Iterator[Row]:
-    """Yield the slots that the widest vertex requests."""
+    """Yield the number of slots that the job requires: the parallelism of its widest vertex."""
     bounds = [
         object_at(object_at(body, vertex), "parallelism").get("upperBound") for vertex in body
     ]
@@ -762,7 +762,7 @@ READERS: Final[dict[str, Callable[[Any, Context], Iterator[Row]]]] = {
     Kind.JOBS_OVERVIEW: _jobs_overview,
     Kind.JOBS: _jobs,
     Kind.JOB: _job,
-    Kind.JOB_CONFIG: lambda body, context: iter(()),  # no rule uses it
+    Kind.JOB_CONFIG: lambda body, context: iter(()),  # no rule uses this response
     Kind.FLAME_GRAPH: _flame_graph,
     Kind.SPEEDSCOPE: lambda body, context: _profile(speedscope_samples(body), context),
     Kind.FLIGHT_RECORDING: lambda body, context: _profile(flight_samples(body), context),

@@ -1,7 +1,7 @@
-"""Recognises the REST path of a JSON document, and the ids in its body or file name.
+"""Recognizes which REST path a JSON document comes from, and finds the ids in its body or file name.
 
-Responses are recognised by their keys, because users choose the file names (catalogue/flink.md section 6).
-Ids that a body lacks may be in the file's name or in the folders above it.
+Responses are recognized by their keys, because users choose the file names (catalogue/flink.md section 6).
+Ids that the body lacks may be in the name of the file or of the folders above it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from flowdiag.parsers.stacks.profiles import is_flame_graph, is_flight_recording
 
 
 class Kind(StrEnum):
-    """Supported responses by path; a part after a colon is a parameter."""
+    """Supported responses, by path; a segment that starts with a colon is a parameter."""
 
     OVERVIEW = "/overview"
     DASHBOARD = "/config"
@@ -69,7 +69,7 @@ class Kind(StrEnum):
     FLIGHT_RECORDING = "/flight-recording"
 
 
-# Responses of Flink that no rule uses.
+# Responses that no rule uses.
 UNINTERESTING = re.compile(
     r"/(?:accumulators|environment|execution-result|rescales?|rescaling|logs?|stdout"
     r"|jm-operator-metrics|applications|application-summary|datasets"
@@ -77,7 +77,7 @@ UNINTERESTING = re.compile(
 )
 
 _JOB_ID = re.compile(r"[0-9a-fA-F]{32}")
-# Paths with fewer parameters first: /jobs/overview is not a job.
+# Paths with fewer parameters first, because /jobs/overview is not a job.
 _PATTERNS: Final = sorted(
     ((kind, kind.split("/")[1:]) for kind in Kind), key=lambda entry: entry[0].count(":")
 )
@@ -85,14 +85,14 @@ _PATTERNS: Final = sorted(
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """The ids in a path or a name."""
+    """The ids found in a path or a name."""
 
     job_id: str | None = None
     checkpoint: int | None = None
     vertex_id: str | None = None
     subtask_index: int | None = None
     taskmanager: str | None = None
-    by_folder: bool = False  # the job id is only a folder name, which may be unrelated
+    by_folder: bool = False  # the job ID is only the name of a folder, which may be unrelated
 
 
 def rest_path_of(document: object, file_name: str = "") -> str | None:
@@ -100,10 +100,10 @@ def rest_path_of(document: object, file_name: str = "") -> str | None:
 
     Args:
         document: the decoded JSON; only its keys and a few values matter.
-        file_name: path and name of the file, which may supply ids.
+        file_name: path and name of the file, which may contain ids.
 
     Returns:
-        The path with known ids filled in; unknown ids remain as Flink's `:jobid`, `:vertexid` …
+        The path with known ids filled in. Unknown ids stay as in Flink's documentation: `:jobid`, `:vertexid` …
 
     >>> rest_path_of({"mode": "exactly_once", "interval": 1, "timeout": 2}, "cfg.json")
     '/jobs/:jobid/checkpoints/config'
@@ -118,10 +118,10 @@ def rest_path_of(document: object, file_name: str = "") -> str | None:
 
 
 def recognise(head: bytes, file_name: str = "") -> tuple[str, str | None] | None:
-    """Recognise a JSON file by its first bytes, which may end anywhere.
+    """Recognize a JSON file by its first bytes, which may end anywhere.
 
     Returns:
-        `("archive", None)`, `("rest", path)` as by `rest_path_of`, or None.
+        `("archive", None)`, `("rest", path)` with the path from `rest_path_of`, or None.
 
     >>> recognise(b'{"archive": [{"path": "/jobs/overview", "json": "{')
     ('archive', None)
@@ -141,7 +141,7 @@ def recognise(head: bytes, file_name: str = "") -> tuple[str, str | None] | None
 
 
 def _first_value(head: bytes) -> object:
-    """Return the first JSON value of a text that may be truncated or contain several values."""
+    """Decode the first JSON value of a text, which may be truncated or contain more values."""
     try:
         return decode_json(head)
     except ValueError:
@@ -161,9 +161,7 @@ ARCHIVE_HEAD = re.compile(rb'\{\s*"archive"\s*:\s*\[')
 
 
 def kind_of(document: object, file_name: str) -> str | None:
-    """Return the kind of a decoded response by its keys; the name only decides between equal
-    shapes.
-    """
+    """Return the kind of a decoded response by its keys; the file name decides only between equal shapes."""
     if isinstance(document, Mapping):
         return _kind_of_object(document, file_name.lower())
     if isinstance(document, list):
@@ -187,13 +185,13 @@ def _kind_of_object(body: Body, name: str) -> str | None:
     if "status" in body and ("backpressure-level" in body or "backpressureLevel" in body):
         return Kind.BACKPRESSURE
     if body.keys() == {"status"}:
-        # The response of Flink up to 1.12 before its first sample, and of /jobs/:jobid/status.
+        # Back pressure up to Flink 1.12 before the first sample, or /jobs/:jobid/status.
         return Kind.BACKPRESSURE if "backpressure" in name else None
     return None
 
 
 def _has_keys(*keys: str) -> Callable[[Body], bool]:
-    """Return a test for objects with all of these keys."""
+    """Return a predicate for objects that contain all of these keys."""
     required = frozenset(keys)
     return lambda body: required <= body.keys()
 
@@ -203,7 +201,7 @@ def _is_checkpoints(body: Body) -> bool:
 
 
 def _is_requirements(body: Body) -> bool:
-    """Whether every key is a vertex with the bounds of its parallelism."""
+    """Return whether every key is a vertex ID with the bounds of its parallelism."""
     return bool(body) and all(
         _JOB_ID.fullmatch(str(key))
         and "upperBound" in object_at(object_at(body, key), "parallelism")
@@ -266,7 +264,7 @@ _OBJECTS: Final[tuple[tuple[Callable[[Body], bool], Kind | Callable[[Body], str 
     (_has_keys("slots-total", "taskmanagers"), Kind.OVERVIEW),
     (_has_keys("flink-version", "timezone-offset"), Kind.DASHBOARD),
 )
-"""Tests for each kind of response, most specific first; a function returns None for unknown variants."""
+"""Predicate and kind of each response, most specific first; a function as kind returns None for unknown variants."""
 
 
 def _kind_of_list(body: list[Any], name: str) -> str | None:
@@ -280,7 +278,7 @@ def _kind_of_list(body: list[Any], name: str) -> str | None:
     if first.keys() & {"value", "min", "max", "sum", "avg"} and "id" in first:
         words = set(_words(name))
         if "vertices" in words:
-            words.discard("taskmanager")  # metrics of a vertex on one TaskManager
+            words.discard("taskmanager")  # the metrics of a vertex on one TaskManager
         return next((kind for word, kind in _METRICS if word in words), Kind.VERTEX_METRICS)
     return None
 
@@ -294,7 +292,7 @@ _METRICS: Final = (
     ("vertex", Kind.VERTEX_METRICS),
     ("jobs", Kind.JOB_METRICS),
 )
-"""Kinds of metrics by a word in the file name; the first match counts."""
+"""Kinds of metrics by a word in the file name; the first match wins."""
 
 
 def _words(name: str) -> list[str]:
@@ -302,9 +300,9 @@ def _words(name: str) -> list[str]:
 
 
 def ids_of(document: object, file_name: str) -> Ids:
-    """Return the ids from the body, else from the names of the file and its folders.
+    """Return the ids in the body, else those in the names of the file and its folders.
 
-    Words such as `jobs_<id>`, `vertices/<id>` and `details-7` label an id. An unlabelled id is the
+    A word before an id labels it: `jobs_<id>`, `vertices/<id>`, `details-7`. An unlabeled id is the
     vertex's if the response needs one, else the job's.
     """
     words = _words(unquote(file_name))
@@ -326,7 +324,7 @@ _LABELS_OF_IDS: Final = {
     **dict.fromkeys(("jobs", "job", "jid", "jobid"), "job_id"),
     **dict.fromkeys(("vertices", "vertex", "vertexid", "subtasks", "vid"), "vertex_id"),
 }
-_LABELS_OF_NUMBERS: Final = {  # with the maximum number of digits
+_LABELS_OF_NUMBERS: Final = {  # label -> id and maximum number of digits
     **dict.fromkeys(
         ("details", "detail", "checkpoint", "checkpoints", "chk", "cp"), ("checkpoint", 18)
     ),
@@ -335,7 +333,7 @@ _LABELS_OF_NUMBERS: Final = {  # with the maximum number of digits
 
 
 def _ids_in(document: Body) -> dict[str, Any]:
-    """Return the ids in a body, by their names in `Ids`."""
+    """Return the ids in a body, by field of `Ids`."""
     found: dict[str, Any] = {}
     job_id = document.get("jid") or object_at(document, "plan").get("jid")
     if isinstance(job_id, str) and _JOB_ID.fullmatch(job_id):
@@ -351,14 +349,14 @@ def _ids_in(document: Body) -> dict[str, Any]:
 
 
 def _with_unlabelled_ids(ids: Ids, kind: str | None, file_name: str) -> Ids:
-    """Fill in the ids that have no label in the names."""
+    """Fill in ids from the names that have no label there."""
     *folders, name = re.split(r"[/\\]", file_name)
 
     def unused_ids(words: list[str]) -> list[str]:
         found = (word.lower() for word in words if _JOB_ID.fullmatch(word))
         return [word for word in found if word not in (ids.job_id, ids.vertex_id)]
 
-    # A folder counts if its whole name is an id, as in a History Server's directory.
+    # A folder counts only if its whole name is an id, as in a History Server's directory.
     above, inside = unused_ids(folders), unused_ids(_words(name))
     if kind is not None and ":vertexid" in kind and ids.vertex_id is None and inside:
         ids = replace(ids, vertex_id=inside.pop())
@@ -384,7 +382,7 @@ def _fill(kind: str, ids: Ids) -> str:
 
 
 def route_of(path: str) -> tuple[str, Ids] | None:
-    """Return the kind and ids of a path, as archives and browsers record it."""
+    """Parse a path, as recorded by archives and browsers, into the kind of response and its ids."""
     path = unquote(path.partition("?")[0]).rstrip("/").removesuffix(".json")
     path = re.sub(r"^\w+://[^/]*", "", path)
     start = min(
@@ -428,5 +426,5 @@ def _match(pattern: list[str], segments: list[str]) -> Ids | None:
 
 
 def is_har(body: Mapping[str, Any]) -> bool:
-    """Whether a document is a HAR file, the export of a browser's developer tools."""
+    """Return whether a document is a HAR file, as exported by a browser's developer tools."""
     return isinstance(object_at(body, "log").get("entries"), list)

@@ -1,8 +1,8 @@
-"""The JSON that a JobManager logs at DEBUG when a checkpoint ends.
+"""Parses the JSON that a JobManager logs at DEBUG when a checkpoint ends.
 
-`CheckpointStatistics (for jobID=…, checkpointId=…) dump = {json} ` (1.18+, loggers
-`CheckpointStatsTracker` and `DefaultCheckpointStatsTracker`; catalogue/flink.md 1.3): the same
-shape as the REST response for one checkpoint, with every vertex, in one log line.
+The log line is `CheckpointStatistics (for jobID=…, checkpointId=…) dump = {json} ` (1.18 and later, loggers
+`CheckpointStatsTracker` and `DefaultCheckpointStatsTracker`; catalogue/flink.md 1.3). The JSON has the shape of the
+REST response for one checkpoint, with every vertex.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from flowdiag.parsers.json_values import decode_json
 def parse_dump(
     json_text: str | bytes, job_id: str | None = None, checkpoint: int | None = None
 ) -> list[dict[str, Any]]:
-    """Turn one dump into a `checkpoint_status` row and one `checkpoint_vertex` row per vertex.
+    """Convert a dump to a `checkpoint_status` row and a `checkpoint_vertex` row per vertex.
 
     Args:
         json_text: the text after `dump = `, with or without whitespace around it.
-        job_id, checkpoint: from the text in front of it.
+        job_id, checkpoint: values from the text before it.
 
     Returns:
-        Rows without `source`, `offset` and the columns of the record's prefix; templates
-        `dump-checkpoint` and `dump-checkpoint-vertex`; fields.origin is `dump`. Empty for
-        other text, such as cut lines.
+        Rows without `source`, `offset` and the columns of the record's header. Their templates are
+        `dump-checkpoint` and `dump-checkpoint-vertex`, and fields.origin is `dump`. Empty for other text, such as
+        truncated lines.
     """
     text = json_text.encode("utf-8", "replace") if isinstance(json_text, str) else json_text
     try:

@@ -1,6 +1,7 @@
-"""Tables copied from Flink's Web UI: the data of REST responses, separated by tabs, lines or bars.
+"""Reads tables copied from Flink's Web UI.
 
-Supported pages, from Flink 1.5 to 2.3 (columns differ between versions, their order hardly does):
+They contain the data of REST responses, separated by tabs, newlines or bars. Supported pages, from Flink 1.5 to 2.3
+(the columns differ between versions, but hardly their order):
 
 | page | rows |
 |---|---|
@@ -10,10 +11,10 @@ Supported pages, from Flink 1.5 to 2.3 (columns differ between versions, their o
 | a vertex, SubTasks | one per subtask: place, attempt, accumulated back-pressured, idle and busy time |
 | a vertex, BackPressure | one per subtask |
 
-Cells are recognised by their form, not by their position in a line, because a copy may put each cell on its own
-line. Each table is converted to the equivalent REST body and then parsed as REST. The UI prints the browser's
-wall clock, so times are `local_us`. Its subtasks count from 0, as in REST. A vertex without a name above its table
-gets the placeholder `NO_NAME`, which joins with nothing.
+Cells are recognized by their format, not by their position in a line, because a copy may put each cell on its own
+line. Each table is converted to the equivalent REST body, which the REST reader then parses. The UI shows the
+browser's wall clock, so times are `local_us`. Subtasks are numbered from 0, as in REST. A vertex without a name above
+its table gets the placeholder `NO_NAME`, which matches no other vertex.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from flowdiag.parsers.rows import Row
 from flowdiag.parsers.units import SIZE_UNITS, TIME_UNITS
 
 TEXT_BYTES: Final = 256 * 1024
-"""Maximum size of a searched text: a copied page is much smaller."""
+"""Maximum size of a text to search; a copied page is much smaller."""
 NO_NAME: Final = "the vertex"
 """Placeholder for a vertex whose name was not copied."""
 
@@ -56,7 +57,7 @@ _HISTORY = re.compile(
     rf"(?:{_S}(?P<processed>{_SIZE}){_BRACKETS})?",
     re.MULTILINE,
 )
-# Up to 1.8, the status is only an icon, and the time is a time of day.
+# Up to 1.8, the status is only an icon, and times have no date.
 _OLD_HISTORY = re.compile(
     rf"{_ROW}(?P<id>\d{{1,18}}){_S}{_ACKNOWLEDGED}{_S}(?P<trigger>{_TIME})"
     rf"{_S}(?P<ack>{_TIME}|{_NA}){_S}(?P<duration>{_DURATION}|{_NA})(?:{_S}(?P<size>{_SIZE}))?",
@@ -119,7 +120,7 @@ _NOT_A_NAME: Final = re.compile(
 
 
 def contains_table(data: bytes) -> bool:
-    """Whether a text contains rows of a supported table."""
+    """Return whether a text contains rows of a supported table."""
     if not any(word in data for word in _WORDS):
         return False
     return next(_Page(data).bodies(), None) is not None
@@ -132,10 +133,10 @@ _WORDS: Final = (
 
 
 def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
-    """Yield the offset of each row, and the row without source and offset.
+    """Yield each row, without source and offset, with its offset in the text.
 
     Args:
-        data: the text; UTF-8.
+        data: the text in UTF-8.
     """
     for body in _Page(data).bodies():
         context = Context(ids=Ids(None, body.checkpoint, body.vertex))
@@ -146,14 +147,14 @@ def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
 
 
 def _as_printed(row: Row, *, dated: bool) -> Row:
-    """Convert a row's times to the browser's wall clock, in an unknown time zone."""
+    """Mark a row's times as the browser's wall clock, whose time zone is unknown."""
     row["local_us"], row["utc_us"], row["epoch_ms"] = row.get("utc_us"), None, None
     if row["local_us"] is not None and not dated:
         row["clock"] = "time"
     fields = row["fields"]
     for name in [name for name in fields if name.endswith("_ms") and name in _INSTANTS]:
         del fields[name]
-    if "metric" in row:  # a snapshot without a time
+    if "metric" in row:  # the table has no time
         fields["origin"] = "page"
     return row
 
@@ -163,7 +164,7 @@ _INSTANTS: Final = frozenset({"latest_ack_ms", "failure_ms", "ack_ms", "start_ms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Body:
-    """The equivalent REST body, with its offset in the text."""
+    """The REST body that a table is equivalent to, with the table's offset in the text."""
 
     kind: Kind
     offset: int
@@ -185,7 +186,7 @@ class _Page:
         ]
 
     def bodies(self) -> Iterator[_Body]:
-        """Yield the tables as REST bodies with their offsets."""
+        """Yield the tables of the text as REST bodies."""
         yield from self._checkpoints()
         yield from self._parts()
         yield from self._vertices()
@@ -212,7 +213,9 @@ class _Page:
             known.add(item["id"])
             yield _Body(
                 kind=Kind.CHECKPOINTS,
-                offset=self._offset(found.start("acked")),  # the line with most of the row
+                offset=self._offset(
+                    found.start("acked")
+                ),  # cite the line that contains most of the row
                 content={"history": [item]},
                 dated="-" in found["trigger"],
             )
@@ -244,7 +247,7 @@ class _Page:
             )
 
     def _parts(self) -> Iterator[_Body]:
-        """Yield the operators of a checkpoint with their subtasks."""
+        """Yield the operators of checkpoints, with their subtasks."""
         if not self._rows and "Acknowledg" not in self._text:
             return
         operators = [row for row in _OPERATOR.finditer(self._text) if row["name"] not in _STATES]
@@ -262,7 +265,7 @@ class _Page:
             offset = self._offset(operator.start("name"))
             vertices[name] = {"id": name, "name": name, "parallelism": size}
             yield self._of_vertex(number, name, offset, operator, subtasks.get(order, []))
-        if vertices:  # listed from the sources downstream
+        if vertices:  # operators are listed from the sources downstream
             offset = self._offset(operators[0].start("name"))
             yield _Body(kind=Kind.JOB, offset=offset, content={"vertices": [*vertices.values()]})
         if -1 in subtasks and (number := self._checkpoint_at(subtasks[-1][0].start())) is not None:
@@ -346,10 +349,10 @@ _TYPES: Final = {
 
 
 def _timeout(rows: list[re.Match[str]]) -> int | None:
-    """Infer the checkpoint timeout in ms, if the page does not show why checkpoints failed.
+    """Infer the checkpoint timeout in ms, because the page does not show why checkpoints failed.
 
-    Only a timeout makes checkpoints fail repeatedly after the same multiple of ten seconds, with acknowledgements
-    still missing.
+    Only a timeout makes checkpoints fail repeatedly after the same multiple of ten seconds while acknowledgements are
+    missing.
     """
     took = [
         _ms(row["duration"])
@@ -362,7 +365,7 @@ def _timeout(rows: list[re.Match[str]]) -> int | None:
 
 
 def _groups(found: list[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
-    """Group rows into tables: a repeated number starts the next table."""
+    """Group rows into tables; a row number that repeats starts the next table."""
     group: list[re.Match[str]] = []
     for row in found:
         if any(row["id"] == other["id"] for other in group):
@@ -448,7 +451,7 @@ def _pressure(found: re.Match[str]) -> dict[str, Any]:
 
 
 def _epoch_ms(text: str) -> int:
-    """Parse a wall clock as UTC; a time of day is taken as 1970-01-01.
+    """Parse a wall clock as if it were UTC. A time of day gets the date 1970-01-01.
 
     >>> _epoch_ms("1970-01-02 00:00:01.5"), _epoch_ms("00:01:00")
     (86401500, 60000)
@@ -464,7 +467,7 @@ def _epoch_ms(text: str) -> int:
 
 
 def _ms(text: str | None) -> int | None:
-    """Parse a duration as the UI prints it into milliseconds.
+    """Parse a duration from the UI into milliseconds.
 
     >>> _ms("1h 2m 3s"), _ms("15ms"), _ms("n/a")
     (3723000, 15, None)
@@ -474,7 +477,7 @@ def _ms(text: str | None) -> int | None:
 
 
 def _bytes(text: str | None) -> int | None:
-    """Parse a size as the UI prints it into bytes.
+    """Parse a size from the UI into bytes.
 
     >>> _bytes("1.50 KB"), _bytes("12 B"), _bytes("-")
     (1536, 12, None)

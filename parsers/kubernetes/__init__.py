@@ -1,4 +1,4 @@
-"""Reads Kubernetes objects: pods and events as `kubectl get -o json|yaml` and `flowdiag collect k8s` write them.
+"""Reads Kubernetes objects, such as pods and events, as `kubectl get -o json|yaml` writes them.
 
-Start with `objects`. `flowdiag.parsers.live.k8s` collects these objects; nothing here needs a cluster.
+Start with `objects`. Nothing here needs a cluster: `flowdiag.parsers.live.k8s` collects the objects.
 """

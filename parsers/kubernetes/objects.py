@@ -1,7 +1,7 @@
-"""Ended and waiting containers in Kubernetes objects (core/v1 `Pod` and `Event`), in JSON or YAML.
+"""Finds containers that ended or cannot start in Kubernetes objects (core/v1 `Pod` and `Event`), in JSON or YAML.
 
-A file is split into its objects first, so that each object keeps its offset. Only objects that contain a reason of
-interest are decoded, so a long list of healthy pods costs one search.
+A file is first split into its objects, so that the offset of each is known. Only objects that contain a relevant
+reason are decoded, so a long list of healthy pods costs only one search.
 """
 
 from __future__ import annotations
@@ -19,16 +19,23 @@ from flowdiag.parsers.units import KUBERNETES_UNITS, size_bytes
 
 MESSAGE_CHARACTERS: Final = 300
 YAML_BYTES: Final = 256 * 1024
-"""Of one object; YAML takes a second per megabyte."""
+"""Maximum size of an object in YAML, which takes a second per megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndedContainer:
-    """A container that ended or cannot start: OOMKilled, Evicted, ImagePullBackOff, or an exit code
-    from a signal.
+    """A container that ended or cannot start, for example OOMKilled, Evicted or ImagePullBackOff.
 
-    `time_us`: when it ended, or when an event reported it last. `restarts`: of the container so far. `count`: how often
-    an event was repeated. `heap`: of a Spark executor. `node`: where the pod ran.
+    Attributes:
+        reason: Kubernetes' word for the problem, or a similar one.
+        offset: offset of the reason in the file.
+        text: what to quote.
+        memory_limit: memory limit in bytes.
+        time_us: when the container ended, or when an event last reported the problem.
+        restarts: how often the container has restarted so far.
+        count: how often the event occurred.
+        heap: heap size of a Spark executor in bytes.
+        node: the node that the pod ran on.
     """
 
     reason: str
@@ -56,7 +63,7 @@ _DISRUPTIONS: Final = {
     "DeletionByTaintManager": "Evicted",
     "TerminationByKubelet": "Evicted",
 }
-"""Reasons of the condition `DisruptionTarget`, from 1.26 on."""
+"""Reasons of the condition `DisruptionTarget` (Kubernetes 1.26 and later)."""
 _EVENT_REASONS: Final = frozenset(
     {
         *("OOMKilling", "SystemOOM", "Evicted", "Preempted", "FailedScheduling"),
@@ -82,9 +89,9 @@ _NOT_STARTED: Final = frozenset(
         "ExecutorsStartTimedOut",
     }
 )
-"""States of a SparkApplication: of `sparkoperator.k8s.io`, then of `spark.apache.org`."""
+"""States of a SparkApplication that did not start: those of `sparkoperator.k8s.io`, then those of `spark.apache.org`."""
 _PRESSURES: Final = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
-"""Conditions of a node that are a problem if they are true."""
+"""Node conditions that indicate a problem if they are true."""
 _INTEREST: Final = re.compile(
     r"OOMKill|SystemOOM|Evict|Preempt|NodeShutdown|NodeLost|Unschedulable|FailedScheduling|FailedMount"
     r"|FailedAttachVolume|ImagePull|InvalidImageName|CrashLoopBackOff|Back-off|Failed to pull"
@@ -103,12 +110,12 @@ RESOLVED_BY: Final = {
     ),
     "SuccessfulAttachVolume": ("FailedAttachVolume",),
 }
-"""Problems that end once the pod has its node, its image or its volumes, by the reason of a normal event."""
+"""The problems that a normal event resolves, by its reason: the pod has its node, its image or its volumes."""
 _JSON: Final = re.compile(r"\s*\{")
 _PRINTED: Final = re.compile(
     r"^[\s-]{0,40}\"?(?:containerStatuses|involvedObject)\"?:", re.MULTILINE
 )
-# In YAML of kubectl, the kind of an object or of an item; the pod template of a FlinkDeployment is indented further.
+# The kind of an object or list item in kubectl's YAML. The pod template of a FlinkDeployment is indented further.
 _YAML_KIND: Final = re.compile(
     r"^ {0,2}kind: (?:Pod|Event|Node|SparkApplication)(?:List)?$", re.MULTILINE
 )
@@ -122,7 +129,7 @@ _DOCUMENT: Final = re.compile(r"^---[ \t]*$", re.MULTILINE)
 
 
 def looks_like_objects(text: str) -> bool:
-    """Whether a text contains pods or events as objects.
+    """Return whether a text contains pods or events as objects.
 
     >>> looks_like_objects("kind: Event\\ninvolvedObject:\\n  kind: Pod\\n")
     True
@@ -134,9 +141,9 @@ def looks_like_objects(text: str) -> bool:
 
 
 def ended_in_objects(text: str) -> list[EndedContainer] | None:
-    """Return the containers that ended or cannot start, without the problems that later events resolve.
+    """Return the containers that ended or cannot start, without problems that a later event resolved.
 
-    None if no object can be decoded.
+    Return None if no object can be decoded.
     """
     found: list[EndedContainer] = []
     resolved: list[tuple[str, tuple[str, ...], int]] = []
@@ -174,7 +181,7 @@ def _of_object(value: Mapping[str, Any], piece: str, offset: int) -> Iterator[En
 
 
 def _resolution(event: Mapping[str, Any]) -> tuple[str, tuple[str, ...], int] | None:
-    """Return the pod of a normal event, the problems that end with it, and its time."""
+    """Return the pod of a normal event, the problems that the event resolves, and its time."""
     reasons, at = RESOLVED_BY.get(str(event.get("reason"))), _time_of_event(event)
     pod = object_at(event, "involvedObject").get("name")
     return None if reasons is None or at is None else (str(pod), reasons, at)
@@ -210,7 +217,7 @@ def _of_pod(pod: Mapping[str, Any], piece: str, offset: int) -> Iterator[EndedCo
 
 
 def _executor_heap(pod: Mapping[str, Any]) -> int | None:
-    """Return the heap that Spark sets for an executor, in its environment."""
+    """Return the heap size that Spark passes to an executor in its environment."""
     for container in objects_at(object_at(pod, "spec"), "containers"):
         for variable in objects_at(container, "env"):
             if variable.get("name") == "SPARK_EXECUTOR_MEMORY":
@@ -222,7 +229,7 @@ def _executor_heap(pod: Mapping[str, Any]) -> int | None:
 def _of_application(
     application: Mapping[str, Any], piece: str, offset: int
 ) -> Iterator[EndedContainer]:
-    """Yield an application that its operator could not start, in the form of either API group."""
+    """Yield an application that its operator could not start, in the format of either API group."""
     status = object_at(application, "status")
     old, new = object_at(status, "applicationState"), object_at(status, "currentState")
     state = str(old.get("state") or new.get("currentStateSummary"))
@@ -295,7 +302,7 @@ def _of_container(
             )
     waiting = object_at(object_at(container, "state"), "waiting")
     reason = str(waiting.get("reason"))
-    # A container that was killed for its memory also waits for its next start.
+    # A container that was OOM-killed may be waiting for its next start.
     if reason in _WAITING and not (killed and reason == "CrashLoopBackOff"):
         text = _text(reason, waiting.get("message"))
         yield EndedContainer(
@@ -325,7 +332,7 @@ def _of_event(event: Mapping[str, Any], piece: str, offset: int) -> EndedContain
 
 
 def _event_reason(reason: str, message: str) -> str | None:
-    """Return the name of the problem that an event reports; None for all others."""
+    """Return the name of the problem that an event reports; None if it reports none."""
     if reason in _EVENT_REASONS:
         return _RENAMED.get(reason, reason)
     if reason == "Failed" and "ailed to pull image" in message:
@@ -341,7 +348,7 @@ def _event_reason(reason: str, message: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """Finds the byte offset of a reason within an object."""
+    """Finds the byte offset of a reason in an object."""
 
     piece: str
     offset: int
@@ -363,7 +370,7 @@ def _memory(limit: object) -> int | None:
 
 
 def _last_change(status: Mapping[str, Any]) -> int | None:
-    """Return when the last container ended, or the last condition changed."""
+    """Return when the last container ended or the last condition changed."""
     times = [
         time_of(object_at(object_at(each, "state"), "terminated").get("finishedAt"))
         for each in objects_at(status, "containerStatuses")
@@ -378,7 +385,7 @@ def _time_of_event(event: Mapping[str, Any]) -> int | None:
 
 
 def time_of(text: object) -> int | None:
-    """Return microseconds since 1970 of an RFC 3339 time.
+    """Parse an RFC 3339 time into microseconds since 1970.
 
     >>> time_of("2026-11-20T23:28:12Z"), time_of(None)
     (1795217292000000, None)
@@ -400,7 +407,7 @@ class _List(msgspec.Struct):
 
 
 def _objects(text: str) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
-    """Yield the byte offset, the text and the value of each object that may matter."""
+    """Yield the byte offset, text and decoded value of each object that may be relevant."""
     pieces, decode = (
         (_json_pieces(text), _from_json) if _JSON.match(text) else (_yaml_pieces(text), _from_yaml)
     )
@@ -435,7 +442,7 @@ def _json_pieces(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _yaml_pieces(text: str) -> Iterator[tuple[int, str]]:
-    """Split documents, and lists whose items start in the first column, as kubectl prints them."""
+    """Split YAML documents, and lists with items in the first column, as kubectl prints them."""
     starts = [0, *(hit.end() for hit in _DOCUMENT.finditer(text))]
     for begin, end in zip(starts, [*starts[1:], len(text)], strict=True):
         items = [hit.start() for hit in _ITEM.finditer(text, begin, end)]
@@ -452,7 +459,7 @@ def _from_yaml(piece: str) -> Any:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
-    # Times stay text.
+    # Do not convert times.
     loader = YAML(typ="base", pure=True)
     try:
         value = loader.load(piece)

@@ -1,4 +1,4 @@
-"""Throttled CPU of pods, from cAdvisor's metrics in Prometheus' exposition format."""
+"""Finds pods whose CPU is throttled, from cAdvisor's metrics in Prometheus' exposition format."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _SAMPLE: Final = re.compile(
 _LABEL: Final = re.compile(
     r'\b(?P<name>pod|pod_name|container|container_name)="(?P<value>[^"\n]{1,253})"'
 )
-# Containers and pods that run Flink or Spark: a node's metrics contain all of its pods.
+# Names of containers and pods that run Flink or Spark. A node's metrics contain all of its pods.
 _ENGINE: Final = re.compile(
     r"flink-main-container|spark-kubernetes-(?:driver|executor)|taskmanager|jobmanager|-exec-[0-9]{1,9}$|-driver$"
 )
 _SHARE: Final = 0.5
-"""Below, pods are throttled while they start, and in bursts that a job survives."""
+"""Minimum share of throttled periods. Below it, pods are throttled only while they start, or in harmless bursts."""
 _PERIODS: Final = 3000
-"""Five minutes of 100 ms each: starting a JVM uses the CPU limit for a minute."""
+"""Minimum number of periods: five minutes of 100 ms each. A starting JVM uses up the CPU limit for a minute."""
 
 
 def looks_like_throttling(text: str) -> bool:
-    """Whether a text contains the metrics about throttled CPU.
+    """Return whether a text contains the metrics of CPU throttling.
 
     >>> looks_like_throttling("# TYPE container_cpu_cfs_periods_total counter")
     False
@@ -38,7 +38,7 @@ def looks_like_throttling(text: str) -> bool:
 
 
 def throttled_pods(text: str) -> Iterator[EndedContainer]:
-    """Yield the pods of Flink and Spark that were throttled in most periods; of several scrapes, over their time."""
+    """Yield Flink and Spark pods that were throttled in at least half of their CPU periods."""
     for (pod, container), counts in _counts(text).items():
         periods, held = _increase(counts.periods), _increase(counts.throttled)
         if periods >= _PERIODS and _SHARE * periods <= held <= periods:
@@ -59,7 +59,7 @@ class _Counts:
 
 
 def _counts(text: str) -> dict[tuple[str, str], _Counts]:
-    """Return the samples by pod and container, in the order of the text."""
+    """Return the samples by pod and container, in order of appearance."""
     found: dict[tuple[str, str], _Counts] = {}
     for hit in _SAMPLE.finditer(text):
         labels = {
@@ -77,7 +77,7 @@ def _counts(text: str) -> dict[tuple[str, str], _Counts]:
 
 
 def _increase(values: list[float]) -> float:
-    """Return the increase between the scrapes; of a single one, its value, since the container started."""
+    """Return the increase between scrapes; for a single scrape, its value, which counts since the container started."""
     if len(values) < 2 or values[-1] < values[0]:
         return values[-1] if values else 0.0
     return values[-1] - values[0]

@@ -419,9 +419,7 @@ class Client:
         return RequestFailed(path, f"responds with {status}{_reason(content)}", status=status)
 
     def _move_to_leader(self, path: str, query: str, response: httpx.Response) -> None:
-        """Send later requests to the redirect's target, unless credentials belong to the original
-        host.
-        """
+        """Send later requests directly to the redirect's target, unless credentials belong to the original host."""
         got, named = response.url, urlsplit(self.base)
         if self._has_credentials or got.host == named.hostname:
             return

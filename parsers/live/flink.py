@@ -648,9 +648,7 @@ class _Collector:
     def _chosen_subtasks(
         self, job: _Job, pressures: Sequence[Answer | None] | None
     ) -> Iterator[tuple[_Vertex, list[int]]]:
-        """Choose the subtasks to query: all, or in large jobs the suspects and a rotation of the
-        others.
-        """
+        """Choose the subtasks to query: all, or in a large job the suspects and some others in rotation."""
         everything = [(v, i) for v in job.vertices for i in range(v.parallelism)]
         if len(everything) > MAX_SUBTASKS:
             loads = {
@@ -746,9 +744,7 @@ def _object(answer: Answer | None) -> Mapping[str, Any]:
 
 
 def _manager_of(item: Mapping[str, Any], managers: Mapping[str, str]) -> str | None:
-    """Return the resource id; up to 1.9 it is missing, so use the only TaskManager on the host, if
-    any.
-    """
+    """Return the TaskManager's resource ID; up to Flink 1.9, that of the only TaskManager on the host, if any."""
     manager = as_string(item.get("taskmanager-id"))
     if manager is not None:
         return None if manager.startswith("(") else manager

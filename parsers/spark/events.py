@@ -177,9 +177,7 @@ class EventReader:
         self._plans: list[Row] = []
 
     def scanner(self, stream: BinaryIO, start: int = 0, end: int = -1) -> EventScanner:
-        """Return a scanner that finds the lines for `rows` in a byte range and passes tasks to this
-        reader.
-        """
+        """Return a scanner that finds the lines for `rows` in a byte range and passes task events to this reader."""
         return EventScanner(
             stream,
             make_matcher((*_LOGGED, *_DUMPED)),

@@ -163,9 +163,7 @@ def _offsets(value: object) -> object:
 
 
 def _behind(earlier: object, later: object, depth: int = 0) -> int | None:
-    """Return how far a later offset is ahead, summed over partitions; None if they are not
-    comparable.
-    """
+    """Return how far the later offset is ahead, summed over partitions; None if the two are not comparable."""
     if isinstance(later, int) and not isinstance(later, bool):
         before = earlier if isinstance(earlier, int) and not isinstance(earlier, bool) else None
         return None if before is None else max(0, later - before)

@@ -64,9 +64,7 @@ def printed_reports(data: bytes) -> Iterator[tuple[int, Row, list[int]]]:
 
 
 def _end(data: bytes, begin: int, following: int) -> int | None:
-    """Return the end of the object that starts at `begin`; None if it is not closed before the next
-    report.
-    """
+    """Return the end of the object that starts at `begin`; None if the next report starts before it is closed."""
     depth = 0
     for token in _TOKEN.finditer(data, begin, min(following, begin + PROGRESS_BYTES)):
         if token[0] == b"{":
