@@ -1,4 +1,4 @@
-"""The helpers of rules about a Flink job, under one import.
+"""The helpers for rules about Flink jobs, available through one import.
 
 One constructor per kind of subject derives the fields of a finding from the facts: job, severity, state,
 times, count and evidence. Rules may override any of these.
@@ -79,34 +79,34 @@ from flowdiag.parsers.units import version_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(JobFacts):
-    """The facts of a job together with its cluster."""
+    """The facts of a job, along with its cluster."""
 
     cluster: ClusterFacts
 
     @classmethod
     def of(cls, job: JobFacts, cluster: ClusterFacts) -> Job:
-        """Put a job into its cluster; the new object caches the results of its rules."""
+        """Combine a job with its cluster. The new object caches derived values."""
         known = {f.name: getattr(job, f.name) for f in fields(JobFacts) if f.init}
         return cls(**known, cluster=cluster)
 
     @property
     def in_order(self) -> list[Checkpoint]:
-        """The checkpoints in the order of their triggers."""
+        """The checkpoints in trigger order."""
         return in_order(self.checkpoints)
 
     @property
     def completed(self) -> list[Checkpoint]:
-        """The completed checkpoints, in the order of their triggers."""
+        """The completed checkpoints in trigger order."""
         return [c for c in self.in_order if c.status is Status.COMPLETED]
 
     @property
     def concluded(self) -> tuple[Checkpoint, ...]:
-        """The completed or failed checkpoints: the population for shares."""
+        """The completed or failed checkpoints, to which shares refer."""
         return concluded(self)
 
     @property
     def interval_ms(self) -> float | None:
-        """The configured checkpoint interval, or else the observed one."""
+        """The configured checkpoint interval, otherwise the observed one."""
         return settings.interval_ms(self)
 
     @property
@@ -116,16 +116,16 @@ class Job(JobFacts):
 
     @property
     def timeout_ms(self) -> float | None:
-        """The configured checkpoint timeout, or else the observed one."""
+        """The configured checkpoint timeout, otherwise the observed one."""
         return settings.timeout_ms(self)
 
     @property
     def crises(self) -> tuple[Crisis, ...]:
-        """The job's failures, each series from the first one to the recovery."""
+        """The job's crises, each from the first failure to the recovery."""
         return crises(self, self.cluster)
 
     def completed_after(self, time_us: int | None) -> bool:
-        """Whether a checkpoint completed after a moment: the job has recovered since."""
+        """Whether a checkpoint completed after a time, which means that the job has recovered."""
         return any(
             c.status is Status.COMPLETED and (c.ended_us or 0) > (time_us or 0)
             for c in self.checkpoints
@@ -141,7 +141,7 @@ def votes_for(signals: Mapping[str, str | None], weights: Sequence[Signal]) -> t
     """Return the votes of the signals that apply, with the weights of the voting table.
 
     Args:
-        signals: the text of each signal, in order; None: it does not apply.
+        signals: the text of each signal, in order; None if it does not apply.
         weights: the rule's voting table.
     """
     table = {signal.name: signal.weight for signal in weights}
@@ -153,7 +153,7 @@ def votes_for(signals: Mapping[str, str | None], weights: Sequence[Signal]) -> t
 
 
 def subtask_subject(job: JobFacts, who: Attempt | Incident) -> Subject:
-    """Return the most specific subject that an attempt or a record identifies; at least the job."""
+    """Return the most specific subject that an attempt or a record identifies, at least the job."""
     if isinstance(who, Attempt):
         return judging.subtask_subject(job, who)
     return judging.subtask_subject(
@@ -173,7 +173,7 @@ def subtask_subject(job: JobFacts, who: Attempt | Incident) -> Subject:
 def taskmanager_subject(
     job: JobFacts | None, taskmanager: str | None, host: str | None = None
 ) -> Subject:
-    """Return a TaskManager, by resource id or only by host; the job if neither is known."""
+    """Return a TaskManager by resource id or, without one, by host; the job if neither is known."""
     if job is not None and taskmanager is None and host is None:
         return judging.job_subject(job)
     return Subject(
@@ -188,10 +188,10 @@ def taskmanager_subject(
 def job_finding(
     job: JobFacts, *, subject: Subject | None = None, **overrides: Unpack[FindingFields]
 ) -> Finding:
-    """Return a finding about a job, or about a part of it.
+    """Return a finding about a job or a part of it.
 
     Args:
-        job: the job whose verdict counts it.
+        job: the job whose verdict includes the finding.
         subject: None: the job itself.
         overrides: other fields of `Finding`.
     """
@@ -214,7 +214,7 @@ def taskmanager_finding(
     """Return a finding about a TaskManager, or about the job if no record names one.
 
     Args:
-        job: the job whose verdict counts it; None: no known job.
+        job: the job whose verdict includes the finding; None for an unknown job.
         taskmanager, host: resource id and host.
         overrides: other fields of `Finding`.
     """
@@ -239,8 +239,8 @@ def checkpoint_finding(
     Args:
         job: the job of the checkpoints.
         checkpoints: the affected ones, in order; at least one.
-        among: all checkpoints examined: their share determines the severity.
-        ongoing: whether it lasts at the end of the input.
+        among: all examined checkpoints. The affected share determines the severity.
+        ongoing: whether the problem persists at the end of the input.
         subject: None: the job itself.
         overrides: other fields of `Finding`; they replace the defaults.
     """
@@ -271,8 +271,8 @@ def episode_finding(
     Args:
         job: the job of the episodes.
         series: the affected episodes, in order.
-        affected: number of checkpoints: their share of all concluded ones determines the severity.
-        fatal: whether it is critical; None: if no checkpoint completes at the end of the input.
+        affected: number of checkpoints. Their share of all concluded ones determines the severity.
+        fatal: whether the finding is critical; None: if no checkpoint completes at the end of the input.
         subject: None: the job itself.
         overrides: other fields of `Finding`; they replace the defaults.
     """
@@ -298,7 +298,7 @@ def crisis_finding(
 
     Args:
         job: the job of the crises.
-        series: the affected crises, in order; at least one. The evidence begins with the last.
+        series: the affected crises, in order; at least one. The evidence starts with the last crisis.
         subject: None: the job itself.
         overrides: other fields of `Finding`; they replace the defaults.
     """
@@ -334,7 +334,7 @@ def incident_finding(
     Args:
         job: the job of the incidents.
         records: the incidents, in order of time; at least one.
-        ongoing: whether it lasts at the end of the input.
+        ongoing: whether the problem persists at the end of the input.
         share: affected share of the checkpoints, 0 to 1.
         subject: None: the job itself.
         overrides: other fields of `Finding`; they replace the defaults.
@@ -353,25 +353,25 @@ def incident_finding(
 
 
 def outcome_text(crisis: Crisis) -> str:
-    """Return the outcome for the job as the end of a title; empty if it recovered."""
+    """Return the job's outcome as the end of a title; empty if the job recovered."""
     if crisis.final:
         return "; the job failed for good"
     return "; the job has not recovered" if crisis.state is State.ONGOING else ""
 
 
 def records_of(incidents: Iterable[Incident]) -> tuple[Evidence, ...]:
-    """Return the records of the incidents, in the given order."""
+    """Return the records of the incidents, in the order given."""
     return cite((incident.ref, incident.time_us) for incident in incidents)
 
 
 def shared_remedies(
     job: JobFacts, *names: str, proposed: Value | None = None, current: Present | None = None
 ) -> tuple[Action, ...]:
-    """Return remedies that several symptoms share (`causes.SHARED`), if they fit this job.
+    """Return remedies that several symptoms share (`causes.SHARED`), if they apply to this job.
 
     Args:
-        job: has the version, settings and state.
-        names: of the remedies.
+        job: provides the version, options and state.
+        names: names of the remedies.
         proposed: a value for this job.
         current: the current value, if no input contains it.
     """
@@ -381,7 +381,7 @@ def shared_remedies(
 
 
 def explanation(cause: str, **fill: str) -> str:
-    """Return the explanation of a cause; `fill` replaces the names in braces."""
+    """Return the explanation of a cause, with `fill` for the placeholders in braces."""
     text = CAUSES[cause].explanation
     return text.format(**fill) if fill else text
 
@@ -394,18 +394,18 @@ def remedies(
     current: Mapping[str, Present] | None = None,
     **fill: str,
 ) -> tuple[Action, ...]:
-    """Return the remedies of a cause for this job: options of its version, with their current values.
+    """Return the remedies of a cause for this job, with the options of its version and their current values.
 
-    Remedies are left out if the version lacks their option, if it has the value already, or if their
+    A remedy is left out if the version lacks its option, if the option already has the value, or if its
     conditions do not hold.
 
     Args:
-        cause: a word of `causes.CAUSES`.
-        job: has the version, settings and state.
-        names: of the remedies; none: all.
+        cause: a key of `causes.CAUSES`.
+        job: provides the version, options and state.
+        names: names of the remedies; all if empty.
         proposed: values for this job, by remedy.
         current: current values by remedy, if no input contains them.
-        fill: replaces the names in braces.
+        fill: values for the placeholders in braces.
     """
     table, setup = CAUSES[cause].remedies or {}, settings.setup_of(job)
     advice = [
@@ -422,7 +422,7 @@ def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | No
 
     Args:
         remedy: a row of `causes`.
-        version: of Flink; None: the newest.
+        version: the Flink version; None for the newest.
         setup: the known configuration.
     """
     unknown = unknown_conditions(remedy.needs, setup)
@@ -432,7 +432,7 @@ def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | No
         return None
     key = None
     if remedy.option is not None:
-        # A key with dots is the same in all versions, or not Flink's own.
+        # A key with dots is the same in all versions, or not a Flink option.
         key = remedy.option if "." in remedy.option else option(remedy.option, version)
         if key is None:
             return None

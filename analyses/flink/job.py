@@ -1,8 +1,8 @@
-"""The facts of a Flink job that all Flink topics share, as plain frozen values.
+"""Defines the facts about a Flink job that all Flink topics share, as frozen values.
 
-Spark measures (`flowdiag.analyses.flink.lifecycle`), this module defines the results, and the rules
-evaluate them without a JVM. Times are microseconds since the epoch (UTC) after the clocks were settled,
-durations milliseconds, sizes bytes, subtask indexes 0-based. `None` always means "not in the input".
+Spark measures them (`flowdiag.analyses.flink.lifecycle`), and the rules evaluate them without a JVM. Times are
+microseconds since the epoch (UTC) after the clocks were settled, durations milliseconds, sizes bytes, and
+subtask indexes 0-based. `None` always means "not in the input".
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from flowdiag.analyses.stacks import Stack
 from flowdiag.parsers.focus import Focus
 
 ZERO_JOB: Final = "0" * 32
-"""The job id of every job in application mode with high availability."""
+"""The id of every job in application mode with high availability."""
 
 
 class Status(StrEnum):
-    """The outcome of a checkpoint. `aborted` is harmless: a cancellation, a shutdown, a newer checkpoint."""
+    """The outcome of a checkpoint. `aborted` is harmless, such as after a cancellation or a newer checkpoint."""
 
     COMPLETED = "completed"
     EXPIRED = "expired"
@@ -43,7 +43,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """The life of one checkpoint or savepoint."""
+    """One checkpoint or savepoint, from trigger to end."""
 
     job: JobKey
     run: int
@@ -60,7 +60,7 @@ class Checkpoint:
     queue_ms: int | None = None
     reason: str | None = None
     reason_kind: str | None = None
-    # subtasks that acknowledged, and all subtasks, if REST, an archive or a dump contains them
+    # subtasks that acknowledged and all subtasks, if REST, an archive or a dump shows them
     acknowledged: int | None = None
     subtasks: int | None = None
     trigger_ref: Ref | None = None
@@ -74,7 +74,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One execution attempt of one subtask: its identity and its place."""
+    """One execution attempt of a subtask: its identity and its place."""
 
     job: JobKey | None
     attempt_id: str
@@ -91,7 +91,7 @@ class Attempt:
 
     @property
     def subtask(self) -> str | None:
-        """The subtask as Flink prints it.
+        """The subtask in Flink's notation.
 
         >>> Attempt(job=None, attempt_id="a", subtask_index=2, parallelism=6).subtask
         '3/6'
@@ -105,7 +105,7 @@ class Attempt:
 class LateAcknowledgement:
     """An acknowledgement that arrived after its checkpoint had expired.
 
-    `expired` is False if the expiry line is cut off, so that the checkpoint's end is unknown; the report
+    `expired` is False if the expiry line is missing, so that the end of the checkpoint is unknown. The report
     contract calls these `unmatched`. Late messages of declined or aborted checkpoints are harmless and
     left out (catalogue/flink.md 1.2).
     """
@@ -123,7 +123,7 @@ class LateAcknowledgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decline:
-    """A subtask that refused a checkpoint, and the deepest cause it gave."""
+    """A subtask's refusal of a checkpoint, with the deepest cause."""
 
     job: JobKey
     run: int
@@ -136,9 +136,9 @@ class Decline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vertex:
-    """A vertex of the job graph; `order` counts from the sources, None if unknown.
+    """A vertex of the job graph. `order` counts from the sources and is None if unknown.
 
-    `description` is Flink's text about its operators. It names windows even if the user named the operators.
+    `description` is Flink's own text about its operators. It mentions windows even if the user named the operators.
     """
 
     job: JobKey
@@ -151,19 +151,19 @@ class Vertex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """The known part of the job graph; `source` is its origin (`plan`, `archive`, `deployment order`)."""
+    """The known part of the job graph. `source` is where it comes from (`plan`, `archive`, `deployment order`)."""
 
     job: JobKey
     vertices: tuple[Vertex, ...]
     edges: tuple[tuple[str, str], ...]  # (upstream task, downstream task)
     source: str
-    # (upstream task, downstream task, Flink's name of the ship strategy), if a plan contains it
+    # (upstream task, downstream task, Flink's name for the ship strategy), if a plan contains it
     shipping: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubtaskCheckpoint:
-    """The report of one subtask for one checkpoint (REST, archive, DEBUG dump or DEBUG lines)."""
+    """One subtask's report on one checkpoint (REST, archive, DEBUG dump or DEBUG lines)."""
 
     job: JobKey
     checkpoint: int
@@ -183,18 +183,18 @@ class SubtaskCheckpoint:
 
     @property
     def cited(self) -> Evidence | None:
-        """The cited record; a REST response contains all subtasks of a vertex."""
+        """The record to cite. A REST response covers all subtasks of a vertex."""
         return cite_part(self.ref, Focus(task=self.task, subtask_index=self.subtask_index))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubtaskLoad:
-    """Metric samples of one subtask over a window, in Flink's units.
+    """Metrics of one subtask over a window, in Flink's units.
 
-    `first_us` and `last_us` are the times of the first and the last sample; None: totals since the start.
+    `first_us` and `last_us` are the times of the first and the last sample; None for totals since the start.
 
-    Busy, idle and back-pressured are medians of milliseconds per second (0 to 1000); usages are 0 to 1.
-    `records_in` and `bytes_in` are increases over the window (a counter that restarts counts from zero).
+    Busy, idle and back-pressured times are medians in milliseconds per second (0 to 1000), usages are 0 to 1.
+    `records_in` and `bytes_in` are increases over the window. A counter that restarts counts from zero.
     """
 
     job: JobKey | None
@@ -222,7 +222,7 @@ class SubtaskLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Garbage:
-    """The time a TaskManager spent in garbage collection, in one window."""
+    """The time that a TaskManager spent in garbage collection within one window."""
 
     taskmanager: str
     host: str | None
@@ -236,14 +236,14 @@ class Garbage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """A dated event that may explain a fault: a failure, a restart, a lost TaskManager, a stuck task …
+    """A dated event that may explain a fault, such as a failure, a restart, a lost TaskManager or a stuck task.
 
     Kinds of failures: task-failure, job-failure, exception, taskmanager-lost, worker-lost, out-of-memory,
     network-buffers, no-resource, task-stuck, snapshot-failed, async-failure, external-failure.
-    `unreachable` is a server that clients of a process cannot connect to within ten seconds.
+    `unreachable` is a server to which a process's clients cannot connect within ten seconds.
     Kinds of job events: started, submitted, restart, restored, rescaled, savepoint, cancelled, finished,
     leadership, coordinator-stopped. Kinds of warnings: abort-notified, barrier-delayed, network-memory,
-    not-triggered. `silent` is a log without records for `duration_ms`; `text` names its process.
+    not-triggered. `silent` is a log without records for `duration_ms`, whose process is in `text`.
     """
 
     kind: str
@@ -293,18 +293,18 @@ class JobFacts:
     last_us: int | None = None
     garbage: tuple[Garbage, ...] = ()  # of the TaskManagers that run the job
     stacks: tuple[Stack, ...] = ()
-    # Of `flowdiag.analyses.model.derived.once`.
+    # Cache of `flowdiag.analyses.model.derived.once`.
     derived: DerivedValues = field(
         default_factory=DerivedValues, init=False, repr=False, compare=False
     )
 
     @property
     def runs(self) -> int:
-        """How many times the checkpoint ids started over."""
+        """How many runs there are; checkpoint ids start over in each run."""
         return _runs(self)
 
     def setting(self, key: str) -> str | None:
-        """Return the value of an option: REST before printed options before inferred ones."""
+        """Return the value of an option: from REST, otherwise as printed, otherwise as inferred."""
         order = {"rest": 0, "log": 1, "observed": 2}
         found = sorted(
             (s for s in self.settings if s.key == key), key=lambda s: order.get(s.source, 3)
@@ -313,7 +313,7 @@ class JobFacts:
 
 
 UNKNOWN_JOB: Final = JobFacts(key=JobKey(cluster="", job_id=""), name=None, version=None)
-"""Replaces the job if no record names one: any version, no settings."""
+"""Used in place of the job if no record names one. It allows any version and has no settings."""
 
 
 @once
@@ -327,18 +327,18 @@ class ClusterFacts:
 
     jobs: tuple[JobFacts, ...]
     processes: tuple[Process, ...]
-    incidents: tuple[Incident, ...] = ()  # of no known job
-    stacks: tuple[Stack, ...] = ()  # of no known job
+    incidents: tuple[Incident, ...] = ()  # without a known job
+    stacks: tuple[Stack, ...] = ()  # without a known job
     has_jobmanager_log: bool = False
     has_rest: bool = False
-    # Of `flowdiag.analyses.model.derived.once`.
+    # Cache of `flowdiag.analyses.model.derived.once`.
     derived: DerivedValues = field(
         default_factory=DerivedValues, init=False, repr=False, compare=False
     )
 
 
 def unmangled(host: str | None) -> str | None:
-    """Return the host in a metric scope; None if its dots became `_` (1.13+), which no host name contains.
+    """Return the host in a metric scope, or None if its dots became `_` (1.13+), which host names never contain.
 
     >>> unmangled("worker-1_flink_example"), unmangled("worker-1")
     (None, 'worker-1')

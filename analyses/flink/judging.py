@@ -24,12 +24,12 @@ from flowdiag.analyses.model.finding import (
     grade,
 )
 
-# One failed checkpoint costs one interval and is normal. Only a second one without a completed one in
-# between makes "completes no checkpoint at the end" more than the last line of the log.
+# One failed checkpoint costs one interval and is normal. "Completes no checkpoint at the end" needs a second
+# failure without a completed checkpoint in between; otherwise, it describes only the last line of the log.
 UNSUCCESSFUL_AT_END: Final = 2
 DEFAULT_TIMEOUT_MS: Final = 600_000  # execution.checkpointing.timeout, 1.4 to 2.3
 # After a start or a restore, this many unsuccessful checkpoints before the first completed one are
-# normal: the job reads its state and processes the backlog at full speed.
+# normal, because the job reads its state and processes the backlog at full speed.
 WARM_UP: Final = 5
 
 
@@ -58,7 +58,7 @@ def subtask_subject(job: JobFacts, attempt: Attempt) -> Subject:
 
 
 def end_records(checkpoints: Iterable[Checkpoint]) -> tuple[Evidence, ...]:
-    """Return the records that ended the checkpoints, or else their triggers."""
+    """Return the records that ended the checkpoints, or their triggers if the end is missing."""
     return cite(
         (c.end_ref, c.ended_us) if c.end_ref is not None else (c.trigger_ref, c.triggered_us)
         for c in checkpoints
@@ -71,7 +71,7 @@ def state_of(series: Sequence[Episode]) -> State:
 
 
 def unsuccessful_at_end(series: Sequence[Episode]) -> int:
-    """Return the number of unsuccessful checkpoints at the end of the input, 0 after a completed one."""
+    """Return how many checkpoints in a row were unsuccessful at the end of the input."""
     return len(series[-1].checkpoints) if state_of(series) is State.ONGOING else 0
 
 
@@ -85,7 +85,7 @@ def fatal_at_end(
 
 @once
 def job_failed(job: JobFacts) -> bool:
-    """Whether the job ended as FAILED (not: cancelled, finished, or restarted)."""
+    """Whether the job ended as FAILED, rather than canceled, finished or restarted."""
     failures = [i for i in job.incidents if i.kind == "job-failure" and final_failure(i.text)]
     if not failures:
         return False
@@ -100,7 +100,7 @@ def job_failed(job: JobFacts) -> bool:
 
 
 def final_failure(text: dict[str, str]) -> bool:
-    """Whether a job-failure incident ends the job: FAILED, not FAILING or RESTARTING."""
+    """Whether a job-failure incident ends the job (FAILED, but neither FAILING nor RESTARTING)."""
     return text.get("to_state", "FAILED").upper() == "FAILED"
 
 
@@ -119,7 +119,7 @@ def severity_of(
     *,
     fatal: bool | None = None,
 ) -> Severity:
-    """Return the severity of episodes, by `grade`; harmless warm-ups are always informational."""
+    """Return the severity of episodes according to `grade`. Harmless warm-ups are always informational."""
     state = state_of(series)
     if fatal is None:
         fatal = fatal_at_end(job, series)
@@ -129,7 +129,7 @@ def severity_of(
 
 
 def elapsed_ms(checkpoint: Checkpoint) -> float | None:
-    """Return the duration of a completed checkpoint: as printed, or else from trigger to end."""
+    """Return the duration of a completed checkpoint, as printed or from trigger to end."""
     if checkpoint.duration_ms is not None:
         return checkpoint.duration_ms
     if checkpoint.triggered_us is not None and checkpoint.ended_us is not None:
@@ -138,7 +138,7 @@ def elapsed_ms(checkpoint: Checkpoint) -> float | None:
 
 
 def ended_or_last(job: JobFacts) -> int | None:
-    """Return the end of the job, or else its last record."""
+    """Return the end of the job or, if it did not end, its last record."""
     finished = finished_us(job)
     return finished if finished is not None else job.last_us
 
@@ -151,12 +151,12 @@ _WRAPPERS: Final = (
 )
 
 
-# The start of a cause's frames, on a line of their own or not.
+# The start of a cause's stack frames, even if they follow on the same line.
 _FRAME: Final = re.compile(r"\s(?:at [\w.$/<>]{1,300}\(|\.{3} \d{1,4} more)")
 
 
 def exception_text(text: str | None, most: int = 200) -> str:
-    """Return an exception as one line: its last cause, without frames and Flink's wrapper exceptions.
+    """Return an exception as one line: its last cause, without stack frames and Flink's wrapper exceptions.
 
     >>> exception_text("org.apache.flink.util.SerializedThrowable: java.io.IOException: disk full")
     'java.io.IOException: disk full'
@@ -169,7 +169,7 @@ def exception_text(text: str | None, most: int = 200) -> str:
 
 
 def without_package(text: str) -> str:
-    """An exception with its class alone, for a title.
+    """Return an exception for a title, with the package removed from its class name.
 
     >>> without_package("org.apache.kafka.common.errors.TimeoutException: Topic a.b.C is missing")
     'TimeoutException: Topic a.b.C is missing'
@@ -195,7 +195,7 @@ _REQUEST: Final = re.compile(r"Failure executing: [A-Z]{3,7} at: \S{1,400} Messa
 
 
 def subtask_name(who: Attempt | Incident) -> str:
-    """Return the display name of a subtask, from its attempt or a record; without a name, its place."""
+    """Return the display name of a subtask from its attempt or a record, or its place if it has no name."""
     if who.task is None and who.subtask_index is None and (who.taskmanager or who.host):
         return f"a subtask on {fmt.place(who.taskmanager, who.host)}"
     return fmt.subtask_of(who.task, who.subtask_index, who.parallelism)

@@ -1,8 +1,8 @@
-"""Checkpoints, attempts and incidents in the logs, measured with Spark.
+"""Measures checkpoints, attempts and incidents in logs, with Spark.
 
 Every function takes resolved events (`flowdiag.analyses.flink.clocks.apply`) and returns a query.
-`facts` are the queries with small results, tagged by `what`, which one action collects. The
-queries are in `sql/`.
+`facts` returns the queries with small results, tagged by `what`, which one action collects. The
+SQL is in `sql/`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flowdiag.parsers.rows import Event
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Events in the life of one checkpoint.
+# Events in the life of a checkpoint.
 OF_CHECKPOINT: Final = (
     Event.CHECKPOINT_TRIGGERED,
     Event.CHECKPOINT_COMPLETED,
@@ -27,7 +27,7 @@ OF_CHECKPOINT: Final = (
     Event.CHECKPOINT_FAILED,
     Event.CHECKPOINT_STATUS,
 )
-# Records that rules need one by one. The queries limit those of tasks to failures.
+# Records that rules need individually. For tasks, the queries keep only failures.
 INCIDENTS: Final = (
     Event.JOB_SUBMITTED,
     Event.JOB_STARTED,
@@ -81,7 +81,7 @@ PARTS: Final = (
     Event.SYNCHRONOUS_PART,
     Event.ASYNCHRONOUS_PART,
 )
-# Records that name an attempt, and perhaps its task and place.
+# Records that name an attempt and possibly its task and place.
 OF_ATTEMPT: Final = (
     Event.DEPLOYED,
     Event.TASK_STATE,
@@ -92,7 +92,7 @@ OF_ATTEMPT: Final = (
     Event.ACKNOWLEDGE_REFUSED,
 )
 
-# Names of the gauges by meaning; the mean of their samples counts (catalogue/flink.md 5.3).
+# Names of the gauges by meaning. Samples are averaged (catalogue/flink.md 5.3).
 LOADS: Final = {
     "busy": ("busyTimeMsPerSecond",),
     "idle": ("idleTimeMsPerSecond",),
@@ -112,10 +112,10 @@ COUNTERS: Final = {
 METRICS: Final = frozenset(
     name for names in (*LOADS.values(), *COUNTERS.values()) for name in names
 ) | {"Status.JVM.CPU.Load", "Status.JVM.GarbageCollector.*.Time"}
-"""Metrics to keep: the measured ones, and two that identify an idle TaskManager."""
+"""Metrics to keep: the measured ones, and two that identify idle TaskManagers."""
 
 
-# Columns that no query needs once events are resolved; each of them costs every query time.
+# Columns that no query needs once events are resolved. Each would slow down every query.
 _RESOLVED_COLUMNS: Final = ("local_us", "utc_us", "clock", "process", "metric", "application")
 
 
@@ -149,11 +149,11 @@ SQL: Final = Queries(
 
 
 def once(events: DataFrame) -> DataFrame:
-    """Drop duplicate records: HA replicas, aggregated copies in addition to local logs, repeated lines.
+    """Drop duplicate records, which come from HA replicas, collected copies of local logs and repeated lines.
 
     Records are equal if they have the same text at the same instant. TaskManager records must also come
-    from the same TaskManager, because their lines often name no subject. The first by (source, offset)
-    is kept. Metric rows, bookkeeping, and columns that only served to resolve time and owner are left
+    from the same TaskManager, because they often name no subject. The first one by (source, offset)
+    is kept. Metric rows, bookkeeping, and the columns used only to resolve time and owner are left
     out.
     """
     settled = ", ".join(name for name in events.columns if name not in _RESOLVED_COLUMNS)
@@ -161,22 +161,22 @@ def once(events: DataFrame) -> DataFrame:
 
 
 def with_runs(events: DataFrame) -> DataFrame:
-    """Number the runs of each job: add (job_cluster, run) to rows of checkpoints.
+    """Number the runs of each job and add (job_cluster, run) to checkpoint rows.
 
-    Checkpoint ids grow within a run, across failovers, too. A trigger whose id is not above that of the
-    previous record starts a new run. A status without a trigger time starts none (DEBUG dumps log one
-    after the trigger's own). The same trigger has the same timestamp in the log and in a REST response.
+    Checkpoint ids increase within a run, even across failovers. A trigger whose id is not higher than the id of
+    the previous record starts a new run. A status without a trigger time does not (DEBUG dumps log one
+    after the actual trigger). The same trigger has the same timestamp in the log and in a REST response.
     `job_cluster` is empty if job ids are globally unique.
     """
     return SQL.run("with_runs", events=events)
 
 
 def checkpoints(lives: DataFrame) -> Part:
-    """Return one row per checkpoint from rows with runs: its trigger and its ends.
+    """Return one row per checkpoint from numbered rows, with its trigger and its ends.
 
     Columns: job_cluster, job_id, run, checkpoint, triggered_us, type. Further columns hold the values of
-    the completion line, those of REST (rest_…) and the cause in each kind of end. Each kind of record has
-    its earliest (time_us, source, offset).
+    the completion line, those of REST (rest_…) and the cause for each kind of end. For each kind of record,
+    the earliest one is referenced as (time_us, source, offset).
     """
     return SQL.part("checkpoints", lives=lives)
 
@@ -184,18 +184,18 @@ def checkpoints(lives: DataFrame) -> Part:
 def attempts(events: DataFrame) -> Part:
     """Return one row per execution attempt: its name, number, place and lifetime.
 
-    The place comes from the deploy line. This contains the attempt id from 1.12; before, the transition
-    of the same task to DEPLOYING is right above it. Otherwise it is the TaskManager whose own log
-    contains the attempt, or that in a message of the attempt (late, acknowledge, decline, failure).
+    The place comes from the deploy line, which contains the attempt id from Flink 1.12 on. In older logs, the same task's
+    transition to DEPLOYING is right above it. Otherwise, the place is the TaskManager whose own log contains
+    the attempt, or the one in a message of the attempt (late, acknowledge, decline, failure).
     """
     return SQL.part("attempts", events=events)
 
 
 def acknowledgements(lives: DataFrame) -> Part:
-    """Return late acknowledgements and declines from rows with runs.
+    """Return late acknowledgements and declines from numbered rows.
 
     The driver joins them with checkpoints and attempts when it assembles facts, because it has all three
-    by then. In Spark the two joins cost more than the rest of the query.
+    by then. In Spark, the two joins would cost more than the rest of the query.
 
     Returns:
         what (`late` or `decline`), job, run, checkpoint, attempt columns, time_us, cause, source, offset.
@@ -204,7 +204,7 @@ def acknowledgements(lives: DataFrame) -> Part:
 
 
 def incidents(events: DataFrame) -> Part:
-    """Return the records that rules need one by one, including failed tasks and asynchronous parts."""
+    """Return the records that rules need individually, including failed tasks and asynchronous parts."""
     return SQL.part("incidents", events=events)
 
 
@@ -214,9 +214,9 @@ def unreachable(events: DataFrame) -> Part:
 
 
 def parts(events: DataFrame) -> Part:
-    """Return the reports of subtasks: one row per (job, checkpoint, subtask, origin).
+    """Return the reports of subtasks, one row per (job, checkpoint, subtask, origin).
 
-    DEBUG lines of TaskManagers name a task but no job; REST, archives and dumps name a vertex.
+    DEBUG lines of TaskManagers name a task but no job. REST responses, archives and dumps name a vertex.
     """
     return SQL.part("parts", events=events)
 
@@ -246,20 +246,20 @@ def loads(
     *,
     by_id: bool = False,
 ) -> Part:
-    """Return the metrics of subtasks over the given spans: one row per subtask and window.
+    """Return the metrics of subtasks over the given spans, one row per subtask and window.
 
     Args:
-        events: resolved events; only rows of metrics in task scope count.
-        spans_us: closed intervals; None or empty for all of the input.
-        width_us: length of a window in whole minutes, because metrics are per minute; None: one window.
-        by_id: whether to tell jobs apart by their IDs as well, because several have the same name. Reports in logs
-            contain no ID, so those of a subtask no longer continue its REST responses.
+        events: resolved events, of which only metrics in task scope count.
+        spans_us: closed intervals; None or empty for the whole input.
+        width_us: window length in whole minutes, because metrics are per minute; None for a single window.
+        by_id: whether to separate jobs by id as well, because several have the same name. Metric reports in logs
+        contain no id, so they no longer continue a subtask's REST responses.
 
     Returns:
         cluster, job_id (None unless `by_id`), job_name, task, subtask_index, taskmanager, host, window, samples, one column per key of
         `LOADS` (mean of the samples) and of `COUNTERS` (increase), first_us, last_us (of the samples),
-        ref (source, offset). A counter that restarts counts from zero. Of a metric with two names, the
-        larger one is complete.
+        ref (source, offset). A counter that restarts counts from zero. If a metric has two names, the larger
+        value is the complete one.
     """
     inside, window = _where(spans_us, width_us)
     job_id = "job_id" if by_id else "CAST(NULL AS STRING)"
@@ -269,10 +269,10 @@ def loads(
 def garbage(
     events: DataFrame, spans_us: list[tuple[int, int]] | None, width_us: int | None = None
 ) -> Part:
-    """Return the time in garbage collection over the given spans: one row per TaskManager and window.
+    """Return the time in garbage collection over the given spans, one row per TaskManager and window.
 
     Args:
-        events, spans_us, width_us: as in `loads`; rows of metrics in the scope of a TaskManager count.
+        events, spans_us, width_us: as in `loads`, but for metrics in TaskManager scope.
 
     Returns:
         cluster, taskmanager, host, window, gc_ms (of all collectors), span_ms, samples, first_us, last_us
@@ -283,6 +283,6 @@ def garbage(
 
 
 def _where(spans_us: list[tuple[int, int]] | None, width_us: int | None) -> tuple[str, str]:
-    """Return SQL expressions: whether a metric row is within the spans, and the number of its window."""
+    """Return two SQL expressions: whether a metric row is within the spans, and the number of its window."""
     inside = " OR ".join(f"time_us BETWEEN {low} AND {high}" for low, high in spans_us or ())
     return inside or "true", f"time_us DIV {width_us}" if width_us else "0"

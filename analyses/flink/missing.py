@@ -1,4 +1,4 @@
-"""Notes about missing logs and metrics of a cluster, which make a diagnosis less certain."""
+"""Reports missing logs and metrics of a cluster, which make a diagnosis less certain."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NAMED: Final = 3
 
 
 def missing_inputs(facts: ClusterFacts) -> Iterator[InputNote]:
-    """Yield notes about missing logs of TaskManagers that ran tasks, and missing metrics of failing jobs.
+    """Yield notes about missing logs of TaskManagers that ran tasks and missing metrics of failing jobs.
 
-    An input without any TaskManager log lacks nothing: leaving them out was intended.
+    If the input has no TaskManager log at all, they were left out on purpose.
     """
     taskmanagers = [p for p in facts.processes if p.role == "taskmanager"]
     given = {name for p in taskmanagers for name in (p.taskmanager, p.host) if name}

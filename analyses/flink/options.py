@@ -1,8 +1,8 @@
-"""The configuration keys of each Flink version, for the actions of the rules.
+"""Maps options to their keys in each Flink version, for the actions of rules.
 
-Keys were renamed over the years and some are gone (catalogue/flink.md 1.4, 7.1, 8.1). Up to Flink 1.10
-the settings of checkpoints are API calls only. An action never names a key that the job's version
-does not read: the spans were checked against the option classes of the released jars of 1.9, 1.10,
+Keys were renamed over the years, and some were removed (catalogue/flink.md 1.4, 7.1, 8.1). Up to Flink 1.10,
+checkpoint settings are only API calls. An action never names a key that the job's version
+does not read. The version ranges were checked against the option classes in the released jars of 1.9, 1.10,
 1.12, 1.14, 1.16, 1.17, 1.18, 1.20 and 2.3.
 """
 
@@ -136,7 +136,7 @@ _KEYS: Final[dict[str, tuple[tuple[Version, Version | None, str], ...]]] = {
 
 
 def option(name: str, version: str | None) -> str | None:
-    """Return the key of a setting in a version; the newest key if the version is unknown.
+    """Return the key of an option in a version, or the newest key if the version is unknown.
 
     >>> option("unaligned", "1.14.4"), option("unaligned", "1.20.5"), option("unaligned", "1.9.3")
     ('execution.checkpointing.unaligned', 'execution.checkpointing.unaligned.enabled', None)
@@ -153,12 +153,12 @@ def option(name: str, version: str | None) -> str | None:
     return None
 
 
-# Settings inferred from the checkpoints if no input contains them.
+# Options whose value is inferred from checkpoints if no input contains it.
 _OBSERVED: Final = {"interval": "observed.interval_ms", "timeout": "observed.timeout_ms"}
 
 
 def names_of(name: str) -> tuple[str, ...]:
-    """Return all keys of a setting, in any version.
+    """Return the keys of an option in all versions.
 
     >>> names_of("incremental")
     ('state.backend.incremental', 'execution.checkpointing.incremental')
@@ -168,6 +168,6 @@ def names_of(name: str) -> tuple[str, ...]:
 
 
 def at_least(version: str | None, major: int, minor: int) -> bool | None:
-    """Whether a version is at least `major.minor`; None if it is unknown."""
+    """Whether a version is at least `major.minor`; None if the version is unknown."""
     seen = version_of(version)
     return None if seen is None else seen >= (major, minor)

@@ -1,4 +1,4 @@
-"""The settings of a job: configured, or else observed in its checkpoints."""
+"""The settings of a job, as configured or as observed in its checkpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flowdiag.parsers.units import duration_ms, size_bytes, version_of
 
 
 def setting(job: JobFacts, *keys: str) -> Setting | None:
-    """Return the value of an option with several spellings: REST before logs before inferred ones."""
+    """Return the value of an option under any of its keys: from REST, otherwise from logs, otherwise inferred."""
     order = {"rest": 0, "log": 1, "observed": 2}
     found = [s for s in job.settings if s.key in keys]
     return min(found, key=lambda s: order.get(s.source, 3), default=None)
@@ -31,10 +31,10 @@ TIMEOUT_KEYS: Final = ("execution.checkpointing.timeout", "observed.timeout_ms")
 
 @once
 def interval_ms(job: JobFacts) -> float | None:
-    """Return the configured checkpoint interval, or else the lower quartile of the gaps between triggers.
+    """Return the configured checkpoint interval or the lower quartile of the gaps between triggers.
 
-    A running checkpoint or a pause delays triggers, and nothing advances them, so short gaps equal the
-    configured interval.
+    A checkpoint in progress or a pause delays triggers, but nothing makes them come early. Short gaps therefore equal
+    the configured interval.
     """
     known = setting(job, *INTERVAL_KEYS)
     value = duration_ms(known.value) if known is not None else None
@@ -45,9 +45,9 @@ def interval_ms(job: JobFacts) -> float | None:
 
 
 def interval_from(job: JobFacts) -> str:
-    """Return whether the interval is `configured` or `observed`, with the observed one if it is longer.
+    """Return whether the interval is `configured` or `observed`, followed by the observed one if it is longer.
 
-    Delayed triggers are further apart than configured.
+    Triggers that are delayed are further apart than configured.
     """
     known = setting(job, INTERVAL_KEYS[0])
     if known is None:
@@ -64,10 +64,10 @@ _LONG_US: Final = 1_000_000
 
 
 def trigger_gaps_ms(checkpoints: Iterable[Checkpoint]) -> list[float]:
-    """Return the milliseconds from each periodic trigger to the next in the same run.
+    """Return the gaps between consecutive periodic triggers of the same run, in milliseconds.
 
-    Triggers that waited in a queue behind a long checkpoint come in quick succession and do not show the
-    interval. They only count if there are hardly any others.
+    Triggers queued behind a long checkpoint follow each other quickly and do not show the interval.
+    They count only if there are almost no other triggers.
     """
     periodic = sorted(
         (c.run, c.id, c.triggered_us, c.ended_us or 0)
@@ -88,7 +88,7 @@ def trigger_gaps_ms(checkpoints: Iterable[Checkpoint]) -> list[float]:
 
 
 def timeout_ms(job: JobFacts) -> float | None:
-    """Return the configured checkpoint timeout, or else the median duration of expired checkpoints."""
+    """Return the configured checkpoint timeout or the median duration of expired checkpoints."""
     known = setting(job, *TIMEOUT_KEYS)
     value = duration_ms(known.value) if known is not None else None
     if value is not None and value > 0:
@@ -102,7 +102,7 @@ def timeout_ms(job: JobFacts) -> float | None:
 
 
 def unaligned(job: JobFacts, checkpoints: Iterable[Checkpoint] = ()) -> bool:
-    """Whether checkpoints are unaligned, by the options or by their type (1.16+ in REST)."""
+    """Whether checkpoints are unaligned, according to the options or their type (REST, 1.16+)."""
     known = setting(
         job, "execution.checkpointing.unaligned", "execution.checkpointing.unaligned.enabled"
     )
@@ -112,12 +112,12 @@ def unaligned(job: JobFacts, checkpoints: Iterable[Checkpoint] = ()) -> bool:
 
 
 def configured(job: JobFacts, option: str, *names: str) -> Present | None:
-    """Return the value of an option for an action: with its unit and its origin.
+    """Return an option's value for an action, with unit and origin.
 
     Args:
-        job: has the settings.
-        option: the key that determines the type of the value.
-        names: other keys of the option, such as those of observed values.
+        job: provides the settings.
+        option: the key that determines the value's type.
+        names: further keys of the option, for example of an observed value.
     """
     known = setting(job, option, *names)
     if known is None:
@@ -141,5 +141,5 @@ def setup_of(job: JobFacts) -> Setup:
 
 
 def knows_exponential(version: str | None) -> bool:
-    """Whether a version has the exponential-delay restart strategy (1.12+)."""
+    """Whether a version has the exponential-delay restart strategy (1.12 or later)."""
     return at_least(version, 1, 12) is not False

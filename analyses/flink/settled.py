@@ -1,4 +1,4 @@
-"""The shared first part of a measurement: parse, then settle the writers and clocks of Flink inputs."""
+"""Parses Flink inputs and settles their writers and clocks, the first step of every measurement."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Above this, Spark's own reader is faster: measured with 190 000 rows (benchmarks/README.md).
+# Above this, Spark's own reader is faster. Measured with 190,000 rows (benchmarks/README.md).
 FEW_METRICS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """Events with their instants and writers.
+    """Events with their instants, and the writers of the streams.
 
     Args:
-        events: the result of `apply.resolve`; rows of metrics may be missing.
-        metrics: returns a frame of the same columns that contains the rows of metrics, and perhaps
-            others. From then on Spark is tuned for queries over them.
-        writers: the process behind each stream.
-        surveyed: the rows of `survey.Survey`, splits among them.
+        events: the result of `apply.resolve`, possibly without metric rows.
+        metrics: returns a frame with the same columns that contains the metric rows and possibly
+        others. The call also tunes Spark for queries over metrics.
+        writers: the process that wrote each stream.
+        surveyed: the rows of `survey.Survey`, including those about splits.
     """
 
     events: DataFrame
@@ -77,20 +77,20 @@ def settled_events(
     metrics: Collection[str] | None = None,
     faults: Faults | None = None,
 ) -> Settled:
-    """Parse the sources, settle clocks and writers; leave out sources that cause an error.
+    """Parse the sources and settle clocks and writers, without the sources that cause an error.
 
     Args:
         sources: the result of `parsers.discover.discover`.
-        session: waits for Spark and returns its session; local parsing happens before the wait.
+        session: waits for Spark and returns the session; local parsing happens before that.
         resources: for reading and measuring.
-        tz: name of a zone that overrides every inferred one.
-        progress: called with the name of each stage.
-        metrics: names of the metrics that become rows, None for all known ones. A command should name
-            those it uses, because a busy cluster reports thousands of samples.
+        tz: a zone name that overrides every inferred zone.
+        progress: called with the name of each step.
+        metrics: names of the metrics to keep as rows; None for all known ones. A command should name
+        the metrics it uses, because a busy cluster reports thousands of samples.
         faults: records errors.
 
     Raises:
-        FlowdiagError: Spark cannot start, or the parsed rows exceed memory or disk.
+        FlowdiagError: if Spark cannot start or the parsed rows exceed memory or disk space.
     """
     from flowdiag.analyses.flink.clocks.apply import resolve
 
@@ -112,12 +112,12 @@ def settled_events(
         apart = None if apart is None else apart.where(settling.kept)
     few_events = resources.are_few(found.rows)
     if apart is not None and surveyed.has_times:
-        # Finding the day of a time of day takes all rows of its source.
+        # To find the day of a time without date, all rows of its source are needed.
         raw, apart = raw.unionAll(apart.where(f"event = '{Event.METRIC}'")), None
         few_events = False
     events = resolve(raw, writers, spark, surveyed, tz, few=few_events)
     if found.table is not None and found.events is None and found.table.num_rows <= TABLE_ROWS:
-        # Otherwise every query over them would analyse and run this one again.
+        # Otherwise every query over the events would analyze and run this query again.
         events = kept(events)
 
     @cache
@@ -133,7 +133,7 @@ def settled_events(
 
 
 class _Settling:
-    """Survey and settle without the sources that cause an error.
+    """Runs the survey and the settling without the sources that cause an error.
 
     Attributes:
         left_out: indexes of the sources that cause an error.
@@ -152,7 +152,7 @@ class _Settling:
 
         self._rare = rare
         marked = {part.source for part in marks}
-        # Without the sum of its marks, the writer and the time of a source's records are unknown.
+        # Without the sums of a source's marks, the writer and time of its records are unknown.
         self.left_out = {row["source"] for row in rare if "fault" in (row["fields"] or {})} - marked
 
         def of_some(some: Sequence[int]) -> Survey:
@@ -191,11 +191,11 @@ class _Settling:
 
     @property
     def kept(self) -> str:
-        """SQL condition: the row's source is not left out."""
+        """SQL condition that keeps only rows of sources that were not left out."""
         return f"source NOT IN ({', '.join(map(str, sorted(self.left_out)))})"
 
     def rows_kept(self, surveyed: Survey) -> tuple[dict[str, Any], ...]:
-        """Return the surveyed rows; of sources left out only the `split` rows, which describe the input."""
+        """Return the surveyed rows. Sources left out keep only their `split` rows, which describe the input."""
         if not self.left_out:
             return surveyed.rows
         kept = (row for row in surveyed.rows if row["source"] not in self.left_out)
@@ -222,14 +222,14 @@ def rare_of(found: Read) -> tuple[list[dict[str, Any]], list[Marks]]:
         marks, blamed = marks_and_faults(found.table)
         rare = [{"process": None, **fault_row(fault)} for fault in blamed]
         return [*dictionaries(_rare_table(found, kinds)), *rare], marks
-    # Parsed in pieces, each with its own sums.
+    # Read piece by piece, each with separate sums.
     rows = dictionaries(_rare_table(found, kinds | {Event.MARKS.value}))
     marks = [decode(row["fields"]["marks"]) for row in rows if row["event"] == Event.MARKS]
     return [row for row in rows if row["event"] != Event.MARKS], marks
 
 
 def _rare_table(found: Read, kinds: Collection[str]) -> pa.Table:
-    """Return the rows of some kinds; of configuration rows only options that name a cluster."""
+    """Return the rows of the given kinds. Configuration rows are limited to options that identify a cluster."""
     from flowdiag.analyses.flink.clocks.survey import CLUSTER_KEYS, RARE_COLUMNS
 
     rows = found.of_kinds(kinds).select(RARE_COLUMNS)
@@ -239,7 +239,7 @@ def _rare_table(found: Read, kinds: Collection[str]) -> pa.Table:
 
 
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
-    """Collect a small frame through Arrow; maps become dictionaries."""
+    """Collect a small frame through Arrow, with maps as dictionaries."""
     return dictionaries(frame.toArrow())
 
 
@@ -248,10 +248,10 @@ _RUN_ROWS: Final = 4096
 
 @paused()
 def dictionaries(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the rows of a small table; maps become dictionaries.
+    """Return the rows of a small table, with maps as dictionaries.
 
-    The table unites queries with different columns, so most cells are empty. Columns without values in
-    a run of rows are skipped.
+    The table unites queries with different columns, so most cells are empty. Columns without a value in
+    a batch of rows are skipped.
     """
     names: list[str] = table.schema.names
     maps = {field.name for field in table.schema if str(field.type).startswith("map<")}

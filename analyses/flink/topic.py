@@ -1,4 +1,4 @@
-"""Topics about a Flink job: one scan, one settling of clocks, one collect for all of them."""
+"""Base of all Flink topics, which share one scan, one settling of clocks and one collect."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ Row = dict[str, Any]
 
 
 class FlinkTopic(Topic):
-    """A topic about a Flink job: its additions to the shared measurement."""
+    """A Flink topic and its additions to the shared measurement."""
 
     checkpoints = True
-    """Whether it needs checkpoints in addition to attempts and incidents."""
+    """Whether the topic needs checkpoints in addition to attempts and incidents."""
 
     def metrics(self) -> Collection[str]:
-        """Return the names of the metrics that it uses; a busy cluster reports thousands."""
+        """Return the names of the metrics that the topic uses, because a busy cluster reports thousands."""
         return ()
 
     def queries(self, settled: Settled, unique: DataFrame) -> Sequence[Part]:
-        """Return queries for its own small rows, tagged by `what`; all topics share one statement.
+        """Return queries for the topic's own small rows, tagged by `what`. All topics share one statement.
 
         Args:
             settled: events and metrics with their instants and writers.
@@ -50,7 +50,7 @@ class FlinkTopic(Topic):
         return ()
 
     def more(self, common: ClusterFacts, settled: Settled, progress: ProgressCallback) -> list[Row]:
-        """Return rows whose query depends on the shared facts: metrics in spans and windows."""
+        """Return rows whose query depends on the shared facts, such as metrics in spans and windows."""
         return []
 
     def facts(
@@ -65,11 +65,11 @@ class FlinkTopic(Topic):
         """Build the topic's facts.
 
         Args:
-            rows: of the shared collect, of all topics.
-            more: what `more` returned.
+            rows: rows of the shared collect, of all topics.
+            more: the result of `more`.
             common: the facts that all topics share.
-            writers: the process behind each stream.
-            aside: the topic's own side input.
+            writers: the process that wrote each stream.
+            side_inputs: the topic's own side inputs.
             options: the user's options.
         """
         raise NotImplementedError
@@ -91,7 +91,7 @@ class Flink:
         resources: Resources,
         progress: ProgressCallback,
     ) -> Measured:
-        """Parse, settle the clocks, measure once for all topics (see `topic.Engine`)."""
+        """Parse, settle the clocks, and measure once for all topics (see `topic.Engine`)."""
         if all(source.kind == "not-read" for source in sources):
             nothing = ClusterFacts(jobs=(), processes=())
             faults = Faults()
@@ -131,7 +131,7 @@ class Flink:
 def _rows(
     topics: Sequence[FlinkTopic], settled: Settled, faults: Faults
 ) -> tuple[list[Row], list[FlinkTopic]]:
-    """Collect the small rows of all topics at once, and return the topics whose queries fail."""
+    """Collect the small rows of all topics at once. Also return the topics whose queries fail."""
     from flowdiag.analyses.flink import lifecycle
 
     unique = kept(lifecycle.once(settled.events))
@@ -150,7 +150,7 @@ def _rows(
 def _common(
     rows: list[Row], writers: Sequence[Writer], faults: Faults
 ) -> tuple[list[Row], ClusterFacts]:
-    """Return the facts that all topics share, and their rows, without jobs that cause an error."""
+    """Return the facts that all topics share and the rows behind them, without jobs that cause an error."""
     jobs = sorted({row["job_id"] for row in rows if row.get("job_id")})
     common, left = faults.run_skipping_failures(
         jobs,
@@ -162,7 +162,7 @@ def _common(
 
 
 def _of(rows: Sequence[Row], jobs: Collection[str]) -> list[Row]:
-    """Return the rows of some jobs, and the rows without a job."""
+    """Return the rows of some jobs and the rows without a job."""
     return [row for row in rows if not row.get("job_id") or row["job_id"] in jobs]
 
 
@@ -214,14 +214,14 @@ UNDATED: Final = "the input has no log records with times"
 
 
 def has_dated_records(facts: ClusterFacts) -> bool:
-    """Return whether the input would show a failure: a log with times, or the tasks of a job from REST.
+    """Return whether the input would show failures: a log with times, or a job's tasks from REST.
 
-    A few undated lines, or statistics of checkpoints alone, do not show what did not happen.
+    A few undated lines or checkpoint statistics alone do not prove that nothing else happened.
     """
     dated = any(process.last_us is not None for process in facts.processes)
     return dated or any(job.attempts and job.last_us is not None for job in facts.jobs)
 
 
 def named_jobs(jobs: Iterable[JobFacts]) -> list[SelectableJob]:
-    """Return the IDs and names by which a user can select these jobs."""
+    """Return the ids and names by which users can select these jobs."""
     return [SelectableJob(key=job.key, id=job.key.job_id or None, name=job.name) for job in jobs]

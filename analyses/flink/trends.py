@@ -1,4 +1,4 @@
-"""Trends in the sizes of checkpoints."""
+"""Measures trends in a series of checkpoint sizes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from itertools import combinations
 from statistics import median_high
 from typing import Final
 
-_SAMPLE: Final = 200  # checkpoints for the rank correlation: its cost grows with their square
+_SAMPLE: Final = 200  # checkpoints for the rank correlation, whose cost grows quadratically
 
 
 def kendall(values: Sequence[float]) -> float:
-    """Return Kendall's rank correlation of a sample with its order, -1 to 1; ties count 0.
+    """Return Kendall's rank correlation between a sample and its order, -1 to 1. Ties count as 0.
 
     >>> kendall([1, 2, 3]), kendall([3, 2, 1]), kendall([5, 5]), kendall([5])
     (1.0, -1.0, 0.0, 0.0)
@@ -22,7 +22,7 @@ def kendall(values: Sequence[float]) -> float:
 
 
 def flanks(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the medians of the first fifth, the middle fifth and the last fifth.
+    """Return the medians of the first, the middle and the last fifth.
 
     >>> flanks([1, 2, 3, 4, 5])
     (1, 3, 5)
@@ -33,7 +33,7 @@ def flanks(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def is_straight(values: Sequence[float], share: float) -> bool:
-    """Return whether the second half rises by at least this share of the rise of the first half.
+    """Return whether the second half rises by at least the given share of the first half's rise.
 
     >>> is_straight([1, 2, 3, 4, 5], 0.7), is_straight([1, 4, 5, 5, 5], 0.7)
     (True, False)

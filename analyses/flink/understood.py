@@ -1,4 +1,4 @@
-"""The kinds of records recognised in Flink inputs, whether or not a rule uses them."""
+"""Lists the kinds of records recognized in Flink inputs, whether or not a rule uses them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WORDS: Final = {
     "checkpoint-counts": "counts of checkpoints",
     "restored": "restores from a checkpoint",
     "savepoint": "savepoint requests",
-    "cancelled": "cancelled jobs",
+    "cancelled": "canceled jobs",
     "finished": "finished jobs",
     "suspended": "suspended jobs",
     "coordinator-stopped": "stops of the checkpoint coordinator",
@@ -62,7 +62,7 @@ _COUNTED_PER_JOB: Final = (
 
 
 def understood(facts: ClusterFacts) -> tuple[Understood, ...]:
-    """Return the recognised kinds, in the order of their first record."""
+    """Return the recognized kinds, in the order of their first record."""
     groups: dict[str, list[tuple[int | None, Ref | None]]] = {}
     for kind, time_us, ref in _records(facts):
         groups.setdefault(kind, []).append((time_us, ref))

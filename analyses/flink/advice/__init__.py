@@ -1,4 +1,4 @@
-"""Advice on failures: by the text of the exception, by memory pool and process, and for failures without a known cause.
+"""Advice on failures, based on the exception text, the memory pool and the process.
 
-May import the helpers of the rules, unlike `failures`, on which this package builds.
+This package builds on `failures`. Unlike `failures`, it may import the rule helpers.
 """

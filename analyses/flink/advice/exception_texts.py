@@ -1,4 +1,4 @@
-"""Parts of a finding that come from the text of a Flink exception: its numbers and its options."""
+"""Derives measurements and actions from the text of a Flink exception."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _UNITS: Final = {
 
 
 def exception_measurements(exception: Classified | None) -> Iterator[Measurement]:
-    """Yield the numbers in an exception; sizes that are printed with a unit stay text."""
+    """Yield the numbers in an exception. Sizes that are printed with a unit stay text."""
     for key, (name, unit) in _NUMBERS.items():
         value = exception.values.get(key) if exception is not None else None
         if exception is not None and value is not None:

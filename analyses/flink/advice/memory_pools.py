@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class Pool(NamedTuple):
-    """A kind of memory: how a title reports its end, its use, and what to check.
+    """A kind of memory, with the title of a finding about its exhaustion, its purpose, and a check to suggest.
 
     Args:
         option: the option's name for `helpers.option`; None if no option helps.
@@ -30,7 +30,7 @@ POOLS: Final = {
     "metaspace": Pool(
         "Metaspace ran out",
         "This memory holds classes. A job that restarts endlessly, or leaks class loaders, fills it.",
-        "Count loaded classes over restarts: a growing number is a class loader leak",
+        "Count loaded classes over restarts: a growing number means a class loader leak",
         "metaspace",
     ),
     "direct": Pool(
@@ -40,15 +40,15 @@ POOLS: Final = {
         "direct",
     ),
     "container": Pool(
-        "The container was killed for its memory",
-        "This memory holds everything, including native memory outside of all pools (RocksDB, JNI, "
+        "The container was killed for its memory use",
+        "This memory includes everything, even native memory outside of all pools (RocksDB, JNI, "
         "glibc arenas).",
         "Compare the process's resident size with the sum of the pools. With RocksDB, limit its memory "
         "(state.backend.rocksdb.memory.managed). With glibc, use jemalloc",
         "overhead",
     ),
     "virtual": Pool(
-        "The container was killed for its virtual memory",
+        "The container was killed for its virtual memory use",
         "YARN counts reserved address space here. Java and glibc reserve far more than they use, so the "
         "process may have enough memory.",
         "Set yarn.nodemanager.vmem-check-enabled to false, or raise yarn.nodemanager.vmem-pmem-ratio",
@@ -78,6 +78,6 @@ POOLS: Final = {
     "unknown": Pool(
         "Memory ran out",
         "The exception does not show which memory ran out.",
-        "Check what grows: a heap dump, the number of loaded classes, the process's resident size",
+        "Find out what grows: take a heap dump, and track loaded classes and the process's resident size",
     ),
 }

@@ -1,4 +1,4 @@
-"""The process whose memory ran out: what a title calls it, and the remedies for its memory."""
+"""Identifies the process that ran out of memory, its name in titles, and the remedies for its memory."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class MemoryProcess(NamedTuple):
     """A process with its own memory options.
 
     Args:
-        what: for titles.
-        remedies: of `out-of-memory`, by kind of memory. A kind without remedies has no option.
+        what: the name of the process in titles.
+        remedies: of `out-of-memory`, by kind of memory. A kind without remedies has no option to set.
     """
 
     what: str
@@ -53,7 +53,7 @@ _BY_COMPONENT: Final = {
     "flink-kubernetes-operator": MemoryProcess("Flink's Kubernetes operator"),
     "flink-history-server": MemoryProcess("Flink's history server"),
 }
-# YARN's first container of an application runs its master.
+# The first container of a YARN application runs its application master.
 _FIRST_CONTAINER: Final = re.compile(r"container_(?:e\d{1,6}_)?\d{10,16}_\d{4,8}_\d{2,4}_0{5}1\b")
 # Names that Spark and its operators give to pods.
 _EXECUTOR_POD: Final = re.compile(r"-exec-[0-9]{1,9}$")
@@ -73,10 +73,10 @@ def remedies_of(kind: str, process: MemoryProcess) -> tuple[str, ...]:
 
 
 def title_of(kind: str, where: str, *, of_worker: bool) -> str:
-    """Return the title for a kind of memory that ran out, with the place.
+    """Return the title for exhausted memory, with the process or host in parentheses.
 
     >>> title_of("container", "the JobManager", of_worker=False)
-    'The container was killed for its memory (the JobManager)'
+    'The container was killed for its memory use (the JobManager)'
     """
     title = POOLS[kind].title
     if of_worker:
@@ -85,7 +85,7 @@ def title_of(kind: str, where: str, *, of_worker: bool) -> str:
 
 
 def amounts_in(text: str | None) -> str:
-    """Return the amounts of memory in a message of Flink's buffer pool, for a title; empty without amounts.
+    """Return the amounts in an error of Flink's network buffer pool, formatted for a title; empty without any.
 
     >>> amounts_in("NetworkBufferPool (required (MB): 1280, allocated (MB): 1024, missing (MB): 256)")
     ' (1280 MB required, 1024 MB allocated, 256 MB missing)'
@@ -97,7 +97,7 @@ def amounts_in(text: str | None) -> str:
 
 
 def process_of_pod(name: str | None, engine: str | None = None) -> MemoryProcess:
-    """Return the process in a pod or container, by its name and the engine of the logs.
+    """Return the process that runs in a pod or container, based on its name and the engine of the logs.
 
     >>> process_of_pod("billing-1-exec-3").what
     'executor billing-1-exec-3'
@@ -112,7 +112,7 @@ def process_of_pod(name: str | None, engine: str | None = None) -> MemoryProcess
 
 
 def process_of_incident(incident: Incident) -> MemoryProcess:
-    """Return the process whose memory ran out: by its container, its stack, its place or the options it names."""
+    """Return the process that ran out of memory, based on its container, stack, place or options."""
     text = " ".join(filter(None, (incident.cause, incident.text.get("exception"))))
     container = " ".join((incident.taskmanager or "", incident.text.get("container", ""), text))
     if _FIRST_CONTAINER.search(container) or _OF_MASTER.search(text):
@@ -129,7 +129,7 @@ def process_of_incident(incident: Incident) -> MemoryProcess:
 
 
 def memory_actions(job: h.Job, root: h.Incident, kind: str) -> tuple[h.Action, ...]:
-    """Propose more of the memory that ran out if that helps, and how to find out what fills it."""
+    """Propose to enlarge the exhausted memory, if that helps, and to find out what fills it."""
     pool, process = POOLS[kind], process_of_incident(root)
     if pool.remedy is not None:
         return h.remedies("out-of-memory", job, pool.remedy)

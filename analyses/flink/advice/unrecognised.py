@@ -1,4 +1,4 @@
-"""Failures that no rule with a known cause reports, and what each one is."""
+"""Collects the failures that no rule with a known cause reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_failure(one: Incident) -> bool:
 
 
 def restarts_of(incidents: Sequence[Incident]) -> list[Incident]:
-    """Return the restarts of jobs, which follow from failures: a job that is rescaled has other states."""
+    """Return the job restarts after failures. A rescale restarts the job through other states."""
     return [one for one in incidents if one.kind == _RESTART]
 
 
@@ -31,8 +31,8 @@ def failures_of(job: h.Job, before_s: float) -> list[Incident]:
     """Return the failures of a job that no other rule explains.
 
     Args:
-        job: a job, or the fragment of one.
-        before_s: how long before a task or the job fails a failure may be its reason.
+        job: a job or a fragment of one.
+        before_s: the longest time from a failure to the failure of the task or job that it caused.
     """
     if shows_work(job):
         found = [one for one in job.incidents if _is_candidate(one) and not _is_warning(one)]
@@ -47,11 +47,11 @@ def failures_of(job: h.Job, before_s: float) -> list[Incident]:
 def failures_of_fragment(
     job: h.JobFacts, crises: Sequence[Crisis], incidents: Sequence[Incident]
 ) -> list[Incident]:
-    """Return the failures of a fragment; without any, the processes that ended with an error."""
+    """Return the failures in a fragment or, if there are none, the last process that ended with an error."""
     found = [
         one
         for one in incidents
-        if _is_candidate(one) or _is_second(crises, one) or _is_failed_snapshot(job, one)
+        if _is_candidate(one) or _has_own_cause(crises, one) or _is_failed_snapshot(job, one)
     ]
     return found or [one for one in incidents if not crises and _stop(one)][-1:]
 
@@ -95,7 +95,7 @@ def _failure(incident: Incident) -> str:
         return _stop(incident) or ""
     found = incident.cause or text.get("exception")
     if found is None and incident.kind == _RESTART:
-        return "The job restarted after a failure, which is not in the input"
+        return "The job restarted after a failure that is not in the input"
     if found is None and incident.kind in _SNAPSHOTS:
         reason = text.get("reason", "")
         number = "" if incident.checkpoint is None else f" of checkpoint {incident.checkpoint}"
@@ -121,7 +121,7 @@ def _stop(incident: Incident) -> str | None:
 
 _RESTART: Final = "job-restarting"
 _SNAPSHOTS: Final = ("snapshot-failed", "async-failure")
-_ORDINARY_EXITS: Final = ("0", "143", "1445")  # 1445: a session cluster's own, after a normal stop
+_ORDINARY_EXITS: Final = ("0", "143", "1445")  # session clusters exit with 1445 after a normal stop
 _FAILURES: Final = frozenset(
     {"failure", "repeated-failure", "exception", "task-failure", "job-failure", "job-failing", "taskmanager-lost", "worker-lost", "external-failure"}
     | {"out-of-memory", "network-buffers", "no-resource", "task-stuck", *_SNAPSHOTS}
@@ -132,7 +132,7 @@ _FATAL: Final = ("fatal-cluster-error", "task-fatal-error", "uncaught-exception"
 
 
 def _is_candidate(incident: Incident) -> bool:
-    """Return whether an incident is a failure on its own, not the consequence of another one."""
+    """Return whether an incident is a failure in its own right, not the consequence of another one."""
     if incident.kind == "process-stopped":
         return incident.text.get("template") in _FATAL and bool(incident.cause)
     if incident.kind != "failure":
@@ -141,8 +141,8 @@ def _is_candidate(incident: Incident) -> bool:
     return failure_kind(text) != "cancelled" and not is_consequence(text)
 
 
-def _is_second(crises: Sequence[Crisis], incident: Incident) -> bool:
-    """Return whether an exception has a cause of its own, although no crisis starts with this exception."""
+def _has_own_cause(crises: Sequence[Crisis], incident: Incident) -> bool:
+    """Return whether an exception has its own cause, although no crisis starts with it."""
     return (
         incident.kind == "exception"
         and bool(crises)
@@ -153,17 +153,17 @@ def _is_second(crises: Sequence[Crisis], incident: Incident) -> bool:
 
 
 def _is_failed_snapshot(job: h.JobFacts, incident: Incident) -> bool:
-    """Return whether a task's snapshot failed, and no other record shows the checkpoint."""
+    """Return whether a task's snapshot failed and no record shows its checkpoint."""
     return incident.kind in _SNAPSHOTS and not (job.checkpoints or job.declines)
 
 
 def _is_warning(incident: Incident) -> bool:
-    """Return whether a record below ERROR reports a failure: Flink retried, or another rule knows the effect."""
+    """Return whether the failure was logged below ERROR: Flink retried, or another rule reports its effect."""
     return incident.kind == "failure" and incident.text.get("level") in ("WARN", "INFO", "DEBUG")
 
 
 def shows_work(job: h.JobFacts) -> bool:
-    """Return whether the input shows the job at work, so that its fate is known without guessing."""
+    """Return whether the input shows the job running, so that its outcome is known rather than guessed."""
     deployed = any(attempt.deployed_us is not None for attempt in job.attempts)
     return bool(job.checkpoints) or deployed or any(one.kind in _LIFE for one in job.incidents)
 

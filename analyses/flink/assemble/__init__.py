@@ -1,6 +1,6 @@
 """Assembles the facts for rules from the small rows that Spark measured, without Spark.
 
-`assemble` shows the order: one module per kind of fact. Some records name no job, for example state
+`assemble` shows the order: one module per kind of fact. Some records name no job, for example the state
 transitions of tasks. Their job comes from the execution graph id (1.16+), from a message of the same
 attempt, or from the stream if it has a single job. Otherwise it stays unknown.
 """
@@ -70,7 +70,7 @@ def assemble(
         writers: the result of `settle`.
 
     Returns:
-        facts in a stable order: jobs by first event, everything else by time and place.
+        facts in a stable order: jobs by their first event, everything else by time and place.
     """
     by_what: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -128,10 +128,10 @@ class _Sorted:
     incidents: Mapping[JobKey | None, list[Incident]]
     parts: Mapping[JobKey | None, list[SubtaskCheckpoint]]
     loads: Mapping[JobKey | None, list[SubtaskLoad]]
-    garbage: Mapping[str | None, list[tuple[int, Garbage]]]  # by TaskManager, with their places
+    garbage: Mapping[str | None, list[tuple[int, Garbage]]]  # by TaskManager, with their positions
     settings: Mapping[JobKey | None, list[Setting]]
     stacks: Mapping[JobKey | None, list[Stack]]
-    order: Mapping[int, int]  # of settings, by their identity
+    order: Mapping[int, int]  # the position of each setting, by identity
 
     def settings_of(self, key: JobKey) -> tuple[Setting, ...]:
         """Return the settings that apply to a job, in the order of their records."""
@@ -148,7 +148,7 @@ Fact = TypeVar("Fact", bound=_OfJob)
 
 
 def _garbage(facts: _Sorted, key: JobKey) -> tuple[Garbage, ...]:
-    """Return the garbage collection of the TaskManagers that run a job."""
+    """Return the garbage collections of the TaskManagers that run a job."""
     if not facts.garbage:
         return ()
     ran = {attempt.taskmanager for attempt in facts.attempts.get(key, ())}

@@ -1,4 +1,4 @@
-"""Each execution attempt: its job, its task, its place."""
+"""Builds the execution attempts with their job, task and place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FOREVER_US: Final = 1 << 62
 
 
 def attempts_of(rows: Iterable[Row], jobs: Jobs) -> dict[str, Attempt]:
-    """Return the attempts by id, each with the job of its row, its siblings or its log."""
+    """Return the attempts by id. Their job comes from their row, their sibling attempts or their log."""
     found: dict[str, Attempt] = {}
     by_task: dict[tuple[str, int | None], set[JobKey]] = defaultdict(set)
     unknown = []
@@ -39,7 +39,7 @@ def attempts_of(rows: Iterable[Row], jobs: Jobs) -> dict[str, Attempt]:
             continue
         (owner,) = owners
         candidates = [attempt for attempt in lives[subtask] if attempt.job in (None, owner)]
-        doubtful = _at_once(candidates)
+        doubtful = _overlapping(candidates)
         for attempt in candidates:
             if attempt.job is None and attempt.attempt_id not in doubtful:
                 found[attempt.attempt_id] = replace(attempt, job=owner)
@@ -68,10 +68,10 @@ def _attempt(row: Row, jobs: Jobs) -> Attempt:
     )
 
 
-def _at_once(attempts: Iterable[Attempt]) -> set[str]:
+def _overlapping(attempts: Iterable[Attempt]) -> set[str]:
     """Return overlapping attempts.
 
-    A subtask has only one running attempt, so one of them belongs to another job.
+    A subtask has only one running attempt at a time, so one of the two belongs to another job.
     """
     lives = sorted(
         (
@@ -93,7 +93,7 @@ def _at_once(attempts: Iterable[Attempt]) -> set[str]:
 
 
 def _name_by_vertex(attempts: dict[str, Attempt]) -> dict[str, Attempt]:
-    """Name attempts by their vertex, which four-part ids contain: one named attempt names the others."""
+    """Name attempts by the vertex in their four-part ids: one named attempt names all others of its vertex."""
     names: dict[tuple[JobKey | None, str | None], Attempt] = {
         (attempt.job, attempt.vertex_id): attempt
         for attempt in attempts.values()

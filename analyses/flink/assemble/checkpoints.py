@@ -1,4 +1,4 @@
-"""The life of each checkpoint, its late acknowledgements and its declines."""
+"""Builds the checkpoints, late acknowledgements and declines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from flowdiag.analyses.flink.job import (
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.parsers.flink.failures import reason_kind
 
-# The end that a reason implies if no line of its own states it (catalogue/flink.md 1.5).
+# The end that a reason implies if no record of its own reports it (catalogue/flink.md 1.5).
 _ENDS: Final = {
     "expired": Status.EXPIRED,
     "declined": Status.DECLINED,
@@ -55,7 +55,7 @@ def checkpoints_of(rows: Iterable[Row]) -> dict[tuple[JobKey, int, int], Checkpo
         for (number, before), (_, after) in pairwise(sorted(failures)):
             checkpoint = found[(*life, number)]
             if checkpoint.status is Status.ABORTED and checkpoint.reason is None and after > before:
-                # Flink counts it as failed, unlike ends of the job, newer checkpoints and the like.
+                # Flink counts it as failed, unlike one that ended with the job or was subsumed.
                 found[(*life, number)] = replace(checkpoint, status=Status.FAILED)
     return found
 
@@ -90,10 +90,10 @@ def _checkpoint(row: Row, key: JobKey) -> Checkpoint:
 
 
 def _ended_us(row: Row, status: Status, end: Row | None, duration: int | None) -> int | None:
-    """Return the time of the end: of its record, or else of the trigger plus the duration.
+    """Return the time of the end record or, without one, the trigger time plus the duration.
 
-    A REST response has the time of its trigger, so its record does not count. The Web UI shows the
-    duration of failed checkpoints, too.
+    The record of a REST response has the trigger time, so it does not count. The Web UI also shows the
+    duration of failed checkpoints.
     """
     ended_us: int | None = end["time_us"] if end else None
     responded = end is not None and end == row["status_record"]
@@ -108,7 +108,7 @@ def _ended_us(row: Row, status: Status, end: Row | None, duration: int | None) -
 
 
 def _end(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
-    """Return the end of a checkpoint: (status, reason, kind of reason, record)."""
+    """Return the end of a checkpoint as (status, reason, kind of reason, record)."""
     if row["completed"] or row["rest_status"] == "COMPLETED":
         return Status.COMPLETED, None, None, row["completed"] or row["status_record"]
     if row["expired"]:
@@ -124,7 +124,7 @@ def _end(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
 
 
 def _end_by_reason(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
-    """Return the end that the first record of a failure implies; in flight if no record shows a failure."""
+    """Return the end that the first failure record implies; in progress if no record shows a failure."""
     for reason, record in (
         (row["failed_cause"], row["failed"]),
         (row["discarded_cause"], row["discarded"]),
@@ -134,7 +134,7 @@ def _end_by_reason(row: Row) -> tuple[Status, str | None, str | None, Row | None
             continue
         kind = reason_kind(reason or "") if reason else None
         if kind is None and record is row["failed"]:
-            # The deepest exception contains the cause, the outermost Flink's operation.
+            # The deepest exception contains the cause, the outermost one Flink's operation.
             kind = reason_kind(row["failed_exception"] or "")
         # A FAILED response is definite, even without a reason.
         definite = bool(reason) or record == row["status_record"]
@@ -148,7 +148,7 @@ def _end_by_reason(row: Row) -> tuple[Status, str | None, str | None, Row | None
 
 
 def checkpoint_type(printed: str | None, is_savepoint: bool = False) -> str:
-    """Return the kind of checkpoint from the text of any version (catalogue/flink.md 1.1, 6.2).
+    """Return the kind of checkpoint from the text that any Flink version prints (catalogue/flink.md 1.1, 6.2).
 
     >>> checkpoint_type("CheckpointType{name='Checkpoint', sharingFilesStrategy=FORWARD_BACKWARD}")
     'checkpoint'
@@ -191,7 +191,7 @@ def abort_unfinished(
     breaks: dict[JobKey, list[Incident]] = defaultdict(list)
     for incident in incidents:
         if incident.job and incident.time_us is not None and incident.kind in _BREAKS:
-            breaks[incident.job].append(incident)  # incidents are in order of time
+            breaks[incident.job].append(incident)  # incidents are sorted by time
     times = {job: [i.time_us or 0 for i in broken] for job, broken in breaks.items()}
     result = dict(checkpoints)
     for key, checkpoint in checkpoints.items():
@@ -211,7 +211,7 @@ def abort_unfinished(
 
 
 def join_attempts(by_what: Mapping[str, Sequence[Row]], what: str) -> list[Row]:
-    """Join messages of attempts with their checkpoint and attempt, as far as the ids match."""
+    """Add checkpoint and attempt to messages of attempts where the ids match."""
     messages = by_what[what]
     if not messages:
         return []
@@ -222,7 +222,7 @@ def join_attempts(by_what: Mapping[str, Sequence[Row]], what: str) -> list[Row]:
     for row in messages:
         checkpoint = checkpoints.get(key(row), {})
         attempt = attempts.get(row["attempt_id"], {})
-        # Rows have the columns of all kinds: the copy contains only those read below.
+        # Rows have the columns of all kinds. The copy contains only the columns read below.
         placed = {name: row[name] for name in _OF_MESSAGE}
         placed["parallelism"] = attempt.get("parallelism")
         placed["triggered_us"] = checkpoint.get("triggered_us")
@@ -251,7 +251,7 @@ _OF_MESSAGE: Final = (
 def late_of(
     rows: Iterable[Row], checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint]
 ) -> list[LateAcknowledgement]:
-    """Return late acknowledgements of `join_attempts` rows, unless the checkpoint did not expire."""
+    """Return late acknowledgements from `join_attempts` rows, except those of checkpoints that did not expire."""
     found: list[LateAcknowledgement] = []
     for row in sorted(rows, key=place):
         key = key_of(row["job_cluster"], row["job_id"])
@@ -277,7 +277,7 @@ def late_of(
 def _ended_otherwise(checkpoint: Checkpoint) -> bool:
     """Whether a checkpoint is known to have ended other than by expiring.
 
-    A failure without a reason may be an expiry: consoles without INFO lines, or without stack traces.
+    A failure without a reason may be an expiry, because some consoles lack INFO lines or stack traces.
     """
     if checkpoint.status in (Status.FAILED, Status.ABORTED):
         return checkpoint.reason is not None
@@ -301,9 +301,9 @@ def declines_of(rows: Iterable[Row]) -> list[Decline]:
 
 
 def declines_in_failures(rows: Iterable[Row]) -> Iterator[Decline]:
-    """Yield the declines that only the failure record contains, from rows of checkpoints.
+    """Yield the declines that only a failure record shows, from checkpoint rows.
 
-    A console without INFO lines has no declines; the exception names the subtask that threw it.
+    A console without INFO lines has no decline records. The exception names the subtask that declined.
     """
     for row in rows:
         if row["failed_task"] is None or row["declined"] is not None:

@@ -1,7 +1,7 @@
-"""Logs of the JVM's garbage collector: the share of time a TaskManager pauses.
+"""Reads garbage collection logs, to measure how much of the time each TaskManager pauses.
 
-They contain no process and rarely a date. The file name and its folder identify the process, whose own
-log provides the time.
+These logs do not name the process and rarely contain a date. The file name and folder identify the
+process, and the process's own log provides the time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _ENDING: Final = re.compile(r"\.(?:log|txt|out|current)(?:\.\w{1,12})*\Z", re.IGNORECASE)
 _GENERIC: Final = re.compile(r"(?:gc|gclog|verbose|jvm|java|log|pid\d*|\d+)", re.IGNORECASE)
-_SHORTEST: Final = 3  # characters of a name
+_SHORTEST: Final = 3  # shortest process name that counts, in characters
 _MINUTE_US: Final = 60_000_000
 _MOST_WINDOWS: Final = 120
 
@@ -32,17 +32,17 @@ _MOST_WINDOWS: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A process that a collector's log may belong to: the name of its own log, and its ids."""
+    """A process that a garbage collection log may belong to: the name of its own log, and its ids."""
 
     log: str | None
     names: tuple[str | None, ...] = ()
 
 
 def owner(name: str, candidates: Sequence[Candidate]) -> int | None:
-    """Return the index of the process that shares its name with a file, or else its folder.
+    """Return the index of the process whose name is in the file name or, failing that, whose log is in the folder.
 
     Args:
-        name: path of the collector's log.
+        name: path of the garbage collection log.
         candidates: the processes.
 
     >>> tms = [Candidate("a/taskexecutor-worker-1.log"), Candidate("a/taskexecutor-worker-2.log")]
@@ -74,7 +74,7 @@ def _folder(path: str) -> str:
 
 
 def name_in(path: str) -> str | None:
-    """Return the process name in the path of a collector's log; None if there is none.
+    """Return the process name in the path of a garbage collection log, or None.
 
     >>> [name_in(path) for path in ("logs/gc-worker-3.log", "tm-1/gc.log.0", "worker-3_gc.log", "gc_pid7.log")]
     ['worker-3', None, 'worker-3', None]
@@ -94,7 +94,7 @@ def name_in(path: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectorLog:
-    """A log of a garbage collector: its pauses, in order."""
+    """A garbage collection log: its pauses, in order."""
 
     source: int
     pauses: tuple[Pause, ...]
@@ -102,14 +102,14 @@ class CollectorLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectorLogs:
-    """All collector logs of an input, and the names of all its files, by index."""
+    """All garbage collection logs of an input, and the names of all its files by index."""
 
     logs: tuple[CollectorLog, ...] = ()
     names: Mapping[int, str]
 
 
 def read_collectors(sources: Iterable[Source]) -> CollectorLogs:
-    """Read the logs of garbage collectors among the sources, except those without a pause."""
+    """Read the garbage collection logs among the sources, except those without a pause."""
     from flowdiag.parsers.source import source_text
 
     sources, found = tuple(sources), []
@@ -124,11 +124,11 @@ def read_collectors(sources: Iterable[Source]) -> CollectorLogs:
 def with_collectors(
     facts: ClusterFacts, read: CollectorLogs | None, writers: Sequence[Writer]
 ) -> ClusterFacts:
-    """Add the pauses in collector logs for TaskManagers whose metrics lack them.
+    """Add pauses from garbage collection logs for TaskManagers whose metrics lack them.
 
     Args:
         facts: of a cluster.
-        read: the collectors' logs, None if they could not be read.
+        read: the garbage collection logs, None if they could not be read.
         writers: the processes of the other logs.
     """
     if read is None or not read.logs:
@@ -146,7 +146,7 @@ def with_collectors(
 def _garbage(
     log: CollectorLog, names: Mapping[int, str], writers: Sequence[Writer]
 ) -> list[Garbage]:
-    """Return the pauses of a TaskManager from one log, in windows; nothing for other processes."""
+    """Return the pauses in one TaskManager's log, by window; nothing for other processes."""
     candidates = [
         Candidate(names.get(writer.stream.source), (writer.taskmanager, writer.host))
         for writer in writers
@@ -178,7 +178,7 @@ def _garbage(
 def _windows(
     timed: Sequence[tuple[int, Pause]], begun_us: int | None
 ) -> Iterator[tuple[int, int, list[Pause]]]:
-    """Yield windows of a minute or more, from the start of the JVM to its last pause: (begin, end, pauses)."""
+    """Yield windows of a minute or more, from JVM start to the last pause, as (start, end, pauses)."""
     if not timed:
         return
     first, last = min(us for us, _ in timed), max(us for us, _ in timed)
@@ -193,10 +193,10 @@ def _windows(
 
 
 def _begun_us(stops: Sequence[Pause], writer: Writer) -> int | None:
-    """Return the start of a JVM whose log contains only its uptime.
+    """Return the start time of a JVM whose log shows only its uptime.
 
-    It starts with the log of its process, or earlier if that log is cut. A Flink log begins within
-    seconds of its JVM. If both end together but the JVM is older, the first log files are missing.
+    The JVM starts with the log of its process, or earlier if that log is incomplete. A Flink log begins within
+    seconds of JVM start. If both logs end together but the JVM is older, the first log files are missing.
     """
     up_us = [round(pause.uptime_s * 1_000_000) for pause in stops if pause.uptime_s is not None]
     if writer.first_us is None or writer.last_us is None or not up_us:

@@ -1,4 +1,4 @@
-"""The job graph, from plans or else from the order of deployment."""
+"""Builds the job graph from plans or, without a plan, from the order of deployment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowdiag.parsers.rows import Event
 def graphs_of(
     records: Iterable[Row], attempts: Mapping[str, Attempt], jobs: Jobs
 ) -> dict[JobKey, Graph]:
-    """Return the graphs from plans, or else the vertices in the order of their deployment."""
+    """Return the graphs from plans or, without a plan, the vertices in deployment order."""
     plans: dict[JobKey, _Plan] = defaultdict(_Plan)
     for row in records:
         if row["event"] not in (Event.VERTEX, Event.EDGE) or not row["vertex_id"]:
@@ -47,7 +47,7 @@ class _Plan:
     origin: str = ""
 
     def add(self, key: JobKey, row: Row) -> None:
-        """Add a vertex or an edge; a later row about it replaces the earlier one."""
+        """Add a vertex or an edge. A later row replaces an earlier one about the same vertex or edge."""
         fields = row["fields"] or {}
         if row["event"] == Event.VERTEX and row["task"]:
             order = fields.get("order")
@@ -69,7 +69,7 @@ class _Plan:
                 self.descriptions[row["vertex_id"]] = fields["description"]
 
     def graph(self, key: JobKey) -> Graph:
-        """Return the graph with the names of the vertices."""
+        """Return the graph with named vertices."""
         names = {vertex_id: vertex.task for vertex_id, vertex in self.vertices.items()}
         known = {
             edge: (names[edge[0]], names[edge[1]])
@@ -95,7 +95,7 @@ class _Plan:
 
 
 def _graph_of_attempts(key: JobKey, attempts: Iterable[Attempt]) -> Graph:
-    """Return a graph without edges, in the order of the first deployments."""
+    """Return a graph without edges, with the vertices in order of their first deployment."""
     first: dict[tuple[str, int], Attempt] = {}
     for attempt in sorted(attempts, key=lambda a: (a.deployed_us or 0, a.ref or Ref(0, 0))):
         first.setdefault((attempt.task or "", attempt.parallelism or 0), attempt)

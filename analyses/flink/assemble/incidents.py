@@ -1,4 +1,4 @@
-"""The dated events that may explain a fault, without duplicates."""
+"""Collects the events that may explain a fault, without duplicates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flowdiag.parsers.flink.failures import failure_kind, lost_peer
 from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD
 from flowdiag.parsers.rows import Event
 
-# Failures in REST and a log that are this close are the same.
+# Failures reported by REST and by a log this close together are the same failure.
 REPEATED_US: Final = 2_000_000
 _INCIDENT_KINDS: Final = {
     Event.JOB_SUBMITTED: "submitted",
@@ -61,7 +61,7 @@ _INCIDENT_KINDS: Final = {
 def incidents_of(
     records: Sequence[Row], jobs: Jobs, attempts: Mapping[str, Attempt]
 ) -> list[Incident]:
-    """Return the incidents in the order of the records, and each failure of a task once."""
+    """Return the incidents in record order, with each task failure only once."""
     repeated = _Repeated(records)
     found = []
     for row in records:
@@ -79,9 +79,9 @@ _NEW_RUN: Final = frozenset({"submitted", "started", "finished", "job-failure", 
 
 
 def mark_rescales(found: list[Incident]) -> list[Incident]:
-    """Separate rescales from cancellations: the adaptive scheduler cancels the tasks, and runs the same job again.
+    """Distinguish rescales from cancellations: the adaptive scheduler cancels tasks and restarts the same job.
 
-    A cancellation becomes `rescaled`, or `job-restarting` if a failure is the reason.
+    A cancellation becomes `rescaled`, or `job-restarting` if a failure caused it.
     """
     result = list(found)
     waiting: dict[JobKey | None, list[int]] = {}
@@ -105,7 +105,7 @@ def mark_rescales(found: list[Incident]) -> list[Incident]:
 
 
 def _name_lost_taskmanagers(found: list[Incident]) -> list[Incident]:
-    """Take the name of a lost TaskManager from the next record, if its own record lacks it."""
+    """Take the name of a lost TaskManager from the next record if its own record lacks it."""
     result = list(found)
     for number, incident in enumerate(found[:-1]):
         after = found[number + 1]
@@ -133,19 +133,19 @@ def _near(one: Incident, other: Incident) -> bool:
 
 
 class _Repeated:
-    """The failures of tasks that TaskManagers and REST repeat."""
+    """Task failures that both TaskManagers and REST report."""
 
     def __init__(self, records: Sequence[Row]) -> None:
         states = [row for row in records if row["event"] == Event.TASK_STATE and row["attempt_id"]]
         self._by_jobmanager = {row["attempt_id"] for row in states if row["role"] != "taskmanager"}
-        # REST repeats the failures of the log without attempt ids, some milliseconds apart.
+        # REST reports the failures in the log again, without attempt ids and some milliseconds apart.
         self._by_logs = {
             (row["task"], row["subtask_index"], (row["time_us"] or 0) // REPEATED_US + step)
             for row in states
             for step in (-1, 0, 1)
         }
 
-        # The line of an exception may also be a message of its own.
+        # The line of an exception may also be a separate message.
         self._pasted = {
             (row["source"], kind_of_class((row["fields"] or {}).get("class", "")))
             for row in records
@@ -163,7 +163,7 @@ class _Repeated:
 
 
 def _incident(kind: str, row: Row, attempt: Attempt | None, jobs: Jobs) -> Incident:
-    """Return a record as an incident, completed from its attempt."""
+    """Build an incident from a record, with details from its attempt."""
     text = dict(row["fields"] or {})
     for name in ("from_state", "to_state", "template", "thread", "job_name", "role", "logger"):
         if row[name]:
@@ -214,7 +214,7 @@ def _subtask(
 def _place(
     kind: str, row: Row, attempt: Attempt | None, text: Mapping[str, str]
 ) -> tuple[str | None, str | None]:
-    """Return TaskManager and host: of the attempt, the row, or the text about a lost TaskManager."""
+    """Return TaskManager and host from the attempt, the row or the text about a lost TaskManager."""
     taskmanager, host = row["taskmanager"], row["host"]
     if row["event"] == Event.TASK_STATE and attempt is not None:
         return attempt.taskmanager or taskmanager, attempt.host or host
@@ -224,11 +224,11 @@ def _place(
 
 
 def _lost(*texts: str | None) -> dict[str, str]:
-    """Return the lost TaskManager in the text of a failure, as texts of the incident.
+    """Return the name and host of the TaskManager that the text of a failure reports as lost.
 
     Args:
-        texts: the deepest exception, then the outermost. The outermost names the other end of a
-            connection even if the error is on this end.
+        texts: the deepest exception, then the outermost. The outermost one names the other end of a
+        connection even if the error is at this end.
     """
     found = classify([text for text in reversed(texts) if text], "flink")
     if found is not None and found.kind != "taskmanager-lost":
@@ -252,7 +252,7 @@ def _incident_kind(event: Event, row: Row) -> str | None:
     if event is Event.FAILURE and row["template"] == KNOWN_RECORD:
         return "repeated-failure"
     if event is Event.JOB_FINISHED and row["to_state"] not in (None, "FINISHED"):
-        return None  # its state transition shows the end
+        return None  # the state transition shows the end
     if event is Event.CHECKPOINT_FAILED and row["checkpoint"] is not None:
         return None  # only failures before a checkpoint gets its number are incidents
     if event is Event.RESOURCE_FAILURE:

@@ -1,4 +1,4 @@
-"""The jobs of an input, and the job of each record."""
+"""Identifies the jobs of an input, and the job of each record."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from flowdiag.analyses.flink.clocks.settle import Writer
 from flowdiag.analyses.model.keys import JobKey, Process
 from flowdiag.parsers.rows import Event
 
-# Time between the record of a starting job and those of its tasks, which follow at once.
+# The tasks of a starting job are scheduled within this time of its record.
 SCHEDULED_WITHIN_US: Final = 1_000_000
 
 
-# Records that belong to a job even if they do not name it.
+# Records that always concern a job, even if they do not name it.
 _OF_A_JOB: Final = frozenset(
     {
         Event.EXCEPTION,
@@ -52,7 +52,7 @@ _TERMINAL: Final = frozenset({"FINISHED", "CANCELED", "FAILED"})
 
 
 class Jobs:
-    """The jobs of an input with their names, and the job of each record."""
+    """The jobs of an input by name, and the job of each record."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Jobs:
             self._by_name[re.sub(r"[^A-Za-z0-9]", "_", name)].add(key)
 
     def _learn(self, row: Row, key: JobKey) -> None:
-        """Take name, execution graph and starts from a record that names its job."""
+        """Take name, execution graph and start time from a record that names its job."""
         if row["job_name"]:
             self.names.setdefault(key, row["job_name"])
         if row["event"] == Event.GRAPH_CREATED:
@@ -121,7 +121,7 @@ class Jobs:
     def _versions(self, writers: Sequence[Writer]) -> dict[JobKey, str]:
         """Return the version of each job from its streams, and assign streams to jobs and clusters.
 
-        A stream with one job belongs to it. The cluster of a job is that of its JobManager's stream.
+        A stream with only one job belongs to that job. A job is in the cluster of its JobManager's stream.
         """
         printed: dict[JobKey, str] = {}
         by_wording: dict[JobKey, str] = {}
@@ -146,7 +146,7 @@ class Jobs:
         return dict.fromkeys(self.keys, only) if only else {}
 
     def named(self, row: Row) -> JobKey | None:
-        """Return the job that a row names, or else the only job."""
+        """Return the job that a row names or, failing that, the only job."""
         return key_of(row["cluster"], row["job_id"]) if row["job_id"] else self.only
 
     def of_graph(self, attempt_id: str | None) -> JobKey | None:
@@ -154,15 +154,15 @@ class Jobs:
         return self._graphs.get((attempt_id or "").partition("_")[0])
 
     def of_stream(self, source: int | None, owner: str | None) -> JobKey | None:
-        """Return the job of a stream that has only one."""
+        """Return the job of a stream if the stream has only one."""
         if source is None:
             return None
         return self._by_stream.get((source, owner))
 
     def of_start(self, source: int | None, owner: str | None, time_us: int | None) -> JobKey | None:
-        """Return the only job that started right before, in the same JobManager's log.
+        """Return the only job that started just before, according to the same JobManager's log.
 
-        Tasks are scheduled when their job switches to RUNNING, also at restarts.
+        Tasks are scheduled when their job switches to RUNNING, including after restarts.
         """
         if source is None or time_us is None:
             return None
@@ -174,7 +174,7 @@ class Jobs:
         return starts[first][1]
 
     def of_load(self, row: Row) -> JobKey | None:
-        """Return the job of a metric row: by its ID, else its name; by cluster and time if several share the name."""
+        """Return the job of a metric row: by id, else by name; if several jobs share the name, by cluster and time."""
         if row.get("job_id"):
             return next((key for key in self.keys if key.job_id == row["job_id"]), None)
         found = self._by_name.get(row["job_name"] or "", set())
@@ -187,7 +187,7 @@ class Jobs:
         return next(iter(found)) if len(found) == 1 else None
 
     def _alive(self, keys: set[JobKey], row: Row) -> set[JobKey]:
-        """Return the jobs that ran, or may have run, at the time of a row."""
+        """Return the jobs that ran or may have run at the time of a row."""
         lives = {key: self._lives[key] for key in keys if key in self._lives}
         latest = max((first for first, _ in lives.values()), default=0)
         return {
@@ -197,17 +197,17 @@ class Jobs:
         }
 
     def _may_hang(self, key: JobKey, latest_us: int) -> bool:
-        """Return whether a job may run on without records: it did not end, and no job of its name replaced it."""
+        """Return whether a job may still run silently: it did not end, and no job of its name replaced it."""
         return key not in self._ended and latest_us <= self._lives[key][1]
 
     @property
     def only(self) -> JobKey | None:
-        """The job, if there is only one."""
+        """The only job; None if there are several or none."""
         return self.keys[0] if len(self.keys) == 1 else None
 
 
 def _others(starts: Sequence[tuple[int, JobKey]]) -> list[int]:
-    """Return for each start the index of the next start of another job, to skip bursts of one job."""
+    """Return for each start the index of the next start of another job, so that bursts of one job are skipped."""
     found = [len(starts)] * len(starts)
     for index in range(len(starts) - 2, -1, -1):
         same = starts[index][1] == starts[index + 1][1]
@@ -216,9 +216,9 @@ def _others(starts: Sequence[tuple[int, JobKey]]) -> list[int]:
 
 
 def _unnamed(by_what: Mapping[str, Sequence[Row]], records: Sequence[Row]) -> Iterable[JobKey]:
-    """Yield a job for each cluster whose records belong to a job but name none.
+    """Yield a job for each cluster whose records concern a job but do not name one.
 
-    A pasted exception, or a paste of forty lines, rarely names its job.
+    A pasted exception or a paste of forty lines rarely names its job.
     """
     for row in records:
         if row["event"] in _OF_A_JOB:
@@ -228,7 +228,7 @@ def _unnamed(by_what: Mapping[str, Sequence[Row]], records: Sequence[Row]) -> It
 
 
 def processes_of(writers: Iterable[Writer]) -> tuple[Process, ...]:
-    """Return the writers that are processes with a log."""
+    """Return the processes that wrote a log."""
     return tuple(
         Process(
             source=writer.stream.source,

@@ -1,4 +1,4 @@
-"""The loads of subtasks from metrics, and their threads from thread dumps."""
+"""Builds the loads of subtasks from metrics, and their threads from thread dumps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flowdiag.analyses.stacks import Stack, stack_of
 
 
 def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -> list[SubtaskLoad]:
-    """Return the loads of `lifecycle.loads`, with tasks, TaskManagers and hosts named as in the other inputs."""
+    """Build loads from `lifecycle.loads` rows, with tasks, TaskManagers and hosts named as in other inputs."""
     real = _names_by_scope(attempts)
     found: list[SubtaskLoad] = []
     windows: dict[int, int | None] = {}
@@ -51,8 +51,8 @@ def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -
             )
         )
         windows[id(found[-1])] = row.get("window")
-    # If a log is passed twice, once in another folder and so in another cluster, each window has two
-    # loads of a subtask.
+    # If a log is passed twice from two folders (and therefore as two clusters), each window has two loads
+    # per subtask.
     fullest: dict[tuple[object, ...], SubtaskLoad] = {}
     for load in sorted(found, key=lambda load: -load.samples):
         place = (load.job, load.task, load.subtask_index, load.taskmanager, load.host)
@@ -69,7 +69,7 @@ def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -
 
 
 def garbage_of(rows: Iterable[Row], attempts: Mapping[str, Attempt]) -> list[Garbage]:
-    """Return the rows of `lifecycle.garbage`, with the TaskManager names of the other inputs."""
+    """Build garbage collections from `lifecycle.garbage` rows, with the TaskManager names from other inputs."""
     real = _names_by_scope(attempts)
     found = [
         Garbage(
@@ -89,7 +89,7 @@ def garbage_of(rows: Iterable[Row], attempts: Mapping[str, Attempt]) -> list[Gar
 
 
 def _names_by_scope(attempts: Mapping[str, Attempt]) -> dict[str, str]:
-    """Map scope names to real names: scopes replace dots by `_` from 1.13, Prometheus replaces more."""
+    """Map scope names to real names. From Flink 1.13 on, scopes replace dots with `_`; Prometheus replaces more."""
     return {
         _scoped(name): name
         for attempt in attempts.values()
@@ -99,12 +99,12 @@ def _names_by_scope(attempts: Mapping[str, Attempt]) -> dict[str, str]:
 
 
 def _scoped(name: str) -> str:
-    """Return a name as metric scopes or Prometheus print it."""
+    """Return a name as it appears in metric scopes or in Prometheus."""
     return re.sub(r"[^a-zA-Z0-9:_]", "_", name)
 
 
 def stacks_of(rows: Iterable[Row]) -> list[Stack]:
-    """Return the threads in the order of the dumps."""
+    """Return the threads in the order of their dumps."""
     return [
         stack_of(
             row["fields"] or {},
@@ -126,10 +126,10 @@ def stacks_by_job(
     attempts: Iterable[Attempt],
     graphs: Mapping[JobKey, Graph],
 ) -> dict[JobKey | None, list[Stack]]:
-    """Group threads by job: a dump names the task, but not the job.
+    """Group threads by job. A dump names the task but not the job.
 
-    A thread belongs to the only job, or to the only one with its task. If several jobs have the task, the one
-    with an attempt of the subtask on that TaskManager counts.
+    A thread belongs to the only job, or to the only job with its task. If several jobs have the task, the
+    thread belongs to the job with an attempt of the subtask on that TaskManager.
     """
     if len(keys) == 1:
         return {keys[0]: [*stacks]}

@@ -1,4 +1,4 @@
-"""The reports of subtasks for each checkpoint."""
+"""Builds each subtask's part of each checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def parts_of(
     graphs: Mapping[JobKey, Graph],
     jobs: Jobs,
 ) -> list[SubtaskCheckpoint]:
-    """Return the reports of subtasks with a known job, one per checkpoint and subtask."""
+    """Return the reports of subtasks whose job is known, one per checkpoint and subtask."""
     known = _KnownPlaces(attempts, graphs, jobs)
     order = sorted(
         rows, key=lambda r: (r["checkpoint"], r["vertex_id"] or "", r["subtask_index"] or 0)
@@ -30,7 +30,7 @@ def parts_of(
 
 
 class _KnownPlaces:
-    """Vertices by id, jobs by task, and the last places of subtasks."""
+    """Vertices by id, jobs by task, and the last known place of each subtask."""
 
     def __init__(
         self, attempts: Mapping[str, Attempt], graphs: Mapping[JobKey, Graph], jobs: Jobs
@@ -51,7 +51,7 @@ class _KnownPlaces:
                 self._by_task[attempt.task].add(attempt.job)
 
     def job_of(self, row: Row, attempt: Attempt | None) -> JobKey | None:
-        """Return the job that a row names, that of its attempt, or the only one with such a task."""
+        """Return the job that a row names, the job of its attempt, or the only job with such a task."""
         if row["job_id"]:
             return key_of(None, row["job_id"])
         if attempt is not None and attempt.job is not None:
@@ -61,7 +61,7 @@ class _KnownPlaces:
 
 
 def _part(row: Row, attempt: Attempt | None, known: _KnownPlaces) -> SubtaskCheckpoint | None:
-    """Return one report; None if its job or its subtask is unknown."""
+    """Return one report, or None if its job or its subtask is unknown."""
     job = known.job_of(row, attempt)
     task, vertex_id, subtask_index = row["task"], row["vertex_id"], row["subtask_index"]
     if attempt is not None:
@@ -95,15 +95,15 @@ def _part(row: Row, attempt: Attempt | None, known: _KnownPlaces) -> SubtaskChec
     )
 
 
-# The records of a subtask that has completed its part.
+# Events of a subtask that has completed its part.
 _REPORTED: Final = frozenset({Event.ACKNOWLEDGED.value, Event.ASYNCHRONOUS_PART.value})
 
 
 def _merge_parts(parts: Iterable[SubtaskCheckpoint]) -> list[SubtaskCheckpoint]:
-    """Merge reports per checkpoint and subtask: an archive and saved responses repeat each other.
+    """Merge the reports of each checkpoint and subtask, because archives and saved responses overlap.
 
-    An acknowledgement wins over its absence, because a response may have been saved earlier. Later kinds
-    in `_ORIGINS` fill in missing values of earlier ones.
+    An acknowledgement overrides a missing one, because a response may have been saved earlier. Missing values
+    of the first kind in `_ORIGINS` are filled in from the later kinds.
     """
     merged: dict[tuple[JobKey, int, str | None, int], SubtaskCheckpoint] = {}
     for part in sorted(parts, key=lambda p: (not p.acknowledged, _ORIGINS.index(p.source))):

@@ -1,8 +1,8 @@
-"""The loads of subtasks since their start, from REST responses and archives.
+"""Builds the loads of subtasks since their start from REST responses and archives.
 
-`/jobs/:id/vertices/:vid` counts records and bytes per subtask in every version, and from 1.16 also busy
-and back-pressured time (catalogue/flink.md 6.2). These are totals over the life of an attempt: they
-complete metric reports and never replace them.
+`/jobs/:id/vertices/:vid` counts records and bytes per subtask in every version, and from 1.16 on also busy
+and back-pressured time (catalogue/flink.md 6.2). These are totals over the life of an attempt. They
+complete metric reports but never replace them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _LIVED_MS: Final = 5_000.0
 def reported_loads(
     rows: Iterable[Row], job_of: Callable[[Row], JobKey | None]
 ) -> list[SubtaskLoad]:
-    """Return loads from `placed` rows, for the last attempt of each subtask; `samples` is 0.
+    """Build loads from `placed` rows, for the last attempt of each subtask, with `samples` set to 0.
 
     Args:
         rows: rows of `lifecycle.incidents`.
-        job_of: returns the job of a row, if known.
+        job_of: returns the job of a row, or None.
     """
     best: dict[tuple[JobKey | None, str, int], Row] = {}
     for row in rows:

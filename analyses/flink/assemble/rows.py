@@ -12,19 +12,19 @@ Row = Mapping[str, Any]
 
 
 def place(row: Row) -> tuple[int, int, int]:
-    """Return the sort key of a row: its time, source and offset."""
+    """Return the sort key of a row: time, source and offset."""
     return (row["time_us"] or 0, row["source"], row["offset"])
 
 
 def ref_of(row: Row) -> Ref | None:
-    """Return the record of a row, if it has a single one."""
+    """Return the record of a row if the row comes from a single record."""
     if row["source"] is None or row["offset"] is None:
         return None
     return Ref(row["source"], row["offset"])
 
 
 def key_of(cluster: str | None, job_id: str | None) -> JobKey:
-    """Return the key of a job: its id, and its cluster if ids repeat.
+    """Return the key of a job: its id, plus its cluster if ids repeat.
 
     >>> key_of("prod", "a1"), key_of("prod", None)
     (JobKey(cluster='', job_id='a1'), JobKey(cluster='prod', job_id=''))

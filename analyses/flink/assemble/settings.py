@@ -1,4 +1,4 @@
-"""The values of options, as printed and as inferred from checkpoints."""
+"""Collects option values that are printed or inferred from checkpoints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def settings_of(
     checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint],
     jobs: Jobs,
 ) -> list[Setting]:
-    """Return the options of jobs and clusters, once per log, then those inferred from checkpoints."""
+    """Return the options of jobs and clusters, once per log, followed by those inferred from checkpoints."""
     found: list[Setting] = []
     printed: set[tuple[str, str]] = set()
     for row in records:
@@ -49,7 +49,7 @@ def settings_of(
                         )
                     )
         elif row["event"] == Event.CONFIGURATION and fields.get("key"):
-            # Every process prints its configuration: thousands of them print the same values.
+            # Every process prints its configuration, so thousands of processes may print the same values.
             value = fields["key"], fields.get("value", "")
             if value in printed:
                 continue
@@ -72,9 +72,9 @@ def settings_of(
 
 
 def observed_settings(job: JobKey, checkpoints: Sequence[Checkpoint]) -> list[Setting]:
-    """Infer interval and timeout from the checkpoints, in milliseconds.
+    """Infer the checkpoint interval and timeout in milliseconds.
 
-    The interval is the lower quartile of the gaps between triggers, because waiting only widens a gap.
+    The interval is the lower quartile of the gaps between triggers, because waiting only widens gaps.
     The timeout is the median duration of expired checkpoints.
     """
     found = []

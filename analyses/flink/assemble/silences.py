@@ -1,4 +1,4 @@
-"""Silences within a log: lines are missing, or the process stalled."""
+"""Finds silences in logs, where lines are missing or the process stalled."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from flowdiag.parsers.flink.marks import merge_spans
 
 
 def silences_of(writers: Iterable[Writer]) -> Iterator[Incident]:
-    """Yield incidents of the kind `silent`, in order: of all JobManagers together, and of each TaskManager.
+    """Yield `silent` incidents in order, for all JobManagers together and for each TaskManager.
 
-    Several files may be parts of one log, and one JobManager takes over from another. A silence is a
-    time without records from all of them.
+    Several files may be parts of one log, and one JobManager may take over from another. A silence is a
+    period without records in any of them.
     """
     heard: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for writer in writers:

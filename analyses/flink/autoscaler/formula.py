@@ -1,6 +1,6 @@
-"""The formula of the autoscaler: from metrics to a rate, and from a rate to a parallelism.
+"""The autoscaler's formulas, from metrics to a rate and from a rate to a parallelism.
 
-It follows `ScalingMetricEvaluator` and `JobVertexScaler` of the versions 1.7 to 1.15 of the operator
+They follow `ScalingMetricEvaluator` and `JobVertexScaler` of operator versions 1.7 to 1.15
 (facts, not code). Rates are records per second.
 """
 
@@ -15,7 +15,7 @@ from typing import Final
 from flowdiag.analyses.flink.autoscaler.settings import Settings
 
 Window = Mapping[int, Mapping[str, Mapping[str, float]]]
-"""Collected metrics by time in nanoseconds, vertex and name."""
+"""Collected metrics by time (nanoseconds), vertex and name."""
 
 NAN: Final = math.nan
 MOST: Final = 2**31 - 1
@@ -23,7 +23,7 @@ MOST: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vertex:
-    """A task of the job: its inputs with their partitioning, and its limits."""
+    """A job vertex with its inputs, their partitioning, and its limits."""
 
     id: str
     parallelism: int
@@ -34,7 +34,7 @@ class Vertex:
 
     @property
     def aligns(self) -> bool:
-        """Whether its parallelism should divide the number of key groups or partitions."""
+        """Whether the parallelism should divide the number of key groups or partitions."""
         return self.partitions > 0 or "HASH" in self.inputs.values()
 
 
@@ -52,7 +52,7 @@ class Evaluated:
     scale_up_below: float = NAN
     scale_down_above: float = NAN
     observed: bool = False
-    """Whether the true rate was observed while the source caught up, not derived from busy time."""
+    """Whether the true rate was observed while the source caught up rather than derived from busy time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +70,9 @@ class Proposal:
     """A proposed parallelism of one vertex, and the limit that shaped it.
 
     Args:
-        factor: the wanted capacity over the true rate, after its limits.
+        factor: required capacity divided by the true rate, within the limits.
         limits: `scale-up-factor`, `scale-down-factor`, `max-parallelism`, `min-parallelism`, `key-groups`.
-        reason: why nothing changes: `no-rate`, `balanced`, `ineffective`, `delayed`, `excluded`; None: it does.
+        reason: why nothing changes: `no-rate`, `balanced`, `ineffective`, `delayed`, `excluded`; None if it does.
         increase: the share of the expected increase that the last scaling achieved.
     """
 
@@ -86,7 +86,7 @@ class Proposal:
 
     @property
     def outside(self) -> bool:
-        """Whether the true rate is outside the bounds that the utilisation allows."""
+        """Whether the true rate is outside the bounds of the utilization target."""
         rate = self.evaluated.true_rate
         return rate < self.evaluated.scale_up_below or rate > self.evaluated.scale_down_above
 
@@ -99,10 +99,10 @@ class Decision:
     reason: str
 
     def changes(self, *, with_delayed: bool = False) -> dict[str, int]:
-        """Return the new parallelism of each vertex that changes.
+        """Return the new parallelism of each vertex that is rescaled.
 
         Args:
-            with_delayed: whether a delayed scale-down joins a scaling of other vertices, as in version 1.10.
+            with_delayed: whether a rescale of other vertices also applies delayed scale-downs, as in version 1.10.
         """
         moving = (None, "delayed") if with_delayed else (None,)
         if self.reason != "scale":
@@ -151,7 +151,7 @@ def _demand(
     found: Mapping[str, Evaluated],
     outputs: Mapping[str, int],
 ) -> tuple[float, float]:
-    """Return the rate at which records arrive, and the additional rate that processes the backlog."""
+    """Return the rate at which records arrive, and the extra rate needed to process the backlog."""
     if not vertex.inputs:
         arriving = rate(window, times, vertex.id, "NUM_RECORDS_IN")
         arriving += rate(window, times, vertex.id, "LAG")
@@ -190,7 +190,7 @@ def _edge_rate(
 def _true_rate(
     window: Window, times: Sequence[int], vertex: Vertex, settings: Settings
 ) -> tuple[float, float, bool]:
-    """Return the rate that the vertex could process, its load, and whether the rate was observed."""
+    """Return the rate that the vertex can process, its load, and whether the rate was observed."""
     if settings.aggregator == "AVG":
         busy = rate(window, times, vertex.id, "ACCUMULATED_BUSY_TIME") / vertex.parallelism
     else:
@@ -212,7 +212,7 @@ def _true_rate(
 
 
 def _over(dividend: float, divisor: float) -> float:
-    """Divide as Java does: by zero gives infinity."""
+    """Divide as Java does, where division by zero gives infinity."""
     if divisor == 0:
         return (
             math.nan if dividend == 0 or math.isnan(dividend) else math.copysign(math.inf, dividend)
@@ -247,7 +247,7 @@ def rate(window: Window, times: Sequence[int], vertex: str, name: str) -> float:
 
 
 def average(window: Window, times: Sequence[int], vertex: str, name: str, least: int = 1) -> float:
-    """Return the mean of the finite values; infinity if there is no other value."""
+    """Return the mean of the finite values, or infinity if all values are infinite."""
     values = [value for _, value in _values(window, times, vertex, name)]
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
@@ -270,7 +270,7 @@ def rounded(value: float) -> float:
 def capacity(
     target: float, catch_up: float, utilization: float, settings: Settings, restart_s: float | None
 ) -> float:
-    """Return the rate that a vertex must be able to process at some utilisation.
+    """Return the rate that a vertex must be able to process at the given utilization.
 
     >>> capacity(70, 5, 0.7, Settings(catch_up_s=100), 10)
     112.0
@@ -304,8 +304,8 @@ def propose(
         vertex: its limits.
         settings: options of the autoscaler.
         restart_s: the expected restart time.
-        history: earlier scalings, the latest last.
-        delayed: whether the interval of `scale-down.interval` still holds back a scale-down.
+        history: earlier scalings, oldest first.
+        delayed: whether `scale-down.interval` still delays a scale-down.
     """
     now = vertex.parallelism
     wanted = capacity(
@@ -353,7 +353,7 @@ def _achieved(true_rate: float, last: Past) -> float:
 
 
 def fit(factor: float, vertex: Vertex, settings: Settings) -> tuple[int, tuple[str, ...]]:
-    """Return the parallelism for a factor, within all limits, and the limits that changed it.
+    """Return the parallelism for a factor within all limits, and the limits that changed it.
 
     >>> fit(3.4, Vertex(id="v", parallelism=1, max_parallelism=24, inputs={"s": "HASH"}), Settings())
     (4, ())
@@ -364,7 +364,7 @@ def fit(factor: float, vertex: Vertex, settings: Settings) -> tuple[int, tuple[s
     least = min(now, settings.min_parallelism)
     most = min(vertex.max_parallelism, max(now, settings.max_parallelism))
     product = factor * now
-    # Java makes 0 of NaN: an infinite true rate for an infinite capacity.
+    # Java casts NaN to 0: an infinite true rate and an infinite capacity.
     raw = 0 if math.isnan(product) else MOST if product >= MOST else math.ceil(product)
     size = min(max(least, raw), most)
     limits = ("max-parallelism",) if size < raw else ("min-parallelism",) if size > raw else ()
@@ -387,7 +387,7 @@ def _align(size: int, groups: int, most: int, least: int) -> int:
 
 
 def scalability(history: Sequence[Past], settings: Settings) -> float:
-    """Return how much of a linear speed-up earlier scalings achieved (version 1.12 and later)."""
+    """Return the share of a linear speed-up that earlier scalings achieved (version 1.12 and later)."""
     if not settings.scalability or len(history) < max(1, settings.scalability_min_observations):
         return 1.0
     smallest = min(reversed(history), key=lambda past: past.before)
@@ -419,7 +419,7 @@ def decide(
         settings: options of the autoscaler.
         restart_s: the expected restart time.
         history: earlier scalings by vertex.
-        delayed: vertices whose scale-down still waits.
+        delayed: vertices whose scale-down is still delayed.
         gc_pressure, heap_usage: of the TaskManagers; NaN if unknown.
     """
     if gc_pressure > settings.gc_pressure or heap_usage > settings.heap_usage:

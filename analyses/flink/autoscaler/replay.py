@@ -1,4 +1,4 @@
-"""Replays the decisions of the autoscaler from its stored state and the job graph, with any settings."""
+"""Replays the decisions of the autoscaler from its stored state and the job graph, with any options."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from flowdiag.parsers.json_values import as_integer, object_at, objects_at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One recorded scaling of a vertex, and what the formula proposes for the same metrics."""
+    """One recorded scaling of a vertex, and the formula's proposal for the same metrics."""
 
     scaling: Scaling
     proposal: Proposal
@@ -39,7 +39,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The decisions with some settings: for the latest metrics, and for every recorded scaling."""
+    """The decisions under some options: for the latest metrics and for every recorded scaling."""
 
     name: str
     settings: Settings
@@ -57,7 +57,7 @@ class Replayed:
 
 
 def job_graph(document: Mapping[str, Any]) -> list[Vertex]:
-    """Return the vertices of a response of `/jobs/:jobid` in topological order."""
+    """Return the vertices in a `/jobs/:jobid` response, in topological order."""
     nodes = {str(n.get("id")): n for n in objects_at(object_at(document, "plan"), "nodes")}
     details = {str(vertex.get("id")): vertex for vertex in objects_at(document, "vertices")}
     inputs = {vertex: _inputs(node, nodes) for vertex, node in nodes.items()}
@@ -68,7 +68,7 @@ def job_graph(document: Mapping[str, Any]) -> list[Vertex]:
 
 
 def _inputs(node: Mapping[str, Any], nodes: Mapping[str, Any]) -> dict[str, str]:
-    """Return the partitioning of each input inside the plan."""
+    """Return the partitioning of each input within the plan."""
     return {
         str(edge.get("id")): str(edge.get("ship_strategy", "")).upper()
         for edge in objects_at(node, "inputs")
@@ -77,7 +77,7 @@ def _inputs(node: Mapping[str, Any], nodes: Mapping[str, Any]) -> dict[str, str]
 
 
 def _sorted(inputs: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Return the vertices with the inputs of each before itself; a loop is cut anywhere."""
+    """Sort vertices so that inputs come first. Cycles are broken at an arbitrary point."""
     ordered: list[str] = []
     while waiting := [vertex for vertex in inputs if vertex not in ordered]:
         ready = [vertex for vertex in waiting if all(i in ordered for i in inputs[vertex])]
@@ -99,7 +99,7 @@ def _vertex(
 
 
 def at_present(state: State, graph: Sequence[Vertex], settings: Settings) -> Decision | None:
-    """Return the decision for the latest collected metrics; None without two samples of every vertex."""
+    """Return the decision for the latest collected metrics, or None if a vertex has fewer than two samples."""
     window = {t: s for t, s in state.collected.items() if all(v.id in s for v in graph)}
     if len(window) < 2 or not graph:
         return None
@@ -129,7 +129,7 @@ def _history(scalings: Iterable[Scaling]) -> dict[str, list[Any]]:
 
 
 def steps(state: State, graph: Sequence[Vertex], settings: Settings) -> list[Step]:
-    """Return every recorded scaling with the proposal for its metrics."""
+    """Return every recorded scaling with the proposal for the same metrics."""
     restart_s = settings.expected_restart_s(state.restarts_s)
     by_id = {vertex.id: vertex for vertex in graph}
     found: list[Step] = []
@@ -157,7 +157,7 @@ def _count(value: float, otherwise: int) -> int:
 
 
 def evaluated_of(scaling: Scaling, settings: Settings, restart_s: float) -> Evaluated:
-    """Return the metrics of a recorded scaling, with the bounds that the settings give."""
+    """Return the metrics of a recorded scaling, with the bounds from the settings."""
     target = scaling.average("TARGET_DATA_RATE")
     catch_up = scaling.current("CATCH_UP_DATA_RATE")
     return Evaluated(
@@ -189,7 +189,7 @@ _REASONS: Final = {
 
 
 def why(proposal: Proposal, decision: str = "scale") -> str:
-    """Return the reason in one line why the parallelism of a vertex changes, or why not."""
+    """Return a one-line reason why the parallelism of a vertex changes or stays."""
     if proposal.reason in _REASONS:
         return _REASONS[str(proposal.reason)]
     evaluated = proposal.evaluated

@@ -1,4 +1,4 @@
-"""The options of the autoscaler that enter its formula, with their defaults."""
+"""The autoscaler options that the formula uses, with their defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from flowdiag.parsers.units import duration_ms
 
 PREFIX: Final = "job.autoscaler."
-# Before version 1.6 of the operator, every option had this prefix in addition.
+# Before version 1.6, the operator added this prefix to every option.
 _OLD_PREFIX: Final = "kubernetes.operator."
 
 
@@ -52,19 +52,19 @@ class Settings:
 
     @property
     def upper(self) -> float:
-        """The utilisation above which a task is scaled up."""
+        """The utilization above which a task is scaled up."""
         given = self.utilization_max
         return self.target_utilization + self.utilization_boundary if given is None else given
 
     @property
     def lower(self) -> float:
-        """The utilisation below which a task is scaled down."""
+        """The utilization below which a task is scaled down."""
         given = self.utilization_min
         return self.target_utilization - self.utilization_boundary if given is None else given
 
 
 OPTIONS: Final = {
-    # The later of two names for one setting takes precedence, as in version 1.11 and later.
+    # If two names set the same option, the later one wins, as in version 1.11 and later.
     "target.utilization": "target_utilization",
     "utilization.target": "target_utilization",
     "target.utilization.boundary": "utilization_boundary",
@@ -97,7 +97,7 @@ _KINDS: Final = {field.name: str(field.type) for field in fields(Settings)}
 
 
 def settings_from(options: Mapping[str, str], base: Settings | None = None) -> Settings:
-    """Return the settings that options set; values that cannot be read keep their defaults.
+    """Return the settings that the options set. Unreadable values keep their defaults.
 
     >>> settings_from({"job.autoscaler.restart.time": "90 s"}).restart_s
     90.0

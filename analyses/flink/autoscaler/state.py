@@ -1,6 +1,6 @@
-"""The state of the autoscaler as it stores it: a ConfigMap of the operator, with YAML inside.
+"""Reads the autoscaler's stored state, an operator ConfigMap with YAML values.
 
-`collectedMetrics` and `scalingHistory` are base64 of gzip, `flowdiag collect` unpacks them.
+`collectedMetrics` and `scalingHistory` are gzipped and base64-encoded; `flowdiag collect` unpacks them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flowdiag.analyses.flink.autoscaler.formula import NAN, Past, Window
 from flowdiag.parsers.json_values import as_integer, object_at
 
 MOST_BYTES: Final = 20 * 1024 * 1024
-"""The size up to which the operator reads its own state."""
+"""The largest state that the operator reads back."""
 _INSTANT: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?Z"
 )
@@ -31,7 +31,7 @@ _NUMBERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """One scaling of one vertex that the autoscaler decided."""
+    """One scaling of one vertex by the autoscaler."""
 
     vertex: str
     at_ns: int
@@ -50,7 +50,7 @@ class Scaling:
 
     @property
     def past(self) -> Past:
-        """The scaling as the formula sees it later."""
+        """This scaling as history for the formula."""
         return Past(
             before=self.before,
             after=self.after,
@@ -66,7 +66,7 @@ class State:
     name: str
     collected: Window = field(default_factory=dict)
     totals: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
-    """Metrics of the whole job by time."""
+    """Job-wide metrics by time."""
     scalings: Sequence[Scaling] = ()
     overrides: Mapping[str, int] = field(default_factory=dict)
     restarts_s: Sequence[float] = ()
@@ -74,7 +74,7 @@ class State:
 
     @property
     def vertices(self) -> tuple[str, ...]:
-        """The vertices with any state."""
+        """The vertices with stored state."""
         known = {v for sample in self.collected.values() for v in sample}
         return tuple(sorted({*known, *self.overrides, *(s.vertex for s in self.scalings)}))
 
@@ -88,7 +88,7 @@ def is_state(document: object) -> bool:
 
 
 def state_of(document: Mapping[str, Any]) -> State:
-    """Read a ConfigMap of the autoscaler; parts that cannot be read are missing.
+    """Read a ConfigMap of the autoscaler, without the parts that cannot be decoded.
 
     >>> data = {"parallelismOverrides": "cbc357ccb763df2852fee8c4fc7d55f2:3"}
     >>> state_of({"metadata": {"name": "autoscaler-orders"}, "data": data}).overrides
@@ -108,7 +108,7 @@ def state_of(document: Mapping[str, Any]) -> State:
 
 
 def _yaml(text: object) -> object:
-    """Decode one value: YAML, which may be base64 of gzip."""
+    """Decode one YAML value, which may be gzipped and base64-encoded."""
     if not isinstance(text, str) or not text.strip():
         return None
     from ruamel.yaml import YAML
@@ -118,14 +118,14 @@ def _yaml(text: object) -> object:
         if text.startswith("H4sI"):
             packed = base64.b64decode(text)
             text = zlib.decompressobj(31).decompress(packed, MOST_BYTES).decode("utf-8", "replace")
-        # Without resolving values, because the forms of numbers and times in Java and YAML differ.
+        # Do not resolve values: Java and YAML write numbers and times differently.
         return YAML(typ="base", pure=True).load(text)
     except (ValueError, zlib.error, YAMLError, RecursionError):
         return None
 
 
 def collected_metrics(value: object) -> tuple[Window, dict[int, dict[str, float]]]:
-    """Return collected metrics by time, vertex and name, and those of the job by time and name."""
+    """Return the metrics of vertices by time, vertex and name, and those of the job by time and name."""
     window: dict[int, dict[str, dict[str, float]]] = {}
     totals: dict[int, dict[str, float]] = {}
     for time, sample in _items(value):
@@ -140,7 +140,7 @@ def collected_metrics(value: object) -> tuple[Window, dict[int, dict[str, float]
 
 
 def scalings_of(value: object) -> tuple[Scaling, ...]:
-    """Return the scalings of a scaling history, the earliest first."""
+    """Return the scalings in a scaling history, oldest first."""
     found = []
     for vertex, history in _items(value):
         for time, summary in _items(history):
@@ -165,7 +165,7 @@ def scalings_of(value: object) -> tuple[Scaling, ...]:
 
 
 def object_of(value: object) -> Mapping[str, Any]:
-    """Return a value if it is an object, else an empty one."""
+    """Return a value if it is an object, otherwise an empty mapping."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -177,7 +177,7 @@ def _restarts(value: object) -> tuple[float, ...]:
 
 
 def _overrides(text: object) -> dict[str, int]:
-    """Return `vertex:parallelism` pairs, separated by commas; values may be in quotation marks."""
+    """Parse comma-separated `vertex:parallelism` pairs, whose values may be quoted."""
     if not isinstance(text, str):
         return {}
     pairs = re.findall(r"['\"]?([0-9a-f]{32})['\"]?: ?['\"]?([0-9]{1,6})", text)
@@ -194,7 +194,7 @@ def _floats(value: object) -> dict[str, float]:
 
 
 def _number(value: object) -> float:
-    """Return a number as Java or YAML prints it; NaN for anything else."""
+    """Parse a number that Java or YAML printed; NaN for anything else."""
     if isinstance(value, bool) or value is None:
         return NAN
     if isinstance(value, int | float):

@@ -1,5 +1,5 @@
-"""The instant and the writer of each record.
+"""Determines the instant and the writer of each record.
 
-Start with `settle.settle`: it compares what all files show (`survey`) and determines the time zone and the process of
+Start with `settle.settle`, which compares all files (`survey`) to determine the time zone and process of
 each. Topics import the result (`flowdiag.analyses.flink.settled`), not this package.
 """

@@ -1,4 +1,4 @@
-"""Applies the clocks and writers of `settle` to every event, with Spark."""
+"""Applies the clocks and writers from `settle` to every event, with Spark."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ SQL: Final = Queries(
     },
 )
 
-# The carrier's label, or else the last section header above the record.
+# The label of the log collector or, without one, the last section header above the record.
 _HEADED: Final = """coalesce(process, last(IF(event = 'section', process, NULL), true) OVER (
       PARTITION BY source ORDER BY offset ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))"""
 _PRINTED: Final = "e.shown_us - w.shift_us"
-# A named zone with its daylight saving time; not for clocks without a date, or with elapsed time.
+# Named zones have daylight saving time. This does not apply to clocks without a date or with elapsed time.
 _IN_ZONE: Final = f"""IF(e.clock IS NULL,
       unix_micros(to_utc_timestamp(timestamp_micros(e.shown_us), :tz)), {_PRINTED})"""
-# Two windows that start at an edge: a window that starts at each row is quadratic in Spark.
+# Two windows that start at a section edge, because a window that starts at each row is quadratic in Spark.
 _WITH_JOB: Final = """IF(checkpoint IS NOT NULL AND job_id IS NULL, coalesce(
        last(job_id, true) OVER (
          PARTITION BY source, owner ORDER BY offset
@@ -51,7 +51,7 @@ _WITH_JOB: Final = """IF(checkpoint IS NOT NULL AND job_id IS NULL, coalesce(
          PARTITION BY source, owner ORDER BY offset DESC
          ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), ''),
      job_id) AS job_id"""  # english: quoted
-# A record without a time is ordered after the last trigger above it that prints one.
+# A record without a time comes after the last trigger above it that prints one.
 _IN_ORDER: Final = """IF(time_us IS NULL AND fields['origin'] IS NULL,
      coalesce(last(IF(event = 'checkpoint_triggered', epoch_ms, NULL), true) OVER (
          PARTITION BY source, owner ORDER BY offset
@@ -69,20 +69,20 @@ def resolve(
     *,
     few: bool = False,
 ) -> DataFrame:
-    """Add the instant and the writer to every event.
+    """Add the instant and the writer to each event.
 
     Args:
         events: EVENTS.
         writers: the result of `settle`.
         spark: the session, for the small frame of segments.
         surveyed: the result of `survey`.
-        tz: name of a zone that overrides every inferred one.
+        tz: a zone name that overrides every inferred zone.
         few: put all events into one partition, which avoids shuffles in later queries.
 
     Returns:
         EVENTS + (owner, shown_us, time_us, role, cluster, writer_taskmanager, writer_host), without
-        rows of marks. If the record lacks a `job_id` (Flink 1.4), it comes from the stream's last job
-        line. A record without any time has no instant, and its position as `shown_us`.
+        mark rows. A record without a `job_id` (Flink 1.4) gets the job of the stream's last job line. A record
+        without any time has no instant, and its position becomes `shown_us`.
     """
     segments = spark.createDataFrame(pa.Table.from_pylist(_segment_rows(writers), schema=_SEGMENTS))
     hint, join = (
@@ -103,7 +103,7 @@ def resolve(
 
 
 def _columns(writers: Sequence[Writer]) -> str:
-    """Return the SQL columns; those that only a few logs need are left out for others."""
+    """Return the SQL columns, without those that none of the writers needs."""
     expressions = {
         "job_id": _WITH_JOB if any(writer.lacks_job for writer in writers) else "",
         "shown_us": _IN_ORDER if any(w.logged and not w.dated for w in writers) else "",

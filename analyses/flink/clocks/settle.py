@@ -1,9 +1,9 @@
-"""Settles the properties that no single record contains: its instant, its process, its cluster.
+"""Settles what no single record contains: its instant, its process and its cluster.
 
-Parsers emit the printed text. A JobManager log has no zone, but `Triggering checkpoint N @ epoch-ms`
-together with its own timestamp reveals the zone. A TaskManager log has no such mark, but both logs
-contain the state transitions of the same execution attempts. Parsers add up these marks. `survey`
-combines the sums, `settle` evaluates them, both in Python, and `resolve` applies the result with Spark:
+Parsers emit times as printed. A JobManager log does not name its zone, but `Triggering checkpoint N @ epoch-ms`
+reveals it when compared with the line's own timestamp. A TaskManager log has no such mark, but it shares the
+state transitions of execution attempts with the JobManager log. Parsers add up these marks. `survey` combines
+the sums and `settle` evaluates them, both in Python. `resolve` applies the result with Spark:
 
     surveyed = survey(rare records, marks)
     writers = settle(surveyed.rows, ...)
@@ -31,7 +31,7 @@ from flowdiag.parsers.flink.marks import QUARTER_MS, TIME_OF_DAY, merge_spans
 from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.rows import Event
 
-# A smaller drift is indistinguishable from the time that a transition takes to reach the other log.
+# A smaller drift cannot be distinguished from the time that a transition takes to reach the other log.
 DRIFT_MS: Final = 1_000
 DAY_MS: Final = 86_400_000
 # No time zone is further from UTC.
@@ -40,10 +40,10 @@ WESTMOST_MS: Final = 12 * 3_600_000
 
 
 def zone_of(shift_ms: int) -> int:
-    """Return the zone within the shift of a clock from UTC.
+    """Return the time zone within a clock's shift from UTC.
 
-    If only a time of day is printed, the shift includes the days since 1970, which are no zone. Zones
-    span 14 hours east to 12 hours west (Kiritimati, Baker Island).
+    If only a time of day is printed, the shift also contains the days since 1970. Zones range from 14 hours
+    east to 12 hours west of UTC (Kiritimati, Baker Island).
 
     >>> zone_of(-20_778 * DAY_MS + 8 * 3_600_000) // 3_600_000, zone_of(14 * 3_600_000) // 3_600_000
     (8, 14)
@@ -58,7 +58,7 @@ _PROVEN: Final = frozenset({"printed", "trigger-timestamps", "transitions"})
 
 
 class Segment(NamedTuple):
-    """From this local time and offset, `instant = local - shift_ms`; several with daylight saving changes."""
+    """From this local time and offset on, `instant = local - shift_ms`. Daylight saving time adds segments."""
 
     from_offset: int
     from_local_us: int
@@ -72,8 +72,8 @@ class Clock:
     Args:
         segments: at least one, ordered by offset.
         known_from: `printed`, `trigger-timestamps`, `carrier`, `transitions`, `--tz` or `assumed`.
-        drift_ms: how far the clock is ahead of the JobManager's apart from the zone; None: not compared.
-        inferred_ms, inferred_from: the zone of the input itself, if `--tz` differs.
+        drift_ms: how far the clock is ahead of the JobManager's, without the zone; None if not compared.
+        inferred_ms, inferred_from: the zone that the input shows, if `--tz` differs.
     """
 
     segments: tuple[Segment, ...]
@@ -84,13 +84,13 @@ class Clock:
 
     @property
     def zone_ms(self) -> int:
-        """The last zone offset; positive east of UTC."""
+        """The offset of the last zone, positive east of UTC."""
         return zone_of(round(self.segments[-1].shift_ms / QUARTER_MS) * QUARTER_MS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """The process behind a stream, as far as its records identify it."""
+    """The process that wrote a stream, as far as its records identify it."""
 
     stream: Stream
     role: str
@@ -107,8 +107,8 @@ class Writer:
     dated: bool
     first_us: int | None = None
     last_us: int | None = None
-    heard: tuple[tuple[int, int], ...] = ()  # spans with records, without long pauses
-    named_cluster: bool = False  # the log contains its cluster, not just the name of the input
+    heard: tuple[tuple[int, int], ...] = ()  # periods with records, without long pauses
+    named_cluster: bool = False  # the cluster comes from the log, not just from the input's name
 
 
 _YARN_CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+)_(\d+)_\d+_\d+")
@@ -126,8 +126,8 @@ def settle(
     Args:
         rows: the result of `survey`, as dictionaries.
         groups: source index to the group of its file (path without rolling suffix).
-        tz: name of a zone (`Asia/Shanghai`) that overrides every inferred one.
-        names: source index to the name of its file, which may contain the date.
+        tz: a zone name (`Asia/Shanghai`) that overrides every inferred zone.
+        names: source index to file name, which may contain the date.
 
     >>> settle([], {})
     ()
@@ -162,11 +162,11 @@ def settle(
 
 
 def assign_clusters(writers: Sequence[Writer]) -> list[Writer]:
-    """Put TaskManagers into the cluster of a JobManager if only the names of inputs identify clusters.
+    """Assign TaskManagers to the cluster of a JobManager if only input names identify clusters.
 
-    Each container or pod has its own name, and folders may, too. Without this, every TaskManager would
-    be its own cluster, with its own job 0…0. Among several JobManagers, the one whose name shares the
-    longest prefix with the TaskManager's is taken, unless two tie.
+    Each container or pod has its own name, and folders may have one, too. Without this, every TaskManager
+    would be a separate cluster with its own job 0…0. With several JobManagers, the one whose name shares the
+    longest prefix with the TaskManager's name wins, unless two tie.
     """
     clusters = {writer.cluster for writer in writers if writer.role in ("jobmanager", "mixed")}
     homes = sorted(clusters)
@@ -176,10 +176,10 @@ def assign_clusters(writers: Sequence[Writer]) -> list[Writer]:
             return writer
         if len(homes) == 1:
             return replace(writer, cluster=homes[0])
-        # In sorted order, names with the longest common prefix are neighbours.
+        # Sorting puts the names with the longest common prefix next to each other.
         at = bisect_right(homes, writer.cluster)
         near = homes[max(0, at - 2) : at + 2]
-        # Names share characters, not whole parts of a path.
+        # The common prefix counts characters, not path segments.
         shared = sorted(
             (len(commonprefix([writer.cluster, home])), home)  # noqa: RUF071
             for home in near
@@ -194,9 +194,9 @@ def assign_clusters(writers: Sequence[Writer]) -> list[Writer]:
 def share_within_log(parts: Sequence[Writer]) -> list[Writer]:
     """Share the identity of a process between the parts of its rolled log.
 
-    Version and identity are logged at the start, so only the oldest part has them. A restarted process
-    may write into the same log. Then the last value from earlier parts counts, and a value from later
-    parts only if all agree.
+    Version and identity are logged at startup, so only the oldest part contains them. If a restarted process
+    writes to the same log, the last value from earlier parts counts. A value from later parts counts only if
+    all of them agree.
 
     Args:
         parts: writers of one group of files and one owner.
@@ -268,7 +268,7 @@ def _clocks(
     groups: Mapping[int, str],
     names: Mapping[int, str],
 ) -> dict[Stream, Clock]:
-    """Find the clocks: by marks, then by transitions shared with a marked stream, then by neighbours."""
+    """Find the clocks from marks, then from transitions shared with a marked stream, then from related files."""
     clocks: dict[Stream, Clock] = {}
     marked: dict[Stream, list[Mapping[str, Any]]] = defaultdict(list)
     for row in marks:
@@ -311,7 +311,7 @@ def day_in(name: str) -> int | None:
 
 
 def _on_day(clock: Clock, name: str | None) -> Clock:
-    """Move a clock without dates to the date in its file name; without one it stays in 1970."""
+    """Move a clock without dates to the date in the file name. Without such a date, it stays in 1970."""
     day = day_in(name) if name else None
     if day is None:
         return clock
@@ -326,13 +326,13 @@ def _compared_clock(
     *,
     elapsed: bool,
 ) -> Clock | None:
-    """Return a clock from the transitions shared with other streams; None if they add nothing.
+    """Return a clock based on transitions shared with other streams; None if they add nothing.
 
     Args:
-        mine: the clock from the stream's own marks: it gives the zone, transitions only the drift.
+        mine: the clock from the stream's own marks. It gives the zone, so transitions add only the drift.
         found: rows of `shift`, one per other stream.
         clocks: the clocks found so far.
-        elapsed: the stream counts from the start of its process.
+        elapsed: whether the stream's times count from the start of its process.
     """
     best = max(
         (row for row in found if _stream(row, "other_") in clocks),
@@ -371,12 +371,12 @@ def _assume(
     roles: Mapping[Stream, str],
     groups: Mapping[int, str],
 ) -> list[Stream]:
-    """Copy unknown clocks from a file of the same group, then from the JobManagers, or assume one.
+    """Copy unknown clocks from a file of the same group, then from the JobManagers; otherwise assume one.
 
-    This copies only zones, because files differ in their dates.
+    Only zones are copied, because files differ in their dates.
 
     Returns:
-        the streams that got a clock.
+        the streams whose clock was unknown.
     """
     assumed = []
     of_jobmanagers = {
@@ -405,9 +405,9 @@ def _assume(
 
 
 def _given_clock(row: Mapping[str, Any], tz: str, shown: Clock | None, name: str | None) -> Clock:
-    """Return the offset of a named zone at the first printed time; `resolve` follows its summer time.
+    """Return the offset of a named zone at the first printed time; `resolve` applies its daylight saving time.
 
-    If the zone that the input shows differs, the clock keeps it.
+    If the input shows a different zone, the clock records that zone, too.
     """
     local = datetime(1970, 1, 1) + timedelta(microseconds=row["shown_us"] or 0)
     offset = ZoneInfo(tz).utcoffset(local) or timedelta(0)
@@ -421,7 +421,7 @@ def _given_clock(row: Mapping[str, Any], tz: str, shown: Clock | None, name: str
 
 
 def disputed_zones(writers: Iterable[Writer]) -> list[tuple[int, InputNote]]:
-    """Return a note for each source whose own zone differs from `--tz`, because one of them is wrong."""
+    """Return a note for each source whose own zone contradicts `--tz`."""
     return list(
         dict.fromkeys(
             (
@@ -441,7 +441,7 @@ def disputed_zones(writers: Iterable[Writer]) -> list[tuple[int, InputNote]]:
 
 
 def _marked_clock(found: Sequence[Mapping[str, Any]]) -> Clock:
-    """Build one segment per zone, without zones in 1% of the marks or fewer: these are strays."""
+    """Build one segment per zone. Zones in at most 1% of the marks are strays and left out."""
     total = sum(row["n"] for row in found)
     solid = [row for row in found if row["n"] * 100 > total or row["n"] >= 20] or list(found)
     ordered = sorted(solid, key=lambda row: row["offset"])
@@ -462,7 +462,7 @@ def _marked_clock(found: Sequence[Mapping[str, Any]]) -> Clock:
 
 
 def _identity(rare: Sequence[Mapping[str, Any]]) -> dict[str, str | None]:
-    """Return the first version, TaskManager, host and cluster in the records of a stream."""
+    """Return the first version, TaskManager, host and cluster among the records of a stream."""
     known: dict[str, str | None] = dict.fromkeys(("version", "taskmanager", "host", "cluster"))
     for record in rare:
         fields, found = record["fields"] or {}, {}
@@ -523,7 +523,7 @@ def _writer(
 
 
 def _record_spans(row: Mapping[str, Any], clock: Clock) -> Iterator[tuple[int, int]]:
-    """Yield the spans with records, as instants."""
+    """Yield the periods with records, as instants."""
     for low, high in merge_spans(row.get("heard", ())):
         if row["shown_us"] is None:
             yield low, high
@@ -537,10 +537,9 @@ def _instant(shown_us: int, clock: Clock) -> int:
 
 
 def version_by_wording(oldest: int, newest: int) -> str | None:
-    """Return the range of versions that print these messages; None if it is too wide or if the messages contradict
-    each other.
+    """Return the range of versions that print these messages; None if it is too wide or contradictory.
 
-    Rules need to know whether it is at least 1.11, which notifies tasks of aborted checkpoints.
+    Rules need to know whether the version is at least 1.11, which notifies tasks of aborted checkpoints.
 
     >>> version_by_wording(111, 113), version_by_wording(116, 999), version_by_wording(0, 999)
     ('1.11 to 1.13', '1.16 or later', None)
@@ -562,7 +561,7 @@ def version_by_wording(oldest: int, newest: int) -> str | None:
 def _bound(
     choose: Callable[[Iterable[int]], int], utc_us: int | None, shown_us: int | None, shift_ms: int
 ) -> int | None:
-    """Return the first or last instant of a stream, from printed instants and settled clocks."""
+    """Return the first or last instant of a stream from printed instants and shifted local times."""
     known = [utc_us] if utc_us is not None else []
     if shown_us is not None:
         known.append(shown_us - shift_ms * 1000)

@@ -1,7 +1,7 @@
-"""Sums up the records of all splits: the writer of each stream, and the marks that reveal clocks.
+"""Combines the sums of all splits: the writer of each stream, and the marks that reveal clocks.
 
-Parsers add up marks while they parse (`flowdiag.parsers.flink.marks`). `survey` combines the sums of the
-splits, with the owner and the day from earlier splits. `settle` evaluates the rows.
+Parsers add up marks while they parse (`flowdiag.parsers.flink.marks`). `survey` combines the sums of all
+splits and carries the owner and the day from one split to the next. `settle` evaluates the rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from flowdiag.parsers.flink.marks import (
 )
 from flowdiag.parsers.rows import Event
 
-# Rare rows that the driver needs unchanged.
+# Rare rows that the driver needs as parsed.
 RARE: Final = (
     Event.SPLIT,
     Event.PROCESS_STARTED,
@@ -40,12 +40,12 @@ CLUSTER_KEYS: Final = (
     "high-availability.cluster-id",
     "yarn.application.id",
 )
-"""The relevant options: each start prints the whole configuration, which may be millions of rows."""
+"""The relevant options. Each start prints the whole configuration, which can add up to millions of rows."""
 RARE_COLUMNS: Final = ("source", "process", "offset", "event", "taskmanager", "host", "fields")
 
 
 class Stream(NamedTuple):
-    """One writer inside one source: the source itself, a labelled process, a section of it."""
+    """One writer within a source: the source itself, a labeled process or a section."""
 
     source: int
     owner: str | None
@@ -53,17 +53,17 @@ class Stream(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """Everything that settles clocks and writers.
+    """Everything needed to settle clocks and writers.
 
     Args:
-        rows: tagged by `what`.
+        rows: tagged by `what`:
             `stream`: per (source, owner): counts by role, first and last printed time, job ids.
-            `mark`: per (source, owner, zone): begin of the zone, from trigger timestamps or carriers.
-            `shift`: per TaskManager and JobManager stream: the median difference of their printed times.
-            It covers the transitions in both streams, with their number.
-            `rare`: the records of `RARE`, unchanged.
-        has_headers: some owners are in section headers above their records.
-        has_times: some records print a time of day without a date.
+            `mark`: per (source, owner, zone): start of the zone, from trigger timestamps or log collectors.
+            `shift`: per TaskManager and JobManager stream: the median difference between the printed times of
+            the transitions that both streams contain, and the number of these transitions.
+            `rare`: the records of `RARE`, as parsed.
+        has_headers: whether section headers name some owners.
+        has_times: whether some records print a time of day without a date.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -72,10 +72,10 @@ class Survey:
 
 
 def survey(rare: Iterable[Mapping[str, Any]], marks: Iterable[Marks]) -> Survey:
-    """Combine the sums of the splits.
+    """Combine the sums of all splits.
 
     Args:
-        rare: rows with `RARE_COLUMNS`, of the kinds of `RARE`.
+        rare: rows with `RARE_COLUMNS`, of the kinds in `RARE`.
         marks: of all splits, in any order.
     """
     found = sorted(marks, key=lambda part: (part.source, part.start))
@@ -112,7 +112,7 @@ def survey(rare: Iterable[Mapping[str, Any]], marks: Iterable[Marks]) -> Survey:
 
 
 def _owner(row: Mapping[str, Any], headers: Sequence[tuple[int, str]]) -> str | None:
-    """Return the carrier's label, or else the section header above the record."""
+    """Return the label of the log collector or, without one, the section header above the record."""
     if row["process"] is not None or not headers:
         return cast("str | None", row["process"])
     above = bisect_right(headers, row["offset"], key=lambda header: header[0])
@@ -127,7 +127,7 @@ def _combine(
     zones: dict[tuple[Stream, int | None], dict[str, Any]],
     transitions: dict[Stream, list[Transition]],
 ) -> None:
-    """Add a split to the earlier ones, with the owner and the day at its start."""
+    """Add a split to the earlier ones, given the owner and the day at its start."""
 
     def stream(owner: str | None) -> Stream:
         return Stream(part.source, owner if owner is not None else owner_before)
@@ -229,7 +229,7 @@ def _moved(value: int | None, by: int) -> int | None:
 
 
 def _shifts(transitions: Mapping[Stream, Sequence[Transition]]) -> list[dict[str, Any]]:
-    """Return the clock differences of streams that contain the same transitions."""
+    """Return the clock differences between streams that share transitions."""
     here: dict[Stream, dict[tuple[str, str], int]] = {}
     there: dict[tuple[str, str], dict[Stream, int]] = defaultdict(dict)
     for stream, found in transitions.items():

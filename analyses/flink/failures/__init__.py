@@ -1,11 +1,10 @@
-"""The failures of a job: failed checkpoints, crises, lost TaskManagers, and the silences of its log.
+"""Derives the failures of a job: failed checkpoints, crises, lost TaskManagers, and silences in its log.
 
 - `episodes`: series of unsuccessful checkpoints
-- `crises`: failures of tasks and of the job, each with its root failure
-- `lost_taskmanagers`: the TaskManager that a crisis lost
-- `memory_pools`: the kinds of memory that can run out
+- `crises`: task and job failures, each with its root failure
+- `lost_taskmanagers`: identifies the TaskManager that a crisis lost
 - `silences`: gaps in logs, which do not count as waiting time
-- `exception_texts`, `linkage`: the facts in the text of an exception
+- `linkage`: linkage errors in the text of an exception
 
-Facts come in, frozen values come out; nothing here knows a rule.
+These modules turn facts into frozen values. None of them depends on a rule.
 """

@@ -1,9 +1,9 @@
-"""Failures of tasks and of the job, grouped into crises, each with its root failure.
+"""Groups task and job failures into crises, each with its root failure.
 
-One killed TaskManager causes dozens of records. The first FAILED task is on a survivor whose exception
-names the lost one. Then restarts fail because of missing slots, and finally the job gives up. A crisis
-lasts from one failure to the next completed checkpoint. Without checkpoints it lasts until the job has
-run for a while. Its root is the early failure that is nearest to a cause.
+One killed TaskManager causes dozens of records. The first FAILED task runs on a surviving TaskManager, whose
+exception names the lost one. Then restarts fail because slots are missing, and finally the job gives up. A crisis
+lasts from a failure to the next completed checkpoint or, without checkpoints, until the job has run for a
+while. Its root is the early failure that is closest to the cause.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from flowdiag.parsers.exceptions import (
 )
 from flowdiag.parsers.flink.failures import failure_kind, is_consequence
 
-# Nearest to a cause first: later kinds are often consequences of earlier ones.
+# Closest to the cause first. Later kinds are often consequences of earlier ones.
 RANKS: Final = (
     "out-of-memory",
     "network-buffers",
@@ -49,25 +49,25 @@ RANKS: Final = (
     "unknown",
 )
 _RANK: Final = {kind: rank for rank, kind in enumerate(RANKS)}
-# Peers notice a lost TaskManager at once, the heartbeat after up to 50 s (default).
+# Peers notice a lost TaskManager at once; the heartbeat times out after 50 s by default.
 ROOT_WINDOW_US: Final = 60_000_000
-# Without checkpoints, running this long without a failure ends a crisis.
+# Without checkpoints, a crisis ends when the job has run this long without a failure.
 QUIET_US: Final = 600_000_000
 # A job is down if it has not recovered for this many checkpoint intervals.
 DOWN_INTERVALS: Final = 5
-# Failures closer than this belong to one restart.
+# Failures closer together than this belong to one restart.
 BURST_US: Final = 3_000_000
-# This many restarts without a completed checkpoint in between are a loop.
+# This many restarts without a completed checkpoint in between form a loop.
 LOOP: Final = 3
 
 _FAILURES: Final = frozenset({"task-failure", "job-failing", "job-failure", "exception"})
-# A global failure restarts the job; its exception follows that record.
+# A global failure restarts the job. Its exception follows its record.
 _GLOBAL: Final = "global-failure"
-# The job's exception begins with this if no restart follows.
+# The job's exception begins with this text if no restart follows.
 _GIVEN_UP: Final = "Recovery is suppressed by"
-# A job without a checkpoint coordinator never runs, either.
+# Without a checkpoint coordinator, the job never runs either.
 _NEVER_RUNS: Final = "Failed to create checkpoint storage at checkpoint coordinator side"
-# Exceptions that only follow from others contain the words of these kinds.
+# The text of secondary exceptions may match these kinds.
 _AMBIGUOUS_KINDS: Final = ("taskmanager-lost", "user-code", "storage")
 _RESOURCES: Final = frozenset(
     {
@@ -83,7 +83,7 @@ _RESOURCES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure and its kind; `near_us` is the time of the record next to an undated one."""
+    """A failure and its kind. For an undated record, `near_us` is the time of the nearest dated record."""
 
     incident: Incident
     kind: str
@@ -91,22 +91,22 @@ class Failure:
 
     @property
     def time_us(self) -> int:
-        """The printed time, or else that of the adjacent record; 0 if none is dated."""
+        """The printed time or, without one, the time of the nearest dated record; 0 if there is none."""
         if self.incident.time_us is not None:
             return self.incident.time_us
         return self.near_us or 0
 
     @property
     def is_failure(self) -> bool:
-        """Whether a task or the job failed, not just a resource."""
+        """Whether a task or the job failed, rather than just a resource."""
         return _is_failure(self.incident)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crisis:
-    """The time from a failure to the recovery.
+    """The period from a failure to the recovery.
 
-    `bursts` counts the separate failures (each costs a restart). `final` means that the job ended
+    `bursts` counts the separate failures, each of which costs a restart. `final` means that the job ended
     FAILED. `state` shows whether the job had recovered when the input ended.
     """
 
@@ -116,7 +116,7 @@ class Crisis:
     state: State
     final: bool
     last_us: int | None
-    down: bool = False  # no checkpoint for several intervals since it began
+    down: bool = False  # no checkpoint completed for several intervals
 
     @property
     def first_us(self) -> int | None:
@@ -132,7 +132,7 @@ class Crisis:
 
     @property
     def fatal(self) -> bool:
-        """Whether it is critical: the job failed for good, or is still down or restarting at the end."""
+        """Whether the crisis is critical: the job failed for good, or is still down or restarting at the end."""
         return self.final or (self.state is State.ONGOING and (self.loop or self.down))
 
     def of_kind(self, *kinds: str) -> list[Failure]:
@@ -140,13 +140,13 @@ class Crisis:
 
     @property
     def refs(self) -> tuple[tuple[Ref | None, int | None], ...]:
-        """The record of the root, then all others in order."""
+        """The record of the root failure, followed by all others in order."""
         ordered = (self.root, *(f for f in self.failures if f is not self.root))
         return tuple((f.incident.ref, f.incident.time_us) for f in ordered)
 
 
 def kind_of(incident: Incident) -> str | None:
-    """Return the kind of failure of an incident; None if it is no failure, or part of a cancellation."""
+    """Return the kind of failure of an incident; None if it is not a failure or part of a cancellation."""
     if incident.kind in _RESOURCES:
         return "unknown" if incident.kind == "resource-failure" else incident.kind
     if not _is_failure(incident):
@@ -160,7 +160,7 @@ def kind_of(incident: Incident) -> str | None:
 
 
 def _kind_of_text(incident: Incident) -> str | None:
-    # The outermost exception names the operation ("Could not perform checkpoint …"), the deepest the
+    # The outermost exception names the operation ("Could not perform checkpoint …"), the deepest one the
     # error.
     chain = [text for text in (incident.text.get("exception"), incident.cause) if text]
     cause = "\n".join(chain)
@@ -183,7 +183,7 @@ def _is_failure(incident: Incident) -> bool:
 
 
 def classify_incident(incident: Incident) -> Classified | None:
-    """Classify the exception of a failure: its class, its values, the options in its text."""
+    """Classify the exception of a failure: its class, values and options."""
     text = incident.text
     chain = [part for part in (text.get("exception"), incident.cause) if part]
     found = classify(chain, "flink")
@@ -238,7 +238,7 @@ _VALUES: Final = frozenset(
         "package",
     }
 )
-# Kinds of memory, with the texts that identify them.
+# Kinds of memory and the texts that identify them.
 _MEMORY: Final = (
     ("network", "segments for NetworkBufferPool"),
     ("native", "Native memory allocation|insufficient memory for the Java"),
@@ -262,19 +262,19 @@ def memory_kind(incident: Incident) -> str:
 
     Returns:
         heap, metaspace, direct, network (buffers), container, virtual (YARN's limit of address space),
-        native (the system refused memory to the JVM), threads (the process reached its thread limit), or
+        native (the system refused memory to the JVM), threads (the process reached its thread limit) or
         unknown.
     """
     kind = memory_kind_of_text(" ".join((incident.cause or "", *incident.text.values())))
     if kind is not None:
         return kind
-    if incident.kind in _FAILURES:  # the record of a killed container contains it
+    if incident.kind in _FAILURES:  # the record of a killed container contains the kind
         return "heap" if incident.kind == "task-failure" else "unknown"
     return "container"
 
 
 def memory_kind_of_text(text: str) -> str | None:
-    """Return the kind of memory that a text names, as in `memory_kind`; None if it names none."""
+    """Return the kind of memory in a text, as in `memory_kind`, or None."""
     kinds = (kind for kind, pattern in _MEMORY if re.search(pattern, text, re.IGNORECASE))
     return next(kinds, None)
 
@@ -284,8 +284,8 @@ def crises(job: JobFacts, facts: ClusterFacts | None = None) -> tuple[Crisis, ..
 
     Args:
         job: the job.
-        facts: adds failures that no record assigns to a job (lost TaskManagers, killed containers).
-            They count if they happen during the job's own failures.
+        facts: adds failures that no record assigns to a job (lost TaskManagers, killed containers), if
+            they happen during the job's own failures.
     """
     if facts is None:
         return _own_crises(job)
@@ -308,7 +308,7 @@ def _own_crises(job: JobFacts) -> tuple[Crisis, ...]:
 
 @once
 def _crises_of(facts: ClusterFacts) -> dict[int, tuple[JobFacts, tuple[Crisis, ...]]]:
-    """Return the cache of crises by job identity; it keeps the job so that the identity stays unique."""
+    """Return the cached crises by job identity. The cache keeps each job so that its identity stays unique."""
     return {}
 
 
@@ -334,7 +334,7 @@ def _grouped(
 
 @once
 def _own_failures(job: JobFacts) -> tuple[Failure, ...]:
-    """Return the failures that records assign to a job, in order."""
+    """Return the failures that records assign to the job, in order."""
     own = [
         Failure(incident, kind, None if incident.time_us is not None else _near_us(job, incident))
         for incident in job.incidents
@@ -344,7 +344,7 @@ def _own_failures(job: JobFacts) -> tuple[Failure, ...]:
 
 
 def _near_us(job: JobFacts, incident: Incident) -> int | None:
-    """Return the time of the nearest dated record above an undated one in its file, or else below it."""
+    """Return the time of the nearest dated record above an undated one in its file, otherwise below it."""
     at = incident.ref
     dated = [
         (other.ref, other.time_us)
@@ -422,7 +422,7 @@ def _crisis(
 
 
 def _ends_the_job(incident: Incident) -> bool:
-    """Whether an incident is the job's final failure, or an exception after which no job runs."""
+    """Whether an incident is the job's final failure or an exception that prevents the job from ever running."""
     if incident.kind == "job-failure":
         return incident.text.get("to_state", "FAILED") == "FAILED"
     text = incident.text.get("exception", "")
@@ -430,14 +430,14 @@ def _ends_the_job(incident: Incident) -> bool:
 
 
 def _logged_us(job: JobFacts, since_us: int, facts: ClusterFacts | None) -> int:
-    """Return how long the log continues after a moment, without its gaps."""
+    """Return how long the log continues after a time, without gaps."""
     last = job.last_us if job.last_us is not None else since_us
     return (last if facts is None else jobmanager_logged_until(facts, since_us, last)) - since_us
 
 
 @once
 def _restarts(job: JobFacts) -> tuple[int, ...]:
-    """Return the times at which the job, or a region of it, resumed."""
+    """Return the times at which the job or a region of it resumed."""
     return tuple(
         sorted(
             incident.time_us
@@ -448,7 +448,7 @@ def _restarts(job: JobFacts) -> tuple[int, ...]:
 
 
 def _bursts(failures: Iterable[Failure], restarts: Sequence[int]) -> int:
-    """Count the separate failures: some seconds apart, or with the job running again in between."""
+    """Count the separate failures, which are some seconds or a restart apart."""
     count, last = 0, None
     for failure in failures:
         if (

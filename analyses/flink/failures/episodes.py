@@ -1,9 +1,9 @@
-"""Series of unsuccessful checkpoints, without harmless failures.
+"""Groups unsuccessful checkpoints into episodes, without harmless failures.
 
-A checkpoint may fail because the job is cancelled, suspended, rescaled or already finished. Such failures
+A checkpoint may fail because the job is canceled, suspended, rescaled or already finished. These failures
 do not affect the job's health (catalogue/flink.md 1.5: "Checkpoint Coordinator is suspending.",
-"CheckpointCoordinator shutdown.", "Checkpoint has been subsumed.", …). The other failures are grouped
-into episodes: an episode lasts until a checkpoint completes.
+"CheckpointCoordinator shutdown.", "Checkpoint has been subsumed.", …). All others are grouped
+into episodes. An episode lasts until a checkpoint completes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from flowdiag.parsers.flink.failures import is_consequence, reason_kind
 
 
 def reason_word(checkpoint: Checkpoint) -> str | None:
-    """Return the reason why a checkpoint did not complete: a kind of `parsers.failures.reason_kind`."""
+    """Return why a checkpoint did not complete, as a kind of `parsers.failures.reason_kind`."""
     if checkpoint.reason_kind not in (None, "declined"):
         return checkpoint.reason_kind
     word = reason_kind(checkpoint.reason) if checkpoint.reason else None
@@ -37,8 +37,8 @@ def counts_as_failed(checkpoint: Checkpoint, job: JobFacts) -> bool:
     """Whether a checkpoint failed for a reason that needs attention.
 
     Consequences of a cancellation, a failed task, a finished source or an intended limit do not count.
-    "The job has failed." is a consequence only if there was a failure: 1.9 prints it for every decline
-    with a cause of its own.
+    "The job has failed." is a consequence only if the input shows a failure, because 1.9 prints it for every
+    decline with its own cause.
     """
     if checkpoint.status is Status.EXPIRED:
         return True
@@ -64,7 +64,7 @@ _DISTURBANCES: Final = frozenset(
         "coordinator-stopped",
     }
 )
-_NEAR_US: Final = 10_000_000  # a failure fails the pending checkpoint at once; clocks may differ
+_NEAR_US: Final = 10_000_000  # a failure fails pending checkpoints at once, but clocks may differ
 
 
 def _disturbed(checkpoint: Checkpoint, job: JobFacts) -> bool:
@@ -77,7 +77,7 @@ def _disturbed(checkpoint: Checkpoint, job: JobFacts) -> bool:
 
 @once
 def _disturbances(job: JobFacts) -> tuple[list[int], bool]:
-    """Return the times of failures, restarts and ends, and whether some of them are undated."""
+    """Return the times of failures, restarts and ends, and whether any of them are undated."""
     times = [i.time_us for i in job.incidents if i.kind in _DISTURBANCES]
     return sorted(time for time in times if time is not None), None in times
 
@@ -106,16 +106,16 @@ _CONSEQUENCES: Final = frozenset(
 
 
 def in_order(checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
-    """Sort checkpoints by trigger: ids rise within a run."""
+    """Sort checkpoints by trigger. Ids increase within a run."""
     return sorted(checkpoints, key=attrgetter("run", "id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """A maximal series of unsuccessful checkpoints of one job, without a completed one in between.
+    """A series of unsuccessful checkpoints of one job, between two completed checkpoints.
 
-    `warm_up` is true if no checkpoint completed since the job started, was restored or was rescaled:
-    catching up takes longer than usual. `since_us` is that start, or the last completion.
+    `warm_up` is true if no checkpoint completed since the job started, was restored or was rescaled, because
+    catching up takes longer than usual. `since_us` is that start or the last completion.
     """
 
     job: JobKey
@@ -123,8 +123,8 @@ class Episode:
     recovered: Checkpoint | None
     warm_up: bool
     since_us: int | None
-    ended_well: bool = False  # the job finished afterwards, as intended
-    handed_on: bool = False  # checkpoints continued to fail because of another culprit
+    ended_well: bool = False  # the job finished or stopped afterwards, as intended
+    handed_on: bool = False  # checkpoints kept failing because of another culprit
 
     @property
     def state(self) -> State:
@@ -134,7 +134,7 @@ class Episode:
 
     @property
     def first_us(self) -> int | None:
-        """When the first checkpoint was triggered, or ended if its trigger is cut off."""
+        """The time when the first checkpoint was triggered or, if the trigger is missing, ended."""
         if not self.checkpoints:
             return self.since_us
         first = self.checkpoints[0]
@@ -142,7 +142,7 @@ class Episode:
 
     @property
     def last_us(self) -> int | None:
-        """When the last checkpoint ended."""
+        """The time when the last checkpoint ended."""
         if not self.checkpoints:
             return None
         last = self.checkpoints[-1]
@@ -150,7 +150,7 @@ class Episode:
 
     @property
     def ids(self) -> frozenset[tuple[int, int]]:
-        """(run, checkpoint id) of the unsuccessful checkpoints."""
+        """The unsuccessful checkpoints as (run, checkpoint id)."""
         return frozenset((checkpoint.run, checkpoint.id) for checkpoint in self.checkpoints)
 
     def count(self, *statuses: Status) -> int:
@@ -185,7 +185,7 @@ def beginnings(job: JobFacts) -> tuple[int, ...]:
 
 @once
 def finished_us(job: JobFacts) -> int | None:
-    """Return the time at which the job finished or stopped with a savepoint, but not a cancellation."""
+    """Return the time at which the job finished or stopped with a savepoint; cancellations do not count."""
     times = [
         incident.time_us
         for incident in job.incidents
@@ -198,7 +198,7 @@ def finished_us(job: JobFacts) -> int | None:
 
 @once
 def episodes(job: JobFacts) -> tuple[Episode, ...]:
-    """Cut the checkpoints of a job into episodes, in order."""
+    """Group the unsuccessful checkpoints of a job into episodes, in order."""
     return tuple(_episodes(job))
 
 
@@ -240,7 +240,7 @@ def _episode(
     since = before.ended_us if before is not None else None
     fresh = begun is not None and (since is None or begun >= since)
     if before is None and not fresh:
-        # Ids count from 1: an input that holds the first ones holds the start of the job.
+        # Ids start at 1: an input with the first ones includes the start of the job.
         fresh = series[0].id == 1
     return Episode(
         job=job.key,
@@ -252,14 +252,14 @@ def _episode(
     )
 
 
-# Failing, completing once or twice, then failing again is a single fault.
+# A job that fails, completes one or two checkpoints and fails again has a single fault.
 BRIDGE: Final = 3
 
 
 def spells(series: Sequence[Episode], job: JobFacts) -> list[Episode]:
-    """Join episodes with at most `BRIDGE` completed checkpoints in between.
+    """Join episodes that have at most `BRIDGE` completed checkpoints in between.
 
-    The search for a culprit covers a spell: a series is more informative than single checkpoints.
+    The search for a culprit covers a spell, because a series is more informative than single checkpoints.
     """
     completed = [(c.run, c.id) for c in in_order(job.checkpoints) if c.status is Status.COMPLETED]
     joined: list[list[Episode]] = []
@@ -295,7 +295,7 @@ def all_spells(job: JobFacts) -> tuple[Episode, ...]:
 
 @once
 def concluded(job: JobFacts) -> tuple[Checkpoint, ...]:
-    """Return the population for shares: completed or failed checkpoints, including savepoints."""
+    """Return the checkpoints that shares refer to: completed or failed, including savepoints."""
     return tuple(
         checkpoint
         for checkpoint in in_order(job.checkpoints)
@@ -304,12 +304,12 @@ def concluded(job: JobFacts) -> tuple[Checkpoint, ...]:
 
 
 def share_of(part: int, job: JobFacts) -> float:
-    """Return the share of the job's concluded checkpoints, 0 to 1."""
+    """Return a number of checkpoints as a share of the job's concluded checkpoints, 0 to 1."""
     return part / max(1, len(concluded(job)))
 
 
 def incidents(job: JobFacts, *kinds: str) -> list[Incident]:
-    """Return the incidents of some kinds, in time order."""
+    """Return the incidents of the given kinds, in time order."""
     if len(kinds) == 1:
         return list(_by_kind(job).get(kinds[0], ()))
     return [incident for incident in job.incidents if incident.kind in kinds]
@@ -324,10 +324,10 @@ def _by_kind(job: JobFacts) -> Mapping[str, Sequence[Incident]]:
 
 
 def steady_checkpoints(job: JobFacts, warm_up: int) -> list[list[Checkpoint]]:
-    """Return the completed checkpoints of normal operation, in one list per stretch.
+    """Return the completed checkpoints during normal operation, in one list per stretch.
 
-    Savepoints are left out: users request them, and they are always full. The first `warm_up` completed
-    checkpoints after each start, restore or rescaling are left out as well, if the input contains them
+    Savepoints are left out because users request them and they are always full. The first `warm_up`
+    completed checkpoints after each start, restore or rescale are left out as well, if the input contains them
     (REST keeps only the last ten). Each start begins a new stretch, because version, parallelism or
     state backend may have changed.
     """
@@ -346,7 +346,7 @@ class _Stretch:
 
     Args:
         begun_us: the time of the first start, if known.
-        before: the last id before these checkpoints, or 0.
+        before: the last id before these checkpoints, or 0 if there is none.
     """
 
     begun_us: int | None
@@ -355,10 +355,10 @@ class _Stretch:
 
 
 def _missing_at_start(stretch: _Stretch) -> int:
-    """Return the number of checkpoints missing between the start and the first known one of a stretch.
+    """Return how many checkpoints are missing between the start and the first known one of a stretch.
 
-    It follows from the ids, and from the time if the start is known. Ids alone mislead after a restore from
-    an unknown checkpoint, because they continue. Time alone misleads while a large state is restored.
+    The ids show it, and the time does if the start is known. Ids alone mislead after a restore from an unknown
+    checkpoint, because they continue. Time alone misleads while a large state is restored.
     """
     first = stretch.checkpoints[0]
     missing = first.id - 1 - stretch.before

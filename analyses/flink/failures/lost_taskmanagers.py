@@ -1,4 +1,4 @@
-"""The TaskManager that a crisis lost: by heartbeats, ended containers and broken connections."""
+"""Identifies the TaskManager that a crisis lost, from heartbeats, ended containers and broken connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 
-# Tasks fail with this on a TaskManager that receives a stop (an eviction, a drained node).
+# A TaskManager that is shut down (eviction, drained node) fails its tasks with this message.
 _SHUTS_DOWN: Final = "The TaskExecutor is shutting down"
 _NO_NAMES: Final = frozenset({"", "null", "unknown"})
 
@@ -19,7 +19,7 @@ Lost = tuple[str | None, str | None]  # resource id, host
 
 
 def own_records(crisis: Crisis) -> list[Incident]:
-    """Return the records about the lost TaskManager itself, without those of its peers."""
+    """Return the records about the lost TaskManager itself, not those of its peers."""
     records = [failure.incident for failure in crisis.of_kind("taskmanager-lost")]
     return [incident for incident in records if _is_own(incident)]
 
@@ -31,7 +31,7 @@ def _is_own(incident: Incident) -> bool:
 
 
 def lost_peers(crisis: Crisis) -> Counter[Lost]:
-    """Count the TaskManagers that tasks lost their connection to."""
+    """Count how often tasks lost their connection to each TaskManager."""
     named: Counter[Lost] = Counter()
     for failure in crisis.of_kind("taskmanager-lost"):
         text = failure.incident.text
@@ -43,7 +43,7 @@ def lost_peers(crisis: Crisis) -> Counter[Lost]:
 
 
 def lost_in(job: JobFacts, crisis: Crisis) -> Lost:
-    """Return the TaskManager that most records name as lost; (None, None) if no record names any."""
+    """Return the TaskManager that most records report as lost, or (None, None)."""
     named = lost_peers(crisis) + Counter((i.taskmanager, i.host) for i in own_records(crisis))
     votes: Counter[str] = Counter()
     on_host, known_hosts = _placement(job)
@@ -76,7 +76,7 @@ def _placement(job: JobFacts) -> tuple[dict[str, set[str]], dict[str, str | None
 
 
 def same_host(one: str, other: str) -> bool:
-    """Whether two names are of one host: a short name equals its full name.
+    """Whether two names denote the same host: a short name equals its full name.
 
     >>> same_host("worker-1.flink.example", "worker-1"), same_host("10.0.0.1", "10.0.0.2")
     (True, False)
@@ -89,7 +89,7 @@ def same_host(one: str, other: str) -> bool:
 
 
 def loss_signals(lost: Lost, crisis: Crisis) -> dict[str, str | None]:
-    """Return the text of each signal of CP302 for and against a lost TaskManager; None: silent."""
+    """Return the text of each CP302 signal for and against a lost TaskManager; None if it does not apply."""
     manager, host = lost
     own = own_records(crisis)
     mine = [i for i in own if i.taskmanager == manager or (manager is None and i.host == host)]
@@ -111,14 +111,14 @@ def loss_signals(lost: Lost, crisis: Crisis) -> dict[str, str | None]:
 
 
 def _is_peer(peer: Lost, lost: Lost) -> bool:
-    """Whether a peer is the lost TaskManager: by its name, else by its host."""
+    """Whether a peer is the lost TaskManager, compared by name or, failing that, by host."""
     if peer[0] is not None:
         return peer[0] == lost[0]
     return peer[1] is not None and lost[1] is not None and same_host(peer[1], lost[1])
 
 
 def _text_of(records: Sequence[Incident], signal: str, text: str) -> str | None:
-    """Return the text of a signal by its first record; None without a record."""
+    """Return the text of a signal from its first record; None without a record."""
     first = next((i for i in records if _signal_of(i) == signal), None)
     if first is None:
         return None

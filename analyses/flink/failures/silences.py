@@ -1,7 +1,7 @@
-"""Real waiting times: neither a gap in a log nor the time after its last line is a wait.
+"""Measures real waiting times: neither a gap in a log nor the time after its last line is a wait.
 
 An excerpt of a log, or a log copied in two pieces, may lack hours between two lines. A wait is measured
-until the log that would contain its end falls silent. A stalled process writes nothing either, so
+only until the log that would show its end falls silent. A stalled process writes nothing either, so
 reports mention the silence itself.
 """
 
@@ -18,7 +18,7 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.parsers.notes import InputNote, Kind
 
-# Due checkpoints without a record: pauses stretch the time between two of them to two intervals.
+# Number of due checkpoints without a record. Pauses alone can stretch a gap to two intervals.
 _MISSED = 3
 
 
@@ -37,7 +37,7 @@ def jobmanager_logged_until(facts: ClusterFacts, since_us: int, until_us: int) -
 
     Args:
         facts: of the cluster.
-        since_us: begin of the event.
+        since_us: start of the event.
         until_us: the end of the input.
 
     Returns:
@@ -51,17 +51,17 @@ def jobmanager_logged_until(facts: ClusterFacts, since_us: int, until_us: int) -
 
 
 def logged_until(facts: ClusterFacts, taskmanager: str | None, since_us: int, until_us: int) -> int:
-    """Return the time until which any log covers a task: that of its JobManager or its TaskManager.
+    """Return the time until which the log of the JobManager or of the task's TaskManager covers a task.
 
     Args:
         facts: of the cluster.
-        taskmanager: of the task; None: not deployed yet, so only the JobManager's log covers it.
-        since_us: time of its last record.
+        taskmanager: of the task; None before it is deployed, when only the JobManager's log covers it.
+        since_us: time of the task's last record.
         until_us: the end of the input.
 
     Returns:
-        `until_us`, or the end of the last log that covers `since_us`; later logs of other processes do
-        not cover the task. Without logs (REST alone) `until_us`.
+        `until_us`, or the end of the last log that covers `since_us`. Later logs of other processes do
+        not cover the task. Without logs (only REST responses), the result is `until_us`.
     """
     heard = _record_spans(facts)
     if not heard:
@@ -76,13 +76,13 @@ def logged_until(facts: ClusterFacts, taskmanager: str | None, since_us: int, un
     return min(until_us, max(ends, default=since_us))
 
 
-# Possible difference between the clocks of two hosts.
+# Clocks of two hosts may differ by this much.
 _DRIFT_US = 1_000_000
 
 
 @once
 def _record_spans(facts: ClusterFacts) -> dict[str, list[Span]]:
-    """Return the spans with records by TaskManager (`?`: no name), and under ``""`` of all JobManagers."""
+    """Return the periods with records by TaskManager (`?` without a name), and all JobManagers' under ``""``."""
     # Imported here: it loads Arrow, which a listing of rules does not need.
     from flowdiag.parsers.flink.marks import merge_spans
 
@@ -98,7 +98,7 @@ def _record_spans(facts: ClusterFacts) -> dict[str, list[Span]]:
 
 
 def _without_silences(span: Span, name: str, facts: ClusterFacts) -> Iterator[Span]:
-    """Yield the parts of a span between the silences of a process."""
+    """Yield the parts of a span between a process's silences."""
     low, high = span
     for silence in facts.incidents:
         if silence.kind != "silent" or silence.time_us is None:
@@ -114,7 +114,7 @@ def _without_silences(span: Span, name: str, facts: ClusterFacts) -> Iterator[Sp
 
 
 def silence_notes(facts: ClusterFacts) -> Iterator[InputNote]:
-    """Yield a warning for each span with due checkpoints but no record in the JobManager's log."""
+    """Yield a warning for each span in which checkpoints were due but the JobManager's log is silent."""
     for silence in _of_jobmanagers(facts):
         lasted = silence.duration_ms or 0
         begun = silence.time_us or 0
@@ -131,7 +131,7 @@ def silence_notes(facts: ClusterFacts) -> Iterator[InputNote]:
 
 
 def hole_notes(facts: ClusterFacts) -> Iterator[InputNote]:
-    """Yield a warning for each gap in the numbers of checkpoints: lines of the JobManager's log are missing.
+    """Yield a warning for each gap in checkpoint numbers, where lines of the JobManager's log are missing.
 
     A stalled JobManager triggers no checkpoint, so the next one has the next number.
     """
@@ -147,15 +147,15 @@ def hole_notes(facts: ClusterFacts) -> Iterator[InputNote]:
             missing = after - before - 1
             if run != other or missing < _MISSED or interval is None:
                 continue
-            # Shorter: several triggers failed. Longer than usual: `silence_notes` mentions it.
+            # Shorter: several triggers failed. Longer than usual: `silence_notes` reports it.
             if ended - begun < missing * interval * 500 or any(
                 begun <= us < ended for us in silent
             ):
                 continue
             yield InputNote(
                 Kind.GAP,
-                f"checkpoints {before + 1} to {after - 1} of {job.name or 'the job'} are in no input: lines of"
-                f" the JobManager's log are missing between {iso(begun)} and {iso(ended)}. Add the rolled file",
+                f"checkpoints {before + 1} to {after - 1} of {job.name or 'the job'} are missing from the input:"
+                f" the JobManager's log lacks lines between {iso(begun)} and {iso(ended)}. Add the rolled file",
                 first_us=begun,
                 last_us=ended,
             )
@@ -165,7 +165,7 @@ _ENDS = frozenset({"cancelled", "finished", "job-failure", "coordinator-stopped"
 
 
 def _was_due(job: JobFacts, begun_us: int, ended_us: int) -> bool:
-    """Whether a job took checkpoints before and after a silence, and should have taken some in between."""
+    """Whether a job completed checkpoints before and after a silence, and more were due in between."""
     triggered = [c.triggered_us for c in job.checkpoints if c.triggered_us is not None]
     before = max((us for us in triggered if us <= begun_us), default=None)
     if before is None or max(triggered) < ended_us:

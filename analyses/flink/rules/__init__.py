@@ -1,4 +1,4 @@
-"""Rules that several topics report: one page and one code, registered by each of these topics.
+"""Rules that several topics report. Each has one page and one code and is registered by several topics.
 
-`judge` of such a rule is a `singledispatch` function: each topic registers how it judges its own facts.
+Their `judge` is a `singledispatch` function, for which each topic registers an implementation.
 """

@@ -68,19 +68,19 @@ class Limits(h.Limits):
     heap_left: float = h.limit(
         0.75,
         "share",
-        "share of the heap that must remain after other areas grow; with less, the heap runs out next",
+        "share of the heap that must remain after other areas grow, so that the heap does not run out next",
     )
 
 
 @singledispatch
 def judge(facts: Any, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per TaskManager and kind of memory, by the facts of the topic."""
+    """Report each TaskManager and kind of memory, based on the facts of the topic."""
     raise TypeError(f"no topic judges {type(facts).__name__}")
 
 
 @judge.register
 def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per job, TaskManager and kind of memory, by the crises of the job."""
+    """Report each job, TaskManager and kind of memory, based on the job's crises."""
     groups: dict[tuple[int, str | None, str], list[h.Crisis]] = {}
     jobs = h.jobs_of(facts)
     for number, job in enumerate(jobs):
@@ -102,7 +102,7 @@ def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]
         )
         votes = h.votes_for(
             {
-                "memory-error": text or "killed for its memory",
+                "memory-error": text or "killed for its memory use",
                 "taskmanager-lost-after": f"{where} was lost right afterwards" if lost else None,
             },
             RULE.signals,

@@ -44,8 +44,8 @@ restart at once.
 False alarms
 ------------
 The rule ignores TaskManagers that the JobManager released, idle TaskManagers that deregister, and the shutdown of
-the cluster. `flowdiag startup` does report a TaskManager that someone shuts down while a job runs on it. A long
-garbage collection looks like a loss until the TaskManager registers again. In that case, only the heartbeat was
+the cluster. However, `flowdiag startup` reports a TaskManager that someone shuts down while a job runs on it. A
+long garbage collection looks like a loss until the TaskManager registers again. In that case, only the heartbeat was
 lost.
 """
 
@@ -69,25 +69,25 @@ class Limits(h.Limits):
     behind: float = h.limit(
         5,
         "s",
-        "both sides use the same timeout, so a process that notices the loss this much later was paused",
+        "both sides use the same timeout, so a process that notices the loss this late was paused",
     )
     near: float = h.limit(
         60,
         "s",
-        "the default timeout of 50 s plus its check; events within that time belong to the loss",
+        "the default timeout of 50 s plus the time until it is checked",
     )
     notice: float = h.limit(600, "s", "a paused process notices the timeout only when it resumes")
 
 
 @singledispatch
 def judge(facts: Any, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per lost process, by the facts of the topic."""
+    """Report each lost process, based on the facts of the topic."""
     raise TypeError(f"no topic judges {type(facts).__name__}")
 
 
 @judge.register
 def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per job and lost TaskManager, by the crises of the job."""
+    """Report each lost TaskManager of a job, based on the job's crises."""
     for job in h.jobs_of(facts):
         groups: dict[Lost, list[h.Crisis]] = {}
         for crisis in job.crises:
@@ -104,7 +104,9 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
     slots = sum(len(crisis.of_kind("no-resource")) for crisis in group)
     down = last.final or last.state is h.State.ONGOING
     what = (
-        f"TaskManager {where} was lost" if known else "A TaskManager was lost; no record names it"
+        f"TaskManager {where} was lost"
+        if known
+        else "A TaskManager was lost, but no record names it"
     )
     followed = f", {restarts} failures followed" if restarts > 1 else ""
     numbers = [("losses", len(group), "times"), ("failures", restarts, "restarts")]
@@ -119,7 +121,7 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
         cause="taskmanager-lost",
         confidence=h.weigh(votes) if known else h.Confidence.LOW,
         rank=h.Rank.ROOT_CAUSE,
-        explain="The tasks that failed first ran elsewhere and lost their connection to it."
+        explain="The tasks that failed first ran elsewhere and lost their connection to this TaskManager."
         + (f" {slots} failures for missing slots followed as a consequence." if slots else ""),
         measurements=tuple(h.measurement(*number) for number in numbers),
         evidence=h.cite(_records(group)),
@@ -136,7 +138,7 @@ def _votes(lost: Lost, crisis: h.Crisis) -> tuple[h.Vote, ...]:
 
 
 def _records(group: list[h.Crisis]) -> h.Iterator[tuple[Ref | None, int | None]]:
-    """Yield the records of the losses, the last crisis first."""
+    """Yield the records of the losses, latest crisis first."""
     for crisis in reversed(group):
         yield from ((incident.ref, incident.time_us) for incident in own_records(crisis))
         yield from crisis.refs

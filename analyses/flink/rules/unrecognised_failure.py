@@ -17,11 +17,11 @@ A text without any sign of a running job is a fragment. The rule reports every f
 critical if the text shows that it ended the job, and a warning otherwise.
 
 In the logs of a job, errors are often handled. The rule then reports a failure only if it was logged at ERROR or
-above, and the job or a task failed within `before` after it. It ignores the consequences of other failures:
-cancelled tasks, closed connections, the end of the process.
+above, and the job or a task failed within `before` after it. It ignores the consequences of other failures, such
+as canceled tasks, closed connections and stopped processes.
 
-A fatal error that ends a JobManager or a TaskManager counts in any log. In a fragment, an exit status and a failed
-snapshot also count.
+A fatal error that ends a JobManager or a TaskManager counts in any log. In a fragment, exit codes and failed
+snapshots count as well.
 
 What to do
 ----------
@@ -53,19 +53,19 @@ class Unrecognised(h.Limits):
     """Thresholds of CP314."""
 
     before: float = h.limit(
-        60, "s", "the default heartbeat timeout: the last failure that may still cause another"
+        60, "s", "the default heartbeat timeout; a failure has its consequences within this time"
     )
 
 
 @singledispatch
 def judge(facts: Any, limits: Unrecognised) -> h.Iterator[h.Finding]:
-    """One finding per job and kind of failure."""
+    """Report each kind of failure of each job."""
     raise TypeError(f"no topic judges {type(facts).__name__}")
 
 
 @judge.register
 def judge_failures(facts: h.ClusterFacts, limits: Unrecognised) -> h.Iterator[h.Finding]:
-    """One finding per job and kind of failure."""
+    """Report each kind of failure of each job."""
     jobs = h.jobs_of(facts)
     for job in jobs:
         for group in u.groups_of(u.failures_of(job, limits.before), job.incidents)[:GROUPS]:
@@ -78,9 +78,9 @@ def judge_failures(facts: h.ClusterFacts, limits: Unrecognised) -> h.Iterator[h.
 
 
 def judge_rest(facts: Any, limits: Unrecognised) -> h.Iterator[h.Finding]:
-    """One finding per kind of failure of a fragment that another rule only reports with more input.
+    """Report each kind of failure in a fragment that another rule reports only with more input.
 
-    A consequence of another failure is still better than no finding.
+    Even a consequence of another failure is better than no finding.
     """
     common = getattr(facts, "common", facts)
     jobs = h.jobs_of(common)

@@ -1,8 +1,8 @@
-"""Names the culprit of a case: every signal votes with a published weight. Then an ordered list of questions finds the cause.
+"""Identifies the culprit by votes with published weights, and its cause by an ordered list of questions.
 
-Start with `find_culprit`: case → votes → culprit → cause. `flowdiag checkpoints` calls it
-for each spell of failed checkpoints, `flowdiag queues` for each end of back pressure. One fault therefore
-has the same name and cause in both.
+Start with `find_culprit`: case → votes → culprit → cause. `flowdiag checkpoints` calls it for each spell of
+failed checkpoints, `flowdiag queues` for each end of back pressure. Both therefore report the same culprit and
+cause for the same fault.
 
 No single signal is enough. In 27 recorded runs with expired checkpoints and a known culprit, the
 TaskManager with the most late messages was right 19 times, wrong 5 times and silent 3 times. The
@@ -10,11 +10,11 @@ subtask with the most late messages scored 16 / 8 / 3, the busiest subtask in th
 21 / 2 / 4, and per-subtask details of REST and archives, read naively, 22 / 5.
 
 - `case`: the facts that signals and causes share
-- `acknowledgements`: the shape of late and missing acknowledgements
-- `signals`: the voting table; `*_signals`: the functions that vote
+- `acknowledgements`: the pattern of late and missing acknowledgements
+- `signals`: the voting table; `*_signals`: the voting functions
 - `voting`: counts the votes
 - `causes`: the questions that decide the cause
-- `remedies`: what each cause means and how to fix it
+- `remedies`: the explanation and the fixes of each cause
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class NamedCulprit:
 
     Args:
         suspect: the culprit.
-        others: subtasks of the same task with the same fault at the same time, the worst first.
+        others: subtasks of the same task with the same fault at the same time, worst first.
         cause, half: see `causes.Diagnosis`.
-        code: what its threads do in thread dumps; None without dumps, or if they do not agree.
-        votes: all votes cast, and the confidence that they add up to.
+        code: what its threads do according to thread dumps; None without dumps or without agreement.
+        votes: all votes cast. `confidence` follows from them.
         why: the culprit in one line, with the decisive number.
-        numbers: measurements of the suspect, including the decisive ones.
+        numbers: measurements of the suspect, including the decisive one.
         refs: the records behind the supporting signals.
     """
 
@@ -70,13 +70,13 @@ class NamedCulprit:
 
 
 def same_culprit(one: NamedCulprit, other: NamedCulprit) -> bool:
-    """Whether two results name the same culprit, or one names the other's task or TaskManager.
+    """Whether two results name the same culprit, or one names the task or TaskManager of the other.
 
-    A subtask with skewed data or slow snapshots does not put the blame on its TaskManager.
+    Skewed data or a slow snapshot of a subtask does not implicate its TaskManager.
     """
     mine, theirs = one.suspect, other.suspect
     if {mine, *one.others} & {theirs, *other.others}:
-        return True  # also if one of two simultaneous culprits stands out for a while
+        return True  # one of two simultaneous culprits may stand out for a while
     kinds = {mine.kind, theirs.kind}
     if kinds == {"subtask", "task"}:
         return mine.task == theirs.task
@@ -88,14 +88,14 @@ def same_culprit(one: NamedCulprit, other: NamedCulprit) -> bool:
 
 
 def find_culprit(case: Case) -> NamedCulprit | None:
-    """Let every signal vote; return None if no suspect stands out or the votes cancel out."""
+    """Let every signal vote, and return None if no suspect stands out or the votes cancel out."""
     suspect_votes = voting.collect_votes(case)
     leading = voting.leading_suspects(case, suspect_votes)
     if not leading:
         return None
     suspect, others, found = _first_with_cause(case, leading)
     if len(leading) > 1 and case.end is None and found.cause is None:
-        return None  # a tie, and no input shows a cause
+        return None  # a tie, and the input shows no cause
     others += _similar_culprits(case, suspect_votes, (suspect, *others), found)
     suspect_votes += voting.supporting_votes(case, suspect)
     votes = [voting.vote_on(case, suspect, item) for item in suspect_votes]
@@ -135,15 +135,15 @@ def find_culprit(case: Case) -> NamedCulprit | None:
 def _first_with_cause(
     case: Case, leading: Sequence[Suspect]
 ) -> tuple[Suspect, tuple[Suspect, ...], Diagnosis]:
-    """Return the culprit, the others with the same cause, and the cause.
+    """Return the culprit, others with the same cause, and the cause.
 
-    Ties are allowed only at an end of back pressure. There at least one of the suspects is the culprit:
+    Ties are allowed only at an end of back pressure, where at least one of the suspects is the culprit. It is
     the one whose cause comes first in `causes.QUESTIONS`.
     """
     found = [(suspect, diagnose(case, suspect)) for suspect in leading]
     if len(found) == 1:
         return leading[0], (), found[0][1]
-    first = min(found, key=lambda pair: pair[1].rank)  # the busiest first among equals
+    first = min(found, key=lambda pair: pair[1].rank)  # among equals, the busiest comes first
     alike = [pair for pair in found if pair[1].cause == first[1].cause]
     alike.sort(key=lambda pair: -pair[1].degree)
     return alike[0][0], tuple(suspect for suspect, _ in alike[1:]), alike[0][1]
@@ -154,7 +154,7 @@ def _similar_culprits(
 ) -> tuple[Suspect, ...]:
     """Return other subtasks of the same task with the same signals and cause as the culprit.
 
-    For example two hot keys at once: each keeps a subtask of its own busy.
+    For example, each of two hot keys keeps one subtask busy.
     """
     first = named[0]
     if first.kind != "subtask" or found.cause is None or not voting.is_busy(case, first):
@@ -175,9 +175,9 @@ def _similar_culprits(
     return tuple(suspect for _, suspect in sorted(alike, key=lambda pair: -pair[0]))
 
 
-MAX_STACKS: Final = 3  # cited samples of a culprit
+MAX_STACKS: Final = 3  # samples of a culprit to cite
 
-# These faults are not in the code of the task: its data, its process or its storage is at fault.
+# With these faults, the problem is not the task's code but its data, its process or its storage.
 NOT_IN_CODE: Final = (
     "data-skew",
     "garbage-collection",
@@ -189,7 +189,7 @@ NOT_IN_CODE: Final = (
 def _code_of(
     case: Case, suspect: Suspect, others: Sequence[Suspect], cause: str | None
 ) -> CodeReading | None:
-    """Return what the threads of a suspect do, if that may explain its fault."""
+    """Return what a suspect's threads do, if that may explain the fault."""
     if cause in NOT_IN_CODE or suspect.kind == "taskmanager" or not case.job.stacks:
         return None
     if suspect.kind == "task":
@@ -200,12 +200,12 @@ def _code_of(
 
 
 def _subject(case: Case, suspect: Suspect) -> Subject:
-    """Return the suspect as a subject, with its known places and ids."""
+    """Return the suspect as a subject, with all known names and ids."""
     job, size = case.job, case.size(suspect.task) or None
     named = replace(job_subject(job), kind=suspect.kind)
     if suspect.kind == "taskmanager":
         hosts, ids = _taskmanagers(job)
-        # Up to 1.9 REST names TaskManagers by host only: a host is not a resource id.
+        # Up to 1.9, REST names TaskManagers only by host, which is not a resource id.
         is_id = suspect.taskmanager in ids or suspect.taskmanager not in hosts
         return replace(
             named,
@@ -239,7 +239,7 @@ def _vertex_ids(job: JobFacts) -> dict[str, str | None]:
 @once
 def _taskmanagers(job: JobFacts) -> tuple[dict[str, str | None], frozenset[str | None]]:
     """Return the host of each TaskManager, and all resource ids."""
-    # Attempts come last and win: a metric's scope contains only the first part of a host name.
+    # Attempts come last and take precedence, because metric scopes contain only the first part of a host name.
     places: list[Attempt | SubtaskLoad] = [*job.loads, *job.attempts]
     hosts = {name: unmangled(p.host) for p in places if (name := p.taskmanager or p.host)}
     return hosts, frozenset(place.taskmanager for place in places)
@@ -258,7 +258,7 @@ def _why(
     reason: str | None,
     code: CodeReading | None,
 ) -> str:
-    """Return the culprit in one line, with the decisive number, and the line of code if it is known."""
+    """Return a one-line summary of the culprit with the decisive number and, if known, the line of code."""
     details = [item.detail for item in supporting]
     if reason is not None:
         details.insert(0, reason)
@@ -278,7 +278,7 @@ _BUSY: Final = re.compile(r"busy \d+% ")
 
 
 def _without_repetition(details: Iterable[str]) -> Iterator[str]:
-    """Yield the parts of a sentence, without words that the part before or after repeats.
+    """Yield the parts of a sentence, without words repeated from the part before or after.
 
     >>> list(_without_repetition(["late in 3, upstream on time", "missing in 3, upstream on time"]))
     ['late in 3', 'missing in 3, upstream on time']
@@ -299,11 +299,11 @@ def _without_repetition(details: Iterable[str]) -> Iterator[str]:
 _UNITS: Final = {
     "busy": ("share", "of the time, mean"),
     "back-pressured": ("share", "of the time, mean"),
-    "input-buffers-in-use": ("share", "of the remote channels' buffers, mean"),
-    "records-ratio": ("ratio", "records in, against the mean of its siblings"),
-    "bytes-ratio": ("ratio", "bytes in, against the mean of its siblings"),
-    "queue-ratio": ("ratio", "queued buffers, against the median sibling"),
-    "time-per-record-ratio": ("ratio", "against siblings on other TaskManagers"),
+    "input-buffers-in-use": ("share", "of the buffers of remote channels, mean"),
+    "records-ratio": ("ratio", "records in, relative to the siblings' mean"),
+    "bytes-ratio": ("ratio", "bytes in, relative to the siblings' mean"),
+    "queue-ratio": ("ratio", "queued buffers, relative to the median sibling"),
+    "time-per-record-ratio": ("ratio", "relative to siblings on other TaskManagers"),
     "gc-share": ("share", "of the TaskManager's time, in garbage collection"),
     "snapshot-share": ("share", "of the time, in synchronous snapshots"),
     "records": ("records", "received"),

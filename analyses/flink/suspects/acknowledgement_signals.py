@@ -1,4 +1,4 @@
-"""Signals from late and missing acknowledgements, and from the notifications of aborts."""
+"""Signals from late and missing acknowledgements and from abort notifications."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Cited
 
-# This many failed checkpoints at the beginning of a spell show where the trouble began.
+# The first failed checkpoints of a spell, which show where the trouble began.
 _FIRST: Final = 3
-_REPEATED: Final = 2  # checkpoints: a single one is chance
+_REPEATED: Final = 2  # checkpoints; a single one may be chance
 UPSTREAM_ON_TIME: Final = ", upstream on time"
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where acknowledgements are known from, and the words for it."""
+    """Where acknowledgements are reported, and how to describe it."""
 
     signal: str
     name: str
@@ -40,12 +40,12 @@ _REPORTED: Final = _Source(
 
 
 def late_acknowledgements(case: Case) -> Iterator[SuspectVote]:
-    """Vote for the subtasks that lag behind their siblings in the late messages."""
+    """Vote for subtasks that lag behind their siblings according to late messages."""
     yield from _from_readings(case, case.late, _LATE)
 
 
 def subtask_acknowledgements(case: Case) -> Iterator[SuspectVote]:
-    """Vote for the subtasks that lag behind their siblings in REST, an archive or a dump."""
+    """Vote for subtasks that lag behind their siblings according to REST, an archive or a dump."""
     yield from _from_readings(case, case.reported, _REPORTED)
 
 
@@ -58,7 +58,7 @@ def _from_readings(
     origin = chosen[0].task or ""
     many = source.late_only and len(case.expired) > _FIRST
     if len(chosen) == 1 and (many or origin in case.topology.sources):
-        return  # a single one is chance
+        return  # a single one may be chance
     firsts = {(c.run, c.id) for c in case.expired[:_FIRST]}
     early = any((r.checkpoint.run, r.checkpoint.id) in firsts for r in chosen)
     partial = [r for r in chosen if not r.whole]
@@ -71,10 +71,10 @@ def _from_readings(
 
 
 def _readings_of_origin(case: Case, readings: Sequence[Reading], source: _Source) -> list[Reading]:
-    """Return the readings of the one task in which the delay began."""
+    """Return the readings of the task in which the delay began."""
     found = [r for r in readings if r.task is not None and not _are_victims(case, r)]
     if source.late_only and case.aborts_notified:
-        # From 1.11 a task that is notified of the abort before the barrier arrives sends nothing. If a
+        # From 1.11 on, a task that is notified of the abort before the barrier arrives sends nothing. If a
         # whole vertex is late, the culprit may be upstream. Legacy sources are late because they wait
         # for the checkpoint lock.
         found = [r for r in found if not r.whole and r.task not in case.topology.sources]
@@ -82,16 +82,16 @@ def _readings_of_origin(case: Case, readings: Sequence[Reading], source: _Source
     if not tasks:
         return []
     if source.late_only:
-        # The log may end before all acknowledgements arrive: the majority counts.
+        # The log may end before all acknowledgements arrive, so the majority counts.
         origin = min(tasks, key=lambda task: (-tasks[task], -case.topology.order(task)))
     else:
-        # Queues fill from the culprit upstream, and the frontier moves with them.
+        # Queues fill up from the culprit upstream, and the frontier moves with them.
         origin = max(tasks, key=case.topology.order)
     return [r for r in found if r.task == origin]
 
 
 def _are_victims(case: Case, reading: Reading) -> bool:
-    """Whether all laggards are back-pressured: another task delays them."""
+    """Whether all laggards are back-pressured, which means that another task delays them."""
     loads = [case.loads.get(key) for key in reading.laggards]
     return bool(loads) and all(load is not None and load.waits for load in loads)
 
@@ -109,7 +109,7 @@ def _laggards(
     *,
     early: bool,
 ) -> Iterator[SuspectVote]:
-    """Vote for the subtasks that lag most often: culprits stay the same, victims change."""
+    """Vote for the subtasks that lag most often: culprits stay the same, while victims change."""
     tally = Counter(key for reading in partial for key in reading.laggards)
     often = max(tally.values())
     chosen = frozenset(key for key, count in tally.items() if count * 4 >= often * 3)
@@ -141,7 +141,7 @@ def _laggards(
 
 
 def _common_taskmanager(case: Case, keys: frozenset[SubtaskKey]) -> str | None:
-    """Return the TaskManager of several subtasks if they are all subtasks of their task there."""
+    """Return the TaskManager of these subtasks if it runs no other subtask of their task."""
     managers = {case.manager_of(key) for key in keys}
     if len(keys) < 2 or len(managers) != 1 or None in managers:
         return None
@@ -154,10 +154,10 @@ def _common_taskmanager(case: Case, keys: frozenset[SubtaskKey]) -> str | None:
 def _whole_vertex(
     case: Case, readings: Sequence[Reading], source: _Source, whole: int, *, early: bool
 ) -> Iterator[SuspectVote]:
-    """Vote for a vertex in which no subtask lags far behind its siblings."""
+    """Vote for a vertex in which no subtask lags far behind."""
     origin = readings[0].task or ""
     last = not case.topology.next_to(origin)
-    # A vertex in the middle of a job may be late because of a downstream one that no input shows.
+    # A vertex in the middle of a job may be late because of a downstream vertex that no input shows.
     if origin in case.topology.sources or not (last or early):
         return
     single = case.size(origin) == 1
@@ -175,7 +175,7 @@ def _whole_vertex(
 
 
 def _same_minority(case: Case, readings: Sequence[Reading]) -> Iterator[SuspectVote]:
-    """Vote for a minority that is late in (nearly) every checkpoint, even if only slightly (to 1.10)."""
+    """Vote for a minority that is late in (almost) every checkpoint, even if only slightly (up to 1.10)."""
     if case.aborts_notified:
         return
     tally = Counter(key for reading in readings for key in reading.overdue)
@@ -194,7 +194,7 @@ def _same_minority(case: Case, readings: Sequence[Reading]) -> Iterator[SuspectV
 
 
 def first_source(case: Case) -> Iterator[SuspectVote]:
-    """Vote for a source whose acknowledgement all other tasks waited for."""
+    """Vote for a source on whose acknowledgement all other tasks waited."""
     if not all_idle(case):
         return
     late, firsts, total = late_messages(case.job), Counter[SubtaskKey](), 0
@@ -218,9 +218,9 @@ def first_source(case: Case) -> Iterator[SuspectVote]:
 
 
 def _only_late_source(case: Case) -> Iterator[SuspectVote]:
-    """Vote for the only source subtask that is late or missing in the readings that single out sources.
+    """Vote for the only source subtask that is late or missing in readings that single out sources.
 
-    The later checkpoints of a spell show nothing, because all tasks wait for the first.
+    Later checkpoints of a spell prove nothing, because by then all tasks wait for the first one.
     """
     tally: Counter[SubtaskKey] = Counter()
     refs: list[Cited] = []
@@ -257,7 +257,7 @@ def _vote_for_source(
 
 
 def abort_notifications(case: Case) -> Iterator[SuspectVote]:
-    """Vote for the TaskManager on which a single task received the barrier too late, repeatedly."""
+    """Vote for the TaskManager where a single task repeatedly received the barrier too late."""
     expired = {c.id for c in case.expired}
     by_checkpoint: dict[int, list[Incident]] = defaultdict(list)
     for incident in incidents(case.job, "abort-notified"):

@@ -1,15 +1,15 @@
-"""The shape of late and missing acknowledgements along the job graph.
+"""Describes the pattern of late and missing acknowledgements along the job graph.
 
-Three shapes distinguish faults (measured on recorded clusters, ten Flink versions):
+Three shapes distinguish faults (measured on recorded clusters with ten Flink versions):
 
-- *slow snapshot*: a subtask is late and everything downstream acknowledged before it, because a task
-  forwards the barrier before it takes its snapshot
-- *stuck barrier*: a subtask of a vertex and all subtasks of every vertex downstream are late, the
-  latter together with it or never
+- *slow snapshot*: a subtask is late, but everything downstream acknowledged before it, because tasks
+  forward the barrier before they take their snapshot
+- *stuck barrier*: a subtask of a vertex and all subtasks downstream of it are late; those downstream
+  acknowledge together with it or never
 - *uniform*: whole vertices are late or missing, and no subtask stands out
 
-Late messages name only subtasks that acknowledged after the expiry. The path of the barriers partly
-shows the rest: no subtask is on time if all subtasks of an upstream vertex were late.
+Late messages name only subtasks that acknowledged after the expiry. The path of the barriers reveals some
+of the rest: no subtask is on time if all subtasks of an upstream vertex were late.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Cited
 
-# Acknowledgements of one cascade arrive within milliseconds; their order shows no cause.
+# Acknowledgements of one cascade arrive within milliseconds, in an order that shows no cause.
 CASCADE_MS: Final = 1_000.0
-# Subtasks of a vertex whose acknowledgements are this far apart did not wait for the same thing:
-# at least this long, and at least this share of the timeout.
+# If acknowledgements of a vertex's subtasks are this far apart, the subtasks did not wait for the same
+# thing. Both the minimum time and the share of the timeout must be exceeded.
 APART_MS: Final = 2_000.0
 APART_SHARE: Final = 0.25
 APART_TIMES: Final = 2.0
@@ -44,7 +44,9 @@ class Shape(StrEnum):
 
     SLOW_SNAPSHOT = "slow-snapshot"
     STUCK_BARRIER = "stuck-barrier"
-    ONE_LATE = "one-late"  # one of the two above: no input shows whether downstream was on time
+    ONE_LATE = (
+        "one-late"  # one of the two above: the input does not show whether downstream was on time
+    )
     UNIFORM = "uniform"
     UNKNOWN = "unknown"
 
@@ -54,8 +56,8 @@ class Reading:
     """The shape of one checkpoint.
 
     `task` is the frontier: the most upstream vertex that was not on time. `laggards` are its
-    subtasks that lag far behind their siblings. `whole` means that there are none: the vertex is
-    probably late as a whole. `overdue` holds all its subtasks that were not on time.
+    subtasks that lag far behind their siblings. `whole` means that there are none, so that the vertex is
+    probably late as a whole. `overdue` contains all its subtasks that were not on time.
     """
 
     checkpoint: Checkpoint
@@ -68,14 +70,14 @@ class Reading:
 
 
 NEVER: Final = float("inf")
-# Milliseconds after the trigger; inf: never. A subtask that was on time at an unknown moment counts as
-# just in time, so that no conclusion rests on how early it was.
+# Milliseconds after the trigger; inf means never. A subtask that was on time at an unknown moment counts
+# as just in time, so that no conclusion depends on how early it was.
 Times = Mapping[SubtaskKey, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """The late messages of a job: milliseconds after the trigger and records, by checkpoint."""
+    """The late messages of a job by checkpoint: milliseconds after the trigger, and the records."""
 
     times: Mapping[tuple[int, int], Mapping[SubtaskKey, float]]
     refs: Mapping[tuple[int, int], Mapping[SubtaskKey, Cited]]
@@ -83,7 +85,7 @@ class Late:
 
 @once
 def late_messages(job: JobFacts) -> Late:
-    """Return the late messages of expired checkpoints, with the task names of the graph."""
+    """Return the late messages of expired checkpoints, with task names as in the graph."""
     topology = topology_of(job)
     times: dict[tuple[int, int], dict[SubtaskKey, float]] = defaultdict(dict)
     refs: dict[tuple[int, int], dict[SubtaskKey, Cited]] = defaultdict(dict)
@@ -98,7 +100,7 @@ def late_messages(job: JobFacts) -> Late:
 
 
 def late_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[Reading]:
-    """Return the shapes of expired checkpoints with late messages, from these messages alone."""
+    """Return the shapes of expired checkpoints with late messages, based on these messages alone."""
     late = late_messages(job)
     readings = []
     notified = at_least(job.version, 1, 11) is not False
@@ -117,7 +119,7 @@ def late_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[R
 
 
 def limit_of(checkpoint: Checkpoint) -> float | None:
-    """Return the milliseconds from the trigger to the expiry."""
+    """Return the time from the trigger to the expiry in milliseconds."""
     if checkpoint.duration_ms is not None:
         return float(checkpoint.duration_ms)
     if checkpoint.triggered_us is None or checkpoint.ended_us is None:
@@ -127,9 +129,9 @@ def limit_of(checkpoint: Checkpoint) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Vertex:
-    """When the subtasks of a vertex acknowledged: at `reported`, all others at `rest_at`.
+    """When the subtasks of a vertex acknowledged: those in `reported` individually, all others at `rest_at`.
 
-    Storing one time for the rest keeps vertices with thousands of subtasks cheap.
+    A single time for the others keeps vertices with thousands of subtasks cheap.
     """
 
     task: str
@@ -139,11 +141,11 @@ class _Vertex:
 
     @property
     def rest(self) -> bool:
-        """Whether some subtasks are not in `reported`."""
+        """Whether some subtasks are missing from `reported`."""
         return len(self.reported) < self.size
 
     def some(self, test: Callable[[float], bool]) -> bool:
-        """Whether the time of any subtask passes a test."""
+        """Whether the time of at least one subtask passes a test."""
         return any(map(test, self.reported.values())) or (self.rest and test(self.rest_at))
 
     def others(self) -> Iterator[SubtaskKey]:
@@ -163,11 +165,11 @@ def _complete(
         late: milliseconds after the trigger.
         topology: the graph.
         limit: the timeout, in the same unit.
-        notified: whether tasks are notified of aborted checkpoints (1.11+): a task that has not
-            received the barrier by then sends nothing.
+        notified: whether tasks are notified of aborted checkpoints (1.11+), so that a task that has not
+        received the barrier by then sends nothing.
 
     Returns:
-        Times of all subtasks by task, and whether the times downstream of the late ones are known.
+        the times of all subtasks by task, and whether the times downstream of late ones are known.
     """
     vertices: dict[str, _Vertex] = {}
     certain = not notified
@@ -192,14 +194,14 @@ def _complete(
 def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[Reading]:
     """Return the shapes from per-subtask acknowledgements (REST, archive, DEBUG dump).
 
-    Up to Flink 1.11, these lack late acknowledgements; the late messages fill them in.
+    Up to Flink 1.11, these lack late acknowledgements, which are filled in from the late messages.
     """
     late = late_messages(job)
     rows = late_records(job).acknowledgements
     readings = []
     for checkpoint in sorted(episode.checkpoints, key=lambda each: each.id):
         limit = limit_of(checkpoint)
-        # REST and archives describe the last run; its ids may occur in earlier runs, too.
+        # REST and archives describe the last run. Their ids may also occur in earlier runs.
         if checkpoint.status is not Status.EXPIRED or checkpoint.run != job.runs or limit is None:
             continue
         late_times = late.times.get((checkpoint.run, checkpoint.id), {})
@@ -233,8 +235,8 @@ def read_shape(
 ) -> Reading:
     """Find the frontier and its laggards.
 
-    A majority that is late together are no laggards: the whole vertex received its barriers late, or
-    takes a long time to process the data before them.
+    Subtasks that are late together and form a majority are not laggards: the whole vertex received its
+    barriers late or takes long to process the data before them.
     """
     by_task: dict[str, dict[SubtaskKey, float]] = defaultdict(dict)
     for key, after in times.items():
@@ -274,21 +276,21 @@ def _read(
 def _cited(
     refs: Mapping[SubtaskKey, Cited] | None, keys: Iterable[SubtaskKey]
 ) -> tuple[Cited, ...]:
-    """Return the records of the laggards, without those of their victims."""
+    """Return the records of the laggards, but not those of their victims."""
     return tuple(refs[key] for key in sorted(keys) if refs and key in refs)
 
 
 def _laggards(vertex: _Vertex, limit: float) -> frozenset[SubtaskKey]:
-    """Return the subtasks of a vertex that were not on time, and much later than their siblings.
+    """Return the subtasks of a vertex that were not on time and much later than their siblings.
 
-    A subtask that never acknowledged was at least as late as the expiry, and later than late siblings.
+    A subtask that never acknowledged is at least as late as the expiry, and later than any late sibling.
     """
     some_late = vertex.some(lambda after: limit < after < NEVER)
     ranked = sorted(
         (limit if after == NEVER and not some_late else after, after, key)
         for key, after in vertex.reported.items()
     )
-    if vertex.rest:  # the rest share one time: one entry represents them all
+    if vertex.rest:  # the rest share one time, so one entry represents them all
         after = vertex.rest_at
         rest = SubtaskKey(vertex.task, -1)
         insort(ranked, (limit if after == NEVER and not some_late else after, after, rest))
@@ -296,7 +298,7 @@ def _laggards(vertex: _Vertex, limit: float) -> frozenset[SubtaskKey]:
     for number, ((ahead, _, _), (effective, after, _)) in enumerate(pairwise(ranked), start=1):
         if after <= limit or effective - ahead < apart:
             continue
-        # If all are late, the data before the barriers differs: only a multiple stands out.
+        # If all are late, the amount of data before the barriers differs, and only a multiple stands out.
         if ahead <= limit or effective >= APART_TIMES * ahead:
             found = {key for _, _, key in ranked[number:]}
             if vertex.rest and rest in found:

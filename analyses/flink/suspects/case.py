@@ -1,7 +1,7 @@
-"""A case: the facts of one span of a job that signals and causes share, collected once.
+"""Collects the facts about one span of a job that signals and causes share.
 
 `flowdiag checkpoints` has a case for each spell of failed checkpoints, `flowdiag queues` for each end of
-back pressure. Both use the same facts of the job. They differ in the source of the loads (`View`), and in
+back pressure. Both use the same facts about the job. They differ in the source of the loads (`View`) and in
 whether the case is about an end of back pressure.
 """
 
@@ -33,12 +33,12 @@ from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Cited
 
 AT_THE_ABORT_US: Final = 2_000_000
-"""An abort reaches a TaskManager within a heartbeat of its RPC, even if the clocks differ slightly."""
+"""An abort reaches a TaskManager within one RPC heartbeat; clocks may differ slightly."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Suspect:
-    """A subtask, a whole task (no index), or a TaskManager (no task)."""
+    """A subtask, a whole task (no index) or a TaskManager (no task)."""
 
     task: str = ""
     subtask_index: int = -1
@@ -58,7 +58,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class SlowPart:
-    """The part of a subtask's snapshot that used up half the timeout, as the subtask reports it."""
+    """The part of a subtask's snapshot that took up half the timeout, as reported by the subtask."""
 
     part: str  # sync | async
     longest_ms: float
@@ -83,13 +83,13 @@ class Case:
 
         Args:
             job: the job.
-            episode: the failed checkpoints of the span; empty if all complete.
+            episode: the failed checkpoints of the span; empty if all completed.
             view: the loads of the span.
-            end: the end of back pressure that the case is about: one of its subtasks is the culprit,
-                and the other signals decide which.
-            fewest: checkpoints that show a source to be late: a single one may be an accident, unless it
-                stays in progress.
-            during: a clause that names the span of the loads; empty for the whole input.
+            end: the end of back pressure that the case is about. One of its subtasks is the culprit,
+            and the other signals decide which.
+            fewest: how many checkpoints must show that a source is late. A single one may be an accident,
+            unless it stays in progress.
+            during: a clause that describes the span of the loads; empty for the whole input.
         """
         self.fewest = fewest
         self.during = during
@@ -119,7 +119,7 @@ class Case:
         self.unmonitored = self._find_unmonitored()
 
     def manager_of(self, key: SubtaskKey) -> str | None:
-        """Return the TaskManager of a subtask: its resource id, or else its host."""
+        """Return the TaskManager of a subtask: its resource id or, without one, its host."""
         attempt = self.where.get(key)
         if attempt is not None and (attempt.taskmanager or attempt.host):
             return attempt.taskmanager or attempt.host
@@ -129,13 +129,13 @@ class Case:
         return _reported_places(self.job).get(key)
 
     def _find_unmonitored(self) -> frozenset[str]:
-        """Return the job's TaskManagers without metrics, if others have some."""
+        """Return the job's TaskManagers without metrics, if others have metrics."""
         measured: defaultdict[str, bool] = defaultdict(bool)
         for key in self.where:
             manager = self.manager_of(key)
             if manager is not None:
                 measured[manager] |= key in self.loads
-        # A late message names the TaskManager of its sender, even if no input names the task.
+        # A late message names the TaskManager of its sender even if no input names the task.
         known = {load.taskmanager for load in self.loads.values()}
         for manager in _late_managers(self.job):
             measured[manager] |= manager in known
@@ -161,7 +161,7 @@ class Case:
         return next((root for root in self.roots if root.task == task), None)
 
     def worst_of(self, suspect: Suspect) -> Load | None:
-        """Return a subtask's load, or for a task or TaskManager that of its busiest subtask at an end."""
+        """Return a subtask's load or, for a task or TaskManager, the load of its busiest subtask at an end."""
         if suspect.kind == "subtask":
             return self.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
         for root in self.roots:
@@ -177,7 +177,7 @@ class Case:
         return any(load.key == key for root in self.roots for load in root.subtasks)
 
     def awaited(self, key: SubtaskKey) -> bool:
-        """Whether back pressure ends at a subtask: upstream tasks wait for it."""
+        """Whether back pressure ends at a subtask, with upstream tasks waiting for it."""
         return any(load.key == key for r in self.roots if r.awaited for load in r.subtasks)
 
     def incidents_of(self, key: SubtaskKey, found: Sequence[Incident]) -> list[Incident]:
@@ -195,21 +195,21 @@ def _late_managers(job: JobFacts) -> frozenset[str]:
 
 
 GC_SHARE: Final = 0.4
-"""Share of time: a TaskManager that collects garbage this long is slow because of it."""
+"""Share of time spent in garbage collection above which a TaskManager is slow because of it."""
 GC_TIMES: Final = 2.0
-"""Times the median of the other TaskManagers: if all collect alike, none of them is the slow one."""
+"""Multiple of the other TaskManagers' median. If all collect alike, none of them is the slow one."""
 
 
 @dataclass(frozen=True, slots=True)
 class GarbageCollection:
-    """The share of time that a TaskManager spends collecting garbage."""
+    """The share of time that a TaskManager spends in garbage collection."""
 
     share: float
     refs: tuple[Cited, ...]
 
 
 def _collecting(job: JobFacts, episode: Episode) -> dict[str, GarbageCollection]:
-    """Return the TaskManagers that collect garbage for much of a span, and far longer than the others."""
+    """Return the TaskManagers that collect garbage for much of a span and far more than the others."""
     spent = _garbage_during(job, episode)
     shares = {
         name: sum(item.gc_ms for item in each) / sum(item.span_ms for item in each)
@@ -226,7 +226,7 @@ def _collecting(job: JobFacts, episode: Episode) -> dict[str, GarbageCollection]
 
 
 def _garbage_during(job: JobFacts, episode: Episode) -> dict[str, list[Garbage]]:
-    """Return the collections within a span by TaskManager, without single samples."""
+    """Return the garbage collections within a span by TaskManager, without single samples."""
     found: defaultdict[str, list[Garbage]] = defaultdict(list)
     low, high = episode.first_us or episode.since_us, episode.last_us
     for item in job.garbage:
@@ -236,10 +236,10 @@ def _garbage_during(job: JobFacts, episode: Episode) -> dict[str, list[Garbage]]
 
 
 def at_the_abort(case: Case, incident: Incident) -> bool:
-    """Whether an asynchronous part was running at the expiry, instead of starting after it.
+    """Whether an asynchronous part was already running at the expiry.
 
-    A task that is blocked in its synchronous part starts the asynchronous one too late, and logs the
-    same words.
+    A task that is blocked in its synchronous part starts the asynchronous part too late and logs the
+    same message.
     """
     ends = case.ends.get(incident.checkpoint, ())
     if not ends or incident.time_us is None:
@@ -254,7 +254,7 @@ def was_cancelled(incident: Incident) -> bool:
 
 
 def sync_share(job: JobFacts, key: SubtaskKey) -> float | None:
-    """Return the share of time a subtask spent in synchronous snapshots, if it reports two or more."""
+    """Return the share of time that a subtask spent in synchronous snapshots, given at least two of them."""
     times = _triggers(job)
     dated = sorted(
         (us, part.sync_ms or 0)
@@ -286,7 +286,7 @@ def _measured_snapshots(job: JobFacts) -> Mapping[SubtaskKey, list[SubtaskCheckp
 
 @once
 def _reported_places(job: JobFacts) -> Mapping[tuple[str | None, int], str]:
-    """Return the first TaskManager of each subtask in REST, archives and dumps."""
+    """Return the first TaskManager of each subtask according to REST, archives and dumps."""
     found: dict[tuple[str | None, int], str] = {}
     for row in job.subtask_checkpoints:
         if row.taskmanager:
@@ -295,7 +295,7 @@ def _reported_places(job: JobFacts) -> Mapping[tuple[str | None, int], str]:
 
 
 def _slow_parts(case: Case) -> dict[SubtaskKey, SlowPart]:
-    """Return the subtasks whose own snapshot used up half the timeout."""
+    """Return the subtasks whose own snapshot took up half the timeout."""
     rows: dict[SubtaskKey, list[tuple[str, SubtaskCheckpoint, float]]] = defaultdict(list)
     for key, part, row, took in _long_parts(case):
         rows[key].append((part, row, took))
@@ -313,7 +313,7 @@ def _slow_parts(case: Case) -> dict[SubtaskKey, SlowPart]:
 
 
 def _long_parts(case: Case) -> Iterator[tuple[SubtaskKey, str, SubtaskCheckpoint, float]]:
-    """Yield the parts of snapshots in the span that took half the timeout: `sync` or `async`."""
+    """Yield the parts of snapshots in the span that took half the timeout, each `sync` or `async`."""
     limit = (case.timeout_ms or 0.0) / 2
     numbers = [c.id for c in case.episode.checkpoints if c.run == case.job.runs]
     if limit <= 0 or not numbers:
@@ -327,7 +327,7 @@ def _long_parts(case: Case) -> Iterator[tuple[SubtaskKey, str, SubtaskCheckpoint
             continue
         for part, took in (("sync", row.sync_ms), ("async", row.async_ms)):
             if part == "async" and case.unaligned:
-                continue  # an unaligned one waits for the barriers of all channels
+                continue  # unaligned checkpoints wait for the barriers of all channels
             if took is not None and took >= limit:
                 yield SubtaskKey(task, row.subtask_index), part, row, float(took)
 
@@ -338,9 +338,9 @@ def _by_number(job: JobFacts) -> tuple[SubtaskCheckpoint, ...]:
 
 
 def _aborted_parts(job: JobFacts, episode: Episode, *, unaligned: bool) -> list[Incident]:
-    """Return the asynchronous parts that an abort interrupted within the spell.
+    """Return the asynchronous parts in the spell that an abort interrupted.
 
-    Unaligned checkpoints are left out: their asynchronous part waits for the barriers of all channels.
+    Unaligned checkpoints are left out because their asynchronous part waits for the barriers of all channels.
     """
     if unaligned:
         return []

@@ -1,10 +1,10 @@
-"""The cause of a culprit's trouble: questions in a fixed order, the first answer decides.
+"""Finds the cause of a culprit's trouble by asking questions in a fixed order. The first answer decides.
 
-`QUESTIONS` is that order. A subtask's own snapshot measurements come first, because they are proof. Next
+`QUESTIONS` defines the order. A subtask's own snapshot measurements come first because they are proof. Next
 come signs that only a slow snapshot explains. Skewed data precedes the rest, because a subtask with a hot
-key also blocks barriers, hangs or seems slow. Garbage collection follows, because everything on its
-TaskManager is slow. Last come missing input and expensive records. A cause requires evidence of its own;
-without it the cause stays None.
+key also blocks barriers, hangs or seems slow. Garbage collection follows, because it slows everything on its
+TaskManager. Last come missing input and expensive records. Without evidence for a particular cause,
+the cause stays None.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ CULPRIT_CAUSES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The cause found for a suspect.
+    """The cause of a suspect's trouble.
 
     Args:
-        cause: a word of `CAUSES`; None if no input shows one.
-        half: the part of a checkpoint that takes a long time: `barrier`, `sync`, `async`, `snapshot` or None.
+        cause: a word from `CAUSES`; None if the input shows none.
+        half: the slow part of a checkpoint: `barrier`, `sync`, `async`, `snapshot` or None.
         reason: the decisive number, formatted.
-        numbers: decisive measurements, under the names of `suspect_numbers`.
+        numbers: decisive measurements, named as in `suspect_numbers`.
         rank: position of the decisive question in `QUESTIONS`.
-        degree: severity among subtasks with the same cause.
+        degree: how severe the fault is compared with other subtasks that have the same cause.
     """
 
     cause: str | None = None
@@ -96,7 +96,7 @@ def diagnose(case: Case, suspect: Suspect) -> Diagnosis:
 
 
 class SubtaskCase:
-    """A subtask with the facts that the questions ask about."""
+    """A subtask with the facts that the questions need."""
 
     def __init__(self, case: Case, key: SubtaskKey) -> None:
         self.case = case
@@ -115,24 +115,24 @@ class SubtaskCase:
 
     @property
     def hangs(self) -> bool:
-        """Whether a late subtask of a job with one task took quick snapshots before.
+        """Whether a late subtask of a job with a single task took quick snapshots before.
 
-        No acknowledgement downstream can show there whether it has passed the barrier.
+        Without a task downstream, no acknowledgement shows whether the subtask has passed the barrier.
         """
         share = sync_share(self.case.job, self.key)
         return len(self.case.topology.tasks) == 1 and share is not None and share < SNAPSHOT_SHARE
 
 
 def _slow_snapshot(subtask: SubtaskCase) -> Diagnosis | None:
-    """Ask whether a part of its snapshot used up half the timeout."""
+    """Ask whether a part of the subtask's snapshot took up half the timeout."""
     slow = subtask.case.slow_parts.get(subtask.key)
     return None if slow is None else Diagnosis(f"slow-{slow.part}-snapshot", slow.part)
 
 
 def _aborted_snapshot(subtask: SubtaskCase) -> Diagnosis | None:
-    """Ask whether its asynchronous part was running when the checkpoint was aborted.
+    """Ask whether the asynchronous part was running when the checkpoint was aborted.
 
-    At the end of back pressure, the asynchronous part of an unaligned checkpoint waits for barriers, and
+    At an end of back pressure, the asynchronous part of an unaligned checkpoint waits for barriers, and
     logs do not show whether the checkpoint was unaligned.
     """
     cut = subtask.case.incidents_of(subtask.key, subtask.case.aborted_parts)
@@ -142,7 +142,7 @@ def _aborted_snapshot(subtask: SubtaskCase) -> Diagnosis | None:
 
 
 def _only_one_late(subtask: SubtaskCase) -> Diagnosis | None:
-    """Ask whether it is late and its downstream is not: then busy time shows which half is slow."""
+    """Ask whether the subtask is late but its downstream is not. Then busy time shows which half is slow."""
     if subtask.shape is Shape.ONE_LATE and (subtask.load is None or subtask.awaited):
         return None
     if subtask.shape not in (Shape.SLOW_SNAPSHOT, Shape.ONE_LATE):
@@ -166,7 +166,7 @@ def _only_one_late(subtask: SubtaskCase) -> Diagnosis | None:
 
 
 def _half_by_queues(subtask: SubtaskCase, load: Load) -> Diagnosis:
-    """Infer the half from input queues: a synchronous part keeps the task from reading its input."""
+    """Infer the slow half from input queues, because a task reads no input during its synchronous part."""
     if load.queue is None or subtask.skewed:
         return Diagnosis(None, "snapshot")
     queue = queue_ratio(load, subtask.members)
@@ -182,7 +182,7 @@ def _half_by_queues(subtask: SubtaskCase, load: Load) -> Diagnosis:
 
 
 def _skewed_data(subtask: SubtaskCase) -> Diagnosis | None:
-    """Ask whether it gets at least twice its siblings' data while others wait for it or its barrier."""
+    """Ask whether the subtask gets at least twice its siblings' data and makes others wait."""
     load, ratio = subtask.load, subtask.ratio
     if load is None or ratio is None or not subtask.skewed:
         return None
@@ -211,7 +211,7 @@ def _collects_garbage(subtask: SubtaskCase) -> Diagnosis | None:
 
 
 def _busy_with_snapshots(subtask: SubtaskCase) -> Diagnosis | None:
-    """Ask whether synchronous snapshots use up much of its time."""
+    """Ask whether synchronous snapshots take up much of the subtask's time."""
     share = sync_share(subtask.case.job, subtask.key)
     if share is None or share < SNAPSHOT_SHARE:
         return None
@@ -219,7 +219,7 @@ def _busy_with_snapshots(subtask: SubtaskCase) -> Diagnosis | None:
 
 
 def _hangs(subtask: SubtaskCase) -> Diagnosis | None:
-    """Ask whether it is busy and receives no records."""
+    """Ask whether the subtask is busy but receives no records."""
     if subtask.load is None or not stalled(subtask.load):
         return None
     return Diagnosis(
@@ -231,7 +231,7 @@ def _hangs(subtask: SubtaskCase) -> Diagnosis | None:
 
 
 def _expensive_records(subtask: SubtaskCase) -> Diagnosis | None:
-    """Test whether the subtask takes three times as long per record as its siblings on other TaskManagers.
+    """Ask whether the subtask needs three times as long per record as its siblings on other TaskManagers.
 
     Totals since the start do not distinguish a slow subtask from one that hangs.
     """
@@ -255,7 +255,7 @@ def _ignores_cancellation(subtask: SubtaskCase) -> Diagnosis | None:
 
 
 def _holds_checkpoint_lock(subtask: SubtaskCase) -> Diagnosis | None:
-    """Ask whether a source acknowledges late first, while no task is busy or waits."""
+    """Ask whether a source is the first to acknowledge late although no task is busy or waits."""
     source = subtask.key.task in subtask.case.topology.sources
     if not source or subtask.shape is Shape.SLOW_SNAPSHOT or not all_idle(subtask.case):
         return None
@@ -263,7 +263,7 @@ def _holds_checkpoint_lock(subtask: SubtaskCase) -> Diagnosis | None:
 
 
 def _single_subtask(subtask: SubtaskCase) -> Diagnosis | None:
-    """Ask whether it is the only subtask of its task."""
+    """Ask whether the subtask is the only one of its task."""
     if subtask.size == 1 and subtask.awaited:
         return Diagnosis("slow-operator", "barrier")
     return None
@@ -282,7 +282,7 @@ QUESTIONS: Final[tuple[Callable[[SubtaskCase], Diagnosis | None], ...]] = (
     _holds_checkpoint_lock,
     _single_subtask,
 )
-"""The first question with an answer decides."""
+"""In order; the first question with an answer decides."""
 
 
 def _diagnose_task(case: Case, suspect: Suspect) -> Diagnosis:
@@ -298,7 +298,7 @@ def _diagnose_task(case: Case, suspect: Suspect) -> Diagnosis:
 
 
 def shape_of(case: Case, key: SubtaskKey) -> Shape:
-    """Return the shape of most of a subtask's checkpoints; reported acknowledgements precede messages."""
+    """Return the shape of most of a subtask's checkpoints. Reported acknowledgements precede late messages."""
     for readings in (case.reported, case.late):
         shapes = Counter(reading.shape for reading in readings if key in reading.laggards)
         if shapes[Shape.SLOW_SNAPSHOT] or shapes[Shape.STUCK_BARRIER]:
@@ -311,7 +311,7 @@ def shape_of(case: Case, key: SubtaskKey) -> Shape:
 
 
 def suspect_numbers(case: Case, suspect: Suspect) -> dict[str, float]:
-    """Return all measurements of a suspect; a task or TaskManager gets those of its busiest subtask."""
+    """Return all measurements of a suspect. A task or TaskManager gets those of its busiest subtask."""
     load = case.worst_of(suspect)
     if load is None:
         return {}

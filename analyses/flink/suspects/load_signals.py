@@ -14,7 +14,7 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Evidence
 
 HALF_FULL: Final = 0.5
-"""Of the input buffers, on average: with peaks of `FULL` a subtask does not keep up."""
+"""Mean share of input buffers in use. If peaks reach `FULL` as well, the subtask falls behind."""
 
 
 def cited_work(loads: Iterable[Load]) -> tuple[Evidence, ...]:
@@ -22,7 +22,7 @@ def cited_work(loads: Iterable[Load]) -> tuple[Evidence, ...]:
 
 
 def end_of_back_pressure(case: Case) -> Iterator[SuspectVote]:
-    """Vote for the subtasks where back pressure ends or, before any task waits, that fall behind."""
+    """Vote for subtasks where back pressure ends or that, before any task waits, fall behind."""
     for root in case.roots[:1]:
         chosen = _most_skewed(case, root)
         suspects, text = group_suspects(case, frozenset(load.key for load in chosen))
@@ -34,7 +34,7 @@ def end_of_back_pressure(case: Case) -> Iterator[SuspectVote]:
             suspects = frozenset({Suspect(taskmanager=taskmanager)})
         certain = root.measured and not root.blocked and len(suspects) == 1
         if len(root.subtasks) == root.known < root.siblings:
-            # All subtasks with metrics are busy. The others may be busy, too: then it is the task.
+            # All subtasks with metrics are busy. If the others are busy as well, the task is the culprit.
             certain = False
             if root.known * 2 >= root.siblings:
                 suspects |= {Suspect(task=root.task)}
@@ -50,13 +50,13 @@ def end_of_back_pressure(case: Case) -> Iterator[SuspectVote]:
 
 
 def _most_skewed(case: Case, root: Root) -> list[Load]:
-    """Return the skewed subtasks of an end of back pressure, or all its subtasks if none is skewed."""
+    """Return the skewed subtasks at an end of back pressure, or all of them if none is skewed."""
     skewed = [load for load in root.subtasks if is_skewed(case, load)]
     return skewed or list(root.subtasks)
 
 
 def skew(case: Case, load: Load) -> float | None:
-    """Return a subtask's data relative to its siblings', unless its records are that much more expensive.
+    """Return a subtask's data relative to its siblings', unless its records are more expensive by the same factor.
 
     None if most siblings are clearly busier: they wait for something else, and the subtask only keeps up better.
     A subtask with a hot key is at least as busy as its siblings.
@@ -72,7 +72,7 @@ def skew(case: Case, load: Load) -> float | None:
 
 
 def _keeps_up_better(load: Load, members: Iterable[Load]) -> bool:
-    """Return whether most siblings work for more of the time than the subtask."""
+    """Return whether most siblings are busy for more of the time than the subtask."""
     if load.busy is None:
         return False
     others = [other for other in members if other.key != load.key and other.busy is not None]
@@ -85,7 +85,7 @@ def is_skewed(case: Case, load: Load) -> bool:
 
 
 def busiest_subtask(case: Case) -> Iterator[SuspectVote]:
-    """Vote for busy subtasks whose siblings are idle, or nearly so."""
+    """Vote for busy subtasks whose siblings are idle or almost idle."""
     found = p.busiest(case.loads, case.topology)
     if not found or len(found) > 3:
         return
@@ -107,7 +107,7 @@ def busiest_subtask(case: Case) -> Iterator[SuspectVote]:
 
 
 def evenly_loaded(case: Case, load: Load) -> bool:
-    """Whether a subtask gets the usual share of data, or spends far more time on each record."""
+    """Whether a subtask gets the usual share of data, or spends far more time on each record than its siblings."""
     if is_skewed(case, load):
         return False
     members = case.members(load.key.task)
@@ -118,9 +118,9 @@ def evenly_loaded(case: Case, load: Load) -> bool:
 
 
 def only_taskmanager(case: Case, root: Root) -> str | None:
-    """Return the TaskManager that runs all subtasks of an end of back pressure, and no other of its task.
+    """Return the TaskManager that runs all subtasks at an end of back pressure and no other subtask of their task.
 
-    Their data must not explain their load. Several of them are slow, or another task lags there as well.
+    Their data must not explain their load. Also, several must be slow, or another task must lag there.
     """
     managers = {load.taskmanager for load in root.subtasks}
     manager = next(iter(managers))
@@ -137,7 +137,7 @@ def only_taskmanager(case: Case, root: Root) -> str | None:
 
 
 def lagging_task(case: Case, task: str, taskmanager: str) -> str | None:
-    """Return another task whose subtasks work far more on this TaskManager than elsewhere."""
+    """Return another task whose subtasks are far busier on this TaskManager than elsewhere."""
     for other, members in case.view.by_task.items():
         here = [load.busy or 0.0 for load in members if load.taskmanager == taskmanager]
         elsewhere = [load.busy or 0.0 for load in members if load.taskmanager != taskmanager]
@@ -166,7 +166,7 @@ def all_idle(case: Case) -> bool:
 
 
 def of_a_subtask(case: Case, suspect: Suspect) -> Iterator[SuspectVote]:
-    """Support the vote for a subtask: skew and queues alone are common in healthy jobs."""
+    """Support the vote for a subtask. Skew and queues alone are common in healthy jobs."""
     load = case.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
     if load is None:
         return

@@ -1,4 +1,4 @@
-"""The explanation and the remedies of a culprit, filled in from `CAUSES`: the same in every command."""
+"""Builds the explanation and the remedies for a culprit from `CAUSES`, in the same way for every command."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _UNKNOWN_CAUSE: Final = (
 )
 
 FULL_CORES: Final = 0.85
-"""CPU load of a process, as a share of its cores: more subtasks on them gain nothing."""
+"""CPU load of a process as a share of its cores. Above this, more subtasks on these cores gain nothing."""
 
-# The remedies of a cause that fit a culprit; all remedies for causes not listed here.
+# The remedies of a cause that fit a culprit. Causes that are not listed use all their remedies.
 _FITTING_REMEDIES: Final = {
     "slow-taskmanager": ("look-at-machine",),
     "task-hangs": ("thread-dump", "timeout"),
@@ -36,7 +36,7 @@ _FITTING_REMEDIES: Final = {
 
 
 def explanation(found: NamedCulprit) -> str:
-    """Return the effect of the cause, and the strongest opposing vote."""
+    """Return the effect of the cause and the strongest opposing vote."""
     name = found.cause or (found.code.cause if found.code is not None else None)
     cause = CAUSES[name].explanation if name else ""
     text = cause or _SLOW_HALVES.get(found.half or "", _UNKNOWN_CAUSE)
@@ -47,12 +47,12 @@ def explanation(found: NamedCulprit) -> str:
 def remedies_for(
     job: JobFacts, found: NamedCulprit, cpu: float | None = None
 ) -> tuple[Action, ...]:
-    """Return the remedies that fit the culprit, and the resource that runs out.
+    """Return the remedies that fit the culprit and the exhausted resource.
 
     Args:
         job: the job.
         found: the culprit.
-        cpu: the CPU load of its TaskManagers, as a share; None: unknown.
+        cpu: the CPU load of its TaskManagers as a share; None if unknown.
     """
     subject = found.subject
     place = fmt.place(subject.taskmanager, subject.host)
@@ -80,7 +80,7 @@ def remedies_for(
 
 
 def _unfitting(job: JobFacts, found: NamedCulprit, cpu: float | None) -> frozenset[str]:
-    """Return the remedies that do not fit this task, its state backend, or its known line of code."""
+    """Return the remedies that do not fit the task, its state backend or the known line of code."""
     names = ["parallelism" if cpu is not None and cpu >= FULL_CORES else "cores"]
     if " -> " not in (found.subject.task or ""):
         names.append("chain")
@@ -94,9 +94,9 @@ def _unfitting(job: JobFacts, found: NamedCulprit, cpu: float | None) -> frozens
 def remedies_for_code(
     job: JobFacts, code: CodeReading, cause: str | None = None
 ) -> tuple[Action, ...]:
-    """Return the remedies for the code of a task's threads, with its methods filled in.
+    """Return the remedies for what a task's threads do, with the names of the methods.
 
-    A call that never returns (`cause` is `task-hangs`) needs a timeout first.
+    A call that never returns (`cause` is `task-hangs`) first needs a timeout.
     """
     names = sorted(
         CAUSES[code.cause].remedies,

@@ -1,7 +1,7 @@
-"""The signals that vote on the culprit, with the weight of each.
+"""Defines the signals that vote on the culprit, and their weights.
 
-`SIGNALS` is the voting table that reports and docs show. The modules `*_signals` hold one function per
-signal: each yields a `SuspectVote` for subtasks, a whole task or a TaskManager.
+`SIGNALS` is the voting table in reports and docs. The modules `*_signals` contain one function per
+signal, each of which yields a `SuspectVote` for subtasks, a whole task or a TaskManager.
 `flowdiag.analyses.flink.suspects.voting` counts the votes.
 """
 
@@ -35,14 +35,14 @@ METRIC_SIGNALS: Final = frozenset(
         "garbage-collection",
     }
 )
-"""The signals that rest on metrics alone."""
+"""The signals that are based on metrics alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspectVote:
-    """One signal's vote: any of the suspects is the culprit, with this weight.
+    """A signal's vote: any of the suspects is the culprit, with the given weight.
 
-    `text` is the vote in a report, `detail` the short reason with its number.
+    `text` is shown in the report, `detail` is a short reason with the number.
     """
 
     signal: str
@@ -62,7 +62,7 @@ def vote_for(
     *,
     certain: bool = True,
 ) -> SuspectVote:
-    """Build a vote with the signal's weight, or with weight 1 unless `certain`."""
+    """Build a vote with the signal's weight, or with weight 1 if it is not `certain`."""
     return SuspectVote(
         signal=signal,
         weight=WEIGHTS[signal] if certain else 1,
@@ -74,7 +74,7 @@ def vote_for(
 
 
 def group_suspects(case: Case, keys: frozenset[SubtaskKey]) -> tuple[frozenset[Suspect], str]:
-    """Return subtasks as suspects and as text; all subtasks of a task become the task."""
+    """Return subtasks as suspects and as text. All subtasks of a task together become the task."""
     tasks: dict[str, set[int]] = defaultdict(set)
     for key in keys:
         tasks[key.task].add(key.subtask_index)

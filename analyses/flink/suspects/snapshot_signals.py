@@ -1,4 +1,4 @@
-"""Signals from the snapshots of single subtasks, and from tasks that ignore their cancellation."""
+"""Signals from snapshots of single subtasks, and from tasks that do not react to cancellation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
 
 SNAPSHOT_SHARE: Final = 0.3
-"""Share of time; below this, synchronous snapshots have their normal cost."""
+"""Share of time; less is the normal cost of synchronous snapshots."""
 
 
 def snapshot_duration(case: Case) -> Iterator[SuspectVote]:
-    """Vote for subtasks whose synchronous or asynchronous part used up half the timeout."""
+    """Vote for subtasks whose synchronous or asynchronous part took up half the timeout."""
     for key, slow in sorted(case.slow_parts.items()):
         suspect, longest = Suspect.of(key), fmt.duration(slow.longest_ms)
         yield vote_for(
@@ -32,7 +32,7 @@ def snapshot_duration(case: Case) -> Iterator[SuspectVote]:
 
 
 def snapshot_aborted(case: Case) -> Iterator[SuspectVote]:
-    """Vote for subtasks whose asynchronous part was interrupted by the abort."""
+    """Vote for subtasks whose asynchronous part was still running when the checkpoint was aborted."""
     aborted: dict[SubtaskKey, list[Incident]] = defaultdict(list)
     for incident in case.aborted_parts:
         task = case.topology.canonical(incident.task)

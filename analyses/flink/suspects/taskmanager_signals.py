@@ -1,4 +1,4 @@
-"""Signals that vote for a TaskManager: slow records, garbage collection, the placement of late subtasks."""
+"""Signals for a TaskManager: slow records, garbage collection, and the placement of late subtasks."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def time_per_record(case: Case) -> Iterator[SuspectVote]:
 
 
 def same_taskmanager(case: Case) -> Iterator[SuspectVote]:
-    """Vote for the TaskManager that runs all subtasks of the end and no other subtask of their task.
+    """Vote for the TaskManager that runs all subtasks at an end of back pressure and no other of their task.
 
-    For versions without busy times, and for jobs with too few records to measure their cost.
+    Needed for versions without busy times and for jobs with too few records to measure their cost.
     """
     for root in case.roots[:1]:
         name = only_taskmanager(case, root)
@@ -77,7 +77,7 @@ def late_placement(case: Case) -> Iterator[SuspectVote]:
 
 
 def garbage_collection(case: Case) -> Iterator[SuspectVote]:
-    """Vote for TaskManagers that pause to collect garbage."""
+    """Vote for TaskManagers that pause for garbage collection."""
     for name, found in sorted(case.collecting.items()):
         share = f"{100 * found.share:.0f}% of its time collecting garbage"
         yield vote_for(

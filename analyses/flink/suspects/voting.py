@@ -1,4 +1,4 @@
-"""Counts the votes of the signals: the suspect with the most weight is the culprit."""
+"""Counts the votes of the signals. The suspect with the most weight is the culprit."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ VOTERS: Final[tuple[Callable[[Case], Iterable[SuspectVote]], ...]] = (
 _MEASURED: Final = frozenset(
     {"snapshot-duration", "end-of-back-pressure", "time-per-record", "stuck-task"}
 )
-_MOST_NAMED: Final = 3  # TaskManagers without metrics
+_MOST_NAMED: Final = 3  # TaskManagers without metrics to list
 
 
 def collect_votes(case: Case) -> list[SuspectVote]:
-    """Return the votes of all signals that need no prior suspect."""
+    """Return the votes of all signals that do not depend on a suspect."""
     return [suspect_vote for voter in VOTERS for suspect_vote in voter(case)]
 
 
 def supporting_votes(case: Case, suspect: Suspect) -> list[SuspectVote]:
-    """Return the votes of the signals that only support other votes: healthy jobs show skew and queues, too."""
+    """Return the votes of signals that only support others, because healthy jobs show skew and queues, too."""
     if suspect.kind != "subtask":
         worst = case.worst_of(suspect)
         if worst is None:
@@ -66,10 +66,10 @@ def supporting_votes(case: Case, suspect: Suspect) -> list[SuspectVote]:
 
 
 def leading_suspects(case: Case, suspect_votes: Sequence[SuspectVote]) -> tuple[Suspect, ...]:
-    """Return the suspect with the most weight, several in case of a tie, none if no suspect stands out.
+    """Return the suspect with the most weight, several if they tie, or none if no suspect stands out.
 
-    A TaskManager on which every record is slow explains its subtasks, unless the leading one has more
-    to do than its siblings.
+    A TaskManager on which every record is slow explains its slow subtasks, unless the leading subtask has
+    more to do than its siblings.
     """
     scores = _scores(case, suspect_votes)
     ranked = [
@@ -89,23 +89,23 @@ def leading_suspects(case: Case, suspect_votes: Sequence[SuspectVote]) -> tuple[
 def _resolve_tie(
     case: Case, suspect_votes: Sequence[SuspectVote], tied: Sequence[Suspect]
 ) -> tuple[Suspect, ...]:
-    """Return the tied suspects that are the culprits; a single suspect always is."""
+    """Return those of the tied suspects that are culprits. A single suspect always is."""
     taskmanagers_tied = [suspect for suspect in tied if suspect.kind == "taskmanager"]
     if len(taskmanagers_tied) == 1:
         (taskmanager,) = taskmanagers_tied
         if all(_fits(case, suspect, taskmanager) for suspect in tied if suspect != taskmanager):
             return (taskmanager,)  # only its own subtasks tie with it
     if len(tied) > 1 and case.end is None and not _are_all_culprits(case, suspect_votes, tied):
-        # Only a signal of its own can name the task or the TaskManager that tied suspects share.
+        # Only a separate signal can blame the task or the TaskManager that the tied suspects share.
         return ()
     return tuple(suspect for suspect in tied if suspect.kind == tied[0].kind)
 
 
 def _scores(case: Case, suspect_votes: Sequence[SuspectVote]) -> dict[Suspect, tuple[float, float]]:
-    """Return the total weight of each suspect, and its strongest single vote.
+    """Return the total weight and the strongest single vote of each suspect.
 
-    A vote for several suspects counts half for each. A vote for the suspect's task or
-    TaskManager adds at most one point.
+    A vote for several suspects counts half for each. A vote for the suspect's task or TaskManager adds at
+    most one point.
     """
     scores: dict[Suspect, tuple[float, float]] = {}
     for suspect_vote in suspect_votes:
@@ -125,7 +125,7 @@ def _scores(case: Case, suspect_votes: Sequence[SuspectVote]) -> dict[Suspect, t
 
 
 def _in_scope(case: Case, suspect: Suspect) -> bool:
-    """Whether a case can be about a suspect: an end of back pressure names its own subtasks only."""
+    """Whether a case can be about a suspect. An end of back pressure includes only its own subtasks."""
     if case.end is None:
         return True
     if suspect.kind == "taskmanager":
@@ -137,7 +137,7 @@ def _in_scope(case: Case, suspect: Suspect) -> bool:
 
 
 def _slow_taskmanager_of(case: Case, suspect: Suspect) -> Suspect | None:
-    """Return the TaskManager that slows down an evenly loaded subtask."""
+    """Return the TaskManager that slows down an evenly loaded subtask, or None."""
     if suspect.kind != "subtask" or case.machine is None:
         return None
     key, name = SubtaskKey(suspect.task, suspect.subtask_index), case.machine.taskmanager
@@ -146,7 +146,7 @@ def _slow_taskmanager_of(case: Case, suspect: Suspect) -> Suspect | None:
 
 
 def _placed_by_chance(suspect_votes: Sequence[SuspectVote], suspect: Suspect) -> bool:
-    """Whether only a weak placement votes: with few TaskManagers and subtasks that is chance."""
+    """Whether only a weak placement votes, which may be chance with few TaskManagers and subtasks."""
     weights = {item.signal: item.weight for item in suspect_votes if suspect in item.suspects}
     return weights.keys() == {"placement"} and weights["placement"] < 2
 
@@ -154,9 +154,9 @@ def _placed_by_chance(suspect_votes: Sequence[SuspectVote], suspect: Suspect) ->
 def _are_all_culprits(
     case: Case, suspect_votes: Sequence[SuspectVote], tied: Sequence[Suspect]
 ) -> bool:
-    """Whether tied suspects are all culprits: one signal votes for them all, and all of them are busy.
+    """Whether tied suspects are all culprits: one signal votes for all of them, and all of them are busy.
 
-    They must be a minority of one task: a majority is not an anomaly.
+    They must be a minority of one task, because a majority is not an anomaly.
     """
     task = tied[0].task
     return (
@@ -167,7 +167,7 @@ def _are_all_culprits(
 
 
 def is_busy(case: Case, suspect: Suspect) -> bool:
-    """Whether metrics show that a subtask works all the time and is not back-pressured."""
+    """Whether metrics show that a subtask is busy all the time and not back-pressured."""
     load = case.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
     return load is not None and load.works and load.measured and not load.waits
 
@@ -205,18 +205,18 @@ def vote_on(case: Case, suspect: Suspect, suspect_vote: SuspectVote) -> Vote:
 
 
 def supporting(suspect_votes: Sequence[SuspectVote], votes: Sequence[Vote]) -> list[SuspectVote]:
-    """Return the votes for the suspect, the strongest first."""
+    """Return the votes for the suspect, strongest first."""
     pairs = sorted(zip(suspect_votes, votes, strict=True), key=lambda pair: -pair[1].weight)
     return [suspect_vote for suspect_vote, vote in pairs if vote.weight > 0]
 
 
 def confidence_of(case: Case, votes: Sequence[Vote]) -> Confidence:
-    """Return the confidence of the votes; hints alone, or one unmeasured checkpoint, are never high."""
+    """Return the confidence that follows from the votes. Hints alone or one unmeasured checkpoint are never high."""
     confidence = weigh(votes)
     pro = [vote for vote in votes if vote.weight > 0]
     measured = any(vote.signal in _MEASURED for vote in pro)
     few = 0 < len(case.episode.checkpoints) < 2
-    # The existence of an end of back pressure is no hint: then the votes only decide who causes it.
+    # At a known end of back pressure, votes only decide who causes it, so they are more than hints.
     hints = case.end is None and all(vote.weight == 1 for vote in pro)
     if confidence is Confidence.HIGH and (hints or (few and not measured)):
         return Confidence.MEDIUM
@@ -224,7 +224,7 @@ def confidence_of(case: Case, votes: Sequence[Vote]) -> Confidence:
 
 
 def on_unmonitored_taskmanager(case: Case, signals: Collection[str]) -> bool:
-    """Whether the late subtasks all run on TaskManagers without metrics, and only metrics vote.
+    """Whether all late subtasks run on TaskManagers without metrics, while only metrics vote.
 
     Args:
         case: the case.
@@ -241,7 +241,7 @@ def _only_metrics(signals: Collection[str]) -> bool:
 
 
 def caveats(case: Case, suspect: Suspect, signals: Collection[str]) -> list[Vote]:
-    """Return the votes against a suspect that only metrics vote for.
+    """Return the votes against a suspect for which only metrics vote.
 
     Args:
         case: the case of the suspect.

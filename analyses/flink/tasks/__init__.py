@@ -1,4 +1,4 @@
-"""The tasks of a job: their order, their places, their load and their buffers.
+"""The tasks of a job: their order, placement, load and buffers.
 
 - `topology`: the order of the tasks in the job graph
 - `placement`: the TaskManagers of late subtasks

@@ -1,9 +1,9 @@
-"""The network buffers that a job needs on each TaskManager, by gates, partitions, placement and version.
+"""Calculates the network buffers that a job needs on each TaskManager, from its graph, placement and version.
 
-A task requests its buffers at deployment. If the pools of a TaskManager require more segments than there
-are, the last task fails with `Insufficient number of network buffers`. A pool cannot start without its
-required segments, and needs the desired ones for full throughput (catalogue/flink.md 7.2). Test clusters
-with fewer segments than this module requires failed, each time on a TaskManager that it names. With the
+A task requests its buffers at deployment. If the pools of a TaskManager require more segments than exist,
+the last task fails with `Insufficient number of network buffers`. A pool cannot start without its
+required segments, and needs the desired segments for full throughput (catalogue/flink.md 7.2). Test clusters
+with fewer segments than calculated failed, each time on a TaskManager that this module predicted. With the
 result of `worst_placement` they ran.
 """
 
@@ -18,23 +18,23 @@ from typing import Final
 Version = tuple[int, int]
 
 POINTWISE = frozenset({"FORWARD", "RESCALE", "PARTITION_LOCAL"})
-"""Ship strategies that connect a subtask with few others; all others connect all with all."""
+"""Ship strategies that connect a subtask to only a few others. All others connect every pair of subtasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The relevant options: buffers per channel, floating buffers per gate, and the cap of 1.17+."""
+    """The relevant options: buffers per channel, floating buffers per gate, and the limit per gate (1.17+)."""
 
     per_channel: int = 2
     floating: int = 8
     required_max: int | None = None
     credit: bool = True  # False: 1.4, or switched off until 1.9
-    sort_buffers: int = 512  # of a sorted blocking partition
+    sort_buffers: int = 512  # for a sorted blocking partition
     sort_parallelism: int = 1  # minimum number of subpartitions
 
     @classmethod
     def of(cls, options: Mapping[str, str], version: Version) -> Settings:
-        """Read a configuration; from 2.0 the first two are fixed."""
+        """Read a configuration. From Flink 2.0 on, the first two values are fixed."""
 
         def number(key: str, default: int) -> int:
             text = options.get(key, "").strip()
@@ -64,7 +64,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The segments of one pool; `channels` counts those of a gate or the subpartitions of a partition."""
+    """The segments of one pool. `channels` counts the channels of a gate or the subpartitions of a partition."""
 
     required: int
     desired: int
@@ -72,20 +72,20 @@ class Need:
 
 
 BLOCKING_MAX: Final = 1000
-"""The default maximum number of buffers that a gate of a blocking exchange requires, since Flink 1.17."""
+"""The default maximum number of buffers that a gate requires in a blocking exchange, since Flink 1.17."""
 
 
 def gate(
     channels: int, remote: int, settings: Settings, version: Version, *, blocking: bool = False
 ) -> Need:
-    """Return the need of an input gate.
+    """Return the buffers that an input gate needs.
 
     Args:
         channels: number of channels.
-        remote: channels with a producer on another TaskManager; only these have exclusive buffers.
+        remote: channels whose producer is on another TaskManager; only these have exclusive buffers.
         settings: the options.
         version: of Flink.
-        blocking: whether its producers have finished before it is deployed.
+        blocking: whether the producers finish before the gate's task is deployed.
     """
     each, floating = settings.per_channel, settings.floating
     if blocking and settings.required_max is None and version >= (1, 17):
@@ -94,7 +94,7 @@ def gate(
         return Need(required=channels, desired=channels * 2 + 8, channels=channels)
     least = 1 if version >= FLOATING_REQUIRED else 0
     if settings.required_max is not None and channels * each + 1 > settings.required_max:
-        # The cap leaves fewer exclusive buffers per channel, and the rest floats.
+        # The limit reduces the exclusive buffers per channel. The remaining buffers float.
         kept = max(0, (settings.required_max - 1) // channels) if channels else 0
         kept = min(each, kept)
         required = remote * kept + max(1, settings.required_max - channels * kept)
@@ -138,7 +138,7 @@ def feeders(pattern: str, upstream: int, downstream: int, index: int) -> range:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An edge of the job graph, with Flink's name of the ship strategy."""
+    """An edge of the job graph, with Flink's name for the ship strategy."""
 
     upstream: str
     downstream: str
@@ -147,7 +147,7 @@ class Edge:
 
 
 def regions(tasks: Iterable[str], edges: Iterable[Edge]) -> dict[str, str]:
-    """Return the region of each task: tasks connected by pipelined edges run at the same time.
+    """Return the region of each task. Pipelined edges connect tasks into regions that run at the same time.
 
     >>> regions("abc", [Edge("a", "b", "HASH"), Edge("b", "c", "HASH", blocking=True)])
     {'a': 'b', 'b': 'b', 'c': 'c'}
@@ -178,7 +178,7 @@ class TaskNeed:
 
     @property
     def required(self) -> int:
-        """Segments that it cannot start without."""
+        """Segments without which it cannot start."""
         return sum(need.required for need in (*self.gates, *self.partitions))
 
     @property
@@ -195,13 +195,13 @@ def needs(
     settings: Settings,
     version: Version,
 ) -> list[TaskNeed]:
-    """Return the needs of every placed subtask of a job.
+    """Return the buffers that each placed subtask of a job needs.
 
     Args:
         job: a name that identifies the job.
         parallelism: by task.
-        edges: of the job graph; both ends must have a parallelism.
-        placement: TaskManager by (task, subtask index); subtasks without one are left out.
+        edges: of the job graph; both ends must be in `parallelism`.
+        placement: TaskManager by (task, subtask index); subtasks without a TaskManager are left out.
         settings: the options.
         version: of Flink.
     """
@@ -250,7 +250,7 @@ def worst_placement(
     settings: Settings,
     version: Version,
 ) -> int:
-    """Return `_worst_of` for the most demanding region: blocking edges separate regions in time."""
+    """Return `_worst_of` for the most demanding region, because regions behind blocking edges run later."""
     by_region = regions(parallelism, edges)
     return max(
         (
@@ -276,7 +276,7 @@ def _worst_of(
     settings: Settings,
     version: Version,
 ) -> int:
-    """Return the segments that are enough for one TaskManager under any scheduling.
+    """Return a number of segments that is enough for one TaskManager under any scheduling.
 
     A slot runs at most one subtask of each vertex. The function tries every number of subtasks of each
     vertex. If there are too many combinations, it assumes that all producers are remote, which can only

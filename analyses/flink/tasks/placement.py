@@ -1,15 +1,15 @@
-"""The placement of late subtasks: is one TaskManager overrepresented?
+"""Tests whether late subtasks are overrepresented on one TaskManager.
 
-An observation is a distinct subtask that was late or missing in one episode. Under the null hypothesis
+An observation is a distinct subtask that was late or missing in one episode. Under the null hypothesis,
 the late subtasks of a vertex are a random choice among its subtasks. Each vertex is therefore permuted
-on its own. This cancels out TaskManagers with many subtasks of a late vertex, and late tasks downstream
-of a culprit. With `n` of a vertex's `N` subtasks on a TaskManager and `L` late ones, the number of late
-ones there is hypergeometric. Over vertices the distributions are convolved exactly. A subtask that is
-late in several episodes without being moved is one draw with more weight. The distribution of the sum
-of weights over a random choice of `n` subtasks is exact, too.
+separately. This cancels out TaskManagers that run many subtasks of a late vertex, and late tasks downstream
+of a culprit. If `n` of a vertex's `N` subtasks run on a TaskManager and `L` are late, the number of late
+ones there is hypergeometric. The distributions of several vertices are convolved exactly. A subtask that
+is late in several episodes without being moved counts as one draw with more weight. The distribution of
+the sum of weights over a random choice of `n` subtasks is exact, too.
 
 p-values are one-sided (at least as many late as observed) and multiplied by the number of TaskManagers
-compared. With few TaskManagers they cannot get small, so they support a verdict but never decide it.
+compared. With few TaskManagers, they cannot get small, so they support a verdict but never decide it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from flowdiag.analyses.flink.job import Attempt, JobFacts, Status, SubtaskCheckp
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.model.derived import once
 
-MINIMUM_DISTINCT: Final = 5  # late subtasks; with fewer a p-value is meaningless
-_MOST_WEIGHT: Final = 5_000  # beyond this an exact distribution takes seconds: no p-value
+MINIMUM_DISTINCT: Final = 5  # late subtasks; fewer make a p-value meaningless
+_MOST_WEIGHT: Final = (
+    5_000  # beyond this, an exact distribution takes seconds, so there is no p-value
+)
 
 
 class SubtaskKey(NamedTuple):
-    """One subtask of one vertex, which is identified by its task, or by its id if the name is unknown."""
+    """A subtask of a vertex, identified by task name or, if that is unknown, by vertex id."""
 
     task: str
     subtask_index: int
@@ -48,24 +50,24 @@ class Observation(NamedTuple):
 
 
 class Pattern(StrEnum):
-    """The distribution of the late subtasks."""
+    """How the late subtasks are distributed."""
 
     NONE = "none"
     ONE_SUBTASK = "one-subtask"  # one hot or slow subtask
-    ONE_TASKMANAGER = "one-taskmanager"  # all its subtasks: the host
+    ONE_TASKMANAGER = "one-taskmanager"  # all its subtasks: the host is to blame
     WHOLE_VERTICES = "whole-vertices"  # uniform: no subtask stands out
     SPREAD = "spread"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """One row of the table of TaskManagers.
+    """One row of the TaskManager table.
 
     `late` counts observations (distinct late or missing subtasks, summed over episodes). `expected` is
-    the number that the placement of their vertices explains, `ratio` is late / expected. Both are None
+    the number that the placement of their vertices explains, and `ratio` is late / expected. Both are None
     if the placement of the other subtasks is unknown. `p_value` is corrected for the number of
-    TaskManagers, and None below five distinct late subtasks. Logs before 1.8 identify a TaskManager by
-    its host only.
+    TaskManagers, and None below five distinct late subtasks. Logs before 1.8 identify a TaskManager only by
+    its host.
     """
 
     taskmanager: str
@@ -79,7 +81,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """The table, the number of distinct late subtasks, and their pattern."""
+    """The TaskManager table, the number of distinct late subtasks, and their pattern."""
 
     shares: tuple[Share, ...]
     observations: tuple[Observation, ...]
@@ -95,11 +97,11 @@ Places = Mapping[SubtaskKey, str]  # where each subtask ran
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One deployment: the place of each subtask, and how often each was late.
+    """A deployment: the place of each subtask, and how often each was late.
 
-    `drawn` holds the weight of each subtask, per task with late ones. `here` holds how many of them
-    each TaskManager runs, `late` the weights by TaskManager. `complete` means that the place of every
-    subtask of these tasks is known, not just that of the late ones.
+    `drawn` contains the weight of each subtask, for each task with late subtasks. `here` contains how many of
+    them each TaskManager runs, `late` their weights by TaskManager. `complete` means that the place of every
+    subtask of these tasks is known, not only those of the late ones.
     """
 
     where: Places
@@ -129,7 +131,7 @@ class Layout:
 
 
 def shares(job: JobFacts) -> tuple[Share, ...]:
-    """Return the TaskManagers of a job, the most conspicuous first."""
+    """Return the TaskManagers of a job, most conspicuous first."""
     return place_all(job).shares
 
 
@@ -141,13 +143,13 @@ def subtask_key(attempt: Attempt) -> SubtaskKey | None:
 
 
 def taskmanager_label(attempt: Attempt) -> str | None:
-    """Return the resource id of the TaskManager; before 1.8 its host."""
+    """Return the resource id of the TaskManager, or its host before 1.8."""
     return attempt.taskmanager or attempt.host
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskPlaces:
-    """The places of all subtasks of a job at one moment; `number` identifies the moment."""
+    """The places of all subtasks of a job at one time. `number` identifies that time."""
 
     number: int
     attempts: Mapping[SubtaskKey, Attempt]
@@ -155,13 +157,13 @@ class SubtaskPlaces:
 
 
 class PlaceHistory:
-    """The places of a job's subtasks over time: the last deployment before a moment, or else the first after it.
+    """The places of a job's subtasks over time: the last deployment before a time, otherwise the first after it.
 
-    From one moment to a later one it only applies the deployments in between.
+    From one time to a later one, only the deployments in between are applied.
     """
 
     def __init__(self, attempts: Iterable[Attempt]) -> None:
-        """Sort the attempts by when they were deployed."""
+        """Sort the attempts by deployment time."""
         ranked = []
         for place, attempt in enumerate(attempts):
             key = subtask_key(attempt)
@@ -192,7 +194,7 @@ class PlaceHistory:
         self._now = SubtaskPlaces(0, attempts, labels)
 
     def at(self, time_us: int | None) -> SubtaskPlaces:
-        """Return the places at a moment; the last known ones if undated."""
+        """Return the places at a time, or the last known ones for None."""
         number = len(self._times) if time_us is None else bisect(self._times, time_us)
         if number < self._now.number:
             self._rewind()
@@ -224,12 +226,12 @@ def subtask_places(job: JobFacts, time_us: int | None) -> SubtaskPlaces:
 
 @dataclass(frozen=True, slots=True)
 class LateRecords:
-    """The records of late subtasks by checkpoint: a bad week has thousands of episodes to look up.
+    """The records of late subtasks by checkpoint, for fast lookup: a bad week has thousands of episodes.
 
     Args:
-        messages: late messages of expired checkpoints, by run and checkpoint: subtask and TaskManager.
-        acknowledgements: per subtask from REST, archives and dumps, by checkpoint. Only of the last run,
-            because ids may repeat in earlier ones.
+        messages: late messages of expired checkpoints by run and checkpoint, each with subtask and TaskManager.
+        acknowledgements: per subtask from REST, archives and dumps, by checkpoint. Only those of the
+        last run, because ids may repeat in earlier runs.
         last_run: number of the job's last run.
     """
 
@@ -252,11 +254,11 @@ def late_records(job: JobFacts) -> LateRecords:
 
 
 def late_subtasks(records: LateRecords, episode: Episode) -> dict[SubtaskKey, str | None]:
-    """Return the distinct subtasks that were late for, or missing from, an episode's expired checkpoints.
+    """Return the distinct subtasks that were late for or missing from an episode's expired checkpoints.
 
     Returns:
-        Their TaskManagers, None if unknown. Sources are late messages (which name the place from 1.9)
-        and per-subtask acknowledgements of REST, archives and dumps: missing ones, and those after the
+        their TaskManagers, or None if unknown. Sources are late messages (which name the place from 1.9 on)
+        and per-subtask acknowledgements of REST, archives and dumps that are missing or later than the
         expiry.
     """
     expired = [c for c in episode.checkpoints if c.status is Status.EXPIRED]
@@ -276,22 +278,22 @@ def late_subtasks(records: LateRecords, episode: Episode) -> dict[SubtaskKey, st
 
 
 def _missed(row: SubtaskCheckpoint, duration_ms: int | None) -> bool:
-    """Whether a subtask acknowledged an expired checkpoint after its end, or never."""
+    """Whether a subtask acknowledged an expired checkpoint too late or never."""
     if (
         row.end_to_end_ms is not None
         and duration_ms is not None
         and row.end_to_end_ms > duration_ms
     ):
         return True
-    # A TaskManager's DEBUG lines show started snapshots, not missing barriers.
+    # DEBUG lines of a TaskManager show snapshots that started, not missing barriers.
     return not row.acknowledged and row.source != "debug"
 
 
 def unmatched_late(job: JobFacts) -> dict[SubtaskKey, str | None]:
-    """Return the late subtasks of checkpoints whose own lines are cut off.
+    """Return the late subtasks of checkpoints whose own records are missing from the log.
 
-    From Flink 1.19, late messages are written for expired checkpoints only. Earlier ones may belong to a
-    declined checkpoint and are not counted (catalogue/flink.md 1.2).
+    From Flink 1.19 on, late messages are written only for expired checkpoints. Earlier messages may belong to
+    a declined checkpoint and are not counted (catalogue/flink.md 1.2).
     """
     if not at_least(job.version, 1, 19):
         return {}
@@ -311,7 +313,7 @@ Signature = frozenset[tuple[SubtaskKey, str]]
 def _observed(
     job: JobFacts, groups: Iterable[tuple[Mapping[SubtaskKey, str | None], int | None]]
 ) -> tuple[list[Observation], dict[Signature, Counter[SubtaskKey]]]:
-    """Return the place of each late subtask, and how often each was late, by deployment.
+    """Return the place of each late subtask, and how often each was late by deployment.
 
     Args:
         job: the job.
@@ -319,7 +321,7 @@ def _observed(
     """
     observations: list[Observation] = []
     weights_of: dict[Signature, Counter[SubtaskKey]] = {}
-    # Nearly all episodes share a few deployments: each difference is computed once.
+    # Most episodes share a few deployments, so each difference is computed once.
     known: dict[tuple[int, Signature], Counter[SubtaskKey]] = {}
     for number, (late, last_us) in enumerate(groups):
         if not late:
@@ -346,13 +348,13 @@ def _observed(
 def place(
     job: JobFacts, chosen: Sequence[Episode] | None = None, *, named_only: bool = False
 ) -> Placement:
-    """Find the pattern in the places of a job's late subtasks.
+    """Find a pattern in the placement of a job's late subtasks.
 
     Args:
         job: the job.
-        chosen: the episodes to evaluate; by default all of them, and late messages whose expiry is
-            cut off.
-        named_only: limit the table to the TaskManager that the pattern names.
+        chosen: the episodes to evaluate. By default all of them, plus late messages whose expiry record
+        is missing.
+        named_only: whether to limit the table to the TaskManager that the pattern implicates.
     """
     looked_at = episodes(job) if chosen is None else tuple(chosen)
     records = late_records(job)
@@ -398,7 +400,7 @@ def place_all(job: JobFacts) -> Placement:
 
 @once
 def _hosts(job: JobFacts) -> Mapping[str | None, str | None]:
-    """Return the host of every TaskManager in attempts and late messages."""
+    """Return the host of each TaskManager in attempts and late messages."""
     hosts = {taskmanager_label(a): a.host for a in job.attempts if a.host}
     return hosts | {
         taskmanager_label(item.attempt): item.attempt.host for item in job.late if item.attempt.host
@@ -407,7 +409,7 @@ def _hosts(job: JobFacts) -> Mapping[str | None, str | None]:
 
 @once
 def _parallelism(job: JobFacts) -> dict[str, int]:
-    """Return the parallelism of each task, from the graph or its attempts."""
+    """Return the parallelism of each task, from the graph or the attempts."""
     found: dict[str, int] = {}
     if job.graph is not None:
         found = {vertex.task: vertex.parallelism for vertex in job.graph.vertices}
@@ -469,9 +471,9 @@ def _shares(
 
 
 class Tails:
-    """The probabilities that the late weights on TaskManagers reach a sum, with a cache of shared results.
+    """Calculates the probability that the late weights on a TaskManager reach a sum, with shared cached results.
 
-    Two of four subtasks late, two of the four on this TaskManager, both late ones there:
+    Two of four subtasks are late, two of the four run on this TaskManager, and both late ones are among them:
 
     >>> round(Tails().upper([([1, 1, 0, 0], 2)], 2), 4)
     0.1667
@@ -480,7 +482,7 @@ class Tails:
     def __init__(self) -> None:
         self._sums: dict[tuple[int, int], dict[int, int]] = {}
         self._found: dict[tuple[tuple[tuple[int, int], ...], int], float | None] = {}
-        self._kept: list[Sequence[int]] = []  # keeps the identities unique
+        self._kept: list[Sequence[int]] = []  # prevents reuse of identities
 
     def upper(
         self, populations: Iterable[tuple[Sequence[int], int]], observed: int
@@ -488,9 +490,9 @@ class Tails:
         """Return the probability that the late weights on a TaskManager reach at least `observed`.
 
         Args:
-            populations: per vertex and deployment, the weight of each subtask (0: never late, else
-                the number of episodes it was late in) and the number of subtasks on the TaskManager.
-                The identity of the weights is the cache key.
+            populations: per vertex and deployment, the weight of each subtask (the number of episodes
+            in which it was late) and the number of subtasks on the TaskManager. The identity of
+            the weights is the cache key.
             observed: the sum of the weights there.
 
         Returns:
@@ -506,7 +508,7 @@ class Tails:
     def _upper(
         self, populations: Sequence[tuple[Sequence[int], int]], observed: int
     ) -> float | None:
-        # Integers over one common denominator: fractions would be reduced at each step.
+        # Integers over a common denominator, because fractions would be reduced at each step.
         total, ways = {0: 1}, 1
         for weights, here in populations:
             if (id(weights), here) not in self._sums:
@@ -517,14 +519,14 @@ class Tails:
             mixed: defaultdict[int, int] = defaultdict(int)
             for left, count in total.items():
                 for right, more in self._sums[id(weights), here].items():
-                    # All sums from the observed one on belong to the tail and share one entry.
+                    # All sums of at least the observed one belong to the tail and share one entry.
                     mixed[min(observed, left + right)] += count * more
             total = dict(mixed)
-        return total.get(observed, 0) / ways  # exact to the last bit, even for long numbers
+        return total.get(observed, 0) / ways  # exact to the last bit, even for huge integers
 
 
 def subset_sums(weights: Sequence[int], size: int) -> dict[int, int]:
-    """Return the number of subsets of a size for each sum of weights.
+    """Return the number of subsets of the given size for each sum of weights.
 
     >>> subset_sums([1, 1, 0, 0], 2)
     {0: 1, 1: 4, 2: 1}
@@ -549,9 +551,9 @@ def subset_sums(weights: Sequence[int], size: int) -> dict[int, int]:
 def _pattern(
     observations: Sequence[Observation], layouts: Sequence[Layout], sizes: Mapping[str, int]
 ) -> tuple[Pattern, SubtaskKey | None, str | None]:
-    """Distinguish one hot subtask, a slow TaskManager, and a spread over the job.
+    """Determine whether one subtask, one TaskManager or neither stands out.
 
-    A vertex with only late subtasks does not identify a culprit: it is a downstream victim, or evenly
+    A vertex in which all subtasks are late does not identify a culprit. It is a downstream victim or evenly
     slow.
     """
     late = {observation.subtask for observation in observations}
@@ -574,7 +576,7 @@ def _pattern(
 def _shared_taskmanager(
     subtasks: Collection[SubtaskKey], where: Mapping[SubtaskKey, str]
 ) -> str | None:
-    """Return the TaskManager of all these subtasks, if they are two thirds of their tasks' subtasks there."""
+    """Return the TaskManager that runs all these subtasks, if they are two thirds of their tasks' subtasks there."""
     manager, *others = {where.get(key) for key in subtasks}
     if manager is None or others:
         return None

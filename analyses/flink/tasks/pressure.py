@@ -1,9 +1,9 @@
-"""The metrics of subtasks: the source of back pressure, skewed subtasks, slow TaskManagers.
+"""Finds ends of back pressure, skewed subtasks and slow TaskManagers from the metrics of subtasks.
 
-Back pressure is followed from the sources down to its end: the busy subtasks of the first vertex that
+Back pressure is followed from the sources downstream to its end: the busy subtasks of the first vertex that
 is not back-pressured although its upstream is. A busy subtask is harmless while no upstream task waits.
 
-Metrics differ by version (catalogue/flink.md 5.3): busy and back-pressured time from 1.13, idle time
+Metrics differ by version (catalogue/flink.md 5.3): busy and back-pressured time from 1.13 on, idle time
 from 1.11, `isBackPressured` from 1.10. Older versions only have buffer usage, which weighs less.
 """
 
@@ -25,32 +25,38 @@ from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.focus import Focus
 
 ENOUGH_SAMPLES: Final = 5
-"""Samples of buffers and queues are racy (catalogue/flink.md 5.3): fewer prove nothing about a subtask."""
+"""Samples of buffers and queues are racy (catalogue/flink.md 5.3), so fewer samples prove nothing about a subtask."""
 BUSY: Final = (
-    0.6  # share of the time; means over minutes blur a saturated subtask, seldom below this
+    0.6  # share of the time; means over minutes blur a saturated subtask but rarely fall below this
 )
-PRESSED: Final = 0.5  # Flink's own limit between low and high back pressure
-FULL: Final = 0.85  # buffers in use, as a substitute for busy time: half full is normal
-IDLE: Final = 0.25  # busy for less of the time: the subtask has nothing to do
-AT_REST: Final = 3.0  # times less busy than a sibling that works all the time: idle as well
-AS_BUSY: Final = 0.1  # shares of the time that differ by less are equal
-CALM: Final = 0.3  # back-pressured less than this: the busy time is the subtask's own work
-SKEWED: Final = 2.0  # times the records of its siblings; key groups alone cause up to 1.5
+PRESSED: Final = 0.5  # Flink's own boundary between low and high back pressure
+FULL: Final = 0.85  # buffers in use, in place of busy time; half full is normal
+IDLE: Final = 0.25  # share of the time; a subtask that is busy for less has nothing to do
+AT_REST: Final = (
+    3.0  # factor; a subtask this much less busy than a saturated sibling counts as idle, too
+)
+AS_BUSY: Final = 0.1  # shares of the time that differ by less count as equal
+CALM: Final = (
+    0.3  # share of the time; with less back pressure, the busy time is the subtask's own work
+)
+SKEWED: Final = 2.0  # times the siblings' records; key groups alone cause up to 1.5
 WORKING: Final = 0.1  # share of the time; less work is not comparable
 COSTLY: Final = 3.0  # times the siblings' time per record
-KNOWN_SIBLINGS: Final = 0.75  # share that must have metrics, or the ratio is arbitrary
+KNOWN_SIBLINGS: Final = 0.75  # share that must have metrics to make a ratio meaningful
 MANY_RECORDS: Final = 20.0  # fewer records make a ratio meaningless
-FEWEST_BYTES: Final = 10_000.0  # the same for bytes
+FEWEST_BYTES: Final = 10_000.0  # fewer bytes make a ratio meaningless
 SATURATED: Final = (
-    0.8  # share of the time; every subtask of a slow task, also those with fewer keys
+    0.8  # share of the time; exceeded by every subtask of a slow task, even those with fewer keys
 )
 QUEUE_TIMES: Final = 3.0
 QUEUE_BUFFERS: Final = 5.0
-MOST_ALIKE: Final = 2 / 3  # of a task's subtasks are busy: then the task is the culprit
-# Times the cost of a record elsewhere, if several subtasks of one TaskManager show it.
+MOST_ALIKE: Final = 2 / 3  # share of a task's busy subtasks above which the task is the culprit
+# Factor over the cost per record elsewhere, if several subtasks of one TaskManager exceed it.
 COSTLY_TOGETHER: Final = 2.0
-HALF_BUSY: Final = 0.4  # of the time: below this a slow TaskManager delays no other task
-ALIKE: Final = 1.5  # times the median, up or down: the spread on healthy TaskManagers
+HALF_BUSY: Final = 0.4  # share of the time; a slow TaskManager with less work delays no other task
+ALIKE: Final = (
+    1.5  # factor to the median in either direction; the spread among healthy TaskManagers
+)
 
 IN_POOL: Final = ("Shuffle.Netty.Input.Buffers.inPoolUsage", "buffers.inPoolUsage")
 OUT_POOL: Final = ("Shuffle.Netty.Output.Buffers.outPoolUsage", "buffers.outPoolUsage")
@@ -58,11 +64,11 @@ OUT_POOL: Final = ("Shuffle.Netty.Output.Buffers.outPoolUsage", "buffers.outPool
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load of one subtask, shares from 0 to 1.
+    """The load of one subtask, with shares from 0 to 1.
 
     `measured` and `wait_measured` are False if buffer usage replaces busy and back-pressured time.
-    `buffers` is the mean share of input buffers in use, `buffers_peak` the maximum, if single samples
-    are known. `samples` is 0 for totals since the start, 1 for single REST responses.
+    `buffers` is the mean share of input buffers in use, `buffers_peak` the maximum if single samples
+    are known. `samples` is 0 for totals since the start and 1 for single REST responses.
     """
 
     key: SubtaskKey
@@ -120,28 +126,28 @@ class Load:
 
     @property
     def waits(self) -> bool:
-        """Whether downstream tasks block it most of the time."""
+        """Whether downstream tasks block the subtask most of the time."""
         return self.pressed is not None and self.pressed >= (
             PRESSED if self.wait_measured else FULL
         )
 
     @property
     def works(self) -> bool:
-        """Whether it is busy most of the time, and not just blocked."""
+        """Whether the subtask is busy most of the time rather than blocked."""
         if self.busy is None or (self.pressed or 0.0) > (CALM if self.wait_measured else PRESSED):
             return False
         return self.busy >= (BUSY if self.measured else FULL)
 
     @property
     def cost(self) -> float | None:
-        """Busy time per record, as a share of the window: comparable only between siblings."""
+        """Busy time per record as a share of the window, comparable only between siblings."""
         if self.busy is None or self.records is None or not self.measured:
             return None
         return self.busy / max(self.records, 1.0)
 
     @property
     def comparable_cost(self) -> float | None:
-        """The cost, if there are enough records for a ratio."""
+        """The cost, if there are enough records for a meaningful ratio."""
         return None if (self.records or 0.0) < MANY_RECORDS else self.cost
 
 
@@ -158,12 +164,12 @@ class Root:
     known: int  # number of siblings with metrics
     pressed_before: float
     measured: bool
-    blocked: bool = False  # siblings wait as well: less certain
+    blocked: bool = False  # siblings wait as well, which makes it less certain
     awaited: bool = True
 
     @property
     def whole(self) -> bool:
-        """Whether the whole vertex is busy, not just some of its subtasks."""
+        """Whether the whole vertex is busy rather than some of its subtasks."""
         return len(self.subtasks) > 1 and len(self.subtasks) >= MOST_ALIKE * self.siblings
 
 
@@ -173,22 +179,22 @@ Loads = Mapping[SubtaskKey, Load]
 def read_loads(
     job: JobFacts, topology: Topology, rows: Iterable[SubtaskLoad] | None = None
 ) -> dict[SubtaskKey, Load]:
-    """Return the loads by subtask, with the task names of the graph.
+    """Return the loads by subtask, with task names as in the graph.
 
-    The place where a subtask was observed longest counts. The next places fill in missing values: REST
-    responses contain one sample, totals of archives none.
+    The place where a subtask was observed longest counts. Missing values come from the next places, because REST
+    responses contain one sample and totals of archives none.
 
     Args:
         job: the job.
-        topology: has the names of its tasks.
-        rows: a selection of the job's loads; None: all of them.
+        topology: provides the names of the tasks.
+        rows: a selection of the job's loads; None for all.
     """
     places: dict[SubtaskKey, dict[Place, list[SubtaskLoad]]] = defaultdict(dict)
     for row in job.loads if rows is None else rows:
         task = topology.canonical(row.task)
         if task is not None:
             found = places[SubtaskKey(task, row.subtask_index)]
-            # Totals since the start belong to no window.
+            # Totals since the start do not belong to a window.
             when = None if row.first_us is not None else len(found)
             found.setdefault((row.taskmanager, row.host, when), []).append(row)
     return {
@@ -213,7 +219,7 @@ _SUMS: Final = ("records_in", "records_out", "bytes_in", "samples")
 
 
 def merge_windows(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
-    """Merge the windows of a subtask in one place: means weighted by samples, sums of counters."""
+    """Merge the windows of a subtask in one place, with sample-weighted means and sums of counters."""
     if len(rows) == 1:
         return rows[0]
     values: dict[str, Any] = {}
@@ -235,7 +241,7 @@ def merge_windows(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
 
 
 def _values_of(name: str, rows: Iterable[SubtaskLoad]) -> list[tuple[int, Any]]:
-    """Return the values of a column, each with the samples behind it."""
+    """Return the values of a column, each with its number of samples."""
     return [(row.samples, value) for row in rows if (value := getattr(row, name)) is not None]
 
 
@@ -243,7 +249,7 @@ _FILLED: Final = tuple(f.name for f in fields(SubtaskLoad) if f.default is None)
 
 
 def fill_gaps(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
-    """Merge the rows of a subtask: the one with the most samples, completed from the others."""
+    """Merge the rows of a subtask: the row with the most samples, with missing values from the others."""
     ranked = sorted(rows, key=lambda row: -row.samples)
     first = ranked[0]
     missing = {
@@ -257,9 +263,9 @@ def fill_gaps(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
 
 
 def load_of(key: SubtaskKey, row: SubtaskLoad) -> Load:
-    """Convert a row to shares of the time; buffer usage replaces times that a version does not measure."""
-    # The time counts only while a thread waits for a buffer, the flag also between two waits.
-    # A task that creeps along behind full buffers shows only in the flag.
+    """Convert a row to shares of the time. Buffer usage replaces times that the version does not measure."""
+    # The time counts only while a thread waits for a buffer, the flag also between two waits. Only the flag
+    # reveals a task that creeps along behind full buffers.
     waits = [
         value
         for value in (
@@ -271,10 +277,10 @@ def load_of(key: SubtaskKey, row: SubtaskLoad) -> Load:
     pressed = max(waits, default=None)
     busy = None if row.busy is None else row.busy / 1000
     measured = True
-    # From 1.13 a task without busy time is a legacy source: its idle time is always 0.
+    # From 1.13 on, a task without busy time is a legacy source, whose idle time is always 0.
     if busy is None and row.idle is not None and row.back_pressured is None:
         busy = max(0.0, 1 - row.idle / 1000 - (pressed or 0.0))
-        # Idle time without back-pressured time (1.11, 1.12 with a blocked task) does not measure work.
+        # Idle time without back-pressured time (1.11, or 1.12 with a blocked task) does not measure work.
         measured = pressed is not None
     if busy is None:
         busy, measured = row.in_pool_usage, False
@@ -298,7 +304,7 @@ def load_of(key: SubtaskKey, row: SubtaskLoad) -> Load:
 
 
 def by_task(loads: Loads) -> dict[str, list[Load]]:
-    """Return the loads of each vertex, in the order of its subtasks."""
+    """Return the loads by vertex, in subtask order."""
     found: dict[str, list[Load]] = defaultdict(list)
     for key in sorted(loads):
         found[key.task].append(loads[key])
@@ -306,15 +312,15 @@ def by_task(loads: Loads) -> dict[str, list[Load]]:
 
 
 def is_idle(load: Load) -> bool:
-    """Whether a subtask neither waits nor is busy most of the time."""
+    """Whether a subtask is neither waiting nor busy most of the time."""
     return not load.waits and (load.busy or 0.0) < BUSY
 
 
 def unblocked_sources(loads: Loads, topology: Topology) -> tuple[SubtaskKey, ...]:
-    """Return the source subtasks that do not wait while other sources do and all downstream is idle.
+    """Return the source subtasks that do not wait although other sources do and everything downstream is idle.
 
-    With aligned checkpoints the cause is not a slow consumer. The waiting sources have sent their
-    barriers, and later data is not read until the barriers of their siblings arrive.
+    With aligned checkpoints, the cause is not a slow consumer. The waiting sources have sent their
+    barriers, and data behind a barrier is not read until the barriers of the siblings arrive.
     """
     of_sources = [load for load in loads.values() if load.key.task in topology.sources]
     behind = [load for load in loads.values() if load.key.task not in topology.sources]
@@ -328,7 +334,7 @@ def unblocked_sources(loads: Loads, topology: Topology) -> tuple[SubtaskKey, ...
 
 
 def roots(loads: Loads, topology: Topology) -> list[Root]:
-    """Return the ends of back pressure, the most convincing first."""
+    """Return the ends of back pressure, most convincing first."""
     grouped = by_task(loads)
     found = []
     for task, members in grouped.items():
@@ -349,10 +355,10 @@ def roots(loads: Loads, topology: Topology) -> list[Root]:
 def _root(
     task: str, members: Sequence[Load], before: Sequence[Load], topology: Topology
 ) -> Root | None:
-    """Return the end of back pressure at a task that others wait for; None if no subtask is busy."""
+    """Return the end of back pressure at a task that others wait for, or None if no subtask is busy."""
     busy = [load for load in members if load.works]
-    # Waiting siblings are blocked by a task further down. Up to 1.11 also by a barrier that one of
-    # them delays, because aligned channels are not read.
+    # Waiting siblings are blocked by a task further downstream. Up to 1.11, a barrier that one of the
+    # siblings delays may block them as well, because aligned channels are not read.
     blocked = any(load.waits for load in members)
     if not busy or (blocked and len(busy) * 2 > len(members)):
         return None
@@ -370,10 +376,10 @@ def _root(
 
 
 def _queueing(busy: Sequence[Load], *, every: int) -> tuple[Load, ...]:
-    """Leave out subtasks that are busy without an input queue.
+    """Leave out busy subtasks that have no input queue.
 
     If only one of two busy siblings has a queue, the other is busy with something else. If all `every` subtasks are
-    busy almost all the time, the whole task is slow: the one with the most keys limits the rest.
+    busy almost all the time, the whole task is slow, and the one with the most keys limits the rest.
     """
     saturated = [load for load in busy if load.measured and (load.busy or 0.0) >= SATURATED]
     if len(saturated) == every > 1:
@@ -407,7 +413,7 @@ def unmonitored_end(loads: Loads, topology: Topology) -> str | None:
 
 
 def busiest(loads: Loads, topology: Topology) -> list[Load]:
-    """Return the subtasks that are busy while all their siblings are idle, without regard to back pressure."""
+    """Return subtasks that are busy while all their siblings are idle, regardless of back pressure."""
     found = []
     for task, members in by_task(loads).items():
         least = max(2, KNOWN_SIBLINGS * topology.parallelism.get(task, 0))
@@ -415,13 +421,13 @@ def busiest(loads: Loads, topology: Topology) -> list[Load]:
             working = [load for load in members if load.measured and load.works]
             if len(working) == 1 and _siblings_idle(working[0], members):
                 found.append(working[0])
-    # A busier subtask whose siblings work a little may be the one that all wait for.
+    # A busier subtask whose siblings do a little work may be the one that all others wait for.
     most = max((load.busy or 0.0 for load in loads.values() if load.works), default=0.0)
     return [load for load in found if (load.busy or 0.0) >= most - AS_BUSY]
 
 
 def _siblings_idle(working: Load, members: Sequence[Load]) -> bool:
-    """Whether all siblings of a busy subtask are idle, at least compared with it."""
+    """Whether all siblings of a busy subtask are idle, at least in comparison."""
     least = max(IDLE, (working.busy or 0.0) / AT_REST)
     idle = [load for load in members if load.busy is not None and load.busy <= least]
     return len(idle) == len(members) - 1
@@ -434,27 +440,27 @@ def median(values: Iterable[float]) -> float | None:
 
 
 def records_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float | None:
-    """Return a subtask's records in multiples of its siblings' mean; None if there is too little data.
+    """Return a subtask's records as a multiple of its siblings' mean; None if there is too little data.
 
     Args:
         load: the load of the subtask.
         members: the loads of its task.
-        parallelism: of its task; most subtasks must have metrics.
+        parallelism: of its task. Most subtasks must have metrics.
     """
     others = [other.records for other in _comparable(load, members)]
     return _ratio_to_mean(load.records, others, parallelism, MANY_RECORDS)
 
 
 def bytes_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float | None:
-    """Return a subtask's bytes in multiples of its siblings' mean, like `records_ratio`."""
+    """Return a subtask's bytes as a multiple of its siblings' mean, like `records_ratio`."""
     others = [other.bytes for other in _comparable(load, members)]
     return _ratio_to_mean(load.bytes, others, parallelism, FEWEST_BYTES)
 
 
 def _comparable(load: Load, members: Sequence[Load]) -> list[Load]:
-    """Return the siblings that were observed at least half as long: shorter reports count less.
+    """Return the siblings that were observed at least half as long as the subtask.
 
-    With few samples, one more doubles the time. Totals (no samples) cover the whole life. A shorter
+    With few samples, a single additional sample doubles the time. Totals (no samples) cover the whole life. A shorter
     report is not compared with a total, and a total is never less than a sibling's window.
     """
     least = load.samples if load.samples < ENOUGH_SAMPLES else load.samples / 2
@@ -478,7 +484,7 @@ def _ratio_to_mean(
 
 
 def data_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float | None:
-    """Return the skew: a subtask's data in multiples of its siblings', by records or by bytes."""
+    """Return the skew: a subtask's data as a multiple of its siblings', by records or by bytes."""
     known = [
         ratio
         for ratio in (
@@ -491,7 +497,7 @@ def data_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float |
 
 
 def cost_ratio(load: Load, members: Sequence[Load]) -> float | None:
-    """Return a subtask's time per record in multiples of its median sibling on other TaskManagers."""
+    """Return a subtask's time per record as a multiple of its median sibling on other TaskManagers."""
     others = [
         cost
         for other in members
@@ -525,11 +531,11 @@ class SlowTaskManager:
 
 
 def _median_without(ranked: Sequence[float], own: Iterable[float]) -> float | None:
-    """Return the lower median of sorted values without some of them; None if none remains."""
+    """Return the lower median of sorted values except for some of them; None if none remains."""
     places: list[int] = []
     for value in sorted(own):
         place = bisect_left(ranked, value)
-        # Equal values occupy separate places.
+        # Equal values occupy separate positions.
         places.append(max(place, places[-1] + 1) if places else place)
     left = len(ranked) - len(places)
     if left < 1:
@@ -543,10 +549,10 @@ def _median_without(ranked: Sequence[float], own: Iterable[float]) -> float | No
 
 
 def slow_taskmanager(loads: Loads) -> SlowTaskManager | None:
-    """Return the TaskManager on which every record is slow; None unless there is exactly one.
+    """Return the only TaskManager on which every record is slow, or None.
 
-    At least two vertices must show it, in all their subtasks on the TaskManager. A slow host slows all
-    its work. A hot key has the usual cost per record, and a slow snapshot is slow in one place only.
+    At least two vertices must show it, in all their subtasks on the TaskManager, because a slow host slows
+    all its work. A hot key has the usual cost per record, and a slow snapshot affects only one place.
     """
     members: dict[str, dict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
     costs: dict[str, list[float]] = defaultdict(list)
@@ -578,7 +584,7 @@ def slow_taskmanager(loads: Loads) -> SlowTaskManager | None:
 def _costs_relative(mine: Sequence[Load], ranked: Sequence[float]) -> list[float] | None:
     """Return the cost of a task's subtasks in one place as multiples of the median elsewhere.
 
-    None if the subtasks are idle, or run nowhere else. Idle subtasks spend their busy time on barriers
+    None if the subtasks are idle or run nowhere else. Idle subtasks spend their busy time on barriers
     and timers, not on records.
     """
     if max(load.busy or 0.0 for load in mine) < WORKING:
@@ -588,9 +594,9 @@ def _costs_relative(mine: Sequence[Load], ranked: Sequence[float]) -> list[float
 
 
 def slow_taskmanager_of_task(task: str, members: Sequence[Load]) -> SlowTaskManager | None:
-    """Return the TaskManager on which a record costs at least twice as much; None unless exactly one.
+    """Return the only TaskManager on which a record costs at least twice as much, or None.
 
-    It must run at least two of the subtasks, with at least as many similar subtasks elsewhere.
+    It must run at least two of the task's subtasks, with at least as many similar subtasks elsewhere.
     """
     costs: dict[str, list[float]] = defaultdict(list)
     for load in members:
@@ -598,7 +604,7 @@ def slow_taskmanager_of_task(task: str, members: Sequence[Load]) -> SlowTaskMana
         if cost is None or load.taskmanager is None:
             return None
         costs[load.taskmanager].append(cost)
-    # If all others are alike and half as expensive, the slow TaskManager has the costliest record.
+    # If all others are alike and half as expensive, the slow TaskManager has the most expensive record.
     manager = max(costs, key=lambda name: max(costs[name]), default="")
     mine = costs.pop(manager, [])
     elsewhere = sorted(chain.from_iterable(costs.values()))
@@ -617,7 +623,7 @@ def slow_taskmanager_of_task(task: str, members: Sequence[Load]) -> SlowTaskMana
 
 
 def stalled(load: Load) -> bool:
-    """Whether a subtask is busy and not blocked, but receives no records."""
+    """Whether a subtask is busy and not blocked but receives no records."""
     if load.records is None or load.records > 1.0 or (load.pressed or 0.0) > CALM:
         return False
     return load.busy is not None and load.busy >= (BUSY if load.measured else FULL)
@@ -630,9 +636,9 @@ class View:
     Args:
         topology: the order of the tasks.
         loads: of all subtasks.
-        by_task: the same, by task.
-        ends: the ends of back pressure, the most convincing first.
-        machine: the one slow TaskManager.
+        by_task: the same loads, by task.
+        ends: the ends of back pressure, most convincing first.
+        machine: the only slow TaskManager, if there is one.
     """
 
     topology: Topology
@@ -643,9 +649,9 @@ class View:
 
 
 def build_view(loads: Loads, topology: Topology, ends: Sequence[Root] | None = None) -> View:
-    """Build the view of a span; `ends` limits it to the end that a case is about.
+    """Build the view of a span. `ends` limits it to the end of back pressure that a case is about.
 
-    If no TaskManager is slow at everything, the one where back pressure ends may be slow in that task.
+    If no TaskManager is slow at everything, the TaskManager where back pressure ends may be slow at that task.
     """
     grouped = by_task(loads)
     ends = roots(loads, topology) if ends is None else ends
@@ -665,7 +671,7 @@ def overall_view(job: JobFacts) -> View:
 
 
 def view_during(job: JobFacts, first_us: int | None, last_us: int | None) -> View:
-    """Return the view of a span: the windows that lie mostly within it.
+    """Return the view of a span, based on the windows that lie mostly within it.
 
     Without samples in the span, only totals since the start remain.
     """
@@ -685,9 +691,9 @@ def view_during(job: JobFacts, first_us: int | None, last_us: int | None) -> Vie
 def _overlapping_siblings(
     inside: Sequence[SubtaskLoad], others: Iterable[SubtaskLoad]
 ) -> Iterator[SubtaskLoad]:
-    """Yield the siblings' windows that overlap: the last window of each TaskManager ends differently.
+    """Yield the siblings' overlapping windows, because the last windows of TaskManagers end at different times.
 
-    Without them a subtask would be compared with the totals of its siblings since the start.
+    Otherwise a subtask would be compared with its siblings' totals since the start.
     """
     seen = {(row.task, row.subtask_index) for row in inside}
     spans: dict[str | None, tuple[int, int]] = {}
@@ -716,5 +722,5 @@ def _share_within(row: SubtaskLoad, low: int, high: int) -> float:
 
 @once
 def _loads_without_times(job: JobFacts) -> tuple[SubtaskLoad, ...]:
-    """Return the loads without a time: totals since the start, or undated ones."""
+    """Return the loads without a time, which are totals since the start or undated."""
     return tuple(row for row in job.loads if row.first_us is None)

@@ -1,4 +1,4 @@
-"""The code in which the threads of a task spend their time, from thread dumps."""
+"""Finds the code in which a task's threads spend their time, from thread dumps."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.stacks import USUAL, Agreement, CodeReading, Stack, read_samples
 
 WHOLE: Final = -1
-"""Index of the samples of all subtasks together."""
+"""Index for samples that cover all subtasks together."""
 
 
 @once
 def stacks_by_subtask(job: JobFacts) -> dict[SubtaskKey, tuple[Stack, ...]]:
-    """Return the samples of each subtask, one per dump. A flame graph shows all subtasks together.
+    """Return the samples of each subtask, one per dump. A flame graph covers all subtasks together.
 
-    The thread of a legacy source replaces the task's own, which only waits for it.
+    The thread of a legacy source replaces the task thread, which only waits for it.
     """
     topology = topology_of(job)
     found: dict[SubtaskKey, dict[str, Stack]] = {}
@@ -37,7 +37,7 @@ def stacks_by_subtask(job: JobFacts) -> dict[SubtaskKey, tuple[Stack, ...]]:
 def read_code(
     job: JobFacts, keys: Collection[SubtaskKey], agreement: Agreement = USUAL
 ) -> CodeReading | None:
-    """Return what the threads of these subtasks do in most samples; None without enough agreement."""
+    """Return what the threads of these subtasks do in most samples, or None without enough agreement."""
     held = stacks_by_subtask(job)
     found = [stack for key in sorted(keys) for stack in held.get(key, ())]
     whole = sorted({SubtaskKey(key.task, WHOLE) for key in keys})
@@ -46,7 +46,7 @@ def read_code(
 
 
 def read_tasks(job: JobFacts, agreement: Agreement = USUAL) -> dict[str, CodeReading]:
-    """Return the activity of each task whose threads agree, by task."""
+    """Return what each task does, for tasks whose threads agree."""
     tasks = dict.fromkeys(key.task for key in stacks_by_subtask(job))
     readings = {
         task: read_code(job, [k for k in stacks_by_subtask(job) if k.task == task], agreement)

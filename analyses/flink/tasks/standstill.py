@@ -1,4 +1,4 @@
-"""A job in which no record moves: no subtask receives or emits one."""
+"""Detects jobs in which no subtask receives or emits records."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
 from flowdiag.analyses.model.derived import once
 
 LEAST_US: Final = 20_000_000
-"""Two refreshes of the JobManager's metrics: a shorter time may lie between two values of a counter."""
+"""Two metric refreshes of the JobManager. A shorter time may lie between two updates of a counter."""
 
 
 class Step(NamedTuple):
-    """The records that a subtask received or emitted in one window of the metrics."""
+    """How many records a subtask received or emitted in one metric window."""
 
     first_us: int
     last_us: int
@@ -26,7 +26,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
-    """The time at the end of the metrics in which no record moves."""
+    """The time at the end of the metrics during which no record moves."""
 
     since_us: int
     until_us: int
@@ -38,7 +38,7 @@ class Standstill:
 
 @once
 def standstill(job: JobFacts) -> Standstill | None:
-    """Return the time in which no record moves at the end of the metrics; None if any does, or if it is short."""
+    """Return the stall at the end of the metrics, or None if records move or the stall is short."""
     steps: defaultdict[tuple[str, int], list[Step]] = defaultdict(list)
     for row in job.loads:
         if row.first_us is not None and row.last_us is not None:
@@ -52,13 +52,13 @@ def standstill_in(
     topology: Topology,
     still_since: Mapping[str, int] | None = None,
 ) -> Standstill | None:
-    """Return the stall from the steps of each subtask; None if too few subtasks have any.
+    """Return the stall based on the steps of each subtask; None if too few subtasks have steps.
 
     Args:
         steps: of each subtask.
         topology: the job graph.
-        still_since: by task, the time since which its operators pass no record. A task that is a whole job
-            exchanges no records, so its own counters are always zero.
+        still_since: by task, the time since which its operators have passed no record. A task that forms a whole job
+        exchanges no records, so its own counters are always zero.
     """
     if not steps or len(steps) < KNOWN_SIBLINGS * sum(topology.parallelism.values()):
         return None
@@ -74,12 +74,12 @@ def standstill_in(
 
 
 def is_alone(topology: Topology, task: str) -> bool:
-    """Return whether a task exchanges no records with others: it reads, works and writes in one chain."""
+    """Return whether a task exchanges no records with others because one chain reads, works and writes."""
     return topology.exact and not topology.upstream.get(task) and not topology.next_to(task)
 
 
 def most(*counts: float | None) -> float | None:
-    """Return the largest known count."""
+    """Return the largest of the known counts."""
     return max((count for count in counts if count is not None), default=None)
 
 

@@ -1,8 +1,8 @@
-"""The order of a job's tasks, for signals and rules.
+"""Determines the order of a job's tasks, for signals and rules.
 
-It comes from the plan, if there is one. If only the order of deployment is known, each task is assumed to
-feed the next, and sources to feed the first task that is no source. This is right for the linear chains
-of most jobs, and the report names the origin (`known_from`).
+The order comes from the plan, if there is one. If only the deployment order is known, each task is assumed to
+feed the next one, and sources to feed the first task that is not a source. This is right for the linear chains
+of most jobs. The report shows where the order comes from (`known_from`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import defaultdict
 from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.model.derived import once
 
-# Metric scopes cut task names off (80 characters in most versions); logs and REST do not.
+# Metric scopes truncate task names (at 80 characters in most versions), unlike logs and REST.
 _CUT = 60
 
 
@@ -23,10 +23,10 @@ def topology_of(job: JobFacts) -> Topology:
 
 
 class Topology:
-    """Tasks from the sources down, with their parallelism and their neighbours."""
+    """The tasks of a job from the sources downstream, with their parallelism and neighbors."""
 
     def __init__(self, job: JobFacts) -> None:
-        """Read the graph of a job, or derive one from its attempts."""
+        """Read the graph of a job or derive it from the attempts."""
         sizes, edges, self.known_from = _graph_of(job)
         self.parallelism = sizes
         self.tasks = tuple(sizes)
@@ -44,16 +44,16 @@ class Topology:
         self.upstream = {task: tuple(upstream.get(task, ())) for task in self.tasks}
 
     def _by_deployment(self) -> dict[str, list[str]]:
-        """Chain the tasks in the order of deployment; all sources feed the first other task."""
+        """Chain the tasks in deployment order, with all sources feeding the first other task."""
         first = self.tasks[:1]
         sources = [task for task in self.tasks if task.startswith("Source:") or task in first]
         inner = [task for task in self.tasks if task not in sources]
         return {task: inner[n - 1 : n] or sources for n, task in enumerate(inner)}
 
     def canonical(self, task: str | None) -> str | None:
-        """Return the graph's name for a truncated or filtered task name; None if no task fits.
+        """Return the graph's name for a truncated or filtered task name, or None if no task matches.
 
-        Without a graph the name is returned unchanged.
+        Without a graph, the name is returned unchanged.
         """
         if task is None or task in self._order or not self.tasks:
             return task
@@ -62,7 +62,7 @@ class Topology:
         return self._called[task]
 
     def _matching_task(self, task: str) -> str | None:
-        """Return the task of the graph for a name in another spelling."""
+        """Return the task in the graph that matches a differently spelled name."""
         sign = _sign(task)
         if sign in self._by_sign:
             return self._by_sign[sign]
@@ -76,7 +76,7 @@ class Topology:
         return self._order.get(task, len(self._order))
 
     def downstream(self, task: str) -> frozenset[str]:
-        """Return all tasks whose barriers pass through a task."""
+        """Return all tasks that barriers reach after passing this task."""
         if task not in self._downstream:
             found: set[str] = set()
             for other in self.tasks:
@@ -91,7 +91,7 @@ class Topology:
 
 
 def _graph_of(job: JobFacts) -> tuple[dict[str, int], set[tuple[str, str]], str | None]:
-    """Return the tasks with their parallelism, the edges, and their origin."""
+    """Return the tasks with their parallelism, the edges, and where they come from."""
     sizes: dict[str, int] = {}
     if job.graph is None:
         for attempt in job.attempts:
