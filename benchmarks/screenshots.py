@@ -47,8 +47,8 @@ def take(reports: Mapping[str, Report]) -> int:
 
 
 def _terminal(report: Report) -> str:
-    """Export the real report with its colours, as Rich draws a terminal."""
-    text = table.render(report, Page(width=_COLUMNS, colour=True))
+    """Export the real report with its colors, as Rich draws a terminal."""
+    text = table.render(report, Page(width=_COLUMNS, color=True))
     console = Console(
         record=True,
         width=_COLUMNS,

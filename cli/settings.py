@@ -41,7 +41,7 @@ class Format(StrEnum):
 
 
 class When(StrEnum):
-    """When to use features that only some terminals support: colour, links."""
+    """When to use features that only some terminals support: color, links."""
 
     AUTO = "auto"
     ALWAYS = "always"

@@ -13,7 +13,7 @@ MOST: Final = 10
 """The number of culprits and findings that are shown."""
 
 # On light and on dark pages alike.
-_COLOURS: Final = {
+_COLORS: Final = {
     Verdict.FAILING: "#c62828",
     Verdict.DEGRADED: "#b26a00",
     Verdict.HEALTHY: "#2e7d32",
@@ -61,10 +61,10 @@ def html_of(shown: Overview) -> str:
 
 
 def _html(shown: Overview) -> Iterator[str]:
-    colour = _COLOURS.get(shown.verdict, _OTHER)
-    yield f'<div style="border-left:4px solid {colour};padding-left:.8em;max-width:60em">'
+    color = _COLORS.get(shown.verdict, _OTHER)
+    yield f'<div style="border-left:4px solid {color};padding-left:.8em;max-width:60em">'
     cause = f" · {escape(shown.cause)}" if shown.cause else ""
-    yield f'<p><strong style="color:{colour}">{escape(shown.verdict)}</strong>{cause}'
+    yield f'<p><strong style="color:{color}">{escape(shown.verdict)}</strong>{cause}'
     yield f" <small>{escape(shown.counts)}</small></p>"
     if shown.reason:
         yield f"<p>{escape(shown.reason)}</p>"
@@ -87,8 +87,8 @@ def _table(findings: list[Line]) -> Iterator[str]:
     yield "<table><thead><tr><th>severity</th><th>code</th><th>finding</th><th>state</th>"
     yield "</tr></thead><tbody>"
     for found in findings[:MOST]:
-        colour = _SEVERITIES.get(found.severity, _OTHER)
-        yield f'<tr><td style="color:{colour}">{escape(found.severity)}</td>'
+        color = _SEVERITIES.get(found.severity, _OTHER)
+        yield f'<tr><td style="color:{color}">{escape(found.severity)}</td>'
         yield f'<td>{escape(found.code)}</td><td style="text-align:left">{escape(found.title)}</td>'
         yield f"<td>{escape(found.state)}</td></tr>"
     yield "</tbody></table>"

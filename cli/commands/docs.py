@@ -41,10 +41,10 @@ def _formatted(page: str) -> str:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from flowdiag.cli.output.console import terminal_width, use_colour
+    from flowdiag.cli.output.console import terminal_width, use_color
 
     width = min(terminal_width(sys.stdout), _WIDTH)
-    console = Console(force_terminal=True, no_color=not use_colour(sys.stdout), width=width)
+    console = Console(force_terminal=True, no_color=not use_color(sys.stdout), width=width)
     with console.capture() as captured:
         console.print(Markdown(page))
     return captured.get()

@@ -20,6 +20,6 @@ def startup(given: Mapping[str, Any]) -> Mapping[str, Any]:
       flowdiag startup logs/ --format json | jq '.data.attempts[] | {kind, cause, slowest}'
 
     Pass at least the JobManager's log. Logs of TaskManagers, the client and the Kubernetes operator add details.
-    The report divides every start into steps: submission, slots, deployment, initialisation.
+    The report divides every start into steps: submission, slots, deployment, initialization.
     """
     return {}

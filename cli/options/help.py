@@ -182,6 +182,6 @@ def _entry(left: str, right: str, width: int) -> Iterator[str]:
 
 
 def _bold(text: str) -> str:
-    from flowdiag.cli.output.console import use_colour
+    from flowdiag.cli.output.console import use_color
 
-    return f"\x1b[1m{text}\x1b[0m" if use_colour(sys.stdout) else text
+    return f"\x1b[1m{text}\x1b[0m" if use_color(sys.stdout) else text

@@ -26,8 +26,8 @@ def is_terminal(stream: IO[Any]) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def use_colour(stream: IO[Any], color: When = When.AUTO) -> bool:
-    """Whether to write colours: the option decides, then the environment, then the terminal.
+def use_color(stream: IO[Any], color: When = When.AUTO) -> bool:
+    """Whether to write colors: the option decides, then the environment, then the terminal.
 
     `NO_COLOR` (no-color.org) overrides `FORCE_COLOR` (force-color.org), for which 0 means unset.
     """

@@ -18,7 +18,7 @@ from flowdiag.cli.output.console import (
     print_message,
     supports_glyphs,
     terminal_width,
-    use_colour,
+    use_color,
 )
 from flowdiag.cli.render import RENDERERS, check_format
 from flowdiag.cli.settings import Settings, When
@@ -54,7 +54,7 @@ def page_for(settings: Settings) -> Page:
     page = replace(stdout_page(color, links), verbose=settings.verbose, zone=settings.show_tz)
     if settings.output not in (None, "-"):
         always = When.ALWAYS
-        page = replace(page, colour=color is always, hyperlinks=links is always, unicode=True)
+        page = replace(page, color=color is always, hyperlinks=links is always, unicode=True)
     return page
 
 
@@ -67,7 +67,7 @@ def stdout_page(color: When = When.AUTO, links: When = When.AUTO) -> Page:
     """Return the output options for standard output."""
     return Page(
         width=terminal_width(sys.stdout),
-        colour=use_colour(sys.stdout, color),
+        color=use_color(sys.stdout, color),
         unicode=supports_glyphs(sys.stdout),
         hyperlinks=use_hyperlinks(sys.stdout, links),
         folder=f"{os.getcwd()}/",

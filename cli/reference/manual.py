@@ -16,7 +16,7 @@ from flowdiag.analyses.report.suggestions import command_of, phrase_of
 from flowdiag.analyses.selection.choice import matches_rule
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import all_rules, brought_by, own_rules_of, rules_of
-from flowdiag.cli.output.console import print_message, use_colour, write_report
+from flowdiag.cli.output.console import print_message, use_color, write_report
 from flowdiag.cli.reference.components import pages_about
 from flowdiag.cli.text.words import quantity
 from flowdiag.parsers.errors import FlowdiagError
@@ -283,7 +283,7 @@ def show(text: str, output: str | None = None) -> None:
     Raises:
         FlowdiagError: the file cannot be written.
     """
-    if output in (None, "-") and use_colour(sys.stdout):
+    if output in (None, "-") and use_color(sys.stdout):
         bold = {*HEADINGS, "Thresholds", "Votes", "Causes", "Evidence", text.split("\n", 1)[0]}
         text = "".join(
             f"{_BOLD[0]}{line.rstrip()}{_BOLD[1]}\n" if line.rstrip() in bold else line

@@ -65,7 +65,7 @@ def _case(
     hidden: bool,
     muted: Mapping[str, str],
 ) -> list[Xml.Element]:
-    """Return the case of a rule; its name does not depend on the outcome, so that systems recognise new failures.
+    """Return the case of a rule; its name does not depend on the outcome, so that systems recognize new failures.
 
     Args:
         job: the job or application.

@@ -41,7 +41,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&@$-])")
 
 
 def render(report: Report, page: Page) -> str:
-    """Return the report as GitHub-flavoured Markdown."""
+    """Return the report as GitHub-flavored Markdown."""
     subjects = [*(report.data.jobs or ()), *(report.data.applications or ())]
     is_short = len(subjects) <= 1 and len(report.findings) <= FINDINGS_SHOWN[0]
     if page.verbose or is_short:

@@ -31,7 +31,7 @@ SCREEN: Final = 24  # lines of the smallest terminal
 # By `Page.terse`:
 _CULPRITS: Final = (5, 5, 4, 3, 2)
 _CULPRIT: Final = (400, 300, 240, 200, 160)  # characters of a culprit
-_RECOGNISED: Final = (8, 8, 6, 4, 3)  # kinds of recognised records
+_RECOGNIZED: Final = (8, 8, 6, 4, 3)  # kinds of recognized records
 _EXAMPLE: Final = (100, 80, 60, 40, 40)  # characters of a record
 _REASONS: Final = (8, 6, 4, 3, 2)  # reasons of inconclusive rules
 _REASON: Final = (400, 240, 160, 120, 80)  # characters of a reason
@@ -40,7 +40,7 @@ _HEAD = re.compile(r"^.{0,40}?\d\d:\d\d:\d\d.{0,250}? - +")
 
 
 def render(report: Report, page: Page) -> str:
-    """Return the report as text, with ANSI escapes on a page with colour."""
+    """Return the report as text, with ANSI escapes on a page with color."""
     clock = words.clock_of(report, page.zone)
     if page.verbose:
         return _report(report, page, clock)
@@ -170,13 +170,13 @@ def _verdict(report: Report, page: Page) -> RenderableType:
 
 
 def _grounds(report: Report, page: Page) -> Iterator[RenderableType]:
-    """Yield what the verdict rests on: missing inputs, recognised records, or the rules that are clear."""
+    """Yield what the verdict rests on: missing inputs, recognized records, or the rules that are clear."""
     summary = report.summary
     if not summary.assessed:
         missing = f"{words.missing_input(report)} Not assessed does not mean healthy."
         yield g.line(missing, "dim")
     if not summary.assessed or summary.verdict == "inconclusive":
-        yield from _recognised(report, page)
+        yield from _recognized(report, page)
     elif summary.verdict == "healthy" and not words.inconclusive_rules(report.rules):
         yield g.line(words.rule_tally(report.rules), "dim")
         if summary.not_assessed:
@@ -186,11 +186,11 @@ def _grounds(report: Report, page: Page) -> Iterator[RenderableType]:
             yield g.line(f"-v also shows {fmt.listed(hidden)}", "dim")
 
 
-def _recognised(report: Report, page: Page) -> Iterator[RenderableType]:
-    """Yield the records that flowdiag recognised."""
+def _recognized(report: Report, page: Page) -> Iterator[RenderableType]:
+    """Yield the records that flowdiag recognized."""
     kinds = report.summary.understood
     if kinds:
-        shown = kinds if page.verbose else kinds[: _RECOGNISED[page.terse]]
+        shown = kinds if page.verbose else kinds[: _RECOGNIZED[page.terse]]
         rows = [
             (
                 Text(f"{kind.count}", "dim"),
@@ -199,7 +199,7 @@ def _recognised(report: Report, page: Page) -> Iterator[RenderableType]:
             )
             for kind in shown
         ]
-        yield Group(g.line("recognised", "dim"), g.Indented(g.Aligned(rows)))
+        yield Group(g.line("recognized", "dim"), g.Indented(g.Aligned(rows)))
         yield from g.and_more(len(kinds) - len(shown))
 
 

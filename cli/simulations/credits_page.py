@@ -13,7 +13,7 @@ from flowdiag.analyses.queues.credit_fit import POOR, Fit, Prediction, reference
 from flowdiag.analyses.queues.credits.job import Flow, Job, Outcome
 from flowdiag.analyses.queues.credits.static import flow_rates
 from flowdiag.cli.output.writing import stdout_page
-from flowdiag.cli.text.chart import labelled
+from flowdiag.cli.text.chart import labeled
 from flowdiag.cli.text.grid import Column, Listing, render_blocks
 
 _WIDEST: Final = 114
@@ -44,7 +44,7 @@ def page_of(fitted: Fit, predictions: Sequence[Prediction], growth: Outcome) -> 
         *[Text(text, "dim") for text in _notes(predictions)],
     ]
     values: list[float | None] = [value for _, value in growth.queue_over_time.get(task, ())]
-    rows = labelled(values, width=min(page.width, _WIDEST), unicode=page.unicode)
+    rows = labeled(values, width=min(page.width, _WIDEST), unicode=page.unicode)
     if rows:
         lasted = fmt.duration(growth.seconds * 1000)
         blocks.append(Text(f"buffers before {task}, starting empty, over {lasted}", "dim"))
@@ -52,7 +52,7 @@ def page_of(fitted: Fit, predictions: Sequence[Prediction], growth: Outcome) -> 
     blocks += [Text(note, "yellow") for note in dict.fromkeys(fitted.notes)]
     if fitted.compared:
         compared = "; ".join(
-            f"{c.name} {_figure(c.name, c.observed)}, modelled {_figure(c.name, c.modelled)}"
+            f"{c.name} {_figure(c.name, c.observed)}, modeled {_figure(c.name, c.modelled)}"
             for c in fitted.compared
         )
         missed = f"the model differs by a factor of {fitted.error:.1f} (limit {POOR:g})"

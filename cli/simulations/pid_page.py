@@ -12,7 +12,7 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate.model import LONGEST, Outcome, Settings, Settling, Workload
 from flowdiag.cli.output.writing import stdout_page
 from flowdiag.cli.simulations import CHANGED
-from flowdiag.cli.text.chart import labelled
+from flowdiag.cli.text.chart import labeled
 from flowdiag.cli.text.grid import Column, Listing, render_blocks
 
 POOR_FIT: Final = 0.25  # share of the interval; with a larger error predictions are poor
@@ -39,7 +39,7 @@ def page_of(
         # An unlimited first batch would flatten all others.
         shown = [None if v > 50 * max(outcome.steady_per_s, 1.0) else v for v in values]
         blocks.append(Text(f"records/s, {name}", "dim"))
-        blocks += labelled(shown, width=page.width, unicode=page.unicode)
+        blocks += labeled(shown, width=page.width, unicode=page.unicode)
     if job.error_ms > POOR_FIT * settings[CHANGED].interval_ms:
         missed = fmt.duration(job.error_ms)
         warning = f"batches differ from the fitted cost by {missed}: predictions are poor"

@@ -32,7 +32,7 @@ VERDICT_STYLES: Final = {
     "healthy": "bold green",
 }
 _LINK_ID: Final = re.compile(r"\x1b\]8;id=[^;\x1b]*;")
-_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+_COLOR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _GAP: Final = 2  # columns of space between table columns
 _NARROWEST: Final = 12  # wrapped names get at least this width
 _ASCII: Final = str.maketrans(
@@ -347,13 +347,13 @@ def and_more(hidden: int, what: str = "", hint: str = " (-v lists all)") -> list
 
 
 def render_blocks(blocks: Iterable[RenderableType], page: Page, *, apart: bool = False) -> str:
-    """Convert blocks to text, with ANSI escapes on a page with colour and blank lines if `apart`."""
+    """Convert blocks to text, with ANSI escapes on a page with color and blank lines if `apart`."""
     out = io.StringIO()
     console = Console(
         file=out,
         width=page.width,
-        force_terminal=page.colour or page.hyperlinks,
-        color_system="standard" if page.colour or page.hyperlinks else None,
+        force_terminal=page.color or page.hyperlinks,
+        color_system="standard" if page.color or page.hyperlinks else None,
         legacy_windows=False,
         highlight=False,
         markup=False,
@@ -367,8 +367,8 @@ def render_blocks(blocks: Iterable[RenderableType], page: Page, *, apart: bool =
         drawing = partial(_block_text, console, part)
         out.writelines(page.section("this part", drawing, lambda text: f"{text}\n"))
     shown = _LINK_ID.sub("\x1b]8;;", out.getvalue())  # random ids would change every output
-    if not page.colour:
-        shown = _COLOUR.sub("", shown)
+    if not page.color:
+        shown = _COLOR.sub("", shown)
     # Tables pad their last column; trailing spaces are noise in files and pastes.
     text = re.sub(r"[ \t]+$", "", shown, flags=re.MULTILINE)
     return text if page.unicode else text.translate(_ASCII)

@@ -24,7 +24,7 @@ class Page:
 
     Args:
         width: columns; very large for a file, where nothing wraps.
-        colour: whether to write ANSI escapes.
+        color: whether to write ANSI escapes.
         unicode: whether the encoding has the glyphs of the timeline.
         verbose: 0 for the important parts, 1 for everything.
         terse: how much to omit to save lines, from 0 to `TERSEST`.
@@ -35,7 +35,7 @@ class Page:
     """
 
     width: int = 100
-    colour: bool = False
+    color: bool = False
     unicode: bool = True
     verbose: int = 0
     terse: int = 0

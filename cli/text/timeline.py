@@ -12,7 +12,7 @@ from flowdiag.analyses.contract.report import Checkpoint
 from flowdiag.analyses.model.fmt import duration, plural
 from flowdiag.cli.text.words import STATUS_WORDS, Clock
 
-# Glyphs in Unicode and ASCII. Failed checkpoints are letters, which need neither legend nor colour.
+# Glyphs in Unicode and ASCII. Failed checkpoints are letters, which need neither legend nor color.
 GLYPHS: Final = {
     "completed": ("✓", "."),
     "savepoint": ("S", "S"),

@@ -110,7 +110,7 @@ def time_span(report: w.Report, clock: Clock) -> str:
     firsts = [first for first, _ in spans if first]
     lasts = [last for _, last in spans if last]
     if not firsts or not lasts:
-        return "no dated record recognised"
+        return "no dated record recognized"
     start, end = clock.show(min(firsts)), clock.show(max(lasts))
     return f"{start} to {end[11:] if start[:10] == end[:10] else end} {clock.name}"
 

@@ -95,11 +95,11 @@ def _finding(
     )
 
 
-LabelledLines = Iterator[tuple[str, list[RenderableType]]]
+LabeledLines = Iterator[tuple[str, list[RenderableType]]]
 """Pairs of a label and its lines."""
 
 
-def _details(finding: Finding, page: Page, paths: words.Paths, several: bool) -> LabelledLines:
+def _details(finding: Finding, page: Page, paths: words.Paths, several: bool) -> LabeledLines:
     if finding.subject.kind != "job" or several:
         yield "about", [line(words.subject_name(finding.subject, most=200))]
     if finding.why and finding.why != finding.title:
@@ -117,7 +117,7 @@ def _details(finding: Finding, page: Page, paths: words.Paths, several: bool) ->
     yield "see", [line(", ".join(finding.see))] if finding.see else []
 
 
-def _essentials(finding: Finding, page: Page, paths: words.Paths, several: bool) -> LabelledLines:
+def _essentials(finding: Finding, page: Page, paths: words.Paths, several: bool) -> LabeledLines:
     """Yield the subject, reason, measurements, evidence and actions of a finding in short form."""
     subject, why = finding.subject, finding.why or ""
     name = words.subject_name(subject, most=200)
@@ -157,7 +157,7 @@ def _stack(finding: Finding) -> Iterator[RenderableType]:
 _CODES: Final = 2  # explained in short form
 
 
-def _origin(finding: Finding, most: int) -> LabelledLines:
+def _origin(finding: Finding, most: int) -> LabeledLines:
     """Yield the component that threw the exception, and the first codes in its text."""
     if finding.component is not None:
         yield "thrown by", [line(finding.component.what), line(finding.component.check, "dim")]

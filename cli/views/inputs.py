@@ -76,7 +76,7 @@ def _problem_lines(
     if strange:
         lines = fmt.plural(sum(item.not_understood for item in strange), "line")
         yield _problem(
-            f"{lines} of known classes not recognised", strange, "-v shows examples", page
+            f"{lines} of known classes not recognized", strange, "-v shows examples", page
         )
     drifts = [item for item in report.inputs if _drift(item)]
     for item in sorted(drifts, key=lambda item: -abs(item.clock_offset_ms or 0))[:1]:
@@ -183,4 +183,4 @@ def _problems(report: Report, unread: Sequence[Input]) -> Iterator[Text]:
         if item.not_understood:
             sample = f', e.g. "{fmt.abbreviate(item.samples[0], 120)}"' if item.samples else ""
             lines = fmt.plural(item.not_understood, "line")
-            yield line(f"not recognised: {item.source}: {lines} of known classes{sample}", "yellow")
+            yield line(f"not recognized: {item.source}: {lines} of known classes{sample}", "yellow")

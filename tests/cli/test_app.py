@@ -408,7 +408,7 @@ def test_stdout_of_an_ascii_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "terminal", "environ", "coloured"),
+    ("option", "terminal", "environ", "colored"),
     [
         ("auto", True, {}, True),
         ("auto", False, {}, False),
@@ -422,14 +422,14 @@ def test_stdout_of_an_ascii_terminal(tmp_path: Path) -> None:
         ("never", True, {"FORCE_COLOR": "1"}, False),
     ],
 )
-def test_colour_depends_on_the_option_then_the_environment_then_the_terminal(
+def test_color_depends_on_the_option_then_the_environment_then_the_terminal(
     option: str,
     terminal: bool,
     environ: dict[str, str],
-    coloured: bool,
+    colored: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from flowdiag.cli.output.console import use_colour
+    from flowdiag.cli.output.console import use_color
     from flowdiag.cli.settings import When
 
     for name in ("NO_COLOR", "FORCE_COLOR"):
@@ -437,7 +437,7 @@ def test_colour_depends_on_the_option_then_the_environment_then_the_terminal(
     for name, value in ({"TERM": "xterm"} | environ).items():
         monkeypatch.setenv(name, value)
     stream: Any = SimpleNamespace(isatty=lambda: terminal)
-    assert use_colour(stream, When(option)) is coloured
+    assert use_color(stream, When(option)) is colored
 
 
 @pytest.fixture
@@ -452,19 +452,19 @@ def saved_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return saved
 
 
-def test_colour_can_be_a_flag_a_variable_or_a_setting(
+def test_color_can_be_a_flag_a_variable_or_a_setting(
     saved_report: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def coloured(*flags: str) -> bool:
+    def colored(*flags: str) -> bool:
         assert main(["render", str(saved_report), *flags]) == 0
         return "\x1b[" in capfd.readouterr().out
 
-    assert not coloured() and coloured("--color", "always")
+    assert not colored() and colored("--color", "always")
     monkeypatch.setenv("FLOWDIAG_COLOR", "always")
-    assert coloured() and not coloured("--color", "never") and not coloured("--no-color")
+    assert colored() and not colored("--color", "never") and not colored("--no-color")
     monkeypatch.delenv("FLOWDIAG_COLOR")
     (saved_report.parent / "flowdiag.toml").write_text("color = 'always'\n")
-    assert coloured() and not coloured("--color=auto")
+    assert colored() and not colored("--color=auto")
     kept = saved_report.with_name("report.txt")
     assert main(["render", str(saved_report), "-o", str(kept), "--color=always"]) == 0
     assert "\x1b[" in kept.read_text()

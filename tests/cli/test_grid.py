@@ -11,7 +11,7 @@ from flowdiag.cli.text.page import Page
 ROWS = [("a\x1b[31mb", 1, None), ("longer name", 20, "x")]
 
 
-def _drawn(width: int, *, colour: bool = False, heads: str | None = "bold") -> list[str]:
+def _drawn(width: int, *, color: bool = False, heads: str | None = "bold") -> list[str]:
     table = Listing(
         ROWS,
         Column("name", lambda row: row[0], "wrap"),
@@ -20,7 +20,7 @@ def _drawn(width: int, *, colour: bool = False, heads: str | None = "bold") -> l
         heads=heads,
         style=lambda row: "red" if row[1] == 1 else "",
     )
-    return render_blocks([table], Page(width=width, colour=colour)).splitlines()
+    return render_blocks([table], Page(width=width, color=color)).splitlines()
 
 
 def test_headings_alignment_and_missing_values() -> None:
@@ -32,7 +32,7 @@ def test_only_wrap_columns_shrink() -> None:
 
 
 def test_a_row_has_one_style_and_headings_are_optional() -> None:
-    first, second = _drawn(40, colour=True, heads=None)
+    first, second = _drawn(40, color=True, heads=None)
     assert first.count("\x1b[31m") == 3 and "\x1b" not in second
 
 

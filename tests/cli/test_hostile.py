@@ -183,7 +183,7 @@ def test_all_log_text_stays_text(form: Format) -> None:
 def test_a_terminal_gets_no_escapes_from_logs(width: int) -> None:
     for report in originals():
         for start in range(0, len(INJECTIONS), 9):
-            page = Page(width=width, colour=True, hyperlinks=True, verbose=1)
+            page = Page(width=width, color=True, hyperlinks=True, verbose=1)
             shown = RENDERERS[Format.TABLE](stored(inject(report, start)), page)
             for target in _LINK.findall(shown):
                 assert not target or re.fullmatch(r"file://[!-~]*", target), target

@@ -54,17 +54,17 @@ def of(source: str) -> Report:
     return report
 
 
-@pytest.mark.parametrize("colour", [False, True])
-def test_a_location_links_to_its_file(tmp_path: Path, colour: bool) -> None:
+@pytest.mark.parametrize("color", [False, True])
+def test_a_location_links_to_its_file(tmp_path: Path, color: bool) -> None:
     (tmp_path / "a b;\x07é.log").write_text("x")
-    page = Page(width=100, folder=f"{tmp_path}/", hyperlinks=True, colour=colour)
+    page = Page(width=100, folder=f"{tmp_path}/", hyperlinks=True, color=color)
     shown = table.render(of("a b;\x07é.log"), page)
     targets = [target for target in LINK.findall(shown) if target]
     assert targets and all(re.fullmatch(r"file://[\w.-]*/[\w./%-]+", one) for one in targets)
     assert targets[0].endswith("/a%20b%3B%07%C3%A9.log")
     plain = table.render(of("a b;\x07é.log"), Page(width=100, folder=f"{tmp_path}/"))
     without = LINK.sub("", shown)
-    assert colour or without == plain
+    assert color or without == plain
     assert table.render(of("a b;\x07é.log"), page) == shown
 
 
@@ -77,5 +77,5 @@ def test_names_that_are_not_local_files_are_not_links(tmp_path: Path) -> None:
 
 def test_links_are_optional(tmp_path: Path) -> None:
     (tmp_path / "jm.log").write_text("x")
-    page = Page(width=100, folder=f"{tmp_path}/", colour=True)
+    page = Page(width=100, folder=f"{tmp_path}/", color=True)
     assert "\x1b]8" not in table.render(of("jm.log"), page)

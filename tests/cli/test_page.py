@@ -361,7 +361,7 @@ def test_missing_libraries_are_reported_before_the_diagnosis(
     assert raised.value.hint is not None and "html" in raised.value.hint
 
 
-def test_the_style_has_every_colour_that_charts_use() -> None:
+def test_the_style_has_every_color_that_charts_use() -> None:
     templates = Path(html.__file__).parent / "templates" / "style.css"
     known = set(re.findall(r"(--[\w-]+):", templates.read_text(encoding="utf-8")))
     for number in range(len(sampled())):

@@ -57,7 +57,7 @@ def report_of(*apps: ApplicationFacts, redact: bool = False) -> Report:
 
 
 def text(report: Report, **page: object) -> str:
-    values = {"width": 100, "colour": False, "unicode": True, "verbose": 0, **page}
+    values = {"width": 100, "color": False, "unicode": True, "verbose": 0, **page}
     return RENDERERS[Format.TABLE](report, Page(**values))  # type: ignore[arg-type]
 
 
@@ -96,7 +96,7 @@ def test_healthy_applications_take_few_lines() -> None:
 @pytest.mark.parametrize("kind", list(Format))
 def test_every_format_renders_an_application(kind: Format) -> None:
     report = report_of(w.simulated(Job(fixed_ms=60, per_record_ms=5), FLOOR, [400.0] * 40))
-    page = Page(width=80, colour=False, unicode=True, verbose=1)
+    page = Page(width=80, color=False, unicode=True, verbose=1)
     assert "RT201" in RENDERERS[kind](report, page)
 
 

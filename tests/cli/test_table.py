@@ -199,13 +199,13 @@ def test_ascii_encodings_get_ascii_characters() -> None:
     assert "________________________####___" in shown
 
 
-def test_colour_is_optional() -> None:
+def test_color_is_optional() -> None:
     assert "\x1b[" not in table.render(reports.failing(), Page(width=100))
-    assert "\x1b[1;31m" in table.render(reports.failing(), Page(width=100, colour=True))
+    assert "\x1b[1;31m" in table.render(reports.failing(), Page(width=100, color=True))
 
 
 def test_log_text_is_not_markup() -> None:
-    shown = table.render(reports.hostile(), Page(width=200, colour=True))
+    shown = table.render(reports.hostile(), Page(width=200, color=True))
     assert "[red]" in shown  # shown, not obeyed
     assert "\u202e" not in shown
     assert "\x1b[31m</script>" not in shown
@@ -277,7 +277,7 @@ def test_input_problems_take_one_line_per_kind() -> None:
     assert at_100(report).partition("\n\n")[0].splitlines()[1:] == [
         "  50 not read: 0.png, 1.png, 2.png, … (-v shows the reasons)",
         "  incomplete: 0.log: ends early, and 29 more (-v lists all)",
-        "  120 lines of known classes not recognised: 0.log, 1.log, 2.log, … (-v shows examples)",
+        "  120 lines of known classes not recognized: 0.log, 1.log, 2.log, … (-v shows examples)",
     ]
     assert "incomplete: 29.log: ends early" in at_100(report, verbose=1)
 

@@ -22,7 +22,7 @@ _FINDING_COLUMNS: Final = (
 
 
 def render(comparison: Comparison, page: Page) -> str:
-    """Return the comparison as GitHub-flavoured Markdown."""
+    """Return the comparison as GitHub-flavored Markdown."""
     return "\n".join(_lines(comparison, page)) + "\n"
 
 

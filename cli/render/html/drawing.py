@@ -1,6 +1,6 @@
-"""Convert Vega-Lite specifications to small SVG elements without scripts, in the colours of the page.
+"""Convert Vega-Lite specifications to small SVG elements without scripts, in the colors of the page.
 
-Vega writes stand-alone images. A page has several, and its colours change with light and dark mode. Colours therefore
+Vega writes stand-alone images. A page has several, and its colors change with light and dark mode. Colors therefore
 are variables of `style.css`, ids get a prefix, and attributes without effect are removed. The description of a mark
 becomes a `<title>`, which browsers show as a tooltip.
 """

@@ -27,9 +27,9 @@ _MOST_SLOW: Final = 2  # charts that time out before the page goes without furth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """An entry of a legend: a colour of `style.css` and its meaning."""
+    """An entry of a legend: a color of `style.css` and its meaning."""
 
-    colour: str
+    color: str
     means: str
 
 
@@ -56,7 +56,7 @@ class Figure:
         title: the caption.
         wide: the chart for windows and paper; empty if it could not be drawn.
         narrow: the chart for phones.
-        legend: the meaning of its colours.
+        legend: the meaning of its colors.
         note: what is omitted or aggregated.
         how: how to read it; only the first chart of its kind has this text.
         whole: whether it fills the width of a sheet of paper; two others share it.
@@ -117,7 +117,7 @@ class ChartRenderer:
             label: a description for screen readers.
             spec: returns the chart for a width in pixels.
             how: how to read charts of this kind; the page shows it once.
-            legend: the meaning of colours.
+            legend: the meaning of colors.
             note: what is omitted.
             whole: whether the figure fills the width of a sheet of paper.
             numbers: the data.
@@ -171,8 +171,8 @@ class ChartRenderer:
 
 
 def legend_of(*entries: tuple[object, str, str]) -> list[Key]:
-    """Return a legend of the entries (condition, colour, meaning) whose condition holds."""
-    return [Key(colour=colour, means=means) for shown, colour, means in entries if shown]
+    """Return a legend of the entries (condition, color, meaning) whose condition holds."""
+    return [Key(color=color, means=means) for shown, color, means in entries if shown]
 
 
 def join_notes(*notes: tuple[object, str]) -> str:

@@ -33,7 +33,7 @@ HOW: Final = (
 _BARS: Final = 180
 _ROWS: Final = 100
 _HEIGHT: Final = 190
-_COLOURS: Final = {
+_COLORS: Final = {
     "completed": "ok",
     "expired": "bad",
     "failed": "bad",
@@ -56,9 +56,9 @@ def checkpoints(job: CheckpointJob, clock: words.Clock, renderer: ChartRenderer)
     for row in rows:
         row["y"] = None if row["ms"] is None else row["ms"] / size
     bands = [band for episode in job.episodes if (band := _band(episode, clock))]
-    kinds = [kind for kind in _COLOURS if any(checkpoint.status == kind for checkpoint in shown)]
+    kinds = [kind for kind in _COLORS if any(checkpoint.status == kind for checkpoint in shown)]
     legend = legend_of(
-        *((True, _COLOURS[kind], words.STATUS_WORDS[kind]) for kind in kinds),
+        *((True, _COLORS[kind], words.STATUS_WORDS[kind]) for kind in kinds),
         (bands, "band", "episode of expired checkpoints"),
     )
 
@@ -107,7 +107,7 @@ def _row(checkpoint: Checkpoint, clock: words.Clock) -> dict[str, Any]:
     return {
         "x": wall_ms(checkpoint.triggered_at, clock),
         "ms": checkpoint.duration_ms,
-        "status": checkpoint.status if checkpoint.status in _COLOURS else "aborted",
+        "status": checkpoint.status if checkpoint.status in _COLORS else "aborted",
         "letter": _LETTERS.get(checkpoint.status, "" if checkpoint.status == "completed" else "?"),
         "tooltip": printable(
             f"checkpoint {checkpoint.id}, {clock.show(checkpoint.triggered_at)}: {ended}{took}"
@@ -140,13 +140,13 @@ def _spec(
     lettered = len(rows) * 9 <= width
     x = time_axis("x", clock, width)
     y = {"field": "y", "type": "quantitative", "axis": {"title": f"duration, {unit}"}}
-    colour = {
+    color = {
         "field": "status",
         "type": "nominal",
         "legend": None,
         "scale": {
-            "domain": list(_COLOURS),
-            "range": [f"var(--{colour})" for colour in _COLOURS.values()],
+            "domain": list(_COLORS),
+            "range": [f"var(--{color})" for color in _COLORS.values()],
         },
     }
     letters = {
@@ -167,7 +167,7 @@ def _spec(
             {
                 "data": {"values": list(rows)},
                 "mark": {"type": "bar", "width": thick},
-                "encoding": {"x": x, "y": y, "color": colour, "description": {"field": "tooltip"}},
+                "encoding": {"x": x, "y": y, "color": color, "description": {"field": "tooltip"}},
             },
             *([{"data": {"values": list(rows)}, **letters}] if lettered else []),
         ],

@@ -47,9 +47,9 @@ def graph(vertices: Sequence[QueueVertex], renderer: ChartRenderer) -> Figure | 
         return None
     layers = _layers([vertex.name for vertex in shown], edges)
     used = dict.fromkeys(map(_role, shown))
-    legend = [Key(colour=f"box-{colour}", means=means) for colour, means in used]
+    legend = [Key(color=f"box-{color}", means=means) for color, means in used]
     if any(_queue_share(vertex) for vertex in shown):
-        legend.append(Key(colour="queue", means="fill level of the input queue"))
+        legend.append(Key(color="queue", means="fill level of the input queue"))
     left = len(vertices) - len(shown)
     note = f"{left} tasks without problems are omitted" if left else ""
     roots = [f"{v.name}: root of the back pressure" for v in shown if v.role == "root"]
@@ -64,7 +64,7 @@ def graph(vertices: Sequence[QueueVertex], renderer: ChartRenderer) -> Figure | 
 
 
 def _role(vertex: QueueVertex) -> tuple[str, str]:
-    """Return the colour of a box and its meaning."""
+    """Return the color of a box and its meaning."""
     if vertex.role == "ok" and vertex.busy is None and vertex.back_pressured is None:
         return _ROLES["unknown"]
     return _ROLES.get(vertex.role, _ROLES["unknown"])
@@ -243,7 +243,7 @@ def _layered(
 
     x, y = at("x", width), {**at("y", height)}
     y["scale"] = {**y["scale"], "reverse": True}
-    roles = list(dict.fromkeys(colour for colour, _ in _ROLES.values()))
+    roles = list(dict.fromkeys(color for color, _ in _ROLES.values()))
 
     def by_role(what: str) -> Spec:
         return {

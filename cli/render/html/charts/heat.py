@@ -33,7 +33,7 @@ HOW_BUSY: Final = (
     "marks the culprit."
 )
 
-_STEPS: Final = 5  # colours --heat-1 to --heat-5
+_STEPS: Final = 5  # colors --heat-1 to --heat-5
 _ROWS: Final = 36
 _COLUMNS: Final = {WIDE: 16}
 _COLUMNS_NARROW: Final = 5

@@ -54,7 +54,7 @@ def memory(group: Sequence[MemoryProcess], renderer: ChartRenderer) -> Figure | 
         "derived": "derived from the options",
         "observed": "derived from the options and observed" if same else "observed",
     }
-    legend = [Key(colour=kind, means=means[kind]) for kind in kinds]
+    legend = [Key(color=kind, means=means[kind]) for kind in kinds]
     columns = (
         Column("pool", lambda pool: "  " * pool.depth + pool.label, "left"),
         Column("configured", lambda pool: options[pool.name] or None, "left"),
@@ -158,7 +158,7 @@ def _spec(
         "scale": {"domain": [0, longest * room], "nice": False},
         "axis": {"title": unit, "tickCount": 5},
     }
-    colour = {
+    color = {
         "field": "of",
         "type": "nominal",
         "legend": None,
@@ -177,7 +177,7 @@ def _spec(
                     "yOffset": within,
                     "x": x,
                     "x2": {"field": "x2"},
-                    "color": colour,
+                    "color": color,
                     "description": {"field": "tooltip"},
                 },
             },

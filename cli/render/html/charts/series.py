@@ -197,7 +197,7 @@ def _times_spec(
 ) -> Spec:
     y = {"field": "y", "type": "quantitative", "axis": {"title": unit}}
     thick = max(1.2, min(14.0, 0.6 * width / len(rows)))
-    colour = {
+    color = {
         "field": "state",
         "type": "nominal",
         "legend": None,
@@ -232,7 +232,7 @@ def _times_spec(
         "layer": [
             {
                 "mark": {"type": "bar", "width": thick},
-                "encoding": {"x": x, "y": y, "color": colour, "description": {"field": "tooltip"}},
+                "encoding": {"x": x, "y": y, "color": color, "description": {"field": "tooltip"}},
             },
             *([dots] if waits else []),
             *([line] if limit is not None else []),

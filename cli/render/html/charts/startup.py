@@ -48,8 +48,8 @@ def waterfall(
         "step": ("blue", "step"),
     }
     legend = [
-        Key(colour=colour, means=means)
-        for style, (colour, means) in styles.items()
+        Key(color=color, means=means)
+        for style, (color, means) in styles.items()
         if any(row["style"] == style for row in rows)
     ]
 
@@ -132,7 +132,7 @@ def _spec(rows: Sequence[dict[str, Any]], order: Sequence[str], unit: str, width
         "scale": {"domain": [0, longest * room], "nice": False},
         "axis": {"title": f"{unit} since the first step", "tickCount": 5},
     }
-    colour = {
+    color = {
         "field": "style",
         "type": "nominal",
         "legend": None,
@@ -153,7 +153,7 @@ def _spec(rows: Sequence[dict[str, Any]], order: Sequence[str], unit: str, width
                     "y": y,
                     "x": x,
                     "x2": {"field": "x2"},
-                    "color": colour,
+                    "color": color,
                     "description": {"field": "tooltip"},
                 },
             },

@@ -60,7 +60,7 @@ def _kind(item: Input) -> str:
 def _remarks(item: Input) -> str:
     remarks = [item.error or item.reason or ""]
     if item.not_understood:
-        remarks.append(f"{fmt.thousands(item.not_understood)} lines not recognised")
+        remarks.append(f"{fmt.thousands(item.not_understood)} lines not recognized")
     if item.zone:
         remarks.append(item.zone)
     if item.clock_offset_ms:
