@@ -18,20 +18,20 @@ from flowdiag.analyses.queues.event_time import (
 from flowdiag.analyses.queues.facts import JobQueues, Mark, MarkPoint
 
 _CATCHES_UP: Final = 0.95
-"""The lag at the end, as a share of that at the beginning: a source that reads a backlog approaches the clock."""
+"""Maximum ratio of the final lag to the first one: a source that reads a backlog approaches the clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PausedSource:
-    """A source that waits for another one.
+    """A source that waits for another source.
 
     Args:
-        task: the source that is paused.
-        behind: the source with the oldest watermark, which it waits for.
-        apart_ms: the difference of their watermarks at the end.
-        since_us, until_us: the time in which the paused source emits nothing.
-        catches_up: whether the other source approaches the clock.
-        marks: the drifts, as evidence.
+        task: the paused source.
+        behind: the source that it waits for, which has the oldest watermark.
+        apart_ms: difference of the two watermarks at the end.
+        since_us, until_us: start and end of the time in which the paused source emits nothing.
+        catches_up: whether the watermark of the other source approaches the clock.
+        marks: gauges of the alignment drift, as evidence.
     """
 
     task: str
@@ -45,7 +45,7 @@ class PausedSource:
 
 @once
 def paused_source(job: JobQueues) -> PausedSource | None:
-    """Return the source that alignment has paused for the longest time; None without one."""
+    """Return the source that alignment has paused for the longest time, or None."""
     found = [paused for task in job.topology.sources if (paused := _paused(job, task)) is not None]
     return min(found, key=lambda paused: (paused.since_us, paused.task), default=None)
 
@@ -75,7 +75,7 @@ def _paused(job: JobQueues, task: str) -> PausedSource | None:
 
 
 def _silent(job: JobQueues, keys: Sequence[SubtaskKey]) -> list[Held]:
-    """Return the watermarks of subtasks that emit no records; empty if one emits some, or has no watermark."""
+    """Return the watermarks of the subtasks; empty if one of them emits records or has no watermark."""
     times, found = event_time(job), []
     for key in keys:
         now = held(times.output_of(key))
@@ -86,7 +86,7 @@ def _silent(job: JobQueues, keys: Sequence[SubtaskKey]) -> list[Held]:
 
 
 def _oldest(job: JobQueues, task: str, value: float) -> tuple[float, str, Mark] | None:
-    """Return the oldest watermark of another source that is older than a value."""
+    """Return the oldest watermark below `value` among the other sources, with its source and gauge."""
     found = []
     for key, marks in event_time(job).outputs.items():
         if key.task == task or key.task not in job.topology.sources:

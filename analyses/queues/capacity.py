@@ -1,4 +1,4 @@
-"""The capacity of a task's input in buffers, by version (catalogue/flink.md 7.1 and 7.2).
+"""The capacity of a task's input in buffers, by Flink version.
 
 `inputQueueLength` counts the buffers in a task's input channels, over all gates. Their capacity changed:
 
@@ -9,7 +9,7 @@
 | 1.9, 1.10 | the same | buffers that wait at their producers: the whole pool |
 | 1.11 and later | the same (from 1.17 fewer exclusive ones under a cap, from 2.0 fixed at 2 and 8) | up to `max-buffers-per-channel` of each producer |
 
-Barriers and other events come on top, typically one per channel: they take no buffer.
+Barriers and other events use no buffer. They add to the length, typically one per channel.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class GateShape:
     """One input gate of a subtask.
 
     Args:
-        channels: all of them.
-        remote: channels whose producer runs on another TaskManager.
-        subpartitions: of each producer's result partition.
+        channels: number of all channels.
+        remote: number of channels whose producer runs on another TaskManager.
+        subpartitions: number of subpartitions in the result partition of each producer.
     """
 
     channels: int
@@ -47,10 +47,10 @@ class Capacity:
     """The input capacity of a subtask, over all gates.
 
     Args:
-        channels, remote: counted over the gates.
+        channels, remote: sums over the gates.
         buffers: exclusive and floating buffers of the remote channels.
-        local: buffers at local producers that `inputQueueLength` counts; None: it does not count any.
-        events: room for barriers on top of the buffers, one per counted channel.
+        local: buffers at local producers that `inputQueueLength` counts; None if it counts none.
+        events: barriers that the length may include, one per counted channel.
     """
 
     channels: int
@@ -61,7 +61,7 @@ class Capacity:
 
     @property
     def total(self) -> int:
-        """The length at which the input is full."""
+        """The queue length at which the input is full."""
         return self.buffers + (self.local or 0) + self.events
 
     @property
@@ -76,9 +76,9 @@ def input_capacity(
     """Return the capacity of a subtask's input.
 
     Args:
-        gates: of the subtask; sources have none.
+        gates: the subtask's input gates; empty for sources.
         options: the configuration, by key.
-        version: of Flink.
+        version: Flink's version.
     >>> one = [GateShape(channels=4, remote=4)]
     >>> [input_capacity(one, {}, v).total for v in ((1, 4), (1, 8), (1, 20))]
     [20, 20, 20]

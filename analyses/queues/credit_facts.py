@@ -1,4 +1,4 @@
-"""The input of the credit model, from the measured queues and the options of a job."""
+"""Derives the input of the credit model from the measured queues and the options of a job."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ _DEFAULT_SEGMENT: Final = 32768
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedSubtask:
-    """One subtask over the observed time; None for unknown values.
+    """One subtask over the observed time. Unknown values are None.
 
     Args:
-        records_in, records_out: per second.
-        bytes_in: per second.
+        records_in, records_out, bytes_in: rates per second.
         busy, back_pressured: milliseconds per second.
-        is_back_pressured: share of the samples (1.10+).
+        is_back_pressured: share of the samples in which it is back-pressured (1.10+).
         queue: mean `inputQueueLength`.
     """
 
@@ -62,14 +61,14 @@ class ObservedJob:
     """An observed job.
 
     Args:
-        tasks: from the sources on.
-        edges: upstream, downstream, and Flink's name of the ship strategy.
-        flow: the options.
-        version: of Flink.
-        checkpoint_ms: median duration of completed checkpoints in that time.
-        overhead_ms: of a checkpoint without waiting for barriers: the time until the first subtask starts,
-            and the longest time of a subtask of its own.
-        snapshot_ms: synchronous part, by task.
+        tasks: the vertices, sources first.
+        edges: upstream task, downstream task, and Flink's name of the ship strategy.
+        flow: the options of the network.
+        version: Flink's version.
+        checkpoint_ms: median duration of the checkpoints that completed in the observed time.
+        overhead_ms: duration of a checkpoint without the wait for barriers: the time until the first subtask starts,
+            plus the longest snapshot of a subtask.
+        snapshot_ms: duration of the synchronous part, by task.
     """
 
     tasks: tuple[ObservedTask, ...]
@@ -94,17 +93,17 @@ def bytes_of(text: str | None, otherwise: int) -> int:
 
 
 def flow_of(options: Mapping[str, str], version: Version, segments: int | None = None) -> Flow:
-    """Return the options of the model, with the defaults, limits and removals of each version.
+    """Return the options of the model. Each version has its own defaults, limits and removed options.
 
     Args:
-        options: by key.
-        version: of Flink; before 1.5 there are no credits, and the model is an approximation.
-        segments: of each TaskManager, if known.
+        options: the configuration, by key.
+        version: Flink's version. Before 1.5 there are no credits, so the model is an approximation.
+        segments: number of network buffers of each TaskManager, if known.
 
     >>> flow_of({}, (2, 3)).overdraft, flow_of({}, (1, 10)).most_per_channel
     (20, None)
     """
-    fixed = version >= (2, 0)  # these options are gone
+    fixed = version >= (2, 0)  # removed options
     overdraft = 20 if fixed else 5
 
     def number(key: str, default: int) -> int:
@@ -148,7 +147,7 @@ def flow_of(options: Mapping[str, str], version: Version, segments: int | None =
 
 
 def _duration_ms(options: Mapping[str, str], default: float, *keys: str) -> float:
-    """Return the first valid duration among the keys."""
+    """Return the first valid duration among the options, or the default."""
     for key in keys:
         value = duration_ms(options.get(key))
         if value is not None:
@@ -157,7 +156,7 @@ def _duration_ms(options: Mapping[str, str], default: float, *keys: str) -> floa
 
 
 def debloating_of(version: Version, target_ms: float) -> Debloating:
-    """Return the debloating of a version (catalogue/flink.md 7.1)."""
+    """Return the parameters of buffer debloating, which depend on the version."""
     if version < (1, 15):
         return Debloating(target_ms=target_ms, period_ms=500.0, threshold=0.5, least_bytes=1024)
     start = 1024 if version >= (2, 0) else None
@@ -165,10 +164,10 @@ def debloating_of(version: Version, target_ms: float) -> Debloating:
 
 
 def observe(job: JobQueues, options: Mapping[str, str]) -> ObservedJob | None:
-    """Return the input of the model; None if the graph or every rate is unknown.
+    """Return the input of the model; None if the job graph or all rates are unknown.
 
     Args:
-        job: measured.
+        job: the measured job.
         options: the configuration of the job and the cluster.
     """
     graph = job.job.graph
@@ -176,7 +175,7 @@ def observe(job: JobQueues, options: Mapping[str, str]) -> ObservedJob | None:
         return None
     places = _places(job)
     totals = {SubtaskKey(load.task, load.subtask_index): load for load in job.totals}
-    # In the first half of the windows a job fills its queues.
+    # The first half of the windows does not count, because a job may still fill its queues.
     observed_windows = set(job.windows[len(job.windows) // 2 :])
     tasks = []
     for vertex in _in_order([v.task for v in graph.vertices], graph.edges):
@@ -292,10 +291,10 @@ def _observe_subtask(
 
 
 def _span_ms(sample: Sample, before: Sample | None) -> float:
-    """Return the time over which the counters of a window increase, from the last sample before it.
+    """Return the time over which the counters of a window increase, from the last sample before the window.
 
-    With several samples, this is their span plus one sampling interval: the first window of a series starts
-    with the first report in it, which may not contain the series.
+    If the window has several samples, this is their span plus one sampling interval. The first window of a series
+    starts with the first report, which may not contain the series.
     """
     if sample.last_us is None or sample.first_us is None:
         return 0.0
@@ -314,7 +313,7 @@ def _median(values: Sequence[float]) -> float | None:
 def _checkpoint_ms(job: JobFacts, since_us: int) -> float | None:
     """Return the median duration of completed checkpoints.
 
-    Only those in the time of the rates count: earlier ones may have met empty queues.
+    Only checkpoints in the observed time count, because queues may have been empty earlier.
     """
     return _median(
         [
@@ -336,7 +335,7 @@ def _overhead_ms(job: JobFacts) -> float | None:
         delay = max(0, part.start_delay_ms or 0)
         delays.setdefault(part.checkpoint, []).append(float(delay))
         own_ms = part.end_to_end_ms
-        # Up to 1.10 the time of the first barrier is unknown, so its wait cannot be subtracted.
+        # Up to 1.10, the arrival of the first barrier is unknown, so the wait cannot be subtracted.
         if part.start_delay_ms is not None:
             own_ms = max(0, own_ms - delay - max(0, part.alignment_ms or 0))
         own.setdefault(part.checkpoint, []).append(float(own_ms))
@@ -346,7 +345,7 @@ def _overhead_ms(job: JobFacts) -> float | None:
 
 
 def _snapshot_ms(job: JobFacts) -> dict[str, float]:
-    """Return the median synchronous part of a snapshot, by task."""
+    """Return the median duration of the synchronous part of a snapshot, by task."""
     found: dict[str, list[float]] = {}
     for part in job.subtask_checkpoints:
         if part.task is not None and part.sync_ms is not None and part.sync_ms >= 0:

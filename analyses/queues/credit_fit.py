@@ -24,17 +24,19 @@ from flowdiag.analyses.queues.credits import simulate
 from flowdiag.analyses.queues.credits.job import Edge, Flow, Job, ModelError, Outcome, Task
 from flowdiag.analyses.queues.credits.static import utilisation
 
-POOR: Final = 1.5  # factor: a fit with a larger error is useless
+POOR: Final = 1.5  # a fit that is wrong by a larger factor is useless
 DEFAULT_RECORD_BYTES: Final = 100.0
 _SECOND: Final = 1000.0
-_SATURATED: Final = 850.0  # ms of a second: a task this busy has no time left
+_SATURATED: Final = 850.0  # ms per second: a task this busy has no time left
 _PRESSED: Final = (
     0.5  # share of the samples in which a task is back-pressured (without times, up to 1.12)
 )
 _LEAST_FREE: Final = (
-    0.05  # of a source's time: the maximum rate of a nearly stalled source is unknown
+    0.05  # share of time: the maximum rate of a source with less free time is unknown
 )
-_QUICK: Final = 0.1  # of the time between records, for a task with only a known rate
+_QUICK: Final = (
+    0.1  # assumed share of the time between records that a task needs, if only its rate is known
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,25 +49,25 @@ class FitQuantity:
 
     @property
     def times(self) -> float:
-        """The factor between the two values, at least 1."""
+        """The ratio of the larger value to the smaller one."""
         low, high = sorted((max(self.observed, 1e-9), max(self.modelled, 1e-9)))
         return high / low
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """A job's parameters, and how well they fit.
+    """The fitted parameters of a job, and how well they fit.
 
     Args:
-        job: parameters.
+        job: the parameters.
         flow: the observed options.
-        version: of Flink.
-        bottleneck: the task with the least headroom; None: none is near its limit.
-        compared: observed and modelled, at those options.
+        version: Flink's version.
+        bottleneck: the task with the least headroom; None if no task is near its limit.
+        compared: observed quantities and their values in the model with the observed options.
         scale: observed divided by modelled barrier time; 1 if unknown.
-        overhead_ms: of a checkpoint, without waiting for barriers.
+        overhead_ms: duration of a checkpoint without the wait for barriers.
         notes: the assumptions, for the report.
-        outcome: of the model, at those options.
+        outcome: the simulation with the observed options.
     """
 
     job: Job
@@ -80,7 +82,7 @@ class Fit:
 
     @property
     def error(self) -> float | None:
-        """The largest factor between observed and modelled values; None: nothing to compare with."""
+        """The largest factor between observed and modelled values; None if nothing was compared."""
         return max((item.times for item in self.compared), default=None)
 
     @property
@@ -94,14 +96,14 @@ class Prediction:
     """The forecast for a change.
 
     Args:
-        name: of the change, for the report.
+        name: the change, for the report.
         flow, job: the simulated options and job.
-        outcome: of the model; None if the job cannot start.
-        task: the task of throughput and queue.
+        outcome: the simulation; None if the job cannot start.
+        task: the task whose throughput and queue are forecast.
         throughput: records per second of `task`.
-        queue: mean buffers before all its subtasks; `queued_records` the same in records.
-        barrier_ms: time of a checkpoint; None: no checkpoint completes in the simulated time.
-        at_least_ms: duration of the unfinished checkpoint.
+        queue, queued_records: mean number of buffers and of records that wait before all its subtasks.
+        barrier_ms: duration of a checkpoint; None if no checkpoint completes in the simulated time.
+        at_least_ms: how long an unfinished checkpoint has run at the end.
         problem: why there is no forecast.
     """
 
@@ -122,11 +124,11 @@ def fit(observed: ObservedJob, *, interval_ms: float | None = None) -> Fit:
     """Derive the parameters of a job from a recorded run.
 
     Args:
-        observed: as measured.
-        interval_ms: between checkpoints, if the options do not set it.
+        observed: the measured job.
+        interval_ms: checkpoint interval, if the options do not set it.
 
     Raises:
-        ModelError: the observations are not enough for a model.
+        ModelError: the input is not sufficient for a model.
     """
     notes: list[str] = []
     job = _job(observed, notes)
@@ -151,7 +153,7 @@ def fit(observed: ObservedJob, *, interval_ms: float | None = None) -> Fit:
 
 
 def fit_of_settings(job: Job, flow: Flow, version: Version) -> Fit:
-    """Return the fit of a job that has never run: given parameters, nothing to compare with.
+    """Return the fit of a job that has never run. Its parameters are given, and there is nothing to compare with.
 
     Raises:
         ModelError: the parameters are invalid.
@@ -173,10 +175,10 @@ def fit_of_settings(job: Job, flow: Flow, version: Version) -> Fit:
 def predict(
     fitted: Fit, name: str, *, flow: Flow | None = None, job: Job | None = None
 ) -> Prediction:
-    """Forecast the fitted job with other options, or a changed job.
+    """Simulate the fitted job with other options, or a changed job.
 
-    The waiting time of aligned barriers is scaled by the error of the fit. Unaligned barriers do not wait:
-    only the overhead of a checkpoint remains.
+    The forecast corrects the waiting time of aligned barriers by the error of the fit. Unaligned barriers do not wait,
+    so only the overhead of a checkpoint remains.
     """
     options, changed = flow or fitted.flow, job or fitted.job
     task = reference_task(fitted.bottleneck, changed)
@@ -204,9 +206,9 @@ def predict(
 
 
 def what_if(fitted: Fit, unchanged: str) -> list[Prediction]:
-    """Forecast each of the usual remedies alone, after a first forecast without any change, named `unchanged`.
+    """Forecast the job without a change (named `unchanged`), then the effect of each usual remedy on its own.
 
-    Leaves out remedies that the version does not have or that are already in effect.
+    Remedies that the version does not have or that are already in effect are left out.
     """
     flow, version = fitted.flow, fitted.version
     found = [predict(fitted, unchanged)]
@@ -232,16 +234,16 @@ def what_if(fitted: Fit, unchanged: str) -> list[Prediction]:
 
 
 def reference_task(bottleneck: str | None, job: Job) -> str:
-    """Return the task whose throughput represents the job: the bottleneck, else the last task."""
+    """Return the task whose throughput stands for that of the job: the bottleneck, else the last task."""
     ends = [t.name for t in job.tasks if all(edge.upstream != t.name for edge in job.edges)]
     return bottleneck or ends[-1]
 
 
 def rescaled(job: Job, name: str, times: int) -> Job:
-    """Return a job in which one task has `times` the subtasks.
+    """Return a job in which one task has `times` as many subtasks.
 
-    The key groups of each subtask are split evenly. If a subtask gets more than twice the mean, the surplus
-    counts as one hot key, which stays together. New subtasks run on the TaskManagers of the old ones in turn.
+    The key groups of each subtask are split evenly. If a subtask has more than twice the mean load, the surplus
+    counts as one hot key, which cannot be split. The new subtasks run on the same TaskManagers in turn.
     """
 
     def spread(shares: Sequence[float]) -> tuple[float, ...]:
@@ -330,7 +332,7 @@ def _in(task: ObservedTask) -> float | None:
 
 
 def _sent(name: str, observed: ObservedJob) -> float | None:
-    """Return the number of records that a task sent, else the number that its consumers received."""
+    """Return how many records a task sent; if unknown, how many its consumers received."""
     task = next(t for t in observed.tasks if t.name == name)
     if sent := _total([s.records_out for s in task.subtasks]):
         return sent
@@ -347,7 +349,7 @@ def _sent(name: str, observed: ObservedJob) -> float | None:
 def _source_services(
     task: ObservedTask, observed: ObservedJob, notes: list[str]
 ) -> tuple[float, ...]:
-    """Return the time between two records of a source without back pressure, for each subtask.
+    """Return the time between two records of each source subtask, as it would be without back pressure.
 
     Raises:
         ModelError: the source sent nothing.
@@ -387,7 +389,7 @@ def _services(task: ObservedTask, observed: ObservedJob, notes: list[str]) -> tu
                 share = 1.0 if saturated and not _pressed(s) else _QUICK
                 known[s.subtask_index] = _SECOND * share / s.records_in
         if saturated:
-            # The metrics do not show which subtasks have time left; the slowest per record has none.
+            # The metrics do not show which subtasks have time left. The one with the highest time per record has none.
             least = min(known.values(), default=0.0)
             known = {index: min(value, 2 * least) for index, value in known.items()}
         else:
@@ -408,7 +410,7 @@ def _pressed(subtask: ObservedSubtask) -> bool:
 
 
 def _ends_pressure(task: ObservedTask, observed: ObservedJob) -> bool:
-    """Return whether tasks upstream are back-pressured and this one is not: it is the slow task."""
+    """Return whether upstream tasks are back-pressured and this task is not, so that this is the slow task."""
     before = {up for up, down, _ in observed.edges if down == task.name}
     above = any(_pressed(s) for t in observed.tasks if t.name in before for s in t.subtasks)
     return above and not any(_pressed(s) for s in task.subtasks)
@@ -432,7 +434,7 @@ def _record_bytes(name: str, observed: ObservedJob, notes: list[str]) -> float:
 
 
 def _selectivity(up: str, down: str, pattern: str, observed: ObservedJob) -> float:
-    """Return the records on an edge per record that the upstream task receives, or sends if it is a source."""
+    """Return how many records cross an edge per record that the upstream task receives (a source: sends)."""
     tasks = {task.name: task for task in observed.tasks}
     inputs = [u for u, d, _ in observed.edges if d == down]
     taken = _in(tasks[down])
@@ -462,7 +464,7 @@ def _shares(task: ObservedTask, pattern: str) -> tuple[float, ...]:
 
 
 def _bottleneck(observed: ObservedJob) -> str | None:
-    """Return the task with the least time left that blocks the tasks upstream."""
+    """Return the task that blocks its upstream tasks and has the least time left."""
     has_input = {down for _, down, _ in observed.edges}
     candidates: list[tuple[float, str]] = []
     for task in observed.tasks:

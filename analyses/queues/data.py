@@ -36,7 +36,7 @@ _SUBTASK_ROWS: Final = 5  # 8,000 subtasks take 3.5 MB
 def queue_vertices(facts: QueueFacts, max_rows: int) -> list[wire.QueueVertex]:
     """Return the graph of each job, culprits first.
 
-    All vertices together list at most a fifth of `max_rows` subtasks, so that a wide job does not fill the document.
+    Together, the vertices list at most a fifth of `max_rows` subtasks, so that a wide job does not fill the report.
     """
     found: list[wire.QueueVertex] = []
     for job in facts.jobs:
@@ -46,7 +46,7 @@ def queue_vertices(facts: QueueFacts, max_rows: int) -> list[wire.QueueVertex]:
 
 
 def queue_flow(facts: QueueFacts) -> list[wire.QueueFlow]:
-    """Return where the time of each job goes, as far as its inputs show it."""
+    """Return which part limits each job, if the inputs show it."""
     found = []
     for job in facts.jobs:
         flow = flow_of(job)
@@ -124,12 +124,12 @@ def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
 
 
 def _fill(subtask: wire.QueueSubtask) -> tuple[float, float]:
-    """Return how full the input of a subtask is, for the order of subtasks."""
+    """Return the key by which subtasks are sorted: how full their input is."""
     return subtask.saturated_share or 0.0, subtask.queue_length or 0.0
 
 
 def _inputs(job: JobQueues, task: str) -> list[wire.QueueInput]:
-    """Return the tasks directly upstream; empty if their order is unknown."""
+    """Return the tasks directly upstream; empty if the order of the tasks is unknown."""
     if not has_task_order(job):
         return []
     edges = job.job.graph.shipping if job.job.graph else ()
@@ -141,7 +141,7 @@ def _inputs(job: JobQueues, task: str) -> list[wire.QueueInput]:
 
 
 def role(job: JobQueues, task: str, members: Sequence[Load], spells: Iterable[Spell]) -> str:
-    """Return the role of a vertex in the back pressure."""
+    """Return the role of a vertex in the job's back pressure."""
     ends = [spell.task for spell in spells]
     if task in ends:
         return "root"
@@ -278,7 +278,7 @@ _ALL: Final = 1 << 62
 
 
 def queue_tables(facts: QueueFacts) -> Rows:
-    """Return the same lists untruncated: rows of `report.tables`. A graph is as large as the job, not its input."""
+    """Return the complete lists as rows of `report.tables`."""
     vertices = queue_vertices(facts, _ALL)
     yield "vertices", (msgspec.structs.asdict(vertex) for vertex in vertices)
     yield "subtasks", _subtasks(vertices)

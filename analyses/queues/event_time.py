@@ -1,7 +1,7 @@
-"""Watermarks of a job: which do not advance, and which source, subtask or split holds them back.
+"""Finds the watermarks of a job that do not advance, and the source, subtask or split that holds them back.
 
-The watermark of a task is the minimum over its input channels. So a walk upstream from a task, along the subtasks
-whose output has the same watermark, ends at the subtask that holds it.
+The watermark of a task is the minimum over its input channels. So the walk from a task upstream, along the subtasks
+whose output has the same watermark, ends at the subtask that holds the watermark back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ END_OF_INPUT: Final = 9.2e18
 _COMMITTER: Final = re.compile("(?i)commit")
 """Operators of a sink that receive no records of their own."""
 _SINK: Final = re.compile("(?i)^sink|writer|commit")
-"""Operators that emit nothing: the end of a chain."""
+"""Operators at the end of a chain, which emit nothing."""
 _PROCESSING_TIME: Final = re.compile(r"ProcessingTime|(?i:proc_?time)|GlobalWindows")
 _SQL_WINDOW: Final = re.compile(
     r"(?:Local|Global|Group)?Window(?:Aggregate|Rank|Deduplicate|Join|TableFunction)"
@@ -32,11 +32,11 @@ _OF_WATERMARK: Final = ".watermark."
 
 
 class Held(NamedTuple):
-    """The time at the end of the metrics in which a watermark keeps its value.
+    """The period at the end of the metrics in which a watermark does not change.
 
     Args:
-        value: the watermark, in milliseconds; None: the subtask never had one.
-        since_us, until_us: the time.
+        value: the watermark in milliseconds; None if the subtask never had one.
+        since_us, until_us: start and end of the period.
         point: the last sample, as evidence.
     """
 
@@ -50,14 +50,14 @@ class Held(NamedTuple):
         return (self.until_us - self.since_us) / 1000
 
     def holds(self, other: Held) -> bool:
-        """Return whether this watermark upstream explains another one downstream."""
+        """Return whether this upstream watermark explains the downstream watermark `other`."""
         if self.value is None or other.value is None:
             return self.value is None
         return self.value <= other.value + 1
 
 
 def held(mark: Mark | None) -> Held | None:
-    """Return the time since when a watermark is constant; None if it advances, has ended, or has a single sample."""
+    """Return the period in which a watermark is constant; None if it advances, has ended, or has a single sample."""
     if mark is None or not mark.points:
         return None
     end = mark.points[-1]
@@ -79,13 +79,13 @@ class Holder:
     """The subtasks of one task that hold a watermark back.
 
     Args:
-        task, keys: the task, and those of its subtasks.
-        held: the watermark of the first of them.
-        whole: whether these are all subtasks of the task.
-        reading: those of them that emit records nevertheless.
-        splits: the splits that hold it, by subtask, if the metrics name splits (Flink 2.1 and later).
-        unassigned: those of them without a split, while other subtasks have one.
-        others: how many other splits of these subtasks have a watermark that advances.
+        task, keys: the task and these subtasks.
+        held: the watermark of the first subtask.
+        whole: whether `keys` contains all subtasks of the task.
+        reading: the subtasks that emit records nevertheless.
+        splits: the splits that hold the watermark back, by subtask, if metrics name splits (Flink 2.1 and later).
+        unassigned: the subtasks without a split, if other subtasks of the task have one.
+        others: number of splits of these subtasks whose watermark advances.
     """
 
     task: str
@@ -100,7 +100,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EventTime:
-    """The metrics of event time, by their owner."""
+    """The event-time metrics of a job, by owner."""
 
     inputs: Mapping[SubtaskKey, Mark]
     outputs: Mapping[SubtaskKey, tuple[Mark, ...]]
@@ -109,11 +109,11 @@ class EventTime:
     gauges: Mapping[tuple[SubtaskKey, str], Mark]
     flows: Mapping[tuple[str, str | None, str], Flow]
     untimed: frozenset[str]
-    """Tasks with windows of processing time."""
+    """Tasks with processing-time windows."""
 
     @property
     def operators(self) -> tuple[tuple[str, str], ...]:
-        """Tasks and operators that drop late records: they need event time."""
+        """Tasks and operators that drop late records, and so need event time."""
         return tuple(
             (task, operator)
             for task, operator, name in self.flows
@@ -121,36 +121,36 @@ class EventTime:
         )
 
     def output_of(self, key: SubtaskKey) -> Mark | None:
-        """Return the watermark that leaves a subtask: of its operators, the one that is furthest ahead."""
+        """Return the output watermark of a subtask: the highest among its operators."""
         return max(
             self.outputs.get(key, ()), key=lambda mark: mark.latest or float("-inf"), default=None
         )
 
     def named_marks(self, key: SubtaskKey) -> Iterator[tuple[str | None, Mark]]:
-        """Yield the watermark that leaves a subtask, and the watermarks of its splits with their names."""
+        """Yield the output watermark of a subtask, and the watermarks of its splits with the splits' names."""
         output = self.output_of(key)
         if output is not None:
             yield None, output
         yield from self.splits.get(key, {}).items()
 
     def flow(self, task: str, operator: str, name: str) -> Flow | None:
-        """Return a counter of an operator. In metric reports, the only operator of a task shares those of the task."""
+        """Return a counter of an operator, else that of its task: a task and its only operator may share counters."""
         return self.flows.get((task, operator, name)) or self.flows.get((task, None, name))
 
     def received(self, task: str, operator: str, since_us: int = 0) -> float:
-        """Return how many records an operator receives after a time."""
+        """Return how many records an operator has received since a time."""
         flow = self.flow(task, operator, "numRecordsIn")
         return 0.0 if flow is None else flow.since(since_us)
 
     @property
     def declares_idle(self) -> bool | None:
-        """Return whether a split is declared idle now; None: no metric shows it."""
+        """Return whether any split is declared idle at the end; None if no metric shows it."""
         return any(self.idle.values()) if self.idle else None
 
 
 @once
 def event_time(job: JobQueues) -> EventTime:
-    """Return the metrics of event time of a job."""
+    """Return the event-time metrics of a job."""
     inputs: dict[SubtaskKey, Mark] = {}
     outputs: dict[SubtaskKey, list[Mark]] = defaultdict(list)
     splits: dict[SubtaskKey, dict[str, Mark]] = defaultdict(dict)
@@ -183,9 +183,9 @@ def event_time(job: JobQueues) -> EventTime:
 
 
 def needs_event_time(job: JobQueues, task: str) -> bool | None:
-    """Return whether the windows of a task close by event time, by Flink's description; None if it is unknown.
+    """Return whether the windows of a task use event time, according to Flink's description; None if unknown.
 
-    Windows of processing time register `numLateRecordsDropped`, too.
+    Processing-time windows also register `numLateRecordsDropped`.
     """
     vertices = job.job.graph.vertices if job.job.graph is not None else ()
     text = next((v.description for v in vertices if v.task == task and v.description), None)
@@ -200,12 +200,11 @@ class Stuck(NamedTuple):
     """Subtasks of a task that receive records while their watermark does not advance.
 
     Args:
-        task, operator: the task, and its operator that needs event time, if the metrics name it.
+        task, operator: the task, and its operator that needs event time if the metrics name it.
         keys: the subtasks.
-        held: the watermark of the first of them, since it is stuck for all of them.
-        records: what the operator receives in that time.
-        emitted: what it emits.
-        certain: whether it needs event time: the plan describes its windows, or a source has a watermark.
+        held: the watermark of the first subtask, from the time on when it is stuck for all of them.
+        records, emitted: number of records that the operator receives and emits in that time.
+        certain: whether it surely needs event time, because the plan describes its windows or a source has a watermark.
     """
 
     task: str
@@ -231,7 +230,7 @@ def stuck_operators(job: JobQueues) -> Iterator[Stuck]:
         out = emitted.since(standing.since_us)
         known = needs_event_time(job, task)
         if known is None and standing.value is None and out:
-            continue  # windows that close without a watermark are windows of processing time
+            continue  # windows that close without a watermark use processing time
         yield Stuck(
             task,
             operator,
@@ -244,9 +243,9 @@ def stuck_operators(job: JobQueues) -> Iterator[Stuck]:
 
 
 def stuck_subtasks(job: JobQueues, task: str) -> tuple[tuple[SubtaskKey, ...], Held] | None:
-    """Return the subtasks of a task whose watermark is constant, and since when it is for all of them.
+    """Return the subtasks of a task whose watermark is constant, and the period in which all of them are.
 
-    It is the watermark of the input; of a source that of the output.
+    This is the input watermark, or the output watermark of a source.
     """
     times = event_time(job)
     keys = (SubtaskKey(task, index) for index in range(job.topology.parallelism.get(task, 0)))
@@ -264,7 +263,7 @@ def stuck_subtasks(job: JobQueues, task: str) -> tuple[tuple[SubtaskKey, ...], H
 
 
 def holders(job: JobQueues, task: str, standing: Held) -> list[Holder]:
-    """Return the subtasks that hold the watermark of a task back, by a walk upstream."""
+    """Walk upstream from a task, and return the subtasks that hold its watermark back."""
     times = event_time(job)
     found: dict[str, Holder] = {}
     _walk(job, times, task, standing, found, set())
@@ -274,7 +273,7 @@ def holders(job: JobQueues, task: str, standing: Held) -> list[Holder]:
 
 
 def _holding(job: JobQueues, times: EventTime, task: str, standing: Held) -> dict[SubtaskKey, Held]:
-    """Return the subtasks of a task whose output has the watermark, and that are not declared idle."""
+    """Return the subtasks of a task that send the watermark `standing` and are not declared idle."""
     keys = (SubtaskKey(task, index) for index in range(job.topology.parallelism.get(task, 0)))
     return {
         key: out
@@ -286,7 +285,7 @@ def _holding(job: JobQueues, times: EventTime, task: str, standing: Held) -> dic
 
 
 def has_no_watermarks(job: JobQueues, task: str) -> bool:
-    """Return whether no source upstream of a task has had a watermark."""
+    """Return whether no source upstream of a task ever had a watermark."""
     outputs = list(_source_marks(job, task))
     return bool(outputs) and all((now := held(mark)) and now.value is None for mark in outputs)
 
@@ -329,7 +328,7 @@ def _walk(
 
 
 def _is_idle(times: EventTime, key: SubtaskKey) -> bool:
-    """Return whether all splits of a source subtask are declared idle, so that it holds nothing back."""
+    """Return whether all splits of a source subtask are declared idle, so that it holds no watermark back."""
     splits = times.splits.get(key)
     return bool(splits) and all(times.idle.get((key, split), 0.0) > 0 for split in splits or ())
 
@@ -368,9 +367,7 @@ def _holder(
 
 
 def emits_records(job: JobQueues, key: SubtaskKey, standing: Held) -> bool:
-    """Return whether a subtask emits records while its watermark stays: by the time since its last record, else by its
-    counter.
-    """
+    """Return whether a subtask emits records while its watermark does not advance."""
     idle = event_time(job).gauges.get((key, "sourceIdleTime"))
     if idle is not None and idle.latest is not None:
         return idle.latest * 2 < standing.lasted_ms
@@ -391,7 +388,7 @@ def is_ahead(value_ms: float | None, time_us: int, by_ms: float = _DAY_MS) -> bo
 
 
 def unit_of(value_ms: float, time_us: int) -> str | None:
-    """Return the unit of event times that are read as milliseconds; None if they are milliseconds, or old.
+    """Return the real unit of event times that a job reads as milliseconds; None if they are milliseconds, or old.
 
     >>> unit_of(1.7956e15, 1_795_600_000_000_000), unit_of(1.7956e12, 1_795_600_000_000_000)
     ('microseconds', None)
@@ -402,14 +399,14 @@ def unit_of(value_ms: float, time_us: int) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WrongTimes:
-    """Subtasks of a source whose watermark is in the future, or in another unit.
+    """Subtasks of a source whose watermark is in the future, or in a wrong unit.
 
     Args:
-        task, keys: the source, and those of its subtasks.
-        split: the split, if only one has such a watermark.
+        task, keys: the source and these subtasks.
+        split: the split, if a single split has such a watermark.
         value, ahead_ms: the watermark, and how far it is ahead of the clock.
-        unit: of its event times, if it is another one.
-        since_us, until_us: the time.
+        unit: the unit of its event times, if it is not milliseconds.
+        since_us, until_us: start and end of the time with such a watermark.
         marks: the gauges, as evidence.
     """
 
@@ -453,7 +450,7 @@ def wrong_times(job: JobQueues, task: str, ahead_s: float) -> WrongTimes | None:
 
 
 def _wrong_since(mark: Mark, ahead_s: float) -> int | None:
-    """Return since when a watermark is wrong; None if it is right at the end."""
+    """Return the time from which a watermark is wrong; None if it is right at the end."""
     since_us = None
     for point in reversed(mark.points):
         value = point.last
@@ -469,11 +466,11 @@ def _wrong_since(mark: Mark, ahead_s: float) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ShiftedTimes:
-    """A source whose watermarks all differ from the clock by the same whole hours, as local times read as UTC do.
+    """A source whose watermarks differ from the clock by the same time zone shift, because local times are read as UTC.
 
     Args:
-        shift_ms: how far they are behind the clock; negative: ahead.
-        since_us, until_us: the time.
+        shift_ms: how far they are behind the clock; negative if they are ahead.
+        since_us, until_us: start and end of the measured time.
         marks: the gauges, as evidence.
     """
 
@@ -486,14 +483,14 @@ class ShiftedTimes:
 def shifted_times(
     job: JobQueues, task: str, *, delay_ms: float, steady_ms: float, lasted_ms: float
 ) -> ShiftedTimes | None:
-    """Return the shift of all subtasks of a source; None if they differ, or if it is not constant.
+    """Return the shift of a source; None if it is not constant, or not the same in all subtasks.
 
     Args:
         job: the job.
         task: the source.
-        delay_ms: how far behind the newest event a watermark may be.
-        steady_ms: how much the difference may vary.
-        lasted_ms: for how long the watermarks must be known.
+        delay_ms: how far a watermark may be behind the newest event.
+        steady_ms: how much the difference from the clock may vary.
+        lasted_ms: the minimum measured time.
     """
     marks = _output_marks(job, task)
     points = _known_points(marks)
@@ -520,14 +517,14 @@ def _output_marks(job: JobQueues, task: str) -> list[Mark]:
 
 
 def _known_points(marks: Iterable[Mark]) -> list[tuple[int, float]]:
-    """Return the times and values of watermarks, in order; empty if one is no time since 1970."""
+    """Return the times and values of the watermarks, in order; empty if a value is not a time since 1970."""
     points = [(p.until_us, p.last) for m in marks for p in m.points if p.n and p.last is not None]
     valid = all(0 < value < END_OF_INPUT for _, value in points)
     return sorted(points) if valid else []
 
 
 def _zone_shift(lag_ms: float) -> float | None:
-    """Return the difference to a time zone just below a lag: whole hours, or half hours from three hours on."""
+    """Return the largest time zone shift below a lag: full hours, from three hours on also half hours."""
     halves = lag_ms // _HALF_HOUR_MS
     least = 2 if halves % 2 == 0 else 6
     shift = _HALF_HOUR_MS * halves
@@ -539,7 +536,7 @@ _FARTHEST_ZONE_MS: Final = 14 * 2 * _HALF_HOUR_MS
 
 
 def late_behind(job: JobQueues, source: str, since_us: int) -> tuple[float, float, str] | None:
-    """Return the operator behind a source that drops most records as late: dropped, received, and its name."""
+    """Return the operator at or after a source that drops the most late records: dropped, received, and its name."""
     times = event_time(job)
     found = [
         (dropped, received, operator)
@@ -552,7 +549,7 @@ def late_behind(job: JobQueues, source: str, since_us: int) -> tuple[float, floa
 
 
 def silent_operator(job: JobQueues) -> Silence | None:
-    """Return an operator inside a chain that receives records and emits none, so that the rest of its chain gets none."""
+    """Return an operator inside a chain that receives records but passes none on to the rest of the chain."""
     flows = event_time(job).flows
     for (task, operator, name), received in flows.items():
         emitted = flows.get((task, operator, "numRecordsOut"))
@@ -577,7 +574,7 @@ def silent_operator(job: JobQueues) -> Silence | None:
 
 
 def _passes_nothing_on(job: JobQueues, task: str, since_us: int) -> bool:
-    """Return whether another operator of a chain receives nothing, or the tasks downstream of the chain."""
+    """Return whether another operator of the chain, or the tasks downstream of the chain, receive nothing."""
     flows = event_time(job).flows
     passed = flows.get((task, None, "numRecordsOut"))
     if passed is not None and not passed.since(since_us) and job.topology.next_to(task):
@@ -591,7 +588,7 @@ def _is_dry(
     operator: str | None,
     since_us: int,
 ) -> bool:
-    """Return whether an operator receives and emits no record: a source emits, and a committer receives none."""
+    """Return whether an operator neither receives nor emits records. Committers never count."""
     known = [flows.get((task, operator, name)) for name in ("numRecordsIn", "numRecordsOut")]
     return (
         operator is not None

@@ -1,7 +1,7 @@
-"""The facts of one run of `flowdiag queues`, as plain frozen values.
+"""The facts of one run of `flowdiag queues`, as immutable values.
 
-Metrics are grouped in windows of a minute or a multiple, counted from 1970. A gauge of a window holds the
-number, sum, minimum and maximum of its samples, a counter its increase. Times are microseconds UTC.
+Metrics are grouped in windows of one or several minutes, counted from 1970. For a window, a gauge contains the number,
+sum, minimum and maximum of its samples, and a counter contains its increase. Times are microseconds UTC.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Gauge(NamedTuple):
         return self.total / self.n
 
     def share_above(self, limit: float) -> float:
-        """Estimate the share of the samples at or above a limit, as if there were only two values.
+        """Estimate the share of the samples at or above a limit, assuming that all are minimum or maximum.
 
         >>> Gauge(10, 7.0, 0.0, 1.0).share_above(0.9), Gauge(5, 5.0, 1.0, 1.0).share_above(0.9)
         (0.7, 1.0)
@@ -64,9 +64,9 @@ class Sample:
 
     Args:
         window: number of the window.
-        gauges: by the names of `measure.GAUGES`.
-        increases: by the names of `measure.COUNTERS`.
-        resets: how often a counter decreased, as it does on a restart.
+        gauges: gauges by the names of `measure.GAUGES`.
+        increases: increases of counters by the names of `measure.COUNTERS`.
+        resets: how often a counter decreased, which happens on a restart.
     """
 
     window: int
@@ -82,7 +82,7 @@ class Sample:
 
 
 def time_span(samples: Iterable[Sample]) -> tuple[int | None, int | None]:
-    """Return the first and the last time of some samples; None if unknown."""
+    """Return the first and the last time of the samples; None if unknown."""
     times = [(sample.first_us, sample.last_us) for sample in samples]
     firsts = [first for first, _ in times if first is not None]
     lasts = [last for _, last in times if last is not None]
@@ -124,7 +124,7 @@ class GateQueue:
 
 
 class MarkPoint(NamedTuple):
-    """The samples of an event-time gauge in one bucket of time. n = 0: the gauge had no value yet."""
+    """The samples of an event-time gauge in one time bucket. If `n` is 0, the gauge had no value yet."""
 
     time_us: int
     until_us: int
@@ -138,11 +138,11 @@ class MarkPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """An event-time gauge of one subtask, in the order of time.
+    """An event-time gauge of one subtask, in time order.
 
     Args:
-        operator: of the chain; None: the watermark of the task's input.
-        name: as Flink registers it; of a split: `split.NAME.watermark.…`.
+        operator: an operator of the chain; None for the watermark of the task's input.
+        name: Flink's name of the metric; for a split, `split.NAME.watermark.…`.
     """
 
     key: SubtaskKey
@@ -158,11 +158,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreMetric:
-    """A metric of the store (RocksDB or ForSt) that holds the state of one subtask, in the order of time.
+    """A metric of the state store (RocksDB or ForSt) of one subtask, in time order.
 
     Args:
-        name: as RocksDB spells it.
-        family: the state that contributes most; None for statistics of the whole store.
+        name: RocksDB's name of the metric.
+        family: the column family that contributes most; None for statistics of the whole store.
     """
 
     key: SubtaskKey
@@ -173,7 +173,7 @@ class StoreMetric:
 
 
 class FlowPoint(NamedTuple):
-    """The increase of a counter in one bucket of time, over all subtasks."""
+    """The increase of a counter in one time bucket, over all subtasks."""
 
     time_us: int
     until_us: int
@@ -183,7 +183,7 @@ class FlowPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """A counter of records of one operator, or of a task without one, in the order of time."""
+    """A record counter of one operator, or of a whole task, in time order."""
 
     task: str
     operator: str | None
@@ -197,37 +197,37 @@ class Flow:
 
     @property
     def silent_since_us(self) -> int | None:
-        """The time since when the counter is constant; None without samples."""
+        """The time from which the counter is constant; None without samples."""
         for point in reversed(self.points):
             if point.increase > 0:
                 return point.until_us
         return self.points[0].time_us if self.points else None
 
     def since(self, time_us: int) -> float:
-        """Return the increase after a time."""
+        """Return the increase since a time."""
         return sum(point.increase for point in self.points if point.time_us > time_us)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JobQueues:
-    """Everything about one job.
+    """All facts about one job.
 
     Args:
-        job: names, places, checkpoints, settings; `loads` are totals of REST and archives.
+        job: names, TaskManagers, checkpoints and settings; its `loads` are totals from REST and archives.
         topology: the order of the tasks.
-        samples: of each subtask, in the order of the windows.
-        machines: of each TaskManager that runs it, in the order of the windows.
-        capacity: of each subtask's input, if its channels are known.
-        gates: of detailed metrics.
-        marks: gauges of event time.
-        flows: counters of records of each operator.
+        samples: samples of each subtask, in the order of the windows.
+        machines: reports of each TaskManager that runs the job, in the order of the windows.
+        capacity: input capacity of each subtask, if its channels are known.
+        gates: input gates, from detailed metrics.
+        marks: event-time gauges.
+        flows: record counters of each operator.
         stores: metrics of RocksDB and ForSt.
         window_us: length of a window.
-        starts_us: when the job started, restarted, was restored or rescaled.
-        version_from: `said` by the input, `metrics` inferred from their names, None: not known.
+        starts_us: when the job was started, restarted, restored or rescaled.
+        version_from: `said` if the input prints the version, `metrics` if their names show it, None if unknown.
         gaps: missing and unusable metrics, for the report.
-        neighbours: the systems around it, if this is the only job.
-        cores: of the host of each TaskManager, as REST reports them.
+        neighbours: the systems around the job, if it is the only job.
+        cores: CPU cores of each TaskManager's host, from REST.
     """
 
     job: JobFacts
@@ -246,17 +246,17 @@ class JobQueues:
     gaps: tuple[InputNote, ...] = ()
     neighbours: Neighbours = field(default_factory=Neighbours)
     cores: Mapping[str | None, float] = field(default_factory=dict)
-    # Of `flowdiag.analyses.model.derived.once`.
+    # Cache of `flowdiag.analyses.model.derived.once`.
     derived: DerivedValues = field(default_factory=DerivedValues, init=False, repr=False)
 
     @property
     def totals(self) -> tuple[SubtaskLoad, ...]:
-        """Counts since the start, from REST responses and archives."""
+        """Counts since the start of the job, from REST responses and archives."""
         return self.job.loads
 
     @property
     def windows(self) -> list[int]:
-        """Every window with a sample, ascending."""
+        """All windows with a sample, in ascending order."""
         return list(_windows(self))
 
 
@@ -278,7 +278,7 @@ class QueueFacts:
 
 
 def options_of(job: JobFacts) -> dict[str, str]:
-    """Return the known options; REST overrides logs, and logs override observed values."""
+    """Return the known options. REST takes precedence over logs, and logs over observed values."""
     order = {"rest": 0, "log": 1, "observed": 2}
     found: dict[str, str] = {}
     for setting in sorted(job.settings, key=lambda s: order.get(s.source, 3)):

@@ -1,4 +1,4 @@
-"""Where the time of a job goes: to its sources, its own work, or its sinks, and to which system behind them."""
+"""Finds the part of a job that limits it: its sources, its own work or its sinks, and the system behind them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from flowdiag.parsers.components import components
 Side = Literal["source", "processing", "sink"]
 
 BUSY: Final = 0.85
-"""Share of the time: a source this busy cannot read faster."""
+"""Share of time: a source this busy cannot read faster."""
 BEHIND_S: Final = 10.0
-"""Seconds of reading: bursts, pauses and checkpoints cause less."""
+"""Seconds behind: bursts, pauses and checkpoints cause shorter lags."""
 UNREACHED_S: Final = 30.0
 """Seconds without a successful connection. Clients retry about once per second."""
 _WRITERS: Final = ("Sink: ", ": Writer", ": Committer")
@@ -47,10 +47,10 @@ class Flow:
     """The part of a job that limits it.
 
     Args:
-        side: None if the job keeps up.
-        task: the task that limits the job, or whose neighbour does.
+        side: the limiting side; None if the job keeps up.
+        task: the task that limits the job, or whose external system does.
         neighbour: the system that the task waits for, if an input shows it.
-        text: one sentence.
+        text: the reason as one sentence.
         busy: mean busy share of the busiest task of each side, if known.
         lag: how far the job is behind its source; None if unknown.
     """
@@ -64,7 +64,7 @@ class Flow:
 
 
 def side_of(job: JobQueues, task: str) -> Side:
-    """Return whether a task reads, works or writes. A chain that works and writes counts as work."""
+    """Return whether a task is a source, work, or a sink. A chain that works and writes counts as work."""
     if task in job.topology.sources:
         return "source"
     first = task.partition(" -> ")[0]
@@ -75,7 +75,7 @@ def side_of(job: JobQueues, task: str) -> Side:
 
 @once
 def flow_of(job: JobQueues) -> Flow | None:
-    """Return where the time goes; None without busy times and without a lag."""
+    """Return the part that limits the job; None without busy times and without a lag."""
     loads = loads_in(job)
     lag = job_trend(job)
     busy = _busy(job, loads.values())
@@ -125,7 +125,7 @@ def _limit(job: JobQueues, lag: Trend | None) -> Limit:
 
 
 def _limit_of(job: JobQueues, spell: Spell) -> Limit:
-    """Return the side of a root of back pressure, and the system that its threads wait for."""
+    """Return the side of the task where back pressure starts, and the system that its threads wait for."""
     name = fmt.shorten(spell.task)
     side = side_of(job, spell.task)
     service = slow_service(job, spell)

@@ -23,11 +23,11 @@ _MOST_NAMED: Final = 3
 
 
 def missing_metrics(job: JobQueues, known: float) -> Inconclusive | None:
-    """Return why flowdiag cannot assess a job at all.
+    """Return why flowdiag cannot assess a job at all; None if it can.
 
     Args:
         job: the job.
-        known: the share of its subtasks whose metrics are required.
+        known: the minimum share of its subtasks with metrics.
     """
     size = sum(job.topology.parallelism.values())
     loads = loads_in(job).values()
@@ -49,7 +49,7 @@ def missing_metrics(job: JobQueues, known: float) -> Inconclusive | None:
 
 
 def can_show_back_pressure(job: JobQueues) -> bool:
-    """Return whether there are samples of busy times or back pressure over time, or one in which a task waits."""
+    """Return whether samples show busy times or back pressure over time, or a single sample shows that a task waits."""
     loads = loads_in(job).values()
     if all(load.busy is None and load.pressed is None for load in loads):
         return False
@@ -74,7 +74,7 @@ def _single_answers(job: JobQueues) -> str:
 
 
 def _busy_tasks(job: JobQueues, busy: Sequence[Load], where: str = "") -> str:
-    """Name the subtasks that work while others wait, without blaming any of them."""
+    """Return a clause about the subtasks that work while tasks wait, without blaming any of them."""
     names = list(dict.fromkeys(subtask_name(job, load.key) for load in busy))
     hidden = len(names) - _MOST_NAMED
     shown = ", ".join(names[:_MOST_NAMED]) + (f" and {hidden} more" if hidden > 0 else "")
@@ -82,7 +82,7 @@ def _busy_tasks(job: JobQueues, busy: Sequence[Load], where: str = "") -> str:
 
 
 def too_few_samples(job: JobQueues, windows: Sequence[int]) -> Inconclusive:
-    """Return that a job has too few samples, and name the suspected subtasks."""
+    """Report that a job has too few samples, and name the suspected subtasks."""
     number = fmt.plural(most_samples(job), "sample")
     roots = [root for window in windows for root in find_roots(job, loads_in(job, [window]))]
     busy = [load for root in roots for load in root.subtasks]
@@ -98,7 +98,7 @@ def too_few_samples(job: JobQueues, windows: Sequence[int]) -> Inconclusive:
 
 
 def late_barriers(job: JobQueues, windows: Sequence[int]) -> Inconclusive | None:
-    """Return that sources wait for the barriers of other subtasks, which is not back pressure."""
+    """Report that sources wait for the barriers of other subtasks, which is not back pressure."""
     holding = awaits_barrier(job, windows)
     if not holding:
         return None
@@ -116,8 +116,8 @@ def unknown_root(job: JobQueues, windows: Sequence[int], *, few: bool) -> Inconc
 
     Args:
         job: the job.
-        windows: in which tasks wait.
-        few: whether there are too few samples in them.
+        windows: the windows in which tasks wait.
+        few: whether these windows have too few samples.
     """
     unseen = None
     checks: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Everything that a rule of `flowdiag queues` needs, under one import."""
+"""All names that a rule of `flowdiag queues` needs, under one import."""
 
 from __future__ import annotations
 
@@ -136,9 +136,9 @@ def job_finding(
     """Return a finding about the flow of a job: by default an ongoing note.
 
     Args:
-        job: the job whose verdict counts the finding.
-        subject: None: the job itself.
-        overrides: other fields of `Finding`. The explanation defaults to that of the cause.
+        job: the job that the finding is about.
+        subject: the culprit; by default the job itself.
+        overrides: other fields of `Finding`. The default explanation is that of the cause.
     """
     defaults: FindingFields = {"severity": Severity.INFO, "state": State.ONGOING}
     if "explain" not in overrides:
@@ -168,7 +168,7 @@ def taskmanager_finding(job: JobQueues, name: str, **overrides: Unpack[FindingFi
 
 
 def place_of(job: JobQueues, taskmanager: str) -> str:
-    """Return a TaskManager with its host, for reports."""
+    """Return the name of a TaskManager with its host, for reports."""
     return fmt.place(taskmanager, host_of(job, taskmanager))
 
 
@@ -180,11 +180,11 @@ def merged_gauge(reports: Iterable[Sample | Machine], name: str) -> Gauge | None
 def records_of(
     reports: Sequence[Sample | Machine], *gauges: str, key: SubtaskKey | None = None
 ) -> tuple[Evidence, ...]:
-    """Return where the reports of a subtask or a TaskManager are written.
+    """Return the lines of the reports of a subtask or a TaskManager, as evidence.
 
     Args:
-        reports: in order.
-        gauges: names of `measure.GAUGES`; the first one that a report contains is its evidence.
+        reports: the reports, in order.
+        gauges: names of `measure.GAUGES`; the first gauge that a report contains is its evidence.
         key: the subtask; None for reports of TaskManagers.
     """
     return cite((evidence_in(report, gauges, key), report.first_us) for report in reports)
@@ -196,18 +196,18 @@ def with_partition(subject: Subject, partition: str | None) -> Subject:
 
 
 def is_sink(job: JobQueues, task: str) -> bool:
-    """Return whether no task reads from this one, and either the job has several tasks or the name contains a sink."""
+    """Return whether no task reads from this one. In a job with a single task, its name must also contain a sink."""
     last = bool(job.topology.tasks) and not job.topology.downstream(task)
     return last and (len(job.topology.tasks) > 1 or "Writer" in task or "Sink: " in task)
 
 
 def waits_for_database(job: JobQueues, task: str) -> bool:
-    """Return whether a task merely waits for a lock in a database: `database-lock` names the holder."""
+    """Return whether a task merely waits for a database lock, whose holder `database-lock` names."""
     return blocked_sessions(job) is not None and is_sink(job, task)
 
 
 def slows_down(job: JobQueues, task: str) -> bool:
-    """Return whether back pressure starts at a task, or all its subtasks are busy."""
+    """Return whether back pressure starts at a task, or all of its subtasks are busy."""
     loads = [load for load in loads_in(job).values() if load.key.task == task]
     return any(spell.task == task for spell in find_spells(job)) or (
         bool(loads) and all(load.works for load in loads)
@@ -215,7 +215,7 @@ def slows_down(job: JobQueues, task: str) -> bool:
 
 
 def store_measurements(stores: Sequence[Store], *names: tuple[str, str]) -> Iterator[Measurement]:
-    """Yield the last values of some metrics of the first store, each with its unit."""
+    """Yield the last values of the given metrics of the first store, with their units."""
     for name, unit in names if stores else ():
         if (value := stores[0].latest(name)) is not None:
             yield measurement(name, value, unit, over="of the subtask that waits longest")
@@ -238,7 +238,7 @@ def pressing_sinks(job: JobQueues) -> list[str]:
 
 
 def mark_evidence(mark: Mark | None, until_us: int) -> Evidence | None:
-    """Return where the last value of an event-time gauge is written."""
+    """Return the line with the last value of an event-time gauge, as evidence."""
     if mark is None:
         return None
     point = mark.points[-1]
@@ -253,7 +253,7 @@ def mark_evidence(mark: Mark | None, until_us: int) -> Evidence | None:
 
 
 def flow_evidence(point: FlowPoint, flow: Flow) -> Evidence | None:
-    """Return where a counter of an operator is written."""
+    """Return the line with a counter of an operator, as evidence."""
     return cite_part(point.ref, Focus(metrics=((flow.name, None),), until_us=point.until_us))
 
 
@@ -263,12 +263,12 @@ def taskmanager_of(job: JobQueues, key: SubtaskKey) -> str | None:
 
 
 def has_finished(job: JobQueues) -> bool:
-    """Return whether the job read its input to the end, or failed for good."""
+    """Return whether the job reached the end of its input, or failed without a restart."""
     return any(i.kind == "finished" for i in job.job.incidents) or judging.job_failed(job.job)
 
 
 def tasks_wait(job: JobQueues) -> bool:
-    """Return whether any subtask is measured to wait most of the time."""
+    """Return whether measurements show that any subtask waits most of the time."""
     return any(load.waits and load.wait_measured for load in loads_in(job).values())
 
 
@@ -278,7 +278,7 @@ def works_or_waits(job: JobQueues) -> bool:
 
 
 def has_ended(job: JobQueues) -> bool:
-    """Return whether the job was cancelled, finished or failed for good."""
+    """Return whether the job was cancelled, finished, or failed without a restart."""
     return any(
         i.kind in ("cancelled", "finished") for i in job.job.incidents
     ) or judging.job_failed(job.job)

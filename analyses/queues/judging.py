@@ -31,12 +31,12 @@ from flowdiag.analyses.queues.proof import COUNTED, WAITING, WORKING, evidence_i
 from flowdiag.analyses.queues.root import Spell, find_spells, subtask_name
 from flowdiag.analyses.queues.working import cpu_use
 
-# A recovered spell that lasted less than this share of the metrics was isolated.
+# A recovered spell that took less than this share of the metrics' time was isolated.
 _ISOLATED: Final = 0.01
 
 
 def severity_of(job: JobQueues, spell: Spell) -> Severity:
-    """Return the severity of a spell; the usual cost of a start or a restore is information."""
+    """Return the severity of a spell. The usual cost of a start or a restore is only information."""
     if spell.ordinary:
         return Severity.INFO
     share = len(spell.windows) / max(len(job.windows), 1)
@@ -61,14 +61,14 @@ def task_subject(job: JobQueues, name: str) -> Subject:
         job_name=job.job.name,
         task=name,
         vertex_id=next((v.vertex_id for v in vertices if v.task == name), None),
-        # Metrics of a chain do not show which of its operators is slow.
+        # The metrics of a chain do not show which operator is slow.
         operator=None if " -> " in name else name,
         parallelism=job.topology.parallelism.get(name),
     )
 
 
 def service_subject(job: JobQueues, service: str, task: str | None = None) -> Subject:
-    """Return a system outside the job: the job that it affects, and the task that waits for it, if known."""
+    """Return a system outside the job as a subject, with the affected job and, if known, the task that waits for it."""
     return Subject(
         kind="service",
         service=service,
@@ -79,12 +79,12 @@ def service_subject(job: JobQueues, service: str, task: str | None = None) -> Su
 
 
 def state_at_end(job: JobQueues, last_us: int | None, recent_s: float) -> State:
-    """Return whether something is ongoing at the end of the input; it is if a time is unknown.
+    """Return whether a problem is ongoing at the end of the input. If a time is unknown, it is.
 
     Args:
-        job: whose input may continue after it.
-        last_us: its last time.
-        recent_s: longest time between it and the end of the input.
+        job: the job.
+        last_us: when the problem last occurred.
+        recent_s: the longest time between `last_us` and the end of the input.
     """
     end_us = job.job.last_us
     over = end_us is not None and last_us is not None and end_us - last_us > recent_s * 1e6
@@ -124,7 +124,7 @@ def culprit_subject(job: JobQueues, spell: Spell) -> Subject:
 
 
 def culprit_text(job: JobQueues, spell: Spell) -> str:
-    """Return the culprit of a spell for reports: a TaskManager, a task, or up to three subtasks."""
+    """Return the name of a spell's culprit for reports: a TaskManager, a task, or up to three subtasks."""
     suspect = spell.culprit.suspect
     if suspect.kind == "taskmanager":
         return fmt.place(suspect.taskmanager, host_of(job, suspect.taskmanager))
@@ -153,7 +153,7 @@ def measurements_of(spell: Spell) -> tuple[Measurement, ...]:
 
 
 def evidence_of(job: JobQueues, spell: Spell) -> tuple[Evidence, ...]:
-    """Return the samples that point to the culprit, then those of waiting subtasks, then late acknowledgements."""
+    """Return samples of the culprit, then samples of waiting subtasks, then late acknowledgements."""
     keys = [load.key for load in spell.culprit_loads[:3]]
     code = spell.culprit.code
     refs: list[tuple[Cited | None, int | None]] = [
@@ -172,7 +172,7 @@ def evidence_of(job: JobQueues, spell: Spell) -> tuple[Evidence, ...]:
 def _samples_of(
     job: JobQueues, spell: Spell, keys: list[SubtaskKey]
 ) -> Iterator[tuple[Cited | None, int | None]]:
-    """Yield the samples of the culprits, and of two subtasks that wait."""
+    """Yield samples of the culprits and of two waiting subtasks."""
     held = samples_in(job, spell.windows or None)
     for key in keys if spell.culprit.cause == "data-skew" else ():
         latest = max(held.get(key, ()), key=lambda sample: sample.window, default=None)
@@ -186,11 +186,11 @@ def _samples_of(
 
 
 _MAY_WAIT: Final = (None, "slow-operator", "slow-subtask", "task-hangs")
-"""Causes that leave open whether the task computes or waits."""
+"""Causes that do not show whether the task computes or waits."""
 
 
 def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
-    """Return a finding about a spell; a spell that a start explains is only information."""
+    """Return a finding about a spell. A spell that a start explains is only information."""
     found = spell.culprit
     note = ""
     if spell.ordinary:
@@ -237,7 +237,7 @@ def _cpu_load(job: JobQueues, spell: Spell) -> float | None:
 
 
 def spells_of(job: JobQueues, *causes: str | None) -> list[Spell]:
-    """Return the spells with one of these causes, one per TaskManager that is a culprit."""
+    """Return the spells with one of these causes, at most one per TaskManager that is a culprit."""
     found: dict[object, Spell] = {}
     for spell in find_spells(job):
         if spell.cause not in causes:
@@ -248,7 +248,7 @@ def spells_of(job: JobQueues, *causes: str | None) -> list[Spell]:
 
 
 def is_whole_task(spell: Spell) -> bool:
-    """Return whether the whole task is slow, not single subtasks or a TaskManager."""
+    """Return whether the whole task is slow, and not single subtasks or a TaskManager."""
     return spell.cause == "slow-operator" or spell.culprit.suspect.kind == "task"
 
 
@@ -258,11 +258,11 @@ def serious_spells(job: JobQueues) -> list[Spell]:
 
 
 def waiting_tasks(job: JobQueues, windows: Sequence[int] | None = None) -> list[tuple[str, float]]:
-    """Return the tasks with a subtask that waits most of the time, and the largest share of each.
+    """Return the tasks with a subtask that waits most of the time, and the highest share of a subtask of each.
 
     Args:
         job: the job.
-        windows: the time of the shares; None: that of the first spell, or all of the input if there is none.
+        windows: the windows to evaluate; by default those of the first spell, or all if there is no spell.
     """
     spells = find_spells(job) if windows is None else ()
     loads = spells[0].loads if spells else loads_in(job, windows)

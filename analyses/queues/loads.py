@@ -1,4 +1,4 @@
-"""The samples and loads of subtasks, over windows of time."""
+"""The samples and loads of subtasks in given windows."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauge
 from flowdiag.analyses.queues.movement import stands_still
 
 ENOUGH_TIMES: Final = 2
-"""Busy and back-pressured times are means over seconds: one may be a burst, two are evidence if others wait."""
+"""Minimum number of samples. Each is a mean over seconds, so one may be a burst; two are evidence if others wait."""
 FILLED: Final = 0.25
-"""Share of a queue's capacity, on average: a subtask that keeps up empties its input between two samples."""
+"""Mean share of a queue's capacity in use. A subtask that keeps up empties its input between two samples."""
 
 Loads = dict[SubtaskKey, Load]
 
@@ -43,7 +43,7 @@ def _by_window(job: JobQueues) -> dict[int, dict[SubtaskKey, Sample]]:
 
 
 def samples_in(job: JobQueues, windows: Iterable[int] | None) -> dict[SubtaskKey, list[Sample]]:
-    """Return the samples of each subtask in some windows; None means all windows."""
+    """Return the samples of each subtask in the given windows; None means all windows."""
     if windows is None:
         return {key: list(each) for key, each in job.samples.items() if each}
     held = _by_window(job)
@@ -69,9 +69,9 @@ def most_samples(job: JobQueues) -> int:
 
 
 def loads_in(job: JobQueues, windows: Iterable[int] | None = None) -> Loads:
-    """Return the loads of all subtasks over some windows; totals of REST without samples over time.
+    """Return the loads of all subtasks over the given windows. Without samples over time, return the totals from REST.
 
-    The same windows return the same dictionary, which must not be changed.
+    The result is cached for these windows, so callers must not change it.
     """
     cache, key = _load_cache(job), None if windows is None else tuple(windows)
     if key not in cache:
@@ -92,14 +92,14 @@ def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
     if not has_samples_over_time(job) and job.totals:
         return found | read_loads(job.job, job.topology)
     if len(job.topology.tasks) == 1:
-        # A chain that is a whole job exchanges no records with other tasks: only its operators count them.
+        # If one chain is the whole job, no task counts records, but its operators do.
         records = 0.0 if stands_still(job) is not None else None
         found = {key: replace(load, records=records) for key, load in found.items()}
     return _with_queues_as_work(job, found)
 
 
 def _load(key: SubtaskKey, each: Sequence[Sample]) -> Load:
-    """Return the load of a subtask: since its last record if it hangs, otherwise over all samples."""
+    """Return the load of a subtask over all samples, or only those after its last record if it hangs."""
     still = [*takewhile(lambda sample: sample.increases.get("records_in") == 0, reversed(each))]
     if len(still) < len(each) and sum(sample.samples for sample in still) >= ENOUGH_SAMPLES:
         load = load_of(key, load_row(key, still[::-1]))
@@ -109,10 +109,10 @@ def _load(key: SubtaskKey, each: Sequence[Sample]) -> Load:
 
 
 def _with_queues_as_work(job: JobQueues, loads: Loads) -> Loads:
-    """Count a long queue as work where the version does not measure work.
+    """Treat a subtask with a long queue as busy if the Flink version does not measure busy time.
 
     Buffer usage covers remote channels only. From Flink 1.9 on, the queue length includes data that waits at
-    local producers: it is evidence only if it is far above the siblings'.
+    local producers, so it only counts if it is much longer than the siblings' queues.
     """
     grouped = by_task(loads)
     adjusted = {}
@@ -133,7 +133,7 @@ def _mean(gauge: Gauge | None) -> float | None:
 
 
 def load_row(key: SubtaskKey, each: Sequence[Sample]) -> SubtaskLoad:
-    """Return the samples of a subtask as one row: means of gauges, sums of counters."""
+    """Merge the samples of a subtask into one row: means of gauges, and sums of counters."""
     alone = each[0].gauges if len(each) == 1 else None
 
     def gauge(name: str) -> Gauge | None:
@@ -181,7 +181,7 @@ def has_task_order(job: JobQueues) -> bool:
 
 
 def has_long_queue(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
-    """Return whether a subtask's queue is far longer than its siblings' and fills much of its capacity."""
+    """Return whether a subtask's queue is much longer than its siblings' and fills much of its capacity."""
     capacity = job.capacity.get(load.key)
     if load.queue is None or capacity is None:
         return False

@@ -1,4 +1,4 @@
-"""Measures queue metrics with Spark: resolved events in, one small frame out."""
+"""Reduces queue metrics with Spark from resolved events to one small frame."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowdiag.analyses.engine.sql import Part, Queries, lines, united, words
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Gauges by meaning (catalogue/flink.md 5.3). Two names of a gauge are equivalent.
+# Gauges by meaning. All names of a gauge are equivalent.
 GAUGES: Final = {
     "busy": ("busyTimeMsPerSecond",),
     "idle": ("idleTimeMsPerSecond",),
@@ -33,7 +33,7 @@ GAUGES: Final = {
     "watermark": ("currentInputWatermark",),
     "records_in_rate": ("numRecordsInPerSecond",),
 }
-# Of operators, assigned to the task that runs them.
+# Gauges of operators, assigned to the task that runs them.
 OPERATOR_GAUGES: Final = {
     "pending": ("pendingRecords",),
     "fetch_lag_ms": ("currentFetchEventTimeLag",),
@@ -61,11 +61,11 @@ MACHINE_GAUGES: Final = {
     ),
     "segments_requested": ("Status.Shuffle.Netty.RequestedMemoryUsage",),
 }
-# Event time, by operator: `marks.sql`. The watermark of a task's input is also one of `GAUGES`.
+# Event-time gauges by operator, for `marks.sql`. `GAUGES` also contains the watermark of a task's input.
 MARKS: Final = ("currentOutputWatermark", "sourceIdleTime", "watermarkAlignmentDrift")
 SPLIT_METRICS: Final = ("currentWatermark", "idleTimeMsPerSecond")
 _OF_SPLIT: Final = "^split[.].*[.]watermark[.][a-zA-Z]+$"
-# Of RocksDB and ForSt: `stores.sql`. The column families of a subtask are added up, or the largest counts.
+# Metrics of RocksDB and ForSt, for `stores.sql`. A subtask has the sum or the maximum of its column families.
 STORE_SUMS: Final = (
     "cur-size-all-mem-tables",
     "estimate-num-keys",
@@ -109,7 +109,7 @@ METRICS: Final = frozenset(
         ),
     }
 )
-"""The metrics to keep, by the names in `formats/metrics.toml`."""
+"""The metrics to keep, by their names in `formats/metrics.toml`."""
 
 
 def _names(*tables: Mapping[str, tuple[str, ...]]) -> str:
@@ -126,7 +126,7 @@ def _keys(*tables: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def _gauges(keys: Iterable[str]) -> str:
-    """Return for each gauge a struct of the metric name with the most samples, with its last value."""
+    """Return the SQL columns of the gauges: for each, the struct of the metric name with the most samples."""
     return lines(
         f"max_by(struct(n, total, low, high, latest), n) FILTER (WHERE key = '{key}') AS {key}"
         for key in keys
@@ -160,45 +160,45 @@ SQL: Final = Queries(
 
 
 def windows(events: DataFrame, width_us: int) -> Part:
-    """Return each subtask in each window: `what` = `window`.
+    """Return one row per subtask and window, with `what` = `window`.
 
-    Columns: the subtask's, window, samples, resets, first_us, last_us, source, offset. In addition a struct (n,
-    total, low, high) per key of `GAUGES` and `OPERATOR_GAUGES`, and an increase per key of `COUNTERS`. A counter
-    that decreases counts from zero.
+    Columns: those of the subtask, window, samples, resets, first_us, last_us, source, offset. In addition, a struct
+    (n, total, low, high) per key of `GAUGES` and `OPERATOR_GAUGES`, and an increase per key of `COUNTERS`. A counter
+    that decreases is assumed to restart at zero.
     """
     return SQL.part("windows", events=events, width_us=str(width_us))
 
 
 def machines(events: DataFrame, width_us: int) -> Part:
-    """Return each TaskManager in each window: `what` = `machine`; gc_ms over all collectors."""
+    """Return one row per TaskManager and window, with `what` = `machine`. `gc_ms` is the sum over all collectors."""
     return SQL.part("machines", events=events, width_us=str(width_us))
 
 
 def gates(events: DataFrame) -> Part:
-    """Return each input gate in detailed metrics, over all of the input: `what` = `gate`."""
+    """Return one row per input gate in the detailed metrics of the whole input, with `what` = `gate`."""
     return SQL.part("gates", events=events)
 
 
 def marks(events: DataFrame, width_us: int) -> Part:
-    """Return the event-time gauges of each subtask: `what` = `mark`."""
+    """Return the event-time gauges of each subtask, with `what` = `mark`."""
     return SQL.part("marks", events=events, width_us=str(width_us))
 
 
 def flows(events: DataFrame, width_us: int) -> Part:
-    """Return the records of each operator: `what` = `flow`."""
+    """Return the record counters of each operator, with `what` = `flow`."""
     return SQL.part("flows", events=events, width_us=str(width_us))
 
 
 def stores(events: DataFrame, width_us: int) -> Part:
-    """Return the metrics of the store of each subtask: `what` = `store`."""
+    """Return the metrics of each subtask's state store, with `what` = `store`."""
     return SQL.part("stores", events=events, width_us=str(width_us))
 
 
 def names(events: DataFrame, series: DataFrame) -> Part:
-    """Return the evidence for the version: one row, `what` = `names`.
+    """Return one row with the evidence for the Flink version, with `what` = `names`.
 
-    Columns: names (of metrics that some version introduced), reported (the names in metric reports: live
-    collection requests only the newer of two names), version (from REST).
+    Columns: `names` (metrics that some version introduced), `reported` (only those from metric reports, because a live
+    collection requests only the newer of two names), and `version` (from REST).
     """
     return SQL.part("names", events=events, series=series)
 
@@ -210,9 +210,9 @@ def queue_frame(
 
     Args:
         events: resolved events.
-        metrics: resolved rows of metrics, among others or not.
+        metrics: resolved rows that include the metrics.
         width_us: length of the windows.
-        bucket_us: length of the buckets of event-time gauges and of operators' records. None: that of the windows.
+        bucket_us: length of the buckets for event-time gauges and record counters; by default that of the windows.
     """
     series = kept(SQL.run("series", metrics=metrics))
     bucket_us = bucket_us or width_us

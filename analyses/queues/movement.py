@@ -1,4 +1,4 @@
-"""Whether records move in a job, and whether its backlog shrinks."""
+"""Checks whether records move in a job, and whether its backlog shrinks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flowdiag.analyses.queues.facts import JobQueues, Sample, merge_gauges, time
 
 @once
 def stands_still(job: JobQueues) -> Standstill | None:
-    """Return the time in which no record moves at the end of the metrics; None if any does."""
+    """Return the period at the end of the metrics in which no record moves; None if there is none."""
     steps = {
         (key.task, key.subtask_index): [
             Step(
@@ -39,15 +39,15 @@ def stands_still(job: JobQueues) -> Standstill | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """The time at the end of the metrics in which a task emits nothing although it receives records.
+    """The period at the end of the metrics in which a task emits nothing although it receives records.
 
     Args:
         task: the task.
-        since_us, until_us: the time.
-        records: number of records that the task receives in it.
-        watermark_ms: the watermark, since 1970; None if it advances, or if there is none.
-        key, samples: of one of its subtasks, as evidence.
-        operator: the operator of the task, if only metrics of operators show it.
+        since_us, until_us: start and end of the period.
+        records: number of records that the task receives in the period.
+        watermark_ms: the watermark in ms since 1970; None if it advances, or if there is none.
+        key, samples: a subtask and its samples, as evidence.
+        operator: the operator, if only metrics of operators show the silence.
     """
 
     task: str
@@ -61,7 +61,7 @@ class Silence:
 
     @property
     def name(self) -> str:
-        """The operator, or the task."""
+        """The name of the operator, or of the task."""
         return self.operator or self.task
 
     @property
@@ -112,7 +112,7 @@ def _standing_watermark(every: Sequence[Sample]) -> float | None:
 
 
 def _trailing_without_output(each: Sequence[Sample]) -> list[Sample]:
-    """Return the last samples of a subtask without any record out; empty if its output is unknown."""
+    """Return the last samples of a subtask in which it emits no record; empty if its output is unknown."""
     found: list[Sample] = []
     for sample in reversed(each):
         if sample.increases.get("records_out") != 0:
@@ -122,7 +122,7 @@ def _trailing_without_output(each: Sequence[Sample]) -> list[Sample]:
 
 
 def is_draining(held: Mapping[SubtaskKey, Sequence[Sample]]) -> bool:
-    """Return whether the sources' backlog shrinks during the spell: catching up is healthy."""
+    """Return whether the backlog of the sources shrinks in the given windows, so that the job is catching up."""
     ordered: dict[int, float] = defaultdict(float)
     for each in held.values():
         for sample in each:

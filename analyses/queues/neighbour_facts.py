@@ -1,4 +1,4 @@
-"""The systems around a job, from what their own tools print: lags of consumer groups, sessions of databases."""
+"""Facts about the systems around a job, from the output of their tools: consumer lags, database sessions, and logs."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ _KINDS: Final = {kind.reason: kind for kind in NeighbourKind}
 
 
 class Lag(NamedTuple):
-    """A position of a consumer group, and its record."""
+    """A position of a consumer group, and where the input shows it."""
 
     row: PartitionLag
     ref: Ref
 
 
 class DatabaseSession(NamedTuple):
-    """A database session, and its record."""
+    """A database session, and where the input shows it."""
 
     row: Session
     ref: Ref
 
 
 class DatabaseWait(NamedTuple):
-    """A long wait for a lock in the log of a database, and its record."""
+    """A long wait for a lock in a database log, and its log record."""
 
     row: LockWait
     ref: Ref
 
 
 class BrokerRecord(NamedTuple):
-    """A start or a stop in the log of a Kafka broker, and its record."""
+    """A start or a stop in the log of a Kafka broker, and its log record."""
 
     row: BrokerEvent
     ref: Ref
 
 
 class StoreRecord(NamedTuple):
-    """A stall or an error in the log of a store, and its subtask, if the name of the log contains it."""
+    """A stall or an error in RocksDB's LOG, and the subtask if the name of the file contains it."""
 
     row: StoreEvent
     owner: StoreOwner | None
@@ -68,13 +68,13 @@ class Neighbours:
     """Facts about the systems around the jobs.
 
     Args:
-        lags: in the order of the inputs.
-        sessions: in the order of the inputs; sessions of one moment have the same time.
-        waits: from logs of databases.
-        events: starts and stops, from logs of Kafka brokers.
-        stores: stalls and errors, from logs of RocksDB.
-        addresses: host and port of systems that their own logs contain, by system.
-        kinds: the kind of each source that holds them, by index.
+        lags: positions of consumer groups, in the order of the inputs.
+        sessions: database sessions, in the order of the inputs; all sessions of one snapshot have the same time.
+        waits: waits from database logs.
+        events: starts and stops from logs of Kafka brokers.
+        stores: stalls and errors from logs of RocksDB.
+        addresses: hosts and ports that the systems' own logs contain, by system.
+        kinds: the kind of each source that contains such facts, by index.
     """
 
     lags: tuple[Lag, ...] = ()
@@ -91,7 +91,7 @@ class Neighbours:
 
 
 def _kind_of(source: Source) -> NeighbourKind | None:
-    """Return the kind of a source that is read whole."""
+    """Return the kind of a source; None if the source is not output of another system."""
     from flowdiag.parsers.source import WHOLE_BYTES
 
     if source.kind != "not-read" or source.size > WHOLE_BYTES:
@@ -144,10 +144,7 @@ def read_neighbours(sources: Iterable[Source]) -> Neighbours:
 
 
 def snapshots(sessions: Sequence[DatabaseSession]) -> list[list[DatabaseSession]]:
-    """Return the sessions of each moment, in order; without times, of each input.
-
-    Only sessions of Java clients count as the job's, and those that block one of them as blockers.
-    """
+    """Return the sessions of each snapshot, in order. Without times, each input is one snapshot."""
     found: dict[tuple[int, int | None], list[DatabaseSession]] = {}
     for each in sessions:
         found.setdefault((each.ref.source, each.row.time_us), []).append(each)

@@ -1,4 +1,4 @@
-"""Evidence in metric reports: cites the line of the metric itself, not the head of the report."""
+"""Cites metric reports as evidence: the line of the metric, not the first line of the report."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from flowdiag.parsers.focus import Focus
 
 WORKING: Final = ("busy", "idle", "in_pool")
 WAITING: Final = ("back_pressured", "is_back_pressured", "out_pool")
-"""Gauges that show how busy a subtask is, and how long it waits for tasks downstream; the best first."""
+"""Gauges that show how busy a subtask is and how long it waits for downstream tasks, best first."""
 COUNTED: Final = ("records_in",)
 """The counter that shows how many records a subtask receives."""
 GC_TIME: Final = "gc"
-"""As a gauge: the time of the garbage collectors, a counter."""
+"""The time of the garbage collectors. It is a counter, but is cited like a gauge."""
 _PEAKS: Final = frozenset(
     {"is_back_pressured", "in_pool", "out_pool", "floating", "exclusive", "input_queue"}
     | {"segments_requested"}
 )
-"""Flags, queues and shares of pools: their peaks count, not their means."""
+"""Flags, queue lengths and pool usage, whose peaks count instead of their means."""
 _PER_SECOND: Final = {"is_back_pressured": 1000.0}
 _NAMES: Final = {
     **GAUGES,
@@ -36,12 +36,14 @@ _NAMES: Final = {
 def _best_first(report: Sample | Machine, gauges: Sequence[str]) -> list[str]:
     """Return the gauges that a report contains, with the stronger of the two back-pressure gauges first.
 
-    The time counts while a thread waits for a buffer. The flag is true between two such waits as well.
+    The time only covers waits for a buffer. The flag is also true between two such waits.
     """
     counted = report.increases if isinstance(report, Sample) else {}
     known = [name for name in gauges if name in report.gauges or name in counted]
     if known == ["in_pool"] and not _judged_value(report.gauges["in_pool"], "in_pool"):
-        return ["records_in"]  # empty buffers prove nothing; the number of records is always there
+        return [
+            "records_in"
+        ]  # empty buffers prove nothing, and every report has a number of records
     flag, time = (report.gauges.get(name) for name in ("is_back_pressured", "back_pressured"))
     if "back_pressured" in known and flag and time and 1000 * flag.mean > time.mean:
         known.sort(key=lambda name: name != "is_back_pressured")
@@ -77,7 +79,7 @@ def evidence_in(
     """Cite the first of the given gauges in a report.
 
     Args:
-        report: of a subtask or a TaskManager in one window.
+        report: report of a subtask or a TaskManager in one window.
         gauges: names of `measure.GAUGES`.
         key: the subtask; None for a report of a TaskManager.
     """
@@ -98,7 +100,7 @@ def evidence_in(
 
 
 def gate_evidence(gate: GateQueue) -> Evidence | None:
-    """Return where the longest queue of an input gate is printed."""
+    """Return the line with the longest queue of an input gate, as evidence."""
     names = (f"{group}.Input.{gate.gate}.maxQueueLen" for group in ("Shuffle.Netty", "Network"))
     return cite_part(
         gate.ref,

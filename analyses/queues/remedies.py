@@ -1,6 +1,6 @@
 """Forecasts of the usual remedies, with the credit model fitted to an observed job.
 
-The model takes seconds of CPU time per job, so it runs only on request.
+A simulation takes seconds of CPU time per job, so it only runs on request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flowdiag.analyses.queues.root import find_spells
 
 
 def queue_remedies(facts: QueueFacts) -> list[wire.QueueWhatIf]:
-    """Return forecasts for each job with a source of back pressure."""
+    """Return forecasts for each job with back pressure."""
     return [_of(job) for job in facts.jobs if any(not s.ordinary for s in find_spells(job))]
 
 

@@ -1,8 +1,8 @@
 """Finds the tasks at which back pressure starts, window by window, and joins the windows to spells.
 
-In each window `flowdiag.analyses.flink.tasks.pressure.roots` finds the tasks that are busy, not back-pressured, and
-right behind a task that waits. Windows with the same root, with at most one other window in between, form a
-spell. The blame depends on the numbers of the whole spell, never on a single window.
+In each window, `flowdiag.analyses.flink.tasks.pressure.roots` finds the tasks that are busy, not back-pressured, and
+directly downstream of a task that waits. Windows with the same root and at most one other window in between form a
+spell. The culprit is determined from the metrics of the whole spell, never from a single window.
 """
 
 from __future__ import annotations
@@ -62,23 +62,23 @@ from flowdiag.analyses.queues.starts import age_us, begins_near, restarted_at_en
 from flowdiag.analyses.queues.working import cpu_use
 
 BRIDGE: Final = 1
-"""Windows without the root that a spell may contain."""
+"""Consecutive windows without the root that a spell may contain."""
 FEW_SAMPLES: Final = 3
 BACKLOG_S: Final = 10.0
-"""Seconds of reading: a shorter lag only varies."""
+"""Seconds behind: a shorter lag only varies."""
 CATCH_UP_US: Final = 600_000_000
 WARM_UP_US: Final = 60_000_000
 SHORT_US: Final = 300_000_000
 BLOCKED: Final = 0.9
-"""Share of the time: a source that waits this long could read far more."""
+"""Share of time: a source that waits this long could read much more."""
 SATURATED: Final = 0.9
-"""Share of the time that every subtask of a saturated task is busy."""
+"""Minimum share of time that every subtask of a saturated task is busy."""
 PARTLY: Final = 0.1
-"""Minimum share of the time that upstream tasks wait for a saturated task: its input is full at times."""
+"""Minimum share of time that upstream tasks wait for a saturated task, because its input is sometimes full."""
 MOST_CHANCE_LATE: Final = 2
-"""Checkpoints that a subtask may be late for by chance."""
+"""Number of checkpoints for which a subtask may be late by chance."""
 FEWEST_EXPIRED: Final = 2
-"""Checkpoints: a single one may expire for any reason."""
+"""Minimum number of checkpoints: a single one may expire for any reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +88,15 @@ class Spell:
     Args:
         task: the vertex.
         culprit: the culprit and the reasons.
-        culprit_loads: the loads of the subtasks to blame, the worst first.
-        loads: of all subtasks, over the spell.
+        culprit_loads: the loads of the culprit subtasks, worst first.
+        loads: the loads of all subtasks over the spell.
         whole: whether all subtasks of the vertex are busy.
-        before: the tasks that wait for it, and the largest share of the time that a subtask of each waits.
-        samples: of the subtask with the fewest.
+        before: the tasks that wait for it, and the highest share of time that a subtask of each waits.
+        samples: number of samples of the subtask with the fewest.
         age_us: time from the last start of the job to the end of the spell; infinite if unknown.
         blocks_sources: whether a source is back-pressured all the time.
         fatal: whether no checkpoint completes, or no record moves, at the end of the input.
-        then: the culprit after the end of the spell, if others continue to wait.
+        then: the culprit after the spell, if tasks continue to wait.
     """
 
     task: str
@@ -126,7 +126,7 @@ class Spell:
 
     @property
     def taskmanager(self) -> str | None:
-        """The culprit, if it is a TaskManager."""
+        """The name of the culprit if it is a TaskManager, else None."""
         return self.culprit.suspect.taskmanager or None
 
     @property
@@ -138,7 +138,7 @@ class Spell:
         return self.culprit.confidence
 
     def merged_with(self, other: Spell) -> Spell:
-        """Return this spell extended by the times of the same fault in another task."""
+        """Return this spell extended by the times of another spell with the same culprit."""
         firsts = [us for us in (self.first_us, other.first_us) if us is not None]
         lasts = [us for us in (self.last_us, other.last_us) if us is not None]
         return replace(
@@ -158,10 +158,9 @@ class Spell:
     def ordinary(self) -> bool:
         """Whether this is the usual cost of a start, a restore or a rescaling: processing a backlog.
 
-        A task that processes its backlog is busy in all of its subtasks and catches up. Skewed or slow
-        subtasks are not part of that, unless they recover soon. No spell is ordinary if it is `fatal`. An
-        ongoing one is only ordinary in a young job, and never if it blocks the sources of a new job. The
-        number of samples shows nothing about the age.
+        A task that processes its backlog is busy in all its subtasks and catches up. Skewed or slow subtasks are only
+        ordinary if they recover soon. A `fatal` spell is never ordinary. An ongoing spell is only ordinary in a young
+        job, and never if it blocks the sources of a new job. The number of samples does not show the age.
         """
         if self.fatal:
             return False
@@ -181,7 +180,7 @@ class Spell:
 
 
 def find_roots(job: JobQueues, loads: Loads) -> list[Root]:
-    """Return the roots of back pressure in one set of loads; without a graph, tasks with full inputs."""
+    """Return the roots of back pressure in one set of loads. Without a job graph, return tasks with full inputs."""
     if has_task_order(job):
         found = roots(loads, job.topology)
         known = {root.task for root in found}
@@ -198,12 +197,12 @@ def find_roots(job: JobQueues, loads: Loads) -> list[Root]:
 def _lagging_subtasks(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]:
     """Return subtasks that lag while their siblings are idle, although no task waits for them yet.
 
-    They are busy, and part of their input is full on average: a subtask that keeps up empties its input.
+    They are busy, and their input holds a long queue on average, while a subtask that keeps up empties its input.
     Alternatively, they spend much of their time on snapshots.
 
     Args:
-        job: for the capacity of inputs, and the checkpoints.
-        loads: of all subtasks.
+        job: the job, with the capacity of its inputs and its checkpoints.
+        loads: the loads of all subtasks.
         pressed: whether a root of back pressure was found, which explains late checkpoints.
     """
     grouped = by_task(loads)
@@ -225,9 +224,9 @@ def _lagging_subtasks(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]
 
 
 def _slow_taskmanagers(job: JobQueues, loads: Loads) -> list[Root]:
-    """Return tasks whose subtasks on one TaskManager are all busy with work that takes others half as long.
+    """Return tasks whose subtasks on one TaskManager are all busy and take twice as long per record as their siblings.
 
-    No task needs to wait for them: see `pressure.slow_taskmanager_of_task`.
+    They count even if no task waits for them (see `pressure.slow_taskmanager_of_task`).
     """
     found = []
     for task, members in by_task(loads).items():
@@ -243,7 +242,7 @@ def _slow_taskmanagers(job: JobQueues, loads: Loads) -> list[Root]:
 def _saturated_tasks(job: JobQueues, loads: Loads) -> Iterator[Root]:
     """Yield tasks whose subtasks are all busy all the time, and whose input is full.
 
-    Upstream tasks that are almost as slow wait only part of the time, or not yet at all.
+    Upstream tasks that are almost as slow wait only part of the time, or do not wait yet.
     """
     grouped = by_task(loads)
     for task, members in grouped.items():
@@ -259,10 +258,10 @@ def _saturated_tasks(job: JobQueues, loads: Loads) -> Iterator[Root]:
 
 
 def _saturated_chains(job: JobQueues, loads: Loads) -> Iterator[Root]:
-    """Yield chains that are a whole job, and that hang, or wait instead of computing, all the time.
+    """Yield a chain that is the whole job, if it always hangs or waits instead of computing.
 
-    No task waits for them, so only their own time shows that they limit the job. A chain that computes all the time may
-    just as well read a backlog: `busy_chain` is for rules that must not call it healthy.
+    No task waits for such a chain, so only its own time shows that it limits the job. A chain that computes all the time
+    may also be reading a backlog. Rules use `busy_chain` so that they do not report such a job as healthy.
     """
     members = busy_chain(job, loads)
     if not members:
@@ -273,21 +272,22 @@ def _saturated_chains(job: JobQueues, loads: Loads) -> Iterator[Root]:
 
 
 def busy_chain(job: JobQueues, loads: Loads) -> list[Load]:
-    """Return the subtasks of the chain that is a whole job, if all are busy all the time and no lag shows that it keeps up."""
+    """Return the subtasks of a job of one task, if all are busy all the time and no lag shows that the job keeps up."""
     members = _chain(job, loads)
     return members if all(map(_is_saturated, members)) else []
 
 
 def unmeasured_chain(job: JobQueues, loads: Loads) -> list[Load]:
-    """Return the subtasks of the chain that is a whole job, if only their busy time could show that it keeps up, and none
-    has one. Chains that begin with a legacy source have none (flink.md 5.3).
+    """Return the subtasks of a job of one task, if neither a busy time nor a lag shows whether the job keeps up.
+
+    A chain that begins with a legacy source reports no busy time.
     """
     members = _chain(job, loads)
     return members if all(load.sampled and not load.measured for load in members) else []
 
 
 def _chain(job: JobQueues, loads: Loads) -> list[Load]:
-    """Return all subtasks of a job of one task whose speed no lag shows."""
+    """Return all subtasks of a job of one task; empty if a lag shows that the job keeps up."""
     members = sorted(loads.values(), key=lambda load: load.key)
     tasks = job.topology.tasks
     if len(tasks) != 1 or len(members) < max(job.topology.parallelism.get(tasks[0], 0), 1):
@@ -307,7 +307,7 @@ def _is_saturated(load: Load) -> bool:
 
 
 def _delays_barriers(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
-    """Return whether a subtask spends much time in snapshots, or is slow per record and repeatedly late."""
+    """Return whether a subtask spends much time in snapshots, or is repeatedly late and slow per record."""
     share = sync_share(job.job, load.key)
     if share is not None and share >= SNAPSHOT_SHARE:
         return True
@@ -317,7 +317,7 @@ def _delays_barriers(job: JobQueues, load: Load, members: Sequence[Load]) -> boo
 
 
 def _roots_without_order(job: JobQueues, loads: Loads) -> list[Root]:
-    """Return busy tasks with full inputs while another task waits, for input without a job graph."""
+    """Return the busy tasks with full inputs while another task waits. This is for inputs without a job graph."""
     waiting = _waiting(loads)
     if not waiting:
         return []
@@ -333,7 +333,7 @@ def _roots_without_order(job: JobQueues, loads: Loads) -> list[Root]:
 
 
 def _waiting(loads: Loads) -> list[Load]:
-    """Return the subtasks that measurably wait most of the time."""
+    """Return the subtasks that, according to measurements, wait most of the time."""
     return [load for load in loads.values() if load.waits and load.wait_measured]
 
 
@@ -348,11 +348,11 @@ def _root(
     """Return a root with measured loads.
 
     Args:
-        job: for the parallelism of the task.
-        subtasks: the busy ones.
+        job: the job, with the parallelism of the task.
+        subtasks: the busy subtasks.
         members: all known subtasks of the task.
-        upstream: the subtasks that may wait for it.
-        awaited: whether they do.
+        upstream: the subtasks that may wait for the task.
+        awaited: whether they wait for it.
     """
     task = subtasks[0].key.task
     return Root(
@@ -372,7 +372,7 @@ def find_spells(job: JobQueues) -> tuple[Spell, ...]:
     order = job.windows
     if not has_samples_over_time(job):
         if not job.totals:
-            return ()  # a single response is not enough to blame a subtask
+            return ()  # a single response is not enough evidence against a subtask
         whole = _spells(job, None, loads_in(job))
         return _ranked(whole)
     seen: dict[str, dict[int, Root]] = defaultdict(dict)
@@ -390,7 +390,7 @@ def find_spells(job: JobQueues) -> tuple[Spell, ...]:
 
 
 def focus(job: JobQueues) -> tuple[list[Spell], list[int] | None]:
-    """Return the spells that are not ordinary, and the windows of the first one, which the tables show."""
+    """Return the spells that are not ordinary, and the windows of the first spell, which the tables show."""
     found = [spell for spell in find_spells(job) if not spell.ordinary]
     if found and found[0].windows:
         return found, list(found[0].windows)
@@ -398,7 +398,7 @@ def focus(job: JobQueues) -> tuple[list[Spell], list[int] | None]:
 
 
 def _in_stages(job: JobQueues, task: str, stages: Iterable[Sequence[int]]) -> list[Spell]:
-    """Return the spells of a task in each stage; none if two successive stages have the same culprit."""
+    """Return one spell per stage of a task's run; empty if two consecutive stages have the same culprit."""
     found: list[Spell] = []
     for windows in stages:
         for spell in _spells(job, windows, loads_in(job, windows), only=task):
@@ -412,9 +412,9 @@ def _in_stages(job: JobQueues, task: str, stages: Iterable[Sequence[int]]) -> li
 
 
 def _stages(run: Sequence[int], roots_at: Mapping[int, Root]) -> list[tuple[int, int]]:
-    """Return the first and last positions of the parts of a run with the same roots, in order.
+    """Return the first and last positions of the parts of a run that have the same roots, in order.
 
-    A single window with other roots is an accident, unless it is the first or the last.
+    A single window with other roots is ignored, unless it is the first or the last.
     """
     stages: list[tuple[int, int, frozenset[SubtaskKey]]] = []
     for place in run:
@@ -475,7 +475,7 @@ def _spells(
 
 
 def _samples_of(job: JobQueues, windows: Sequence[int] | None, keys: Sequence[SubtaskKey]) -> int:
-    """Return the smallest number of samples of a load metric among the subtasks to blame."""
+    """Return the smallest number of samples of a load metric among the culprit subtasks."""
     held = samples_in(job, windows)
     counts = []
     for key in keys:
@@ -530,7 +530,7 @@ def _judge_root(
 
 @once
 def _works_off_backlog(job: JobQueues) -> bool:
-    """Return whether the lag of the job's consumer group shrinks: the source's own number may be old."""
+    """Return whether the lag of the job's consumer group shrinks. The source's own number may be old."""
     trend = group_trend(job)
     return trend is not None and direction_of(trend, BACKLOG_S) == "shrinking"
 
@@ -555,7 +555,7 @@ def _failing(job: JobFacts, first_us: int | None, last_us: int | None) -> Episod
 
 
 def _culprit_loads(root: Root, found: NamedCulprit) -> tuple[Load, ...]:
-    """Return the loads of the culprits; for a task or a TaskManager, those of its subtasks at the root."""
+    """Return the loads of the culprit subtasks. For a task or a TaskManager, these are its subtasks at the root."""
     loads = {Suspect.of(load.key): load for load in root.subtasks}
     named = [loads[suspect] for suspect in (found.suspect, *found.others) if suspect in loads]
     if found.suspect.kind == "taskmanager":
@@ -564,7 +564,7 @@ def _culprit_loads(root: Root, found: NamedCulprit) -> tuple[Load, ...]:
 
 
 def _before(job: JobQueues, loads: Loads, task: str) -> tuple[tuple[str, float], ...]:
-    """Return the tasks directly upstream, and the largest share of the time that a subtask of each waits."""
+    """Return the tasks directly upstream, and the highest share of time that a subtask of each waits."""
     if not has_task_order(job):
         waits = {(load.key.task, load.pressed or 0.0) for load in loads.values() if load.waits}
         return tuple(sorted(waits))
@@ -576,7 +576,7 @@ def _before(job: JobQueues, loads: Loads, task: str) -> tuple[tuple[str, float],
 
 
 def _late_checkpoints(job: JobQueues, keys: set[SubtaskKey]) -> set[int]:
-    """Return the checkpoints that at least one of the subtasks acknowledged too late."""
+    """Return the ids of checkpoints that at least one of the subtasks acknowledged too late."""
     return {
         item.checkpoint
         for item in job.job.late
@@ -613,15 +613,15 @@ def subtask_name(job: JobQueues, key: SubtaskKey) -> str:
 
 
 def completes_no_checkpoint(job: JobQueues) -> bool:
-    """Return whether no checkpoint completes at the end, by the rules of `flowdiag checkpoints`."""
+    """Return whether no checkpoint completes at the end, as `flowdiag checkpoints` judges it."""
     series = [e for e in spells(episodes(job.job), job.job) if e.checkpoints]
     return bool(series) and j.fatal_at_end(job.job, series)
 
 
 def awaits_barrier(job: JobQueues, windows: Sequence[int]) -> tuple[SubtaskKey, ...]:
-    """Return the source subtasks whose barriers are awaited, in windows with expired checkpoints.
+    """Return the source subtasks whose barriers do not arrive, in windows with expired checkpoints.
 
-    This looks like back pressure, but no task downstream is slow.
+    This looks like back pressure, but no downstream task is slow.
     """
     held = samples_in(job, windows)
     failed = _failing(job.job, *time_span(chain.from_iterable(held.values()))).checkpoints

@@ -1,7 +1,7 @@
-"""Inputs that are full: by buffer usage, or by queue length against capacity where that is proof.
+"""Finds full inputs by buffer usage, or by queue length and capacity if the Flink version allows it.
 
-Flink exposes no credits. If all exclusive buffers of the remote channels are in use and the floating pool is
-empty, a sender gets no credit. The gauges do not show which channels it waits for.
+Flink has no metric for credits. If all exclusive buffers of the remote channels are in use and the floating pool is
+empty, a sender gets no credit. The gauges do not show which channels are full.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from flowdiag.analyses.queues.proof import evidence_in
 from flowdiag.analyses.queues.root import focus
 
 SPENT: Final = 0.95
-"""Share of exclusive and of floating buffers: rounding and races keep full pools below 1."""
+"""Minimum share of exclusive and of floating buffers in use: rounding and races keep full pools below 1."""
 NEARLY: Final = 0.9
-"""Share of the capacity: the last buffers come and go."""
+"""Minimum share of the capacity in use: the last buffers come and go."""
 OLD_POOL: Final = (1, 9)
-"""Earlier versions count a buffer that is not flushed yet as backlog, and full pools are normal."""
+"""Earlier versions count a buffer that has not been flushed as backlog, so full pools are normal."""
 
 
 def saturated_share(job: JobQueues, key: SubtaskKey, samples: Sequence[Sample]) -> float | None:
-    """Return the approximate share of the samples with a full input; None if it is unknown.
+    """Return the approximate share of the samples with a full input; None if unknown.
 
-    Up to Flink 1.8, and without local producers, the queue length counts against the capacity. From Flink 1.9 on, the
-    usage of exclusive and floating buffers counts, which covers remote channels only.
+    Up to Flink 1.8 without local producers, this compares the queue length with the capacity. From Flink 1.9 on, it
+    uses the usage of exclusive and floating buffers, which covers remote channels only.
     """
     capacity = job.capacity.get(key)
     floating = merge_gauges(sample.gauges.get("floating") for sample in samples)
     exclusive = merge_gauges(sample.gauges.get("exclusive") for sample in samples)
     if floating is not None and exclusive is not None:
         if capacity is not None and not capacity.remote:
-            return None  # with local producers only, both gauges are always 0
+            return None  # if all producers are local, both gauges are always 0
         return min(floating.share_above(SPENT), exclusive.share_above(SPENT))
     queue = merge_gauges(sample.gauges.get("input_queue") for sample in samples)
     if (
@@ -55,10 +55,10 @@ class FullInput:
     """A subtask whose input is full much of the time.
 
     Args:
-        share: approximate share of the samples.
-        samples: their number.
-        waits: whether the subtask itself waits for tasks downstream.
-        upstream: whether a task upstream waits.
+        share: approximate share of the samples with a full input.
+        samples: number of samples.
+        waits: whether the subtask itself waits for downstream tasks.
+        upstream: whether an upstream task waits.
         evidence: the subtask's last report.
     """
 
@@ -75,7 +75,7 @@ class FullInput:
 
 
 def full_inputs(job: JobQueues, least: float) -> list[FullInput]:
-    """Return the subtasks whose input is full in at least this share of five or more samples."""
+    """Return the subtasks whose input is full in a share of at least `least` of five or more samples."""
     _, windows = focus(job)
     loads = loads_in(job, windows)
     found = []

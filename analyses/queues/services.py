@@ -1,4 +1,4 @@
-"""Systems that a task waits for, by what its threads and its clients show."""
+"""Finds the external system that a task waits for, from thread dumps and client metrics."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from flowdiag.analyses.queues.root import Spell
 from flowdiag.parsers.components import components
 
 SLOW_MS: Final = 500.0
-"""Mean latency of a producer's requests. Brokers respond within some ms, or tens of ms with acknowledgements of all."""
+"""Minimum mean latency of a producer's requests. Brokers respond within some ms, or tens of ms with acks=all."""
 FULL: Final = 0.1
-"""Free share of the producer's buffer: below it, records wait for memory."""
+"""Free share of the producer's buffer below which records wait for memory."""
 THROTTLED_MS: Final = 50.0
 """Minimum mean delay that counts as throttling. Without a quota, the delay is exactly 0."""
 KAFKA: Final = "Kafka"
@@ -29,10 +29,10 @@ class SlowService:
     """A system that a task waits for.
 
     Args:
-        name: with host and port, if an input contains them.
+        name: its name, with host and port if an input contains them.
         cause: `slow-database`, `slow-kafka` or `kafka-quota`.
-        why: what shows it, as a clause.
-        measurements: of the clients.
+        why: the evidence, as a clause.
+        measurements: the metrics of the clients.
     """
 
     name: str
@@ -42,7 +42,7 @@ class SlowService:
 
 
 def service_name(job: JobQueues, system: str) -> str:
-    """Return a system with host and port, if the inputs contain them."""
+    """Return the name of a system, with host and port if the inputs contain them."""
     if system == KAFKA:
         found = sorted(_addresses(job, "server") - _addresses(job, "unreachable"))
     else:
@@ -51,13 +51,13 @@ def service_name(job: JobQueues, system: str) -> str:
 
 
 def _addresses(job: JobQueues, kind: str) -> set[str]:
-    """Return the brokers in records of clients. One that cannot be reached is not the one that is slow."""
+    """Return the brokers in log records of clients, except unreachable ones, which cannot be the slow broker."""
     found = (i.text.get("address") for i in job.job.incidents if i.kind == kind)
     return {server_name(address) for address in found if address}
 
 
 def source_system(job: JobQueues, source: str) -> str:
-    """Return the system that a source reads: Kafka if an input shows that, else in words."""
+    """Return the name of the system that a source reads: Kafka if an input shows it, else a general phrase."""
     samples = [s for key, each in job.samples.items() if key.task == source for s in each]
     kafka = (
         bool(job.neighbours.lags)
@@ -68,9 +68,9 @@ def source_system(job: JobQueues, source: str) -> str:
 
 
 def slow_service(job: JobQueues, spell: Spell) -> SlowService | None:
-    """Return the system that a task at the root of back pressure waits for; None if it works, or if that is unknown.
+    """Return the system that the task at the root of back pressure waits for; None if it waits for none or if unknown.
 
-    Code of the job that calls a system is the job's to change, so only connectors count here.
+    Only waits in connectors count. Calls in the job's own code can be changed there, so other rules report them.
     """
     code = spell.culprit.code
     if code is not None and code.cause in _WAITS and code.stack.frame is None:
@@ -117,7 +117,7 @@ def throttle_clause(throttled: Gauge) -> str:
 
 
 def fetches_throttled(job: JobQueues, task: str) -> Gauge | None:
-    """Return the delay of a source's fetches by a quota; None if no quota delays them."""
+    """Return how long a quota delays the fetches of a source; None if no quota delays them."""
     samples = [s for key, each in job.samples.items() if key.task == task for s in each]
     throttled = _merged(samples, "fetch_throttled_ms")
     return throttled if throttled is not None and throttled.high >= THROTTLED_MS else None

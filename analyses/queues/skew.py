@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 
 def skew_score(values: Iterable[float]) -> float | None:
-    """Return Flink's own score of data skew, 0 (even) to 100: mean deviation in percent of the mean.
+    """Return Flink's score of data skew from 0 (even) to 100: the mean deviation in percent of the mean.
 
-    `DoubleAccumulator.DoubleDataSkew` computes it for the Web UI from 1.19 on (read in 2.3.0).
+    Since Flink 1.19, `DoubleAccumulator.DoubleDataSkew` calculates it for the Web UI.
 
     >>> skew_score([100, 100, 100]), skew_score([300, 0, 0]), skew_score([])
     (0.0, 100.0, None)

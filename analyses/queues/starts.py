@@ -1,4 +1,4 @@
-"""Whether a moment lies near a start, a restore or a restart of a job."""
+"""Checks whether a time is near a start, a restore or a restart of a job."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _RESUMING: Final = frozenset({"restored", "restart", "job-restarting"})
 
 
 def begins_near(times: Iterable[int], us: int | None) -> bool:
-    """Return whether a moment lies up to two minutes after one of some starts, or one minute before."""
+    """Return whether a time is at most two minutes after, or one minute before, any of `times`."""
     return us is not None and any(
         -NEAR_START_US // 2 <= us - start <= NEAR_START_US for start in times
     )
 
 
 def age_us(job: JobQueues, us: int | None) -> float:
-    """Return the age of the job at a moment, since its last start."""
+    """Return the time since the last start of the job."""
     starts = [*job.starts_us, *_resumed_us(job)]
     if us is None:
         return inf

@@ -1,4 +1,4 @@
-"""The stores of a job's state, RocksDB or ForSt: how long writes wait, and how well the block cache works."""
+"""The state stores of a job (RocksDB or ForSt): how long writes wait, and how well the block cache works."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from flowdiag.analyses.queues.neighbour_facts import StoreRecord
 from flowdiag.parsers.focus import Focus
 
 SLOWED_FILES: Final = 20
-"""Files in level 0 from which RocksDB slows writes down by default (level0_slowdown_writes_trigger)."""
+"""Number of files in level 0 at which RocksDB slows writes down by default (level0_slowdown_writes_trigger)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """The metrics of the store of one subtask, by name."""
+    """The metrics of one subtask's state store, by name."""
 
     key: SubtaskKey
     operator: str | None
@@ -36,16 +36,16 @@ class Store:
         return max((point.high for point in points if point.high is not None), default=None)
 
     def share_above(self, name: str, limit: float = 0.0) -> float | None:
-        """Return the share of the samples of a metric above a limit; None without at least three."""
+        """Return the share of a metric's samples above a limit; None if there are fewer than three samples."""
         points = self.metrics[name].points if name in self.metrics else ()
         if len(points) < FEWEST:
             return None
         return sum((point.last or 0.0) > limit for point in points) / len(points)
 
     def increase(self, name: str) -> tuple[float, float] | None:
-        """Return the increase of a statistic and the seconds it took; None with less than two samples.
+        """Return the increase of a statistic, and over how many seconds; None with fewer than two samples.
 
-        A statistic that falls counts from zero: its store was opened again.
+        A statistic that decreases has restarted at zero, because its store was reopened.
         """
         points = self.metrics[name].points if name in self.metrics else ()
         grown, lasted = 0.0, 0.0
@@ -71,7 +71,7 @@ class Store:
 
     @property
     def points(self) -> Sequence[MarkPoint]:
-        """The samples of the metric with most."""
+        """The samples of the metric with the most samples."""
         return max((metric.points for metric in self.metrics.values()), key=len)
 
 
@@ -99,7 +99,7 @@ def stores_of_job(job: JobQueues) -> tuple[Store, ...]:
 def store_lines(job: JobQueues, *, errors: bool) -> dict[str, list[StoreRecord]]:
     """Return the lines of RocksDB's logs about stalls, or about errors, by task.
 
-    Lines of an unknown task count if only one task has metrics of a store.
+    If only one task has store metrics, lines of an unknown task belong to it.
     """
     tasks = {
         vertex.vertex_id: vertex.task

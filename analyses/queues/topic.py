@@ -47,7 +47,7 @@ Series = TypeVar("Series", Mark, Flow, StoreMetric)
 
 MINUTE_US: Final = 60_000_000
 SECOND_US: Final = 1_000_000
-# Windows times subtasks that are brought to the driver, and how many windows there may be at most.
+# Maximum number of windows times subtasks that the driver receives, and of windows.
 MOST_SAMPLES: Final = 200_000
 MOST_WINDOWS: Final = 120
 FEWEST_WINDOWS: Final = 24
@@ -114,7 +114,7 @@ class Queues(FlinkTopic):
         return SideInputs(content=found, kinds=found.kinds)
 
     def more(self, common: ClusterFacts, settled: Settled, progress: ProgressCallback) -> list[Row]:
-        """Metrics by windows of time."""
+        """Return the metrics of each window."""
         from flowdiag.analyses.queues.measure import queue_frame
 
         progress("measuring queues")
@@ -169,7 +169,7 @@ class Queues(FlinkTopic):
         return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.job.key)))
 
     def select_span(self, facts: QueueFacts, span: Span) -> QueueFacts:
-        """Return the facts with the windows that overlap the span."""
+        """Return the facts reduced to the windows that overlap the span."""
         return replace(facts, jobs=tuple(_within(job, span) for job in facts.jobs))
 
     def subjects(self, facts: QueueFacts) -> Sequence[JobQueues]:
@@ -218,7 +218,7 @@ class Queues(FlinkTopic):
         )
 
     def is_assessed(self, facts: QueueFacts) -> bool:
-        """Return whether there is a sample of any job."""
+        """Return whether any job has a sample."""
         return any(
             job.samples or job.totals or job.job.stacks or not job.neighbours.empty
             for job in facts.jobs
@@ -243,13 +243,13 @@ QUEUES: Final = Queues()
 
 
 def window_us(common: ClusterFacts) -> int:
-    """Return the length of the metric windows: whole minutes that keep the number of windows small."""
+    """Return the length of the metric windows: as many full minutes as keep the number of windows small."""
     most = min(MOST_WINDOWS, max(FEWEST_WINDOWS, MOST_SAMPLES // max(_subtasks(common), 1)))
     return MINUTE_US * max(1, -(-_span_us(common) // (MINUTE_US * most)))
 
 
 def bucket_us_of(common: ClusterFacts) -> int:
-    """Return the length of the buckets of event-time gauges: short runs keep every sample."""
+    """Return the length of the buckets for event-time gauges. In short runs, each sample has its own bucket."""
     most = min(MOST_WINDOWS, max(FEWEST_BUCKETS, MOST_SAMPLES // (8 * max(_subtasks(common), 1))))
     return SECOND_US * max(5, -(-_span_us(common) // (SECOND_US * most)))
 
@@ -270,7 +270,7 @@ def _subtasks(common: ClusterFacts) -> int:
 
 
 def _series_within(every: Iterable[Series], span: Span) -> Iterator[Series]:
-    """Yield the series with points in a span, with only these points."""
+    """Yield the series with points in a span, reduced to these points."""
     for each in every:
         points = tuple(p for p in each.points if span.overlaps(p.time_us, p.until_us))
         if points:
@@ -278,7 +278,7 @@ def _series_within(every: Iterable[Series], span: Span) -> Iterator[Series]:
 
 
 def _within(job: JobQueues, span: Span) -> JobQueues:
-    """Return a job with the windows that overlap a span of time."""
+    """Return a job reduced to the windows that overlap a time span."""
 
     def inside(sample: Sample) -> bool:
         last_us = sample.last_us if sample.last_us is not None else sample.first_us

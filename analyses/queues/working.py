@@ -1,7 +1,7 @@
-"""Whether busy tasks compute or wait: the CPU load of their processes against their busy time.
+"""Checks whether busy tasks compute or wait, by comparing the CPU load of their processes with their busy time.
 
-Flink counts a task as busy while its thread waits inside an operator, for example for a response. A process whose
-subtasks are busy for two seconds per second, but which uses a tenth of a core, waits.
+Flink counts a task as busy while its thread waits inside an operator, for example for a response. If the subtasks of
+a process are busy for two seconds per second but use a tenth of a core, they wait.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from flowdiag.analyses.model.finding import Measurement
 from flowdiag.analyses.queues.facts import JobQueues, merge_gauges
 
 WAITS: Final = 0.3
-"""Cores in use per busy second per second: below, the tasks wait, because other threads need some CPU, too."""
+"""Cores in use per busy subtask below which the tasks wait. It is above 0 because other threads also need CPU."""
 BUSY_ENOUGH: Final = 0.9
-"""Busy seconds per second of all subtasks of the processes: less work hides in the load of other threads."""
+"""Minimum busy seconds per second of all subtasks: less work is hidden by the load of other threads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,8 @@ class CpuUse:
     """The cores that TaskManagers use, and the time that their subtasks are busy.
 
     Args:
-        cores: in use, all TaskManagers together.
-        available: cores of their hosts.
+        cores: number of cores in use, all TaskManagers together.
+        available: number of cores of their hosts.
         busy: busy seconds per second of their subtasks.
     """
 
@@ -40,7 +40,7 @@ class CpuUse:
 
     @property
     def clause(self) -> str:
-        """The proof, for readers."""
+        """The evidence as a clause."""
         return (
             f"its TaskManagers use {self.cores:.2f} of {self.available:g} cores while their subtasks are busy for "
             f"{self.busy:.1f} s per second, so it waits instead of computing"

@@ -49,10 +49,11 @@ def assemble_queues(
     """Build the facts from rows.
 
     Args:
-        rows: of `measure.queue_frame`.
+        rows: rows of `measure.queue_frame`.
         common: the facts that all topics share.
         window_us: length of a window.
-        neighbours: the systems around the jobs. No input shows to which of several running jobs they belong.
+        neighbours: the systems around the jobs. If several jobs run, no input shows to which of them these systems
+            belong.
     """
     by_what: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -87,7 +88,7 @@ def assemble_queues(
 _OF_CLIENTS: Final = frozenset(
     {"refused", "produce-refused", "offset-reset", "slot-created", "unreachable", "server"}
 )
-"""Records of clients of other systems."""
+"""Kinds of log records that clients of other systems write."""
 
 
 def _with_neighbours(
@@ -128,7 +129,7 @@ def _by_owner(rows: Iterable[Row], owners: Owners) -> dict[JobKey, list[Row]]:
 
 
 def _owner_of_neighbours(jobs: Sequence[JobQueues]) -> JobQueues | None:
-    """Return the only job, the only one that runs, or the only running one that reports a backlog; else None."""
+    """Return the only job, else the only running job, else the only running job with a backlog, else None."""
     running = [
         job
         for job in jobs
@@ -188,7 +189,7 @@ def _cores(common: ClusterFacts) -> dict[str | None, float]:
 
 
 def _garbage(machines: Mapping[str, Sequence[Machine]]) -> tuple[Garbage, ...]:
-    """Return the garbage collections of the TaskManagers, in the form that the cause engine reads."""
+    """Return the garbage collection times of the TaskManagers, in the form that the search for causes expects."""
     return tuple(
         Garbage(
             taskmanager=name,
@@ -238,13 +239,13 @@ def _impossible(machines: Mapping[str, Sequence[Machine]]) -> Iterator[InputNote
 
 
 _UNREFRESHED_US: Final = 60_000_000
-"""Metrics are requested at least twice a minute, and reported about once."""
+"""Metrics are normally at most this old: they are requested twice a minute or reported once a minute."""
 
 
 def _ends_early(
     job: JobFacts, samples: Mapping[SubtaskKey, Sequence[Sample]], common: ClusterFacts
 ) -> Iterator[InputNote]:
-    """Yield a note if the metrics end long before the responses of the JobManager that show the job as running."""
+    """Yield a note if the metrics end long before the last response of the JobManager that shows the running job."""
     lasts = [s.last_us for each in samples.values() for s in each if s.last_us is not None]
     if not lasts or not common.has_rest or job.last_us is None:
         return

@@ -19,7 +19,7 @@ from flowdiag.parsers.units import version_of
 def version_by(
     job: JobFacts, common: ClusterFacts, reports: Row
 ) -> tuple[Version | None, str | None]:
-    """Return the version from the input, else the oldest version that has all the metrics."""
+    """Return the version that the input prints, else the oldest version that has all reported metrics."""
     printed = printed_version(job, common, reports)
     if printed is not None:
         return version_of(printed), "said"
@@ -39,7 +39,7 @@ def version_by(
 
 
 def printed_version(job: JobFacts, common: ClusterFacts, reports: Row) -> str | None:
-    """Return the version that a log or an answer prints."""
+    """Return the version that a log or a REST response prints."""
     known = (
         job.version,
         *(process.version for process in common.processes),
@@ -54,7 +54,7 @@ def capacities_of(
     samples: Mapping[SubtaskKey, Sequence[Sample]],
     version: Version | None,
 ) -> dict[SubtaskKey, Capacity]:
-    """Return the capacities if the edges are known; local channels need a known place of both ends."""
+    """Return the input capacities; empty if the edges of the job graph or the version are unknown."""
     if job.graph is None or not job.graph.edges or version is None:
         return {}
     patterns = {(up, down): pattern for up, down, pattern in job.graph.shipping}
@@ -67,7 +67,7 @@ def capacities_of(
     for key in samples:
         shapes = []
         for before in topology.upstream.get(key.task, ()):
-            # Without a plan an edge connects all with all, unless the sizes suggest FORWARD.
+            # Without a plan, flowdiag assumes that an edge connects every pair of subtasks.
             pattern = patterns.get((before, key.task), "HASH")
             sizes = topology.parallelism[before], topology.parallelism[key.task]
             if not sizes[0] or key.subtask_index >= sizes[1]:
@@ -82,7 +82,7 @@ def capacities_of(
 def _taskmanagers(
     job: JobFacts, samples: Mapping[SubtaskKey, Sequence[Sample]]
 ) -> dict[SubtaskKey, str | None]:
-    """Return the place of each subtask: from its samples, else its attempts, else its loads."""
+    """Return the TaskManager of each subtask from its samples, else its attempts, else its loads."""
     found = {key: each[-1].taskmanager for key, each in samples.items()}
     for attempt in job.attempts:
         if attempt.task and attempt.subtask_index is not None:
@@ -100,7 +100,9 @@ def _shape(
     place: Mapping[SubtaskKey, str | None],
     here: Mapping[tuple[str, str | None], int],
 ) -> GateShape:
-    """Return the channels of a subtask from one task: `sizes` are both parallelisms, `here` counts by place."""
+    """Return the gate of a subtask for one upstream task, `before`.
+
+    `sizes` contains the parallelism of both tasks, `here` the number of subtasks by task and TaskManager."""
     up, down = sizes
     fed = feeders(pattern, up, down, key.subtask_index)
     if len(fed) == up:

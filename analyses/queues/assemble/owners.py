@@ -29,7 +29,7 @@ class Owners:
                     self._by_name[name].append(job)
 
     def of(self, row: Row) -> JobKey:
-        """Return the job of a row: by id, else by name and time, else the only job, else a new job."""
+        """Return the job of a row: with its id, else with its name and time, else the only job, else a new job."""
         if row["job_id"]:
             return self._ids.get(row["job_id"], JobKey("", row["job_id"]))
         name = row["job_name"] or ""
@@ -38,7 +38,7 @@ class Owners:
         if any(run_at_once(one, other) for one, other in combinations(found, 2)):
             return JobKey(name, "")
         if found:
-            # If the times do not decide, the later of two runs with the same name.
+            # Several runs with this name match the time of the row: take the last one.
             return found[-1].key
         if len(self._jobs) == 1:
             return self._jobs[0].key
@@ -51,7 +51,7 @@ class Owners:
 
 
 def _at_the_time(jobs: list[JobFacts], row: Row) -> list[JobFacts]:
-    """Return the jobs with records at the time of a row; all of them if none has, or if the row has no time."""
+    """Return the jobs that have records at the time of a row; all jobs if none has any, or if the row has no time."""
     if len(jobs) < 2 or row.get("first_us") is None:
         return jobs
     alive = [
@@ -63,7 +63,7 @@ def _at_the_time(jobs: list[JobFacts], row: Row) -> list[JobFacts]:
 
 
 def run_at_once(one: JobFacts, other: JobFacts) -> bool:
-    """Return whether both jobs had begun before the last record of either."""
+    """Return whether the times of the two jobs overlap."""
     begun = max(one.first_us or 0, other.first_us or 0)
     return begun < min(job.last_us or 1 << 62 for job in (one, other))
 
@@ -100,7 +100,7 @@ def with_graph(job: JobFacts, rows: Sequence[Row]) -> JobFacts:
 
 
 def _is_source(task: str) -> bool:
-    """Return whether a task is a source, by its name, also as reporters mangle it.
+    """Return whether a task's name marks it as a source, even if a reporter has mangled the name.
 
     >>> _is_source("Source: orders"), _is_source("Source:_orders____Map"), _is_source("enrich")
     (True, True, False)
@@ -120,7 +120,7 @@ class Tasks:
                 self._ids.setdefault(attempt.vertex_id, attempt.task)
 
     def of(self, row: Row) -> str | None:
-        """Return the vertex of a row: by id, else by its name as reporters print it."""
+        """Return the vertex of a row, by its id or else by its (possibly mangled) name."""
         known = self._ids.get(row["vertex_id"])
         return known or self._topology.canonical(row["task"] or row["vertex_id"])
 
@@ -142,7 +142,7 @@ class Places:
         }
 
     def of(self, row: Row) -> tuple[str | None, str | None]:
-        """Return TaskManager and host; no host if only a scope names it, with `_` for dots."""
+        """Return TaskManager and host. The host is None if only a metric scope names it, with `_` instead of dots."""
         manager, host = (
             self._names.get(mangle(row[name] or ""), row[name]) for name in ("taskmanager", "host")
         )

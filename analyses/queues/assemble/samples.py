@@ -23,7 +23,7 @@ _STARTS: Final = frozenset(
 )
 
 # A deployment counts as a start only if most subtasks are deployed at the same time.
-_MORE_THAN_TIME: Final = 1.05  # samples of a counter and of the clock are not taken at once
+_MORE_THAN_TIME: Final = 1.05  # tolerance: a counter and the clock are not read at the same moment
 _TOGETHER_US: Final = 30_000_000
 
 _WATERMARKS: Final = ("watermark",)
@@ -42,18 +42,18 @@ def _gauge(value: Mapping[str, Any] | None, *, of_a_minute: bool = False) -> Gau
     if of_a_minute and value.get("latest") is not None:
         total = (
             n * value["latest"]
-        )  # it covers the window; earlier values cover the time before, too
+        )  # it covers this window; earlier values also cover the time before it
     return Gauge(n, total, value["low"], value["high"])
 
 
 def samples_of(
     rows: Sequence[Row], tasks: Tasks, places: Places, *, of_a_minute: bool = False
 ) -> dict[SubtaskKey, tuple[Sample, ...]]:
-    """Return one sample per subtask and window, in the order of both.
+    """Return the samples of each subtask, one per window, in order.
 
     Args:
-        rows: of windows.
-        tasks, places: the owners.
+        rows: one per subtask and window.
+        tasks, places: resolve the vertex and the TaskManager of a row.
         of_a_minute: whether Flink reports busy, idle and back-pressured times as means over the last minute.
     """
     found: dict[tuple[SubtaskKey, int], list[Sample]] = defaultdict(list)
@@ -91,7 +91,7 @@ def samples_of(
 
 
 def _sampling_interval_us(samples: Iterable[Sample]) -> float:
-    """Return the median microseconds between samples; 0 if no window holds two."""
+    """Return the median time between samples, in microseconds; 0 if no window contains two."""
     steps = [
         (sample.last_us - sample.first_us) / (sample.samples - 1)
         for sample in samples
@@ -104,7 +104,7 @@ def _sampling_interval_us(samples: Iterable[Sample]) -> float:
 
 
 def _extend_to_last_report(sample: Sample, pace: float) -> Sample:
-    """Extend a sample to the probable time of its last report, which a series with a gap does not contain."""
+    """Extend a sample to the probable time of its last report, which is missing if a series has a gap."""
     if sample.first_us is None or sample.samples < 2:
         return sample
     probable_us = sample.first_us + round(pace * (sample.samples - 1))
@@ -112,7 +112,7 @@ def _extend_to_last_report(sample: Sample, pace: float) -> Sample:
 
 
 def _without_null_zeros(gauges: dict[str, Gauge]) -> dict[str, Gauge]:
-    """Drop zeros that mean null: the times of a task add up to a second (5.3, 5.4)."""
+    """Drop zeros that mean null: busy, idle and back-pressured times of a task must add up to a second."""
     times = [gauges.get(name) for name in _TIMES]
     if all(time is not None and time.high <= 0 for time in times):
         for name in _TIMES:
@@ -134,7 +134,7 @@ def _without_null_zeros(gauges: dict[str, Gauge]) -> dict[str, Gauge]:
 
 
 def _merge_reporters(reported: Sequence[Sample]) -> Sample:
-    """Return the sample of the reporter with the most values, completed from the others."""
+    """Return the sample of the reporter with the most values, and fill its gaps from the other reporters."""
     ranked = sorted(reported, key=lambda sample: -sample.samples)
     best = ranked[0]
     if len(ranked) == 1:
@@ -155,11 +155,11 @@ def _merge_reporters(reported: Sequence[Sample]) -> Sample:
 
 
 def machine_of(row: Row) -> Machine:
-    """Return a TaskManager in one window, without values that no process can have."""
+    """Return one TaskManager in one window, without impossible values."""
     gauges = {name: gauge for name in MACHINE_GAUGES if (gauge := _gauge(row[name])) is not None}
     gc_ms, span_ms = row["gc_ms"], row["span_ms"]
     impossible = []
-    # Concurrent collectors may count more time than passes. It contains no pauses, so it is no use either.
+    # Concurrent collectors may count more time than passes. Such a count does not show pauses, so it is useless.
     if gc_ms is not None and span_ms and gc_ms > _MORE_THAN_TIME * span_ms:
         impossible.append("more time in garbage collection than passed")
         gc_ms = None
@@ -183,7 +183,7 @@ def machine_of(row: Row) -> Machine:
 
 
 def starts_of(job: JobFacts, samples: Mapping[SubtaskKey, Sequence[Sample]]) -> tuple[int, ...]:
-    """Return the times of starts and restarts of a job: from its log, its attempts, its counters."""
+    """Return when a job started or restarted, according to its log, its attempts and its counters."""
     found = {
         incident.time_us
         for incident in job.incidents

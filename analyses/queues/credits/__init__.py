@@ -3,15 +3,15 @@
 The simulation moves parcels (several records) through the job's subtasks as Flink 1.5 to 2.3 does
 (catalogue/flink.md 7):
 
-- A producer's `LocalBufferPool` lends buffers to its subpartitions (`S * E + F` at most, at most
-  `max-buffers-per-channel` each). A task takes its next record only while all its pools have a buffer
-  left, and is back-pressured otherwise; one record may overdraw the pool (1.16+).
+- A producer's `LocalBufferPool` lends its subpartitions at most `S * E + F` buffers, and each of them at most
+  `max-buffers-per-channel`. A task takes its next record only while all its pools have a buffer left. Otherwise it is
+  back-pressured. One record may overdraw the pool (1.16+).
 - A remote channel has `E` exclusive buffers and borrows floating buffers of its gate for the sender's
   backlog. It announces its free buffers as credit. Without credit a sender keeps its buffers.
 - A local channel has no buffers of its own: its consumer reads the producer's buffers.
 - Buffers are sent when they are full, or when the flusher passes (`execution.buffer-timeout`).
-- An aligned barrier waits in the queues like data, and its channel then waits for the others; it needs no
-  buffer and no credit. An unaligned barrier overtakes the queued data, and the first one to arrive is forwarded at once.
+- An aligned barrier waits in the queues like data, but needs no buffer and no credit. Its channel then waits for the
+  other channels. An unaligned barrier overtakes the queued data, and the first one to arrive is forwarded at once.
 - Debloating shrinks new buffers to the data that the consumer processes in the target time
   (`BufferDebloater`, `BufferSizeEMA`, 1.14+).
 - If a TaskManager has too few segments, its pools share them (`NetworkBufferPool.redistributeBuffers`).
@@ -40,11 +40,11 @@ def simulate(
     Args:
         job: tasks and edges.
         flow: the settings.
-        seconds: simulated time; rates and queues are those of the last three fifths, and the first
-            checkpoint is triggered when these start. Default: `enough_seconds`.
-        seed: of the random draw of each record's consumer.
-        fill: start with full buffers, as after hours; default: if a subtask cannot keep up with the
-            sources.
+        seconds: simulated time; `enough_seconds` by default. Rates and queues are measured in the last three fifths,
+            and the first checkpoint is triggered at the start of this period.
+        seed: seed for drawing the consumer of each record.
+        fill: whether to start with full buffers, as after hours. By default, True if a subtask cannot keep up with
+            the sources.
 
     Raises:
         ModelError: the job or the settings are invalid or too large.

@@ -25,7 +25,7 @@ _FEWEST_PARCELS: Final = 8  # fewest parcels per buffer
 
 
 def parcel(job: Job, flow: Flow, end_ms: float) -> int:
-    """Return the number of records that move together: few for a smooth flow, many for a fast simulation."""
+    """Return how many records move together: fewer give a smoother flow, more a faster simulation."""
     rates = flow_rates(job)
     share = limit(job)
     processed = sum(rates.values()) * share * end_ms / 1000.0
@@ -119,7 +119,7 @@ def _connect(
 
 
 def _distribute_segments(subtasks: Iterable[Subtask], flow: Flow) -> None:
-    """Give each pool its minimum, and its part of the rest of its TaskManager's segments.
+    """Give each pool its minimum, and divide the remaining segments of each TaskManager among its pools.
 
     Raises:
         ModelError: there are fewer segments than the pools require.

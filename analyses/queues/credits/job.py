@@ -15,7 +15,7 @@ class Debloating:
     samples: int = 20
     threshold: float = 0.25
     least_bytes: int = 256
-    start_bytes: int | None = None  # 2.0+: 1024; before, a whole segment
+    start_bytes: int | None = None  # from 2.0 on 1024, before that a whole segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,15 +25,15 @@ class Flow:
     Args:
         per_channel: exclusive buffers of a remote channel.
         floating: buffers that the channels of a gate share.
-        most_per_channel: of a subpartition (1.11+); None: only the pool limits it.
-        overdraft: buffers above the pool's size that one record may take (1.16+).
+        most_per_channel: maximum buffers of a subpartition (1.11+); None if only the pool limits them.
+        overdraft: buffers beyond the pool's size that one record may take (1.16+).
         segment_bytes: size of a buffer.
-        flush_ms: `execution.buffer-timeout`; below 0: only full buffers are sent.
-        debloating: None is off.
+        flush_ms: `execution.buffer-timeout`; if negative, only full buffers are sent.
+        debloating: None if it is off.
         unaligned: whether barriers overtake data.
-        aligned_timeout_ms: after which an aligned barrier overtakes after all; None: never.
-        interval_ms: between the triggers of checkpoints; one at a time. 0: no checkpoints.
-        segments: of each TaskManager; None: enough.
+        aligned_timeout_ms: time after which an aligned barrier overtakes data; None if it never does.
+        interval_ms: time between triggers of checkpoints, which never overlap; 0 for no checkpoints.
+        segments: number of buffers of each TaskManager; None if there are always enough.
     """
 
     per_channel: int = 2
@@ -54,12 +54,12 @@ class Task:
     """A vertex of the job graph.
 
     Args:
-        name: unique.
-        service_ms: time per record, by subtask. Of a source: the time from one record to the next.
-        record_bytes: of a record that it sends, on the wire.
-        taskmanagers: by subtask; empty: each subtask on its own TaskManager.
-        legacy_source: a `SourceFunction`, which blocks inside a record and holds the checkpoint lock.
-        snapshot_ms: the synchronous part.
+        name: a unique name.
+        service_ms: time per record, by subtask. For a source, the time from one record to the next.
+        record_bytes: size of a record that it sends, on the wire.
+        taskmanagers: TaskManager by subtask; if empty, each subtask has its own.
+        legacy_source: whether it is a `SourceFunction`, which blocks inside a record and holds the checkpoint lock.
+        snapshot_ms: duration of the synchronous part of a snapshot.
     """
 
     name: str
@@ -80,10 +80,10 @@ class Edge:
     """A connection between two tasks.
 
     Args:
-        upstream, downstream: names of tasks.
+        upstream, downstream: names of the two tasks.
         pattern: Flink's name of the ship strategy.
-        selectivity: records sent for each record that the upstream task receives (a source: creates).
-        shares: of the records by consumer; empty: even.
+        selectivity: records sent for each record that the upstream task receives (or creates, if it is a source).
+        shares: share of the records by consumer; if empty, all are equal.
     """
 
     upstream: str
@@ -95,7 +95,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Tasks in any order, and edges between them without a cycle."""
+    """Tasks in any order, and edges between them that form no cycle."""
 
     tasks: tuple[Task, ...]
     edges: tuple[Edge, ...]
@@ -106,13 +106,13 @@ class SubtaskOutcome:
     """One subtask over the measured time.
 
     Args:
-        records_per_s: received; of a source: sent.
+        records_per_s: rate of received records; for a source, of sent records.
         busy, back_pressured, idle: shares of the time.
-        queue: mean buffers before it, as `inputQueueLength` counts them from 1.9 on (events and the
-            backlog of local channels included).
-        queued_records: mean records before it, on both sides of its channels.
-        out_queue: mean buffers that its result partitions hold.
-        capacity: buffers that its remote channels and their gate own.
+        queue: mean number of buffers in its input, counted like `inputQueueLength` from 1.9 on (with events and the
+            backlog of local channels).
+        queued_records: mean number of records that wait for it, on both sides of its channels.
+        out_queue: mean number of buffers in its result partitions.
+        capacity: number of buffers of its remote channels and their gate.
     """
 
     task: str
@@ -132,11 +132,11 @@ class Barrier:
     """One checkpoint.
 
     Args:
-        triggered_ms: since the beginning.
-        duration_ms: until the last subtask has all its barriers; None: not within the simulated time.
-        passed_ms: by subtask, time from the trigger until it has all its barriers.
-        waited_ms: by subtask, from its first to its last barrier.
-        overtaken_bytes: data that unaligned barriers overtook, which the checkpoint stores.
+        triggered_ms: time of the trigger since the start of the simulation.
+        duration_ms: time until the last subtask has all its barriers; None if it exceeds the simulated time.
+        passed_ms: time from the trigger until a subtask has all its barriers, by subtask.
+        waited_ms: time from the first to the last barrier of a subtask, by subtask.
+        overtaken_bytes: size of the data that unaligned barriers overtook, which the checkpoint stores.
     """
 
     triggered_ms: float
@@ -151,13 +151,13 @@ class Totals:
     """Counts over the whole run, to verify the model.
 
     Args:
-        buffers_made: finished buffers: full, flushed or cut off by a barrier.
-        buffers_consumed: emptied by their consumer.
-        buffers_queued: made but not consumed at the end.
+        buffers_made: buffers that were filled, flushed, or cut off by a barrier.
+        buffers_consumed: buffers that their consumer emptied.
+        buffers_queued: buffers made but not consumed at the end.
         records_sent, records_taken, records_queued: the same for records.
-        least_credit: of any channel at any time.
-        fullest_pool: highest use of a pool, less its size and overdraft: never above 0.
-        fullest_gate: highest number of received buffers of a gate, less those it owns: never above 0.
+        least_credit: lowest credit of any channel at any time.
+        fullest_pool: highest use of a pool minus its size and overdraft; never above 0.
+        fullest_gate: highest number of received buffers of a gate minus its own; never above 0.
     """
 
     buffers_made: int
@@ -173,7 +173,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of a simulation; rates, shares and queues are for the time after the warm-up."""
+    """The outcome of a simulation. Rates, shares and queues exclude the warm-up."""
 
     subtasks: tuple[SubtaskOutcome, ...]
     barriers: tuple[Barrier, ...]
@@ -187,12 +187,12 @@ class Outcome:
         return [item for item in self.subtasks if item.task == task]
 
     def throughput(self, task: str) -> float:
-        """Return the records per second that a task receives (a source: sends), over all subtasks."""
+        """Return how many records per second all subtasks of a task receive (a source: send)."""
         return sum(item.records_per_s for item in self.of(task))
 
     @property
     def barrier_ms(self) -> float | None:
-        """Median time of completed checkpoints; None: none completed."""
+        """Median duration of the completed checkpoints; None if none completed."""
         known = sorted(b.duration_ms for b in self.barriers if b.duration_ms is not None)
         if not known:
             return None
@@ -200,7 +200,7 @@ class Outcome:
 
     @property
     def unfinished_ms(self) -> float | None:
-        """Duration of the unfinished checkpoint at the end, if none completed."""
+        """How long the unfinished checkpoint has run at the end, if none completed."""
         last = self.barriers[-1] if self.barriers else None
         if last is None or last.duration_ms is not None:
             return None

@@ -12,12 +12,12 @@ from flowdiag.analyses.queues.credits.job import Task
 class Buffer:
     """A buffer in transit."""
 
-    parcels: int = 0  # that end in it
+    parcels: int = 0  # records that end in this buffer
     filled: float = 0.0
     bytes: float = 0.0  # not read yet
     barrier: int = -1
     floating: bool = False
-    owner: bool = False  # its segment returns to the producer's pool when it has been read
+    owner: bool = False  # whether its segment returns to the producer's pool after reading
 
 
 @dataclass(slots=True, eq=False)
@@ -28,24 +28,24 @@ class Link:
     consumer: Subtask
     partition: Partition
     local: bool
-    queue: deque[Buffer] = field(default_factory=deque)  # complete, at the sender
+    queue: deque[Buffer] = field(default_factory=deque)  # complete buffers at the sender
     backlog: int = 0  # buffers in `queue`, without events
     open: Buffer | None = None
     room: float = 0.0
     flush: bool = False
-    used: int = 0  # segments of the producer's pool
+    used: int = 0  # segments that it uses of the producer's pool
     received: deque[Buffer] = field(default_factory=deque)
     exclusive_free: int = 0
     floating_free: int = 0
     required: int = 0
     waiting: bool = False
-    blocked: bool = False  # its barrier has arrived, those of other channels have not
+    blocked: bool = False  # its barrier has arrived, but barriers of other channels have not
     listed: bool = False
-    size: float = 0.0  # of new buffers, as the consumer announced it
+    size: float = 0.0  # size of new buffers, as announced by the consumer
 
     @property
     def has_output(self) -> bool:
-        """Whether the producer has a complete buffer, or an open one that the flusher requested."""
+        """Whether the producer has a complete buffer, or an open one that the flusher wants to send."""
         return bool(self.queue) or (self.flush and self.open is not None)
 
 
@@ -95,7 +95,7 @@ class Gate:
 
 @dataclass(slots=True, eq=False)
 class Subtask:
-    """One subtask, its input gate and its result partitions; times are milliseconds."""
+    """One subtask with its input gate and its result partitions. Times are in milliseconds."""
 
     task: Task
     index: int
@@ -109,7 +109,7 @@ class Subtask:
     since: float = 0.0
     times: dict[str, float] = field(default_factory=dict)
     current: tuple[Link, Buffer] | None = None
-    left: int = 0  # parcels of the current buffer
+    left: int = 0  # parcels left in the current buffer
     done_at: float = -1.0
     pending: deque[list[float]] = field(default_factory=deque)  # partition, link, bytes left
     scheduled: bool = False
@@ -118,7 +118,7 @@ class Subtask:
     seen: set[int] = field(default_factory=set)
     checkpoint: int = -1
     first_at: float = 0.0
-    wanted: int = -1  # a source's checkpoint, to be started between two records
+    wanted: int = -1  # checkpoint that a source starts between two records
     forwarded: int = -1
     snapshot_until: float = -1.0
     samples: list[tuple[float, float, float]] = field(default_factory=list)
@@ -131,7 +131,7 @@ def parcels_of(link: Link) -> int:
 
 
 def buffers_in_use(link: Link) -> int:
-    """Return `getBuffersInUseCount`: received buffers and those left at the sender."""
+    """Return the sum of the received buffers and those left at the sender, like Flink's `getBuffersInUseCount`."""
     return len(link.received) + link.backlog
 
 

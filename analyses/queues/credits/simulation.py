@@ -1,4 +1,4 @@
-"""One run of the model: events at the size of a parcel, in the order of their time."""
+"""Runs the model as a series of events in time order. The smallest unit that moves is a parcel."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ from flowdiag.analyses.queues.credits.parts import (
 )
 from flowdiag.analyses.queues.credits.static import flow_rates, is_source, limit
 
-SAMPLES: Final = 320  # of the queues, over the time of a run; fewer where there are many channels
+SAMPLES: Final = 320  # samples of the queues per run; fewer if there are many channels
 _FEWEST_SAMPLES: Final = 40
-_LOOKS: Final = 200_000  # channel readings, all samples together
+_LOOKS: Final = 200_000  # readings of channels in all samples of a run
 GOLDEN: Final = 0.6180339887498949
-_FILLING: Final = 20.0  # times the capacity: how fast sources fill the buffers of a job in advance
+_FILLING: Final = (
+    20.0  # times the capacity: rate of the sources while they fill the buffers in advance
+)
 
 
 class Simulation:
-    """One run; all times in milliseconds."""
+    """One run. All times are in milliseconds."""
 
     def __init__(self, job: Job, flow: Flow, *, seconds: float, seed: int, fill: bool) -> None:
         """Set up a run; the arguments are those of `simulate`."""
@@ -41,7 +43,7 @@ class Simulation:
         self.now = 0.0
         self.end = seconds * 1000.0
         self.random = random.Random(seed)
-        # In runs of hours the flusher may run less often: only the order of magnitude counts.
+        # In runs of hours the flusher may run less often, because only the order of magnitude matters.
         self.flush_ms = max(flow.flush_ms, self.end / 6000.0) if flow.flush_ms > 0 else 0.0
         self.heap: list[tuple[float, int, Callable[[], None]]] = []
         self.order = itertools.count()
@@ -187,7 +189,7 @@ class Simulation:
                     subtask.pending.append([number, self._choice(partition), size])
 
     def _choice(self, partition: Partition) -> int:
-        """Draw a link by its share, with the variance of single records."""
+        """Draw the link of a parcel by the links' shares, with the variance of single records."""
         if len(partition.links) == 1:
             return 0
         partition.turn = (partition.turn + GOLDEN) % 1.0
@@ -240,7 +242,7 @@ class Simulation:
             partition.full_links += 1
 
     def _complete(self, link: Link) -> None:
-        """Close the open buffer and queue it; a buffer that has already been read returns to its pool."""
+        """Close the open buffer and queue it. A buffer that has already been read returns to its pool."""
         buffer = link.open
         assert buffer is not None
         link.open, link.flush = None, False
@@ -267,7 +269,7 @@ class Simulation:
     # From the subpartition to the channel.
 
     def _slice(self, link: Link) -> Buffer | None:
-        """Return the content of the open buffer so far, if the flusher requested it."""
+        """Return the current content of the open buffer, if the flusher wants to send it."""
         buffer = link.open
         if not link.flush or buffer is None or buffer.bytes <= 1e-6:
             return None
@@ -278,7 +280,7 @@ class Simulation:
         return part
 
     def _offer(self, link: Link) -> None:
-        """Continue a link that has data to send or to read."""
+        """Send or read the next data of a link, if there is any."""
         if link.local:
             self._list(link)
             return
@@ -294,7 +296,7 @@ class Simulation:
             if not link.has_output:
                 break
             if link.exclusive_free + link.floating_free == 0:
-                # Only a sender that starts without credit announces its backlog on its own.
+                # Only a sender that starts without credit announces its backlog.
                 if self.flow.per_channel == 0:
                     self._ask(link, gate)
                 if link.exclusive_free + link.floating_free == 0:
@@ -339,7 +341,7 @@ class Simulation:
                 break
 
     def _list(self, link: Link) -> None:
-        """Add a channel with data to those that its consumer reads in turn."""
+        """Add a channel to the queue of channels with data, from which its consumer reads in turn."""
         if link.listed or link.blocked:
             return
         link.listed = True
@@ -349,7 +351,7 @@ class Simulation:
             self._wake(consumer)
 
     def _take(self, subtask: Subtask) -> bool:
-        """Take the next buffer of the channels in turn, and handle barriers. False: no buffer is available."""
+        """Take the next buffer from the channels in turn, and handle barriers. Return False if there is no buffer."""
         while subtask.ready:
             link = subtask.ready.popleft()
             link.listed = False
@@ -361,7 +363,7 @@ class Simulation:
                 if self.now < subtask.snapshot_until:
                     return True
                 if not all(partition.available() for partition in subtask.partitions):
-                    return True  # seen again at the top of the loop
+                    return True  # the next iteration handles it
                 continue
             if self._more(link):
                 link.listed = True
@@ -402,7 +404,7 @@ class Simulation:
         self._give_back(link, buffer)
 
     def _give_back(self, link: Link, buffer: Buffer) -> None:
-        """Free a received buffer: credit for its channel, or for the channel that waits longest."""
+        """Free a received buffer. Its channel gets the credit, or the channel that waits longest."""
         gate = link.consumer.gate
         assert gate is not None
         if buffer.floating:
@@ -505,7 +507,7 @@ class Simulation:
                     self._wake(subtask)
 
     def _start_checkpoint(self, subtask: Subtask) -> bool:
-        """Emit a source's barriers between two records. Return False if its snapshot comes first."""
+        """Emit the barriers of a source between two records. Return False if its snapshot must come first."""
         number = subtask.wanted
         subtask.wanted = -1
         self._passed(subtask, number, 0.0)
@@ -546,7 +548,7 @@ class Simulation:
     def _aligned(self, subtask: Subtask, link: Link, number: int) -> None:
         """Handle a barrier at the head of a queue."""
         if number in self.priority:
-            # It was in the queue before its checkpoint switched to overtaking.
+            # The barrier was in the queue before its checkpoint became unaligned.
             self._arrived(subtask, link, number)
             if self._more(link):
                 self._list(link)
@@ -575,7 +577,7 @@ class Simulation:
             self._passed(subtask, number, self.now - subtask.first_at)
 
     def _unblock(self, gate: Gate) -> None:
-        """Continue the channels that wait for the barriers of the others."""
+        """Unblock the channels that waited for the barriers of other channels."""
         for link in gate.links:
             if link.blocked:
                 link.blocked = False

@@ -1,4 +1,4 @@
-"""Properties of a job without a simulation: the order of its tasks, their rates and utilisation."""
+"""Properties of a job that need no simulation: the order of its tasks, their rates and utilization."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ordered(job: Job) -> list[Task]:
     """Return the tasks, sources first.
 
     Raises:
-        ModelError: an edge to or from nowhere, a circle, a name twice, no task.
+        ModelError: there is no task, a name is not unique, an edge has an unknown task, or there is a cycle.
     """
     tasks = {task.name: task for task in job.tasks}
     if not tasks or len(tasks) != len(job.tasks):
@@ -53,7 +53,7 @@ def shares(edge: Edge, consumers: Sequence[int]) -> list[float]:
 
 
 def consumers(edge: Edge, upstream: Task, downstream: Task, index: int) -> list[int]:
-    """Return the indexes of the downstream subtasks that one upstream subtask sends to."""
+    """Return the indexes of the downstream subtasks that the upstream subtask `index` sends to."""
     if edge.pattern not in POINTWISE:
         return list(range(downstream.parallelism))
     up, down = upstream.parallelism, downstream.parallelism
@@ -61,7 +61,7 @@ def consumers(edge: Edge, upstream: Task, downstream: Task, index: int) -> list[
 
 
 def flow_rates(job: Job) -> dict[str, float]:
-    """Return the records per second of each task, over all subtasks, without back pressure."""
+    """Return the records per second of each task over all subtasks, as they would be without back pressure."""
     tasks = ordered(job)
     rates: dict[str, float] = {}
     by_name = {task.name: task for task in tasks}
@@ -79,7 +79,7 @@ def flow_rates(job: Job) -> dict[str, float]:
 
 
 def utilisation(job: Job) -> dict[str, float]:
-    """Return the utilisation of the busiest subtask of each task with an input, without back pressure."""
+    """Return the utilization that the busiest subtask of each non-source task would have without back pressure."""
     rates = flow_rates(job)
     found = {}
     for task in job.tasks:
@@ -93,13 +93,13 @@ def utilisation(job: Job) -> dict[str, float]:
 
 
 def limit(job: Job) -> float:
-    """Return the share of the sources' rate that the slowest subtask sustains, at most 1."""
+    """Return which share of the sources' rate the slowest subtask sustains, at most 1."""
     most = max(utilisation(job).values(), default=0.0)
     return 1.0 if most <= 1.0 else 1.0 / most
 
 
 def _loads(job: Job, task: Task, rates: Mapping[str, float]) -> list[float]:
-    """Return the records per second of each subtask, without back pressure."""
+    """Return the records per second of each subtask, as they would be without back pressure."""
     by_name = {item.name: item for item in job.tasks}
     found = [0.0] * task.parallelism
     for edge in job.edges:
@@ -118,7 +118,7 @@ def _loads(job: Job, task: Task, rates: Mapping[str, float]) -> list[float]:
 
 
 def enough_seconds(job: Job, flow: Flow) -> float:
-    """Return the time to simulate: long enough to empty the buffers several times."""
+    """Return a simulated time in which the buffers are emptied several times."""
     rates, share = flow_rates(job), limit(job)
     by_name = {task.name: task for task in job.tasks}
     longest = 0.0

@@ -12,7 +12,7 @@ _WAITS = ("external", "pool", "async-queue")
 
 
 def code_of(job: h.JobQueues, spell: h.Spell, agreement: Agreement) -> CodeReading | None:
-    """Return what the threads of a culprit do, if its fault may be in the code."""
+    """Return what the threads of a culprit do, if its code may be the reason."""
     suspect = spell.culprit.suspect
     if spell.cause in NOT_IN_CODE or suspect.kind == "taskmanager":
         return None
@@ -34,7 +34,7 @@ def severity_alone(
     throughout: float,
     saturated: float,
 ) -> h.Severity | None:
-    """Return the severity of a task that waits in its code while no task waits for it; None if it is healthy."""
+    """Return the severity of a task that waits in its code although no task waits for it; None if it is healthy."""
     if code.cause == "deadlock":
         return h.Severity.CRITICAL
     if code.cause == "lock-contention":
@@ -51,11 +51,11 @@ def severity_alone(
 
 
 def record_seconds(spell: h.Spell, *, records: float, measured: float) -> float | None:
-    """Return the time that one record takes in a culprit, which limits its throughput; None if unknown.
+    """Return the time that a culprit needs per record; None if unknown.
 
     Args:
-        spell: the back pressure.
-        records, measured: minimum of records, and of seconds.
+        spell: the spell of back pressure.
+        records, measured: minimum number of records, and of seconds.
     """
     if spell.lasted_us < measured * 1e6:
         return None

@@ -10,14 +10,14 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class HeapGrowth(NamedTuple):
-    """The checkpoints of growing state.
+    """How state on the heap grows.
 
     Args:
         sized: completed checkpoints with a size, in order.
-        free: bytes of heap.
-        rate: bytes per second.
-        lasted_s: from the first to the last checkpoint.
-        left_s: until the heap is full.
+        free: free heap in bytes.
+        rate: growth in bytes per second.
+        lasted_s: time from the first to the last checkpoint.
+        left_s: time until the heap is full.
     """
 
     sized: list[h.Checkpoint]
@@ -30,7 +30,7 @@ class HeapGrowth(NamedTuple):
 def heap_growth(
     job: h.JobQueues, *, checkpoints: float, factor: float, tau: float, straight: float
 ) -> HeapGrowth | None:
-    """Return how state on the heap grows: steadily, by a factor, over a number of checkpoints."""
+    """Return the growth of state on the heap; None if it does not grow steadily."""
     if h.backend(job.job) != "heap":
         return None
     stretches = h.steady_checkpoints(job.job, 0)

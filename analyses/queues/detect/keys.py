@@ -10,7 +10,7 @@ from flowdiag.analyses.flink.trends import flanks, is_straight, kendall
 from flowdiag.analyses.queues import helpers as h
 
 FEWEST: Final = 5
-"""Minimum number of samples to compare two halves."""
+"""Minimum number of samples: fewer do not allow a comparison of two halves."""
 KEYS: Final = "estimate-num-keys"
 _TIMERS: Final = "_timer_state"
 
@@ -19,10 +19,10 @@ class KeyGrowth(NamedTuple):
     """The keys of one operator, added up over its subtasks.
 
     Args:
-        largest: the store with most keys.
-        state: the column family with most keys, as the job names its state. None if the metric names none.
-        counts: keys at each sample, in order.
-        first_us, last_us: of these samples.
+        largest: the store with the most keys.
+        state: the column family with the most keys, which has the name of the state; None if the metric has none.
+        counts: number of keys in each sample, in order.
+        first_us, last_us: times of the first and the last sample.
     """
 
     largest: h.Store
@@ -33,7 +33,7 @@ class KeyGrowth(NamedTuple):
 
     @property
     def timers(self) -> bool:
-        """Whether most keys are timers, which have column families of their own."""
+        """Whether most keys are timers, which have separate column families."""
         return self.state is not None and self.state.startswith(_TIMERS)
 
     @property
@@ -48,7 +48,7 @@ class KeyGrowth(NamedTuple):
 def key_growths(
     job: h.JobQueues, *, span_ms: float, factor: float, tau: float, straight: float
 ) -> h.Iterator[KeyGrowth]:
-    """Yield the operators whose keys grow over the whole input: by a factor, steadily, and in a straight line."""
+    """Yield the operators whose number of keys grows steadily, and in a straight line, over the whole input."""
     operators: dict[tuple[str, str | None], list[h.Store]] = defaultdict(list)
     for store in h.stores_of_job(job):
         if KEYS in store.metrics:
@@ -67,7 +67,7 @@ def key_growths(
 
 
 def _growth_of(stores: list[h.Store]) -> KeyGrowth | None:
-    """Return the sum over the subtasks at each sample of the largest one, once all have reported."""
+    """Return the keys of all subtasks at each sample of the largest store, from the time when all have reported."""
     largest = max(stores, key=lambda store: store.latest(KEYS) or 0.0)
     points = sorted(
         (

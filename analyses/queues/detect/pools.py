@@ -30,5 +30,5 @@ def is_free(
     share, number = pool_usage(job, load, windows, "in_pool")
     idle = load.busy is not None and load.busy < busy
     if load.queue is not None and load.queue >= FILLED * capacity.total:
-        return False  # its data has arrived: it waits for a barrier on another channel
+        return False  # its data has arrived, so it waits for a barrier on another channel
     return idle and number >= samples and 0 <= share < empty

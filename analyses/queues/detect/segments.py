@@ -9,7 +9,7 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Shortage(NamedTuple):
-    """A TaskManager short of segments, and the share of them that its tasks request."""
+    """A TaskManager with too few segments, and the share of its segments that the tasks request."""
 
     taskmanager: str
     requested: float | None
@@ -23,7 +23,7 @@ def shortage_of(
     asked = h.merged_gauge(reports, "segments_requested")
     free = h.merged_gauge(reports, "segments_free")
     total = h.merged_gauge(reports, "segments")
-    # Samples of the windows with hardly any free segment on average, and none at times.
+    # Samples of the windows in which hardly any segment is free on average, and sometimes none.
     empty = sum(
         gauge.n
         for report in reports
@@ -50,12 +50,12 @@ def shortage_of(
 
 
 def minutes_of_waiting(job: h.JobQueues, *, waits: float, samples: float) -> float:
-    """Return in how many windows a task waits; infinite if one does during all of the input.
+    """Return the number of windows in which a task waits; infinite if a task waits on average over the whole input.
 
     Args:
         job: the job.
-        waits: minimum share of the time.
-        samples: minimum number in a window.
+        waits: minimum share of the time that the task waits.
+        samples: minimum number of samples in a window.
     """
 
     def pressed(loads: h.Iterable[h.Load], fewest: float = 0) -> bool:

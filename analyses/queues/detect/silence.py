@@ -12,14 +12,14 @@ def stuck_operators(
 ) -> list[tuple[e.Stuck, e.Holder | None]] | None:
     """Return the operators that wait for a watermark, each with the source that holds it back.
 
-    None if a watermark is in the future. Queued records only delay a watermark: during back pressure, only one that
-    was never set counts.
+    None if a watermark is in the future. During back pressure, queued records delay watermarks, so only a watermark
+    that was never set counts.
 
     Args:
         job: the job.
-        pressed: whether it is back-pressured.
-        first, seconds: how long there is no watermark, or the same one.
-        records: minimum input of the operator.
+        pressed: whether the job is back-pressured.
+        first, seconds: minimum time without any watermark, and with an unchanged one.
+        records: minimum number of records that the operator receives.
     """
     found = []
     for stuck in e.stuck_operators(job):
@@ -37,7 +37,7 @@ def stuck_operators(
 
 
 def lasting_pause(job: h.JobQueues, seconds: float) -> PausedSource | None:
-    """Return the source that watermark alignment has paused for that time, unless the other one catches up."""
+    """Return the source that watermark alignment has paused for `seconds`, unless the other source catches up."""
     paused = paused_source(job)
     if paused is None or paused.catches_up:
         return None
@@ -45,7 +45,7 @@ def lasting_pause(job: h.JobQueues, seconds: float) -> PausedSource | None:
 
 
 def silent_task(job: h.JobQueues, *, records: float, seconds: float) -> h.Silence | None:
-    """Return the first task, or else operator, that received that many records in that time and emitted none."""
+    """Return the first task, else operator, that received `records` in at least `seconds` and emitted none."""
     tasks = (h.silence_of(job, task) for task in job.topology.tasks)
     found = next((each for each in tasks if each is not None and each.records >= records), None)
     silent = found or e.silent_operator(job)

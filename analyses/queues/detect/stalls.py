@@ -10,7 +10,7 @@ from flowdiag.analyses.queues import helpers as h
 
 @dataclass(frozen=True)
 class Stall:
-    """The stalled stores of one task, the worst first, and the lines of their logs."""
+    """The stalled stores of one task, worst first, and the lines of their logs."""
 
     task: str
     stores: list[h.Store]
@@ -28,7 +28,7 @@ class Stall:
         return [*times, *(point.time_us for point in points), *(point.until_us for point in points)]
 
     def reason(self, immutable: float) -> str | None:
-        """Return the limit that was reached, from the logs, or else from the metrics."""
+        """Return which limit of RocksDB was reached, according to its logs or else its metrics."""
         counts = Counter(line.row.reason for line in self.lines)
         if counts:
             return counts.most_common(1)[0][0]
@@ -41,7 +41,7 @@ class Stall:
 
 
 def stalls_of(job: h.JobQueues, *, share: float, records: float) -> h.Iterator[Stall]:
-    """Yield the stalls of each task: stalled for that share of the time, or with that many lines in the LOG."""
+    """Yield each task whose stores stall for `share` of the time, or have `records` lines about stalls in their LOG."""
     lines = h.store_lines(job, errors=False)
     stores = [s for s in h.stores_of_job(job) if (s.stalled or 0.0) >= share]
     tasks = {store.key.task for store in stores}

@@ -1,4 +1,4 @@
-"""Names the reason why a watermark does not advance: a source, its subtasks or its splits."""
+"""Finds the reason why a watermark does not advance: a source, its subtasks or its splits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Culprit(NamedTuple):
-    """The reason why a watermark stays back: cause, subject, reason, proof, and the names of the remedies."""
+    """The reason why a watermark does not advance, and the names of the remedies."""
 
     cause: str
     subject: h.Subject
@@ -22,7 +22,7 @@ class Culprit(NamedTuple):
 def culprit_of(
     job: h.JobQueues, task: str, holder: e.Holder | None, reason: str, why: str
 ) -> Culprit:
-    """Return the culprit of a task without watermarks; `reason` and `why` are for an unknown one."""
+    """Return the culprit of a stuck watermark; `reason` and `why` describe it if no source holds the watermark."""
     if holder is None:
         subject = h.task_subject(job, task)
         return Culprit("stuck-watermark", subject, reason, why, ("idleness", "timestamps"))
@@ -96,7 +96,7 @@ def _silent_splits(job: h.JobQueues, holder: e.Holder, marks: str) -> Culprit:
 
 
 def _subtasks(job: h.JobQueues, holder: e.Holder) -> tuple[h.Subject, str]:
-    """Return the subject, and the names of the subtasks. With several subtasks, the subject is their task."""
+    """Return the subject and the names of the subtasks. The subject is the task if there are several subtasks."""
     first = holder.keys[0]
     names = _first_three([h.subtask_name(job, key) for key in holder.keys])
     if len(holder.keys) > 1:
@@ -118,7 +118,7 @@ def clock(value: float | None) -> str:
 
 
 def marks_of(job: h.JobQueues, holder: e.Holder | None) -> h.Iterator[h.Evidence | None]:
-    """Yield the samples of the watermark that is held back; none without a holder."""
+    """Yield the samples of the watermark that is held back; nothing without a holder."""
     if holder is None:
         return
     times = e.event_time(job)

@@ -1,4 +1,4 @@
-"""Sessions of a database that wait for locks of other sessions, as its own tools show them."""
+"""Finds database sessions that wait for locks of other sessions, in the output of the database's tools."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from flowdiag.parsers.exceptions import classify
 from flowdiag.parsers.neighbours.sessions import MARIADB, POSTGRES
 
 SNAPSHOTS: Final = 2
-"""Snapshots that must show the wait: one may catch a lock that is held for a moment."""
+"""Minimum number of snapshots with a wait: one may catch a lock that is held for a moment."""
 LONG_MS: Final = 10_000
-"""A wait in the server's log; a busy database has many short ones."""
+"""Minimum duration of a wait in the server's log: a busy database has many short waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,16 +24,16 @@ class Blocked:
     """Sessions that wait for a lock.
 
     Args:
-        waiting: the largest number of the job's sessions that wait at once.
-        sessions: the job's sessions in that snapshot.
+        waiting: the largest number of the job's sessions that wait at the same time.
+        sessions: number of the job's sessions in that snapshot.
         holder: the process that holds the lock; None if unknown.
         holder_state: `idle in transaction`, `active`, …
         event: the kind of lock: `relation`, `transactionid`, …
-        snapshots: snapshots with the wait, of all.
-        lasted_ms: from the first to the last record; None without times.
-        ongoing: whether the last snapshot, or the end of the log, still shows it.
-        system: the name of the database.
-        refused: writes that the database ended, because they waited for too long; other counts are then unknown.
+        snapshots: number of snapshots with the wait, and of all snapshots.
+        lasted_ms: time from the first to the last record; None without times.
+        ongoing: whether the last snapshot, or the end of the log, still shows the wait.
+        system: the database.
+        refused: number of writes that the database aborted after a lock timeout; if set, other counts are unknown.
     """
 
     waiting: int
@@ -58,7 +58,7 @@ class Blocked:
 
 @once
 def blocked_sessions(job: JobQueues) -> Blocked | None:
-    """Return the waits of the job's sessions for locks of others; None if they are short or unknown."""
+    """Return the waits of the job's sessions for locks of other sessions; None if they are short or unknown."""
     return _in_snapshots(job) or _in_log(job) or _in_refusals(job)
 
 
@@ -95,7 +95,7 @@ def _waiting(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
 
 
 def _of_job(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
-    """Return the sessions of Java's driver; all that a client opened if the names are missing."""
+    """Return the sessions of the Java driver. If no session has a name, return all client sessions."""
     named = [s for s in sessions if s.row.application]
     if named:
         return [s for s in named if s.row.from_java]
@@ -103,7 +103,7 @@ def _of_job(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
 
 
 def _holder(waiting: list[DatabaseSession], everything: list[DatabaseSession]) -> int | None:
-    """Return the process at the end of the chains of blockers, the most common first."""
+    """Return the process at the end of most chains of blocking sessions."""
     blocked_by = {s.row.pid: s.row.blocked_by for s in everything}
     counts: dict[int, int] = {}
     for session in waiting:
@@ -125,7 +125,7 @@ def _holder_in_log(job: JobQueues, waiting: list[DatabaseSession]) -> int | None
 
 
 def _in_log(job: JobQueues) -> Blocked | None:
-    """Return waits in the log that had not ended, or were long when they did."""
+    """Return the waits in the database log that have not ended or that took long."""
     waits = job.neighbours.waits
     last_of = {wait.row.pid: wait for wait in waits}
     end_us = job.job.last_us
@@ -151,20 +151,20 @@ def _in_log(job: JobQueues) -> Blocked | None:
 
 
 def _is_long(wait: DatabaseWait, end_us: int | None) -> bool:
-    """Return whether a wait lasted long, or had not ended for long at the end of the input."""
+    """Return whether a wait took long, or has not ended for a long time at the end of the input."""
     if wait.row.ended or end_us is None or wait.row.time_us is None:
         return wait.row.waited_ms >= LONG_MS
     return (end_us - wait.row.time_us) / 1000 + wait.row.waited_ms >= LONG_MS
 
 
 REFUSALS: Final = 2
-"""Minimum number of writes that failed to get the lock: a single one may meet a long transaction."""
+"""Minimum number of writes that failed to get the lock: a single write may wait for a long transaction."""
 RECENT_US: Final = 60_000_000
 """A wait ends after the timeout of the database (50 s by default in MariaDB)."""
 
 
 def _in_refusals(job: JobQueues) -> Blocked | None:
-    """Return waits that the database ended, as the log of the sink shows them."""
+    """Return the waits that the database aborted, from the log of the sink."""
     found = [
         incident
         for incident in job.job.incidents
@@ -192,6 +192,6 @@ def _in_refusals(job: JobQueues) -> Blocked | None:
 
 
 def class_of(incident: Incident) -> str | None:
-    """Return the class of the exception of a record."""
+    """Return the exception class of a log record."""
     found = classify([incident.cause], "flink") if incident.cause else None
     return None if found is None else found.name

@@ -1,4 +1,4 @@
-"""How far a job is behind its sources, and whether it catches up: from the source's metrics or a consumer group."""
+"""Measures how far a job is behind its sources and whether it catches up, from metrics or a consumer group's lag."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from flowdiag.analyses.queues.proof import evidence_in
 Direction = Literal["growing", "constant", "shrinking"]
 
 GROWTH: Final = 0.03
-"""Share of the records read: less growth is noise of rates and samples."""
+"""Minimum growth as a share of the records read: less is noise."""
 UNCOMMITTED: Final = 1.5
-"""Ratio of the records read to those committed; both rates agree while checkpoints complete."""
+"""Maximum ratio of records read to records committed: both rates agree while checkpoints complete."""
 FEW_POINTS: Final = 3
 FEW_SAMPLES: Final = 5
 MOST_POINTS: Final = 120
 """More points would not be visible in a chart."""
 ALMOST: Final = 0.1
-"""Part of the total change that a single step may go the other way: commits follow checkpoints."""
+"""Share of the total change by which a single step may go the other way, because commits follow checkpoints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +37,14 @@ class Trend:
     """A lag over time.
 
     Args:
-        first, last: records at both ends.
+        first, last: number of records at the first and the last point.
         per_s: change in records per second.
         rate: records read per second; None if unknown.
-        lasted_s: from the first to the last point.
-        first_us, last_us: times of both ends.
-        evidence: records that show both ends.
+        lasted_s: time from the first to the last point.
+        first_us, last_us: times of the first and the last point.
+        evidence: lines that show the first and the last point.
         of: the source task, or the consumer group.
-        points: times and records, at most `MOST_POINTS` of them.
+        points: times and numbers of records, at most `MOST_POINTS` of them.
     """
 
     of: str
@@ -61,7 +61,7 @@ class Trend:
 
     @property
     def direction(self) -> Direction:
-        """Whether the lag changes by more than noise, in one direction all the time."""
+        """Whether the lag steadily grows or shrinks by more than noise."""
         noise = GROWTH * (self.rate or 0.0)
         if not self.steady or abs(self.per_s) <= noise:
             return "constant"
@@ -69,7 +69,7 @@ class Trend:
 
     @property
     def behind_s(self) -> float | None:
-        """The time to read the waiting records, at the present rate; None if nothing is read."""
+        """The time to read the waiting records at the current rate; None if the job reads nothing."""
         return self.last / self.rate if self.rate else None
 
 
@@ -79,7 +79,7 @@ Point = tuple[int, float]
 def _trend(
     of: str, points: Sequence[Point], rate: float | None, evidence: tuple[Evidence, ...]
 ) -> Trend | None:
-    """Return the trend of a lag from its points in order; None if they are too few."""
+    """Return the trend of a lag from its points in order; None if there are too few points."""
     if len(points) < 2 or points[-1][0] <= points[0][0]:
         return None
     lasted_s = (points[-1][0] - points[0][0]) / 1e6
@@ -103,13 +103,13 @@ def _trend(
 
 
 def _thinned(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Return some points at even distances, with both ends."""
+    """Return at most `MOST_POINTS` points at even distances, including both ends."""
     step = max(1, -(-len(points) // MOST_POINTS))
     return (*points[:-1:step], points[-1])
 
 
 def pending_of(job: JobQueues, task: str) -> dict[int, dict[SubtaskKey, Gauge]]:
-    """Return the waiting records of each subtask of a source, by window."""
+    """Return the number of waiting records of each subtask of a source, by window."""
     found: dict[int, dict[SubtaskKey, Gauge]] = defaultdict(dict)
     for key, each in job.samples.items():
         for sample in each if key.task == task else ():
@@ -119,7 +119,7 @@ def pending_of(job: JobQueues, task: str) -> dict[int, dict[SubtaskKey, Gauge]]:
 
 
 def read_rate(job: JobQueues, keys: Sequence[SubtaskKey]) -> float | None:
-    """Return the records per second that some subtasks of a source emit; None if unknown."""
+    """Return how many records per second the given source subtasks emit; None if unknown."""
     records, span = 0.0, 0.0
     for key in keys:
         samples = job.samples.get(key, ())
@@ -134,7 +134,7 @@ def read_rate(job: JobQueues, keys: Sequence[SubtaskKey]) -> float | None:
 
 
 def trend_of(job: JobQueues, task: str, only: SubtaskKey | None = None) -> Trend | None:
-    """Return the trend of a source's waiting records, of all subtasks or one."""
+    """Return the trend of a source's waiting records, for all subtasks or only one."""
     windows = pending_of(job, task)
     keys = sorted({key for known in windows.values() for key in known if only in (None, key)})
     complete = {window: known for window, known in windows.items() if set(keys) <= known.keys()}
@@ -150,7 +150,7 @@ def trend_of(job: JobQueues, task: str, only: SubtaskKey | None = None) -> Trend
 
 
 def _middle_us(job: JobQueues, keys: Sequence[SubtaskKey], window: int) -> int | None:
-    """Return the middle of the samples in a window."""
+    """Return the middle of the time that the samples of a window cover."""
     times = [
         (sample.first_us + sample.last_us) // 2
         for key in keys
@@ -161,7 +161,7 @@ def _middle_us(job: JobQueues, keys: Sequence[SubtaskKey], window: int) -> int |
 
 
 def _ends(job: JobQueues, key: SubtaskKey) -> tuple[Evidence, ...]:
-    """Return the last and the first report of a subtask."""
+    """Return the last and the first report of a subtask, as evidence."""
     reports = job.samples[key]
     ends = dict.fromkeys((len(reports) - 1, 0))
     return cite((evidence_in(reports[at], ("pending",), key), reports[at].last_us) for at in ends)
@@ -170,7 +170,7 @@ def _ends(job: JobQueues, key: SubtaskKey) -> tuple[Evidence, ...]:
 def lags_of_job(job: JobQueues) -> list[Lag]:
     """Return the positions of the job's consumer group.
 
-    Inputs may describe many groups. Without the group's name, only a single group can be the job's.
+    The inputs may describe several groups. If the job's group name is unknown, there must be only one.
     """
     lags = job.neighbours.lags
     groups = {lag.row.group for lag in lags}
@@ -191,7 +191,7 @@ def partitions_of_job(job: JobQueues) -> dict[str, list[Lag]]:
 
 
 def group_trend(job: JobQueues, only: str | None = None) -> Trend | None:
-    """Return the trend of a consumer group's lag, over all partitions or one."""
+    """Return the trend of a consumer group's lag, for all partitions or only one."""
     partitions = {
         name: each for name, each in partitions_of_job(job).items() if only in (None, name)
     }
@@ -209,7 +209,7 @@ def group_trend(job: JobQueues, only: str | None = None) -> Trend | None:
 
 
 def _totals(partitions: Mapping[str, Sequence[Lag]]) -> list[Point]:
-    """Return the sum of the lags at each time at which all partitions are known."""
+    """Return the sum of the lags at each time when the lags of all partitions are known."""
     by_time: dict[int, dict[str, int]] = defaultdict(dict)
     for name, each in partitions.items():
         for lag in each:
@@ -233,7 +233,8 @@ def _commit_rate(positions: Sequence[Lag]) -> float | None:
 def commits_fall_behind(job: JobQueues, group: Trend) -> bool:
     """Return whether the job reads much more than its group commits.
 
-    Flink commits offsets when a checkpoint completes. Without one, the lag of the group grows by all that arrives.
+    Flink commits offsets when a checkpoint completes. Without checkpoints, the lag of the group grows with every
+    record.
     """
     keys = [key for key in job.samples if key.task in job.topology.sources]
     read = read_rate(job, keys)
@@ -250,21 +251,21 @@ def job_trend(job: JobQueues) -> Trend | None:
     group = group_trend(job)
     if group is not None and commits_fall_behind(job, group):
         return worst
-    # A source that waits for tasks downstream does not poll: its own number is old and too low. A group that commits
-    # nothing seems to fall behind, although it may read.
+    # A source that waits for downstream tasks does not poll, so its own number is old and too low. A group that
+    # commits nothing seems to fall behind although it may read.
     if group is not None and (worst is None or (group.rate and group.last > worst.last)):
         return group
     return worst
 
 
 def falls_behind(trend: Trend, behind_s: float) -> bool:
-    """Return whether a lag grows and is at least some seconds of reading long."""
+    """Return whether a lag grows and takes at least `behind_s` seconds to read."""
     behind = trend.behind_s
     return trend.direction == "growing" and (behind is None or behind >= behind_s)
 
 
 def direction_of(trend: Trend, behind_s: float) -> Direction:
-    """Return the direction of a lag; a short one only varies, as commits follow checkpoints."""
+    """Return the direction of a lag. A short lag only varies, because commits follow checkpoints."""
     most = max(trend.first, trend.last)
     if trend.rate and most < behind_s * trend.rate:
         return "constant"
@@ -300,7 +301,7 @@ def active_loads(job: JobQueues, task: str) -> list[Load]:
 
 
 def silent_subtasks(job: JobQueues, task: str, enough: int = FEW_SAMPLES) -> list[SubtaskKey]:
-    """Return the subtasks of a source that read nothing and have nothing to read, in all samples."""
+    """Return the subtasks of a source that neither read records nor have waiting records in any sample."""
     found = []
     for key, each in sorted(job.samples.items()):
         if key.task != task or sum(sample.samples for sample in each) < enough:
@@ -313,7 +314,7 @@ def silent_subtasks(job: JobQueues, task: str, enough: int = FEW_SAMPLES) -> lis
 
 
 def pressed_sources(job: JobQueues) -> bool:
-    """Return whether a source waits most of the time for tasks downstream."""
+    """Return whether a source waits for downstream tasks most of the time."""
     return any(
         load.waits and load.wait_measured and load.key.task in job.topology.sources
         for load in loads_in(job).values()
@@ -333,8 +334,8 @@ def hot_subtask(
         task: the source.
         share: minimum share of the lag at the end.
         ratio: minimum ratio to the mean lag of its siblings.
-        records: minimum ratio to the mean records that its siblings emit.
-        behind_s: minimum seconds behind.
+        records: minimum ratio to the mean number of records that its siblings emit.
+        behind_s: minimum number of seconds behind.
     """
     windows = pending_of(job, task)
     waiting = {key: gauge.mean for key, gauge in windows[max(windows)].items()} if windows else {}
@@ -358,7 +359,7 @@ def _mean_of_others(values: Mapping[SubtaskKey, float], key: SubtaskKey) -> floa
 
 
 def hot_partition(job: JobQueues, share: float, ratio: float) -> str | None:
-    """Return the partition with most of the lag of the job's consumer group, if one stands out."""
+    """Return the partition with most of the consumer group's lag, if one stands out."""
     last = {name: each[-1].row.lag or 0 for name, each in partitions_of_job(job).items()}
     if len(last) < 2:
         return None

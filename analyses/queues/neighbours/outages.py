@@ -1,4 +1,4 @@
-"""Times in which clients of a job cannot reach a broker."""
+"""Finds the times in which clients of a job cannot reach a broker."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from flowdiag.analyses.model.finding import Evidence
 from flowdiag.analyses.queues.facts import JobQueues
 
 SLACK_US = 30_000_000
-"""Clients notice that a broker stops while it shuts down, or some seconds later."""
+"""Clients lose a broker while it shuts down, or some seconds later."""
 
 
 def spells_of_records(records: Iterable[Incident], pause_s: float) -> list[list[Incident]]:
-    """Return the dated records in order, split where none follows for some seconds."""
+    """Return the dated records in order, split at pauses longer than `pause_s`."""
     found: list[list[Incident]] = []
     for record in sorted(records, key=lambda record: record.time_us or 0):
         if found and (record.time_us or 0) - (found[-1][-1].time_us or 0) <= pause_s * 1e6:
@@ -26,7 +26,7 @@ def spells_of_records(records: Iterable[Incident], pause_s: float) -> list[list[
 
 
 def lasted_s(records: list[Incident]) -> float:
-    """Return the seconds from the first to the last record."""
+    """Return the time from the first to the last record."""
     return ((records[-1].time_us or 0) - (records[0].time_us or 0)) / 1e6
 
 
@@ -41,7 +41,7 @@ def server_name(address: str) -> str:
 
 
 def unreachable_at_end(job: JobQueues, pause_s: float) -> str | None:
-    """Return the server that clients cannot reach at the end of the input; None if all are reached."""
+    """Return the server that clients cannot reach at the end of the input, or None."""
     end_us = job.job.last_us
     for incident in reversed(job.job.incidents):
         if incident.kind == "unreachable" and incident.time_us is not None and end_us is not None:
@@ -51,7 +51,7 @@ def unreachable_at_end(job: JobQueues, pause_s: float) -> str | None:
 
 
 def broker_stopped(job: JobQueues, first_us: int | None, last_us: int | None) -> Evidence | None:
-    """Return the record of a broker's log that it stops, if that explains an outage."""
+    """Return the log record of a broker's stop that explains an outage, or None."""
     if first_us is None or last_us is None:
         return None
     for record in job.neighbours.events:
@@ -68,9 +68,10 @@ _UNRESOLVED: Final = "kafka-node-unresolved"
 
 
 def is_wrongly_advertised(job: JobQueues, outage: Iterable[Incident]) -> bool:
-    """Return whether clients know an address that cannot be right only from a broker.
+    """Return whether a broker advertised an address that cannot be right.
 
-    Bootstrap servers have negative node IDs. An address of the client's own host is wrong if no bootstrap server has it.
+    Bootstrap servers have negative node IDs, so they do not count. The address of the client's own host is wrong
+    unless a bootstrap server has it.
     """
     known = [record for record in outage if record.text.get("node", "-").isdecimal()]
     if not known:

@@ -1,4 +1,4 @@
-"""Positions of a source whose records Kafka had deleted."""
+"""Finds positions of a source whose records Kafka had deleted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.queues.facts import JobQueues
 
 _AFTER_US: Final = 60_000_000
-"""The new position follows the old one within a request or two."""
+"""The record with the new position follows within one or two requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Reset:
     """A position that was out of range.
 
     Args:
-        lost: records between the old and the new position; None if the new one is unknown or lower.
+        lost: number of records between the old and the new position; None if the new one is unknown or lower.
     """
 
     partition: str

@@ -18,8 +18,8 @@ back pressure. The times come from metrics (1.13 and later) or from the share of
 buffer usage, and this rule reports nothing.
 
 If no task downstream is slow, the back pressure must last for `lasted` and appear in at least `samples` samples.
-Back pressure that is over must also have begun more than `near-start` after any start, and must appear in more
-than `isolated` of the windows (periods of the metrics).
+Back pressure that has ended must also have begun more than `near-start` before or after any start, and must appear
+in more than `isolated` of the metric windows.
 
 The rule does not report a job as healthy if fewer than `known` of its subtasks have metrics, or if no subtask has
 `samples` samples. The report then lists the tasks that are busy while others wait as suspects.
@@ -54,7 +54,9 @@ class Limits(h.Limits):
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
     near_start: float = h.limit(
-        120, "s", "distance from a start; near a start, the job reads its backlog at full speed"
+        120,
+        "s",
+        "minimum distance from a start; near a start, the job reads its backlog at full speed",
     )
     isolated: float = h.limit(
         0.01, "share", "share of the windows; back pressure in fewer windows is a burst"
@@ -95,14 +97,16 @@ def _back_pressure_without_cause(job: h.JobQueues, windows: list[int], limits: L
     elif unknown := gaps.unknown_root(job, windows, few=few):
         if ongoing or ordered:
             yield unknown
-    elif waiting := h.waiting_tasks(job, windows):  # none: other subtasks wait in each window
+    elif waiting := h.waiting_tasks(
+        job, windows
+    ):  # empty if no subtask waits in most of these windows
         state = h.State.ONGOING if ongoing else h.State.RECOVERED
         note = "No task downstream is busy all the time. Bursts, a slow network, or a varying load may be the cause."
         yield _finding(job, waiting, first, last, state, note)
 
 
 def _is_burst(job: h.JobQueues, windows: list[int], first_us: int, limits: Limits) -> bool:
-    """Return whether back pressure that is over was rare, or began near a start."""
+    """Return whether back pressure that has ended was rare, or began near a start."""
     near = any(abs(first_us - start) <= limits.near_start * 1e6 for start in job.starts_us)
     return near or len(windows) <= limits.isolated * len(job.windows)
 

@@ -11,10 +11,10 @@ until `delivery.timeout.ms` has passed. Then the job fails.
 
 How it decides
 --------------
-Kafka's clients log each failed connection attempt, about once per second. Such log records must follow each other
-at intervals of at most `pause`, for at least `lasting`. A shorter outage of at least `brief` is information. An outage is
-over if the log of the job continues for longer than `pause` after the last record. The log of the broker, if it is among
-the inputs, shows whether the broker was stopped at that time.
+Kafka's clients log each failed connection attempt, about once per second. The rule requires such log records over
+at least `lasting`, at most `pause` apart. It reports a shorter outage of at least `brief` as information. An outage
+has ended if the log of the job continues for longer than `pause` after the last record. If the inputs include the
+broker's log, it shows whether the broker was stopped at that time.
 
 Clients learn the addresses of brokers from the bootstrap servers. The broker's `advertised.listeners` is wrong if
 such an address does not resolve. It is also wrong if the address is the client's own host although the bootstrap
@@ -45,7 +45,9 @@ class Limits(h.Limits):
         3, "s", "minimum duration of an outage that is only information; single attempts may fail"
     )
     pause: float = h.limit(
-        30, "s", "maximum time between records; clients wait for at most reconnect.backoff.max.ms"
+        30,
+        "s",
+        "maximum time between records; clients retry after at most reconnect.backoff.max.ms",
     )
 
 

@@ -129,7 +129,7 @@ def _slow_kafka(job: h.JobQueues, source: str, busy: float) -> h.FindingFields:
 
 
 def _source(job: h.JobQueues, trend: h.Trend) -> str:
-    """Return the source of a trend: a consumer group belongs to the only source of a job."""
+    """Return the source task of a trend. The trend of a consumer group belongs to the job's only source."""
     sources = job.topology.sources
     return next(iter(sources)) if trend.of not in sources and len(sources) == 1 else trend.of
 

@@ -11,10 +11,10 @@ Higher parallelism does not help: the hot key stays on one subtask while the oth
 
 How it decides
 --------------
-flowdiag finds the source of back pressure as described for `slow-operator`. While the busy subtasks are the
-source, they receive at least twice the mean records or bytes of their siblings. Lower ratios prove nothing,
-because key groups alone cause a ratio of up to 1.5. The busy subtasks must not take longer per record than their
-siblings.
+flowdiag finds the task where back pressure starts as described for `slow-operator`. While back pressure lasts, its
+busy subtasks receive at least twice as many records or bytes as their siblings on average. Lower ratios prove
+nothing, because key groups alone cause a ratio of up to 1.5. The busy subtasks must not take longer per record than
+their siblings.
 
 What to do
 ----------

@@ -11,11 +11,11 @@ complete. Additional subtasks would only wait for the same lock.
 
 How it decides
 --------------
-At least `snapshots` outputs of `pg_stat_activity` show a session of PostgreSQL's Java driver that waits for a
-lock. In outputs of `innodb_trx`, a client's transaction must be in LOCK WAIT. `pg_blocking_pids`, a column with
-the blocking thread, or the PostgreSQL log names the process that holds the lock. Without these outputs, a wait in
-the server's log (`log_lock_waits`) is enough if it is not over, or if it took at least 10 s. It is also enough if
-the log of the sink shows two writes that the database aborted after a lock timeout.
+At least `snapshots` outputs of `pg_stat_activity` show a session of PostgreSQL's Java driver that waits for a lock.
+In outputs of `innodb_trx`, a client's transaction must be in LOCK WAIT. `pg_blocking_pids`, a column with the
+blocking thread, or the PostgreSQL log names the process that holds the lock. Without these outputs, a wait in the
+server's log (`log_lock_waits`) is enough if it has not ended, or if it took at least 10 s. It is also enough if the
+log of the sink shows two writes that the database aborted after a lock timeout.
 
 What to do
 ----------
@@ -84,7 +84,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _texts(blocked: h.Blocked) -> tuple[str, str]:
-    """Return the number of waits, with their holder and with their duration."""
+    """Return two clauses: how many sessions or writes wait for which holder, and the same with the duration."""
     lasted = "" if blocked.lasted_ms is None else f" for {h.fmt.duration(blocked.lasted_ms)}"
     if blocked.refused:
         count = f"{h.fmt.plural(blocked.refused, 'write')} of the job failed to get the lock"

@@ -12,7 +12,7 @@ How it decides
 --------------
 flowdiag divides the increase of the collection time by the time between samples. The share must be at least
 `share`, over at least `seconds` and `samples` samples. The finding is a warning if tasks wait, if the share is at
-least `heavy`, or if the heap is `full` or more in use on average. Otherwise, it is a note.
+least `heavy`, or if on average at least `full` of the heap is in use. Otherwise, it is a note.
 
 What to do
 ----------
@@ -41,7 +41,7 @@ class Limits(h.Limits):
     )
     samples: float = h.limit(2, "samples", "minimum number of samples; one shows no increase")
     seconds: float = h.limit(
-        20, "s", "the counters are exact, but a single long collection fills a shorter time"
+        20, "s", "minimum measured time; a single long collection fills a shorter time"
     )
 
 

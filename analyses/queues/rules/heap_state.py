@@ -38,16 +38,22 @@ from flowdiag.analyses.queues.detect.heap import HeapGrowth, heap_growth, larges
 
 class Limits(h.Limits):
     checkpoints: float = h.limit(
-        10, "checkpoints", "with fewer checkpoints, half of them show no trend"
+        10, "checkpoints", "minimum number; half of fewer checkpoints shows no trend"
     )
     factor: float = h.limit(1.5, "ratio", "smaller growth is noise from a changing load")
     tau: float = h.limit(
         0.8, "ratio", "at 0.8, nine of ten pairs of checkpoints are in rising order"
     )
     straight: float = h.limit(
-        0.7, "ratio", "1 for a straight line; keys drawn from a fixed set soon fall below"
+        0.7,
+        "ratio",
+        "minimum ratio of the growth in the two halves; it is 1 for a straight line, and soon lower for a fixed set of keys",
     )
-    ahead: float = h.limit(10, "ratio", "a trend holds for a few times its length, not forever")
+    ahead: float = h.limit(
+        10,
+        "ratio",
+        "longest prediction relative to the input; a trend holds for a few times its length, not forever",
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -33,7 +33,9 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.5, "share", "minimum share of the lag; below it, others lag too")
+    share: float = h.limit(
+        0.5, "share", "minimum share of the lag; with a lower share, other subtasks lag too"
+    )
     ratio: float = h.limit(3, "ratio", "minimum ratio to the mean of its siblings' lags")
     records: float = h.limit(1.5, "ratio", "minimum ratio to the records of its siblings")
     behind: float = h.limit(
@@ -42,7 +44,7 @@ class Limits(h.Limits):
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
-    """Yield at most one finding per source, or one about a partition if only its group is known."""
+    """Yield at most one finding per source, or one about a partition if only a consumer group is known."""
     found = False
     for task in sorted(job.topology.sources):
         hot = h.hot_subtask(job, task, limits.share, limits.ratio, limits.records, limits.behind)

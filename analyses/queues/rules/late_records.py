@@ -1,4 +1,4 @@
-"""Records are dropped as late, or event times have the wrong unit, the wrong time zone or lie in the future.
+"""Records are dropped as late, or event times are in the future or have the wrong unit or time zone.
 
 What it reports
 ---------------
@@ -17,14 +17,15 @@ How it decides
 --------------
 The rule only evaluates jobs with an operator that needs event time. It recognises windows by the metric
 `numLateRecordsDropped`. The rule compares `currentOutputWatermark` of each source subtask, and the watermarks of
-its splits, with the time of the sample. A watermark is in the future if it is ahead by `ahead`. If it differs from
-the clock by a factor of 1,000, a million or a thousandth, its unit is wrong.
+its splits, with the time of the sample. A watermark is in the future if it is at least `ahead` ahead of that time.
+If it differs from the clock by a factor of 1,000, a million or a thousandth, its unit is wrong.
 
-The watermarks of a source with local times differ from the clock by a multiple of an hour, or from three hours on
-by a multiple of half an hour. In all subtasks, they are late by at most `delay` on top of that. The difference
-varies by at most `steady` over `lasted`. If a source reads old records, the difference shrinks instead.
+Local times that are read as UTC shift the watermarks by a multiple of an hour, or of half an hour if the shift is
+at least three hours. In all subtasks, the watermarks are late by at most `delay` in addition to the shift. The
+difference from the clock varies by at most `steady` over `lasted`. If a source reads old records, the difference
+shrinks instead.
 
-Without such a watermark, the operator must drop at least `share` of its records, and at least `records`.
+Without such a watermark, the operator must drop at least `share` of its records, and at least `records` records.
 
 What to do
 ----------

@@ -43,7 +43,7 @@ class Limits(h.Limits):
         1.0, "share", "maximum share of the network memory; above 100%, Flink warns as well"
     )
     waits: float = h.limit(
-        0.1, "share", "waiting time of a task; Flink's own limit between no and low back pressure"
+        0.1, "share", "maximum waiting time of a task; above it, Flink shows back pressure"
     )
     minutes: float = h.limit(
         2,

@@ -212,7 +212,7 @@ def _finding(
     counted: tuple[float, float, str],
     **fields: Unpack[h.FindingFields],
 ) -> h.Finding:
-    """Return a finding about a culprit; `counted` are records in and out, and in which time."""
+    """Return a finding about a culprit; `counted` contains the records in, the records out, and the time as text."""
     received, emitted, lasted = counted
     defaults: h.FindingFields = {
         "severity": h.Severity.WARNING,

@@ -47,7 +47,7 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
 
 
 def _after_a_restore(job: h.JobQueues, found: list[Incident]) -> list[Incident]:
-    """Return the records after the first restore that follows the first of them."""
+    """Return the records after the job's first restore, which must follow the first record of the slot."""
     first_us = min(incident.time_us or 0 for incident in found)
     restored = (i.time_us or 0 for i in job.job.incidents if i.kind == "restored")
     after_us = min((us for us in restored if us > first_us), default=None)
@@ -55,7 +55,7 @@ def _after_a_restore(job: h.JobQueues, found: list[Incident]) -> list[Incident]:
 
 
 def _created(job: h.JobQueues) -> dict[str, list[Incident]]:
-    """Return the records of each slot."""
+    """Return the records about the creation of each slot."""
     found: dict[str, list[Incident]] = defaultdict(list)
     for incident in job.job.incidents:
         if incident.kind == "slot-created" and incident.time_us is not None:

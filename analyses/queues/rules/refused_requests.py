@@ -36,7 +36,9 @@ from flowdiag.parsers.components import component_of
 
 
 class Limits(h.Limits):
-    repeated: float = h.limit(2, "requests", "minimum number; a single refused request is repeated")
+    repeated: float = h.limit(
+        2, "requests", "minimum number; the job repeats a single refused request"
+    )
     recent: float = h.limit(60, "s", "time before the end of the input that counts as ongoing")
 
 
@@ -62,7 +64,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _class_of(incident: Incident) -> str | None:
-    """Return the class of the exception. Debezium logs none: it repeats a start mainly while the slot is in use."""
+    # Debezium logs no exception when it cannot start to read its slot. Usually, the slot is in use.
     usual = "slot-in-use" if _is_replication(incident) else None
     return h.class_of(incident) or usual
 

@@ -3,8 +3,8 @@
 What it reports
 ---------------
 The activity of the threads of a slow task, and the topmost frame of user code. The cause names the activity, for
-example a slow external call, a lock, a sleep, or access to state. The rule reports threads that wait for each
-other's locks even if no metric shows a slow task.
+example a slow external call, a lock, a sleep, or state access. The rule reports a deadlock even if no metric shows
+a slow task.
 
 Why it matters
 --------------
@@ -12,12 +12,12 @@ The metrics show which task is slow. The line of code shows why.
 
 How it decides
 --------------
-A thread dump provides one sample per subtask, and a profile provides many. The threads must work in at least
-`working` of the samples: samples in which they wait for input or for output buffers are left out. If at least
-`alike` of the remaining samples show the same activity, this activity is the cause. For a lock or a pool,
-`contended` is enough, because one of two subtasks that share it always waits. flowdiag recognises the activity by
-known patterns of stack frames, and distinguishes the frames of libraries from those of user code. The rule
-evaluates the tasks where back pressure starts.
+A thread dump provides one sample per subtask, and a profile provides many. The rule ignores samples in which a
+thread waits for input or for output buffers. At least `working` of the samples must remain. If at least `alike` of
+them show the same activity, this activity is the cause. For a lock or a pool, `contended` is enough, because one of
+two subtasks that share it always waits. flowdiag recognises the activity by known patterns of stack frames, and
+distinguishes the frames of libraries from those of user code. The rule evaluates the tasks where back pressure
+starts.
 
 Without back pressure, the rule reports three cases. For a deadlock, a single dump is enough. A lock counts if
 threads wait for it in at least `dumps` dumps. A source task has no upstream task that could wait. Such a task
@@ -89,7 +89,7 @@ class Limits(CodeLimits):
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
-    """Yield one finding per suspect and activity, or the tasks that wait although no task waits for them."""
+    """Yield one finding per suspect and activity. Without back pressure, yield one per task that waits in its code."""
     agreement, spells = agreement_of(limits), h.find_spells(job)
     seen: set[tuple[str, str]] = set()
     for spell in spells:

@@ -35,7 +35,7 @@ from dataclasses import replace
 from flowdiag.analyses.queues import helpers as h
 
 _REMEDIES = {"slow-kafka": ("brokers", "buffer")}
-"""Remedies of sinks, where a cause has others for sources."""
+"""The remedies for sinks, for causes that also have remedies for sources."""
 
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:

@@ -42,7 +42,7 @@ class Limits(h.Limits):
         "minimum misses per subtask; a miss takes up to a millisecond from an SSD, more from a disk",
     )
     full: float = h.limit(
-        0.9, "share", "minimum share of the capacity in use; below it, a larger cache is no help"
+        0.9, "share", "minimum share of the capacity in use; below it, a larger cache does not help"
     )
 
 

@@ -11,11 +11,11 @@ After such an error, RocksDB refuses writes. The task fails, and fails again aft
 
 How it decides
 --------------
-The metric `rocksdb.background-errors` rises, or the LOG of RocksDB contains an error of a flush or a compaction.
+The metric `rocksdb.background-errors` rises, or RocksDB's LOG contains an error of a flush or a compaction.
 
 What to do
 ----------
-Free space on the local disk, or give RocksDB a larger one. For other errors, check the disk.
+Free space on the local disk, or use a larger disk for RocksDB. For other errors, check the disk.
 
 False alarms
 ------------

@@ -33,9 +33,13 @@ from flowdiag.analyses.stacks import Stack, evidence_of
 
 class Limits(h.Limits):
     many: float = h.limit(
-        500, "threads", "one process has few cores, so most of this many threads only wait"
+        500,
+        "threads",
+        "minimum size of a group; a process has few cores, so most of this many threads only wait",
     )
-    least: float = h.limit(100, "threads", "client pools rarely have more")
+    least: float = h.limit(
+        100, "threads", "minimum size of a group that grows; client pools are rarely larger"
+    )
     growth: float = h.limit(
         20, "threads", "minimum growth from dump to dump; a pool that fills up grows by fewer"
     )
@@ -70,7 +74,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _by_taskmanager(job: h.JobQueues) -> dict[str, list[Stack]]:
-    """Return a thread of each dump with a group of threads, in the order of time."""
+    """Return one thread per dump that shows a group of threads, in time order, by TaskManager."""
     found: dict[str, dict[str, Stack]] = {}
     for stack in job.job.stacks:
         if stack.taskmanager is not None and stack.crowd:

@@ -46,10 +46,12 @@ class Limits(h.Limits):
     factor: float = h.limit(1.5, "ratio", "smaller growth is noise from a changing load")
     tau: float = h.limit(0.8, "ratio", "at 0.8, nine of ten pairs of minutes are in rising order")
     straight: float = h.limit(
-        0.7, "ratio", "1 for a straight line; keys drawn from a fixed set soon fall below"
+        0.7,
+        "ratio",
+        "minimum ratio of the increase in the two halves; it is 1 for a straight line, and soon lower for a fixed set of keys",
     )
     expired: float = h.limit(
-        2.0, "ratio", "after two lifetimes, as many keys should expire as are added"
+        2.0, "ratio", "number of lifetimes; after two, as many keys should expire as are added"
     )
 
 

@@ -85,7 +85,7 @@ def _finding(
     cpu: tuple[float, float],
     limits: Limits,
 ) -> h.Finding:
-    """Both pairs hold the value of this TaskManager and the average of the others."""
+    """Return the finding. `working` and `cpu` contain the value of this TaskManager and the average of the others."""
     (count, mean), (load, rest) = working, cpu
     place = h.place_of(job, name)
     spread = at_least(job.job.version, 1, 10) is not False

@@ -14,9 +14,9 @@ How it decides
 --------------
 The metric `rocksdb.stall_micros` counts the time that writes waited. Without it, RocksDB counts as stalled in the
 samples with a delayed write rate or stopped writes. A task is reported if one of its subtasks waits for at least
-`share` of the time. In the LOG of RocksDB, the rule needs at least `records` lines about stalls. These lines name
-the limit. Without them, 20 files in level 0, or more than `immutable` unflushed write buffers in half of the
-samples, show which limit was reached.
+`share` of the time. In RocksDB's LOG, the rule needs at least `records` lines about stalls. These lines name the
+limit. Without them, 20 files in level 0, or more than `immutable` unflushed write buffers in half of the samples,
+show which limit was reached.
 
 What to do
 ----------
@@ -112,7 +112,7 @@ def _finding(job: h.JobQueues, stall: Stall, limits: Limits) -> h.Finding:
 
 
 def _remedies(job: h.JobQueues, reason: str | None) -> list[str]:
-    """Return the remedies in order. Options that the job does not set have their defaults, which are no fault."""
+    """Return the remedies in order, without those that revert an option that the job does not set."""
     unset = {name for name, key in _SET_BY.items() if h.setting(job, key) is None}
     return [name for name in _REMEDIES[reason] if name not in unset]
 
