@@ -1,4 +1,4 @@
-"""Lines of any text: search for candidate lines, the layouts of log headers, stack traces.
+"""Finds candidate lines in a text, and parses log headers and stack traces.
 
-Start with `scan.LineScanner` and `prefix`. `flowdiag.parsers.logs` turns these lines into records and rows.
+Start with `scan.LineScanner` and `prefix`. `flowdiag.parsers.logs` turns the lines into records and rows.
 """

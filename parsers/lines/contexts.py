@@ -1,7 +1,7 @@
-"""The rest of a chain that makes its decisive exception understandable.
+"""Adds context from the rest of a chain to its decisive exception, if that is not understandable on its own.
 
-"Connection refused" does not show the server, but the exception around it does. "Failed to construct kafka consumer" does not
-show the reason, but the exception below it does.
+"Connection refused" does not show the server, but the exception around it does. "Failed to construct kafka consumer"
+does not show the reason, but the exception below it does.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Final
 from flowdiag.parsers.exceptions import classify, is_wrapper
 
 _TEXT: Final = 2000
-_MOST: Final = 240  # characters of what is added
-_VAGUE: Final = 60  # characters of a message without details
+_MOST: Final = 240  # maximum characters of the added context
+_VAGUE: Final = 60  # a shorter message has no details
 _CLASS: Final = re.compile(
     r"\A(?:[\w$]{1,120}\.){0,20}[A-Z][\w$]{2,160}(?:\([\w.$]{3,200}\))?(?::\s|\s*\Z)"
 )
-# A number, a path, an address, or a name in quotes or brackets.
+# A number, a path, an address, or a quoted or bracketed name.
 _SPECIFIC: Final = re.compile(r"\d|[/\\\"`\[{=@]|'\S|\w[.:]\w")
 _ERRNO: Final = re.compile(r"\[Errno -?\d{1,6}\] ")
-# Messages of wrappers, which only repeat that something failed.
+# Messages of wrappers, which only state that something failed.
 _WRAPPERS: Final = re.compile(
     r"Could not forward element|Job execution failed|Job failed|Recovery is suppressed|One or more fetchers|SplitFetcher thread"
     r"|Job aborted|Error received from SDK|An error occurred while calling|Could not (?:perform|complete|materialize) "
@@ -32,11 +32,11 @@ _WRAPPERS: Final = re.compile(
 
 
 def with_context(chain: Sequence[str], link: int, above: str = "", frame: str | None = None) -> str:
-    """Return the decisive exception, with the reason below it or the words around it if it is too short.
+    """Return the decisive exception; if it is too vague, with the reason below it or the message around it.
 
     Args:
-        chain: classes and messages, outermost first.
-        link: of the decisive one.
+        chain: exceptions as class and message, outermost first.
+        link: index of the decisive exception.
         above: the message of the record above the chain.
         frame: the first stack frame of the job's own code, for an exception without a message.
 
@@ -53,7 +53,7 @@ def with_context(chain: Sequence[str], link: int, above: str = "", frame: str | 
 
 
 def _reason_below(chain: Sequence[str], link: int) -> str:
-    """Return the deepest exception below the decisive one, if that does not contain it."""
+    """Return the deepest exception below the decisive one, unless the decisive one already contains its message."""
     deepest = " ".join(chain[-1][:_TEXT].split())
     message = message_of(deepest)
     if link in (-1, len(chain) - 1) or len(message) < 4 or message[:80] in chain[link]:
@@ -69,11 +69,11 @@ def _reason_below(chain: Sequence[str], link: int) -> str:
 
 
 def _words_around(chain: Sequence[str], link: int, above: str) -> str:
-    """Return the nearest informative message around a decisive exception that is too short."""
+    """Return the nearest informative message around a decisive exception that is too vague."""
     own = _ERRNO.sub("", message_of(chain[link]))
     if len(own) > _VAGUE or _SPECIFIC.search(own) is not None:
         return ""
-    # A class without a message is named after the record above it.
+    # Not the record above if the class has no message: the failure is then named after that record.
     for text in (*reversed(chain[: link % len(chain)]), above if own else ""):
         message = message_of(text)
         repeated = message[:80] in chain[link] or (own and own in message)
@@ -83,7 +83,7 @@ def _words_around(chain: Sequence[str], link: int, above: str) -> str:
 
 
 def _is_informative(text: str, message: str) -> bool:
-    """Return whether a message is more than that of a wrapper."""
+    """Return whether a message adds information, unlike that of a wrapper."""
     if len(message.split()) < 3 and _SPECIFIC.search(message) is None:
         return False
     known = classify([text])
@@ -96,7 +96,7 @@ def _short(text: str) -> str:
 
 
 def message_of(text: str) -> str:
-    """Return the message of an exception without its class; empty for none.
+    """Return the message of an exception without its class; empty if it has none.
 
     >>> message_of("a.b.CException: x 7"), message_of("a.BError"), message_of("Job aborted."), message_of("a.BError: null")
     ('x 7', '', 'Job aborted.', '')

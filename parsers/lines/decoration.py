@@ -1,4 +1,4 @@
-"""Formatting around pasted text: comments, quotes, lists, tables, HTML, JSON strings."""
+"""Strips formatting from pasted text: comments, quotes, lists, tables, HTML, JSON strings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from typing import Final
 
 LINE: Final = 8192
-"""Characters of a line that are read."""
-_PIECES: Final = 2000  # lines from one formatted line
+"""Maximum characters read from a line."""
+_PIECES: Final = 2000  # maximum lines taken from one formatted line
 
 _ANSI = re.compile(r"\x1b\[[0-9;]{0,12}m")
 _TAGS = re.compile(
@@ -26,7 +26,7 @@ _PAIR = re.compile(
 )
 _KEY = re.compile(r"\s{0,40}[{,]?\s{0,8}\"[\w .-]{1,60}\"\s{0,3}:\s{0,3}(?=\")")
 _SEPARATE = re.compile(r"(?<!\\)\"\s{0,3},\s{0,3}\"")
-# A JSON list or object, or a part of one, but not an error condition of Spark.
+# A JSON list or object, or a part of one, but not a Spark error condition.
 _STRINGS = re.compile(r"(?!\[[A-Z][A-Z0-9_.]{4,100}\])(?:[\[\"{,]|\Z)")
 _JOINED = re.compile(
     r"\s{1,16}(?=at (?:[\w.$-]{1,80}/{1,2})?[\w.$<>-]{3,300}\([^()\n]{1,120}\)|Caused by: |\.\.\. \d{1,4} (?:more|common))"
@@ -34,7 +34,12 @@ _JOINED = re.compile(
 
 
 def strip_decoration(text: str, escaped: bool) -> list[str]:
-    """Return the lines inside one formatted line."""
+    """Return the lines inside a formatted line.
+
+    Args:
+        text: the formatted line.
+        escaped: whether to remove HTML tags and unescape HTML entities.
+    """
     text = _ANSI.sub("", text[:LINE].rstrip("\r"))
     if escaped:
         text = html.unescape(html.unescape(_TAGS.sub("", _BREAK.sub("\n", text))))
@@ -55,7 +60,7 @@ def strip_decoration(text: str, escaped: bool) -> list[str]:
 
 
 def unescape(text: str) -> str:
-    """Return a JSON string without quotes, with line ends, tabs and quotes unescaped."""
+    """Unquote a JSON string, and unescape newlines, tabs and quotes."""
     text = text.strip().removeprefix('"').removesuffix('"')
     for escape, plain in (("\\n", "\n"), ("\\r", ""), ("\\t", "\t"), ('\\"', '"'), ("\\/", "/")):
         text = text.replace(escape, plain)
@@ -63,7 +68,7 @@ def unescape(text: str) -> str:
 
 
 def strip_marks(line: str) -> str:
-    """Strip up to four marks of comments, quotes, lists and tables from a line, and a pair of marks around it."""
+    """Strip up to four leading marks of comments, quotes, lists and tables, and a pair of marks around the line."""
     for _ in range(4):
         if (pair := _PAIR.match(line)) is not None:
             line = pair["text"]

@@ -1,4 +1,4 @@
-"""Failures without an exception class, and what a failure ended (`formats/failure-lines.toml`)."""
+"""Recognizes failures without an exception class, and what a failure ended (`formats/failure-lines.toml`)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 from flowdiag.parsers.formats import read_format
 
 KNOWN_RECORD: Final = "known-record"
-"""Template of failures that repeat a record with a known message. They count only if no rule reports that record."""
-_TEXT: Final = 2048  # searched characters of one line
-_LINES: Final = 400  # searched lines of one failure
+"""Template for failures that repeat a record with a known message. They count only if no rule reports that record."""
+_TEXT: Final = 2048  # maximum characters searched in one line
+_LINES: Final = 400  # maximum lines searched for one failure
 
 
 class FailureLine(NamedTuple):
-    """A kind of line that announces a failure; the head of the data file explains the fields."""
+    """A kind of line that reports a failure; the header of the data file explains the fields."""
 
     name: str
     engine: str | None
@@ -32,7 +32,7 @@ class _Ending(NamedTuple):
 
 @functools.cache
 def failure_lines() -> tuple[FailureLine, ...]:
-    """Return the kinds of lines, in the order of the data file."""
+    """Return the kinds of lines in the order of the data file."""
     return tuple(
         FailureLine(
             name=entry["name"],
@@ -46,11 +46,11 @@ def failure_lines() -> tuple[FailureLine, ...]:
 
 
 def failure_line(text: str, *, weak: bool = False) -> FailureLine | None:
-    """Return the kind of line that announces a failure.
+    """Return the kind of failure that a line reports; None if it reports none.
 
     Args:
-        text: without header.
-        weak: whether vague wordings count, too.
+        text: the line without its header.
+        weak: whether vague wordings count as well.
 
     >>> failure_line("Task did not exit gracefully within 180 + seconds.").name
     'task-not-cancelled'
@@ -72,7 +72,7 @@ def ended_by(texts: Iterable[str]) -> str | None:
     """Return what a failure ended: query, application, job, batch, process or task; None if no text shows it.
 
     Args:
-        texts: the record above the failure, its exceptions, its stack trace.
+        texts: the record above the failure, its exceptions and its stack trace.
 
     >>> ended_by(["Job aborted due to stage failure: Task 4 in stage 30.0 failed 4 times"])
     'batch'
@@ -82,7 +82,7 @@ def ended_by(texts: Iterable[str]) -> str | None:
 
 
 def is_routine(texts: Iterable[str]) -> bool:
-    """Return whether a failure is one of those that every stop of a healthy job logs.
+    """Return whether a failure is one that healthy jobs log whenever they stop.
 
     >>> is_routine(["RECEIVED SIGNAL TERM"]), is_routine(["java.lang.IllegalStateException: no price"])
     (True, False)
@@ -91,7 +91,7 @@ def is_routine(texts: Iterable[str]) -> bool:
 
 
 def is_wrapper_failure(text: str) -> bool:
-    """Return whether a failure only reports that another failure ended a process.
+    """Return whether a text only reports that some other failure ended a process.
 
     >>> is_wrapper_failure("Exit code: 143"), is_wrapper_failure("java.io.IOException: exit code 143 of a hook, disk full")
     (True, False)
@@ -101,7 +101,7 @@ def is_wrapper_failure(text: str) -> bool:
 
 
 def short_failure(text: str) -> str | None:
-    """Return the facts of a long report in a few words; None for other texts.
+    """Summarize a long report in a few words; return None for other texts.
 
     >>> short_failure("Reason: OOMKilled Exit Code: 137")
     'Container killed: OOMKilled, exit code 137'
@@ -114,7 +114,7 @@ def short_failure(text: str) -> str | None:
 
 
 def _fill(short: str, facts: Mapping[str, str | None]) -> str:
-    """Fill facts into a short text, without the optional parts whose fact is missing."""
+    """Fill facts into a short text, and drop optional parts whose fact is missing."""
     text = _OPTIONAL.sub(
         lambda part: f"{part[1]}{{{part[2]}}}{part[3]}" if facts[part[2]] else "", short
     )

@@ -1,11 +1,11 @@
-"""Selection and grouping of short fragments of many literals for a vectorised search.
+"""Selects and groups short fragments of many literals for a vectorized search.
 
-The library's search for several patterns (Teddy: crate aho-corasick 1.1, `packed/teddy`) distributes them
+The multi-pattern search of the library (Teddy: crate aho-corasick 1.1, `packed/teddy`) distributes patterns
 over eight buckets in turn and compares half bytes. A bucket accepts a byte if its low half and its high half
-both occur in that place of some pattern in the bucket, not necessarily the same pattern. Each accepted place
-is then compared in full, which costs as much as reading a thousand bytes. The number of patterns therefore
-matters little, but their grouping matters a lot: mixed halves of the patterns in a bucket should make nothing
-that occurs in the text.
+both occur at that position in patterns of the bucket, but not necessarily in the same pattern. Each accepted position
+is then compared in full, which takes as long as reading a thousand bytes. So the number of patterns matters little,
+but their grouping matters a lot: combining halves of different patterns in a bucket should not match anything in the
+text.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ from functools import reduce
 from operator import and_
 from typing import Final
 
-FRAGMENT: Final = 4  # bytes that a vectorised search compares at once
+FRAGMENT: Final = 4  # bytes that the vectorized search compares at once
 
 _BUCKETS: Final = 8
-_SLIM: Final = 32  # patterns; with more the library uses sixteen buckets at half the speed
-_FAT: Final = 64  # patterns; the library does not vectorise the search for more
-_CANDIDATE: Final = 1300  # bytes read in the time of one full comparison
+_SLIM: Final = 32  # maximum patterns for eight buckets; for more, the library uses sixteen buckets at half the speed
+_FAT: Final = 64  # maximum patterns for which the library vectorizes the search
+_CANDIDATE: Final = 1300  # bytes that are read in the time of one full comparison
 _MOST_GROUPS: Final = 8
-_SAMPLE: Final = 32 * 1024  # bytes for sixty fragments; the sample shrinks for more fragments
+_SAMPLE: Final = (
+    32 * 1024
+)  # bytes of the sample for up to sixty fragments; smaller for more fragments
 _LEAST_SAMPLE: Final = 8 * 1024
 _FEW: Final = 60
 
 
 def covering_fragments(literals: Sequence[bytes], sample: bytes) -> list[bytes]:
-    """Return a few fragments that are rare in the sample, with at least one in every literal.
+    """Return a few fragments that are rare in the sample, such that every literal contains at least one.
 
     Args:
-        literals: each at least `FRAGMENT` bytes long.
-        sample: of the text to search.
+        literals: strings of at least `FRAGMENT` bytes.
+        sample: a sample of the text to search.
 
     >>> covering_fragments([b"Checkpoint", b"checkpoint 7"], b"a point, a pointer, points")
     [b'ckpo']
@@ -58,7 +60,7 @@ def covering_fragments(literals: Sequence[bytes], sample: bytes) -> list[bytes]:
     while left:
         score_then, fragment = heapq.heappop(heap)
         now = score(fragment)
-        if now > score_then:  # chosen fragments already cover some of its literals
+        if now > score_then:  # fragments chosen before already cover some of its literals
             heapq.heappush(heap, (now, fragment))
             continue
         chosen.append(fragment)
@@ -71,10 +73,10 @@ class _Bucket:
     """Fragments that share a bucket.
 
     Args:
-        fragments: at least one.
-        places: bit sets of positions in the sample with a matching half byte: for each place in a
-            fragment, one for the low halves and one for the high halves.
-        taken: number of places in the sample that the bucket accepts.
+        fragments: one or more fragments.
+        places: bit sets of the sample's positions with a matching half byte. Each position in a fragment has one for
+            the low halves and one for the high halves.
+        taken: number of positions in the sample that the bucket accepts.
     """
 
     fragments: list[bytes]
@@ -91,14 +93,14 @@ class _Bucket:
 
 
 def group_fragments(fragments: Sequence[bytes], sample: bytes) -> list[list[bytes]]:
-    """Divide fragments into groups, and order each group, for the cheapest search.
+    """Divide fragments into groups, and order each group, so that the search is as cheap as possible.
 
-    The algorithm starts with one bucket per fragment and repeatedly joins the two buckets with the lowest
-    loss. A fragment can occur twice in a group, so that later fragments fall into their intended buckets.
+    The algorithm starts with one bucket per fragment and repeatedly joins the two buckets whose union costs least.
+    A fragment can occur twice in a group, so that the fragments after it fall into the intended buckets.
 
     Args:
-        fragments: distinct, `FRAGMENT` bytes long.
-        sample: pieces from all over the text to search, because a single stretch can be atypical.
+        fragments: distinct fragments of `FRAGMENT` bytes.
+        sample: pieces from all parts of the text to search, because a single part may be atypical.
     """
     sample = _thin_out(sample, max(_LEAST_SAMPLE, int(_SAMPLE * (_FEW / len(fragments)) ** 2)))
     buckets = dict(enumerate(_alone(fragments, sample)))
@@ -133,14 +135,14 @@ def group_fragments(fragments: Sequence[bytes], sample: bytes) -> list[list[byte
 
 
 def _cost(group: Sequence[bytes]) -> float:
-    """Return the cost of a search without hits; that of a slim group is 1."""
+    """Return the cost of a search without hits, in units of the cost for a slim group."""
     if len(group) <= _SLIM:
         return 1.0
     return 1.6 if len(group) <= _FAT else 25.0
 
 
 def _thin_out(sample: bytes, size: int) -> bytes:
-    """Return at most `size` bytes from all over the sample."""
+    """Return at most `size` bytes, taken from all parts of the sample."""
     pieces = 64
     step = len(sample) // pieces
     if step * pieces <= size:
@@ -166,13 +168,13 @@ def _alone(fragments: Sequence[bytes], sample: bytes) -> list[_Bucket]:
 
 
 def _places(sample: bytes, matches: Sequence[bool]) -> int:
-    """Return the bit set of positions whose byte matches; the lowest bit is the first position."""
+    """Return the bit set of positions with a matching byte; the lowest bit is the first position."""
     digits = sample.translate(bytes(b"01"[is_match] for is_match in matches))
     return int(digits[::-1] or b"0", 2)
 
 
 def _deal(buckets: list[_Bucket]) -> list[list[bytes]]:
-    """Return groups of eight buckets, each in the order that fills the library's buckets as intended."""
+    """Arrange buckets in groups of eight, each in the order that fills the library's buckets as intended."""
     buckets = sorted(buckets, key=lambda bucket: -len(bucket.fragments))
     groups = []
     for begin in range(0, len(buckets), _BUCKETS):
@@ -184,7 +186,7 @@ def _deal(buckets: list[_Bucket]) -> list[list[bytes]]:
                 has_one = number < len(of_group) and turn < len(of_group[number])
                 if has_one:
                     group.append(of_group[number][turn])
-                elif turn < rounds - 1:  # a repeated fragment changes nothing in its bucket
+                elif turn < rounds - 1:  # repeating a fragment does not change its bucket
                     group.append(of_group[0][0])
         groups.append(group)
     return groups

@@ -1,11 +1,11 @@
-"""Parsing of the text around a message in a line: carriers, timestamps, level, thread, logger.
+"""Parses the text around the message in a line: carriers, timestamps, level, thread, logger.
 
-The patterns are data (`formats/layouts.toml`); this module defines their order. From the left it strips
-carriers one by one (docker compose, kubectl, a second timestamp, quote marks, ...) until it finds a header.
-It keeps no state between lines, so a line parses the same wherever a split starts.
+The patterns are data (`formats/layouts.toml`); this module defines the order in which they are tried. It strips
+carriers from the left, one by one (Docker Compose, kubectl, a second timestamp, quote marks, …), until it finds a
+header. It keeps no state between lines, so that the result does not depend on where a split starts.
 
-Of two timestamps in a line, the inner one is the application's and becomes `local_us`. The outer one becomes
-`utc_us` if it has a zone; their difference is the application's zone.
+If a line has two timestamps, the inner one is the application's and becomes `local_us`. The outer one becomes
+`utc_us` if it has a zone. Their difference is the application's time zone.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from flowdiag.parsers.formats import read_format
 from flowdiag.parsers.units import days_since_1970
 
 HEADER_CHARACTERS: Final = 16 * 1024
-"""Maximum length of a header (thread names can be whole SQL statements)."""
+"""Maximum length of a header; a thread's name can be a whole SQL statement."""
 
 MAX_CARRIERS: Final = 8
-"""Maximum number of carriers to strip from a line."""
+"""Maximum number of carriers stripped from a line."""
 
-DEFAULT_LAYOUTS: Final = 2  # the first ones in the file: Flink's own log4j and logback layouts
+DEFAULT_LAYOUTS: Final = (
+    2  # number of first layouts in the file that are Flink's own, for log4j and logback
+)
 
 JSON_BEGINS: Final = ("{", '"', "[{")
-"""Starts of lines, after their carriers, that may be JSON."""
+"""Characters with which JSON may start after the carriers of a line."""
 
 _SEARCH_CHARACTERS: Final = 256  # maximum length of an unknown carrier
 
@@ -47,7 +49,7 @@ _LEVEL_WORDS: Final = ("INFO ", "WARN ", "ERROR ", "DEBUG ", "TRACE ", "FATAL ")
 _ANSI = re.compile(
     r"\x1b(?:\[[0-9;:?]{0,32}[ -/]?[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_])"
 )
-# Only the characters that web pages escape: other entities may be literal text.
+# Only characters that web pages escape, because other entities may be literal text.
 _ESCAPED = re.compile(
     r"&(?:lt|gt|amp|quot|apos|nbsp|#(?:34|38|39|60|62|160|x2[267]|x3[ceCE]|x0?[aA]0));"
 )
@@ -61,20 +63,20 @@ class Prefix:
     """The parsed header of a line, and the position of its message.
 
     Attributes:
-        text: the line without colour codes, but with its carriers.
+        text: the line without color codes, but with its carriers.
         inner: start of the record in `text`, after the carriers.
         begin: start of the message in `text`.
         end: end of the message in `text`.
-        complete: whether the shape of the header is known, so that `begin` is exact.
-        alone: whether the line is only a header; its message is on the next line.
-        dated: whether the record has its own timestamp before the header or message.
-        local_us: printed wall clock, see `EVENTS`.
+        complete: whether the header has a known layout, so that `begin` is exact.
+        alone: whether the line is only a header, whose message is on the next line.
+        dated: whether the record itself, not only a carrier, has a timestamp.
+        local_us: the printed wall clock; see `EVENTS`.
         utc_us: the instant, if printed.
-        clock: null, `time-of-day` or `elapsed`.
-        level: TRACE, DEBUG, INFO, WARN, ERROR or FATAL, in any printed form.
-        logger: as printed, with or without its package.
-        thread: as printed.
-        process: label of the carrier.
+        clock: None, `time-of-day` or `elapsed`; see `EVENTS`.
+        level: TRACE, DEBUG, INFO, WARN, ERROR or FATAL, however it is printed.
+        logger: the logger as printed, with or without its package.
+        thread: the thread as printed.
+        process: the carrier's label for the process.
         carriers: stripped carriers, outermost first; see `strip_like`.
     """
 
@@ -96,19 +98,19 @@ class Prefix:
 
     @property
     def stamped(self) -> bool:
-        """Whether the record or a carrier has a timestamp."""
+        """Whether the record or one of its carriers has a timestamp."""
         return self.local_us is not None or self.utc_us is not None
 
 
 class Carrier(NamedTuple):
-    """A prefix of whole lines, added by another program.
+    """A prefix that another program adds to every line.
 
     Attributes:
-        name: its entry in `layouts.toml`; empty for an unknown carrier.
-        pattern: matches it on the first line of a record, with stricter conditions for the text after it.
-        again: matches it on the continuation lines of a record.
-        after_stamp: whether it follows a timestamp of the carrier.
-        literal: its text, if unknown.
+        name: name of the entry in `layouts.toml`; empty for an unknown carrier.
+        pattern: matches the carrier on the first line of a record, with stricter conditions for the text after it.
+        again: matches the carrier on the following lines of a record.
+        after_stamp: whether the carrier comes after its own timestamp.
+        literal: text of an unknown carrier.
     """
 
     name: str
@@ -138,11 +140,11 @@ class _Layout(NamedTuple):
     pattern: re.Pattern[str]
     needs_stamp: bool
     alone: bool
-    # Positions of the groups; 0 where the shape lacks one.
+    # Numbers of the groups; 0 if the layout has no such group.
     level: int
     logger: int
     context: int
-    threads: tuple[int, ...]  # the first one that matches counts
+    threads: tuple[int, ...]  # the first group that matches counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +160,8 @@ class Layouts:
     strict: tuple[_Layout, ...]
     loose: tuple[_Layout, ...]
     suffixes: tuple[_Layout, ...]
-    # The default timestamp and layouts in one pattern each: the same as the first attempts of `parse`, but
-    # three times faster.
+    # Each combines the default timestamp and a default layout in one pattern. They find the same as the first
+    # attempts of `parse`, three times faster.
     default_layouts: tuple[tuple[re.Pattern[str], _Layout], ...]
     stampish: re.Pattern[str]
     headerish: re.Pattern[str]
@@ -167,18 +169,18 @@ class Layouts:
 
 
 def read_layouts() -> dict[str, Any]:
-    """Return the raw entries of `layouts.toml`, also from a zip on an executor."""
+    """Return the raw entries of `layouts.toml`, which may be in a zip file on an executor."""
     return read_format("formats/layouts.toml")
 
 
 class _Pieces:
-    """Compiles the patterns of `layouts.toml`, which are composed of named pieces."""
+    """Compiles the patterns of `layouts.toml`, which are built from named pieces."""
 
     def __init__(self, pieces: dict[str, str]) -> None:
         self._pieces = pieces
 
     def expand(self, pattern: str) -> str:
-        for _ in range(4):  # pieces contain other pieces
+        for _ in range(4):  # a piece can contain other pieces
             pattern = _PIECE.sub(lambda found: self._pieces[found[1]], pattern)
         return _NAMED_GROUP.sub(r"(?P<\1", pattern)
 
@@ -201,9 +203,9 @@ class _Pieces:
 
     def carrier(self, entry: dict[str, Any]) -> Carrier:
         again = self.expand(entry["pattern"])
-        # JSON after a carrier is a record, too.
+        # JSON after a carrier is a record as well.
         ahead = r"(?={stampish}|\{[ \t]*\"|\[\""
-        if entry.get("after") != "stamp":  # after a stamp it would match a thread name
+        if entry.get("after") != "stamp":  # after a timestamp it would match the name of a thread
             ahead += "|{headerish}"
         ahead = self.expand(ahead + ")") if "before" in entry else ""
         return Carrier(
@@ -220,7 +222,7 @@ class _Pieces:
 
 @functools.cache
 def load_layouts() -> Layouts:
-    """Compile the layouts, once per process."""
+    """Load and compile the layouts; cached."""
     document = read_layouts()
     pieces = _Pieces(document["pieces"])
     stamps: dict[str, list[_StampShape]] = {"digit": [], "letter": []}
@@ -260,7 +262,7 @@ def load_layouts() -> Layouts:
 
 @functools.lru_cache(maxsize=4096)
 def _day_us(year: str, month: str, day: str) -> int | None:
-    """Return microseconds from 1970 to a printed date; None for an invalid date."""
+    """Return the microseconds from 1970 to a printed date; None for an invalid date."""
     number = _MONTHS.get(month) or (int(month) if month.isdecimal() else 0)
     days = days_since_1970(int(year), number, int(day))
     return None if days is None else days * 86_400 * _MICROS
@@ -281,7 +283,7 @@ def _offset_minutes(zone: str, zones: dict[str, int | None]) -> int | None:
 
 
 def read_stamp(text: str, position: int = 0) -> Stamp | None:
-    """Parse a timestamp of any known form at `position`; invalid times (month 13) do not match."""
+    """Parse a timestamp in any known format at `position`; an invalid time (month 13) does not match."""
     if position >= len(text):
         return None
     layouts = load_layouts()
@@ -353,7 +355,7 @@ def _convert_number(values: dict[str, str | Any], end: int) -> Stamp:
 
 @functools.lru_cache(maxsize=4096)
 def simple_name(logger: str) -> str:
-    """Return the class name without package and nested classes.
+    """Return the name of a logger's class without its package and nested classes.
 
     >>> simple_name("o.a.f.r.c.CheckpointCoordinator$CheckpointCanceller")
     'CheckpointCoordinator'
@@ -363,7 +365,7 @@ def simple_name(logger: str) -> str:
 
 
 def strip_colours(line: str) -> str:
-    """Return the line without terminal codes, byte-order mark and escapes of web pages.
+    """Remove terminal codes and the byte-order mark from a line, and unescape HTML.
 
     >>> strip_colours("\x1b[32mSource -&gt; Sink, checkpoint &#x27;7&#x27;\x1b[0m")
     "Source -> Sink, checkpoint '7'"
@@ -376,7 +378,7 @@ def strip_colours(line: str) -> str:
 
 
 def strip_progress_bar(line: str) -> str:
-    """Return the line without the progress bar that Spark's console draws before a record.
+    """Remove the progress bar that Spark's console draws before a record.
 
     >>> strip_progress_bar("[Stage 0:>      (0 + 1) / 1]26/11/26 18:49:35 WARN A: x")
     '26/11/26 18:49:35 WARN A: x'
@@ -387,9 +389,9 @@ def strip_progress_bar(line: str) -> str:
 
 
 def parse(line: str) -> Prefix:
-    """Parse a line around its message.
+    """Parse the header of a line.
 
-    Never raises: for a line of unknown shape, `complete` is false and `begin` follows the recognised part.
+    Never raises. For a line with an unknown layout, `complete` is false and `begin` is after the recognized part.
     """
     line = strip_colours(line)
     layouts = load_layouts()
@@ -410,7 +412,7 @@ def parse(line: str) -> Prefix:
             if stamp.clock == "elapsed":
                 if _apply(head, layouts_left, after, stamp, outer, layouts):
                     break
-                # A number is a time only before a header.
+                # A number is a time only if a header follows.
                 stamp, after, layouts_left = None, position, ()
             else:
                 closed = stamp.end + line.startswith("]", stamp.end)
@@ -436,8 +438,8 @@ def parse(line: str) -> Prefix:
     return head
 
 
-# Flink's default layout without special cases: the first default layout matches the same lines, and their
-# byte order is their time order. Excluded are days that not every month has, and messages that may be records.
+# A strict version of Flink's default layout. The first default layout matches all of these lines, and sorting their
+# bytes sorts them by time. Days that not every month has, and messages that may be records themselves, do not match.
 _PLAIN: Final = re.compile(
     rb"[12][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
     rb" (?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9],[0-9]{3} (?:TRACE|DEBUG|INFO|WARN|ERROR) +"
@@ -447,7 +449,7 @@ _PLAIN: Final = re.compile(
 
 
 def lines_bounding_time(lines: Iterable[bytes]) -> list[bytes]:
-    """Return lines, in any order, that include those with the first and the last time."""
+    """Reduce lines to a few, in any order, that still include those with the first and the last time."""
     plain: list[bytes] = []
     others: list[bytes] = []
     for line in lines:
@@ -457,9 +459,9 @@ def lines_bounding_time(lines: Iterable[bytes]) -> list[bytes]:
 
 
 def time_of_default_layout(line: str) -> int | None:
-    """Return the wall clock of a line in one of Flink's own layouts, as `parse` does.
+    """Return the wall clock of a line in one of Flink's own layouts, as `parse` would.
 
-    None if the line needs a full parse or has no time.
+    Return None if the line needs a full parse or has no time.
     """
     layouts = load_layouts()
     for pattern, _ in layouts.default_layouts:
@@ -468,13 +470,13 @@ def time_of_default_layout(line: str) -> int | None:
             continue
         begin = found.end()
         if line[begin : begin + 1] in _STAMP_BEGINS or line.startswith(_LEVEL_WORDS, begin):
-            return None  # possibly a second header
+            return None  # the message may start with a second header
         return None if "\x1b" in line else _default_layout_time_us(found)
     return None
 
 
 def _default_layout_time_us(found: re.Match[str]) -> int | None:
-    """Return the wall clock in a match of a default layout; None for an invalid time."""
+    """Return the wall clock from a match of a default layout; None for an invalid time."""
     year, month, day, hour, minute, second, fraction = found.group(1, 2, 3, 4, 5, 6, 7)
     midnight = _day_us(year, month, day)
     hours, minutes, seconds = int(hour), int(minute), int(second)
@@ -487,7 +489,7 @@ def _default_layout_time_us(found: re.Match[str]) -> int | None:
 
 
 def _parse_default_layout(head: Prefix, layouts: Layouts) -> bool:
-    """Parse a line in one of Flink's own layouts, which nearly all logs use."""
+    """Parse a line in one of Flink's own layouts, which nearly all logs have; return whether that succeeded."""
     line = head.text
     limit = min(len(line), HEADER_CHARACTERS)
     for pattern, shape in layouts.default_layouts:
@@ -509,9 +511,9 @@ def _parse_default_layout(head: Prefix, layouts: Layouts) -> bool:
 
 
 def search(head: Prefix) -> None:
-    """Search a line without a recognised header for a header further right or at its end.
+    """Search a line whose header was not recognized for a header further right or at its end.
 
-    `parse` does this itself, except for lines that may be JSON.
+    `parse` does this automatically, except for lines that may be JSON.
     """
     layouts = load_layouts()
     _search(head, head.inner, layouts)
@@ -520,7 +522,7 @@ def search(head: Prefix) -> None:
 
 
 def _nested(head: Prefix, layouts: Layouts) -> None:
-    """Parse a second header at the start of the message: programs log the output of other programs."""
+    """Parse a second header at the start of the message, because programs log the output of other programs."""
     line, begin = head.text, head.begin
     first = line[begin : begin + 1]
     if ("0" <= first <= "9" or first == "[") and layouts.stampish.match(line, begin):
@@ -543,7 +545,7 @@ def _nested(head: Prefix, layouts: Layouts) -> None:
 
 
 def strip_like(line: str, head: Prefix) -> str:
-    """Strip the carriers of a record's first line from a following line; missing carriers are ignored."""
+    """Strip the carriers of a record's first line from one of its other lines; missing carriers are ignored."""
     line = strip_colours(line)
     if not head.carriers:
         return line
@@ -564,7 +566,7 @@ def strip_like(line: str, head: Prefix) -> str:
                 continue
             begin = stamp.end + line.startswith("]", stamp.end)
             if carrier.name == "second-stamp":
-                # One space after it belongs to the carrier: the rest is indentation.
+                # One space after the carrier belongs to it; the rest is indentation.
                 position = begin + (line[begin : begin + 1] in (" ", "\t"))
                 continue
         found = carrier.again.match(line, begin)
@@ -578,7 +580,7 @@ def strip_like(line: str, head: Prefix) -> str:
 
 
 def process_of(line: str, head: Prefix) -> str | None:
-    """Return the process label of a following line; None if its carriers have no label."""
+    """Return the process label of another line with the same carriers; None if they have no label."""
     position = 0
     line = strip_colours(line)
     for carrier in head.carriers:
@@ -617,7 +619,7 @@ def _carrier(
 def _pass_carrier(
     head: Prefix, found: re.Match[str], stamp: Stamp | None, outer: Stamp | None, layouts: Layouts
 ) -> Stamp | None:
-    """Keep the labels of a carrier, and return the outermost timestamp or the first one with a zone."""
+    """Move past a carrier and keep its labels; return the outermost timestamp so far, or the first one with a zone."""
     groups = found.groupdict()
     if groups.get("process"):
         head.process = groups["process"]
@@ -648,7 +650,7 @@ def _apply(
     outer: Stamp | None,
     layouts: Layouts,
 ) -> bool:
-    """Try the layouts at `position`; on a match fill the prefix and return True."""
+    """Try the layouts at `position`. If one matches, fill the prefix and return True."""
     line = head.text
     limit = min(len(line), position + HEADER_CHARACTERS)
     for shape in shapes:
@@ -673,7 +675,7 @@ def _fill(head: Prefix, shape: _Layout, found: re.Match[str], layouts: Layouts) 
     if shape.logger:
         logger = found[shape.logger]
         dot = logger.rfind(".")
-        # `CheckpointCoordinator.abort` names a method; class names start with a capital letter.
+        # `CheckpointCoordinator.abort` is a method; class names start with a capital letter.
         if logger[dot + 1 :].islower() and simple_name(logger[:dot])[:1].isupper():
             logger = logger[:dot]
         head.logger = logger
@@ -700,12 +702,12 @@ def _fill(head: Prefix, shape: _Layout, found: re.Match[str], layouts: Layouts) 
 
 
 _CLASS = re.compile(r"(?:[\w$]+\.)+[A-Z][\w$]*$")
-# The place of a thread can hold a diagnostic context instead: key=value pairs or a job ID.
+# Instead of a thread, there can be a diagnostic context: key=value pairs or a job ID.
 _THREAD_NAME = re.compile(r"(?!\s*[0-9a-f]{32}\s*$)[^=]+\Z")
 
 
 def _search(head: Prefix, position: int, layouts: Layouts) -> None:
-    """Search for a complete record further right, after unknown text."""
+    """Search for a complete header further right, after unknown text."""
     line = head.text
     first: Stamp | None = None
     for found in layouts.stampish.finditer(line, position + 1, position + _SEARCH_CHARACTERS):
@@ -724,15 +726,15 @@ def _search(head: Prefix, position: int, layouts: Layouts) -> None:
             head.inner = begin
             return
     if first is not None:
-        # `key=value` lines and similar: at least the time is known.
+        # In `key=value` lines and the like, at least the time is known.
         _set_time(head, first, None)
 
 
 def drop_time_within(head: Prefix, start: int, end: int) -> None:
-    """Remove the time of a line without header if it is part of the message at [start, end).
+    """Remove the time of a line without a header if that time is part of the message at [start, end).
 
-    Such times are not the time of the record: Flink prints its build date at startup, and exceptions contain
-    lease times and deadlines.
+    Then it is not the record's time: Flink prints its build date at startup, and exceptions contain lease times and
+    deadlines.
     """
     if head.dated or head.local_us is None:
         return
@@ -744,7 +746,7 @@ def drop_time_within(head: Prefix, start: int, end: int) -> None:
 
 
 def with_message_first(head: Prefix) -> Prefix | None:
-    """Parse a line again that has a header but ends like a message-first layout; None if that fails.
+    """Parse a line that has a header again as a layout that starts with the message; return None if that fails.
 
     `DEBUG Map (1/2) - finished … [StreamTask main]`: `Map` looks like a logger.
     """
@@ -762,11 +764,11 @@ def with_message_first(head: Prefix) -> Prefix | None:
 
 
 def _suffix(head: Prefix, layouts: Layouts) -> None:
-    """Parse a logger at the end of the line; the message then starts after the level."""
+    """Parse a logger at the end of the line; the message then starts right after the level."""
     line = head.text
     last = line.rfind(" [", max(head.begin, len(line) - 512))
     if last < 0 or not head.dated:
-        return  # a bracket at the end of an undated line is not a layout
+        return  # without a time, a bracket at the end of the line is not a logger
     for shape in layouts.suffixes:
         found = shape.pattern.match(line, last)
         if found is None:

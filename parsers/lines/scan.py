@@ -1,15 +1,15 @@
-"""Search for relevant lines in a byte stream, without a Python call per line.
+"""Searches a byte stream for relevant lines, without a Python call per line.
 
 A multi-literal matcher runs over one reused buffer. Only lines with an *anchor* (a literal that every
 relevant message contains) become Python objects. Every decision about a line depends only on the line and
-its neighbours, never on the end of a buffer or a split. All splits of a stream give the same candidates.
+its neighbors, never on where a buffer or split ends. So the candidates do not depend on how a stream is split.
 
-All limits are properties of the line:
+All limits apply to a line:
 
 | limit | value | beyond the limit |
 |---|---|---|
-| `HEAD_BYTES` | 128 KiB | an anchor further from the start of its line does not count |
-| `LINE_BYTES` | 16 MiB | a candidate line is truncated and marked as truncated |
+| `HEAD_BYTES` | 128 KiB | an anchor further from the start of the line does not count |
+| `LINE_BYTES` | 16 MiB | a candidate line is truncated and marked as such |
 | `LOOKBACK_BYTES` | 4 KiB | `LineScanner.preceding` does not return a longer line |
 | `FOLLOWING_LINE_BYTES` | 64 KiB | a following line is truncated, and the lines after it are not returned |
 """
@@ -27,10 +27,10 @@ from flowdiag.parsers.lines.fragments import FRAGMENT, covering_fragments, group
 
 try:
     import ahocorasick_rs
-except ImportError:  # pragma: no cover - executors without the compiled package
+except ImportError:  # pragma: no cover - an executor without the compiled package
     ahocorasick_rs = None  # type: ignore[assignment]
 
-BUFFER_BYTES: Final = 256 * 1024  # larger buffers exceed the L2 cache and are slower
+BUFFER_BYTES: Final = 256 * 1024  # a larger buffer exceeds the L2 cache and is slower
 HEAD_BYTES: Final = 128 * 1024
 LINE_BYTES: Final = 16 * 1024 * 1024
 LOOKBACK_BYTES: Final = 4 * 1024
@@ -39,14 +39,14 @@ EDGE_BYTES: Final = 4 * 1024
 
 PATIENCE_BYTES: Final = (
     32 * 1024 * 1024
-)  # selecting fragments takes as long as reading this many bytes
-SAMPLE_SHARE: Final = 256  # one of this many bytes goes into the sample
+)  # selecting fragments takes as long as scanning this many bytes
+SAMPLE_SHARE: Final = 256  # one of this many bytes is part of the sample
 LEAST_SAMPLE_BYTES: Final = 16 * 1024
-_WORTHWHILE: Final = 4 * 1024  # bytes; smaller regions do not justify more than one call
-_TRIED_EVERY: Final = 256  # regions
+_WORTHWHILE: Final = 4 * 1024  # bytes; in a smaller region, more than one call does not pay off
+_TRIED_EVERY: Final = 256  # number of regions between two timings
 APART: Final = 4 * 1024
-"""Places of signs that are closer together count as one."""
-_SIGNS: Final = 16  # places at each end of a range
+"""Signs that are closer together (in bytes) count as one place."""
+_SIGNS: Final = 16  # maximum places kept at each end of a range
 
 Region = bytes | bytearray | memoryview
 
@@ -55,26 +55,26 @@ class Matcher(Protocol):
     """Finds all occurrences of a set of literals."""
 
     def find(self, region: Region) -> Sequence[tuple[int, int]]:
-        """Return (start, end) of the matches in `region`, ordered by end.
+        """Return the (start, end) of matches in `region`, ordered by end.
 
-        At least one of several overlapping literals is reported, so no line with a literal is missed.
+        Of overlapping literals at least one is reported, so no line with a literal is missed.
         """
         ...
 
 
 class AutomatonMatcher:
-    """The compiled matcher: one pass for any number of literals.
+    """The compiled matcher, which needs one pass for any number of literals.
 
     Args:
-        literals: at least one.
-        leftmost: report the first of several overlapping literals. This mode allows the library to search
+        literals: at least one literal.
+        leftmost: report the first of several overlapping literals. In this mode, the library can search
             for a dozen literals many bytes at a time.
     """
 
     def __init__(self, literals: Sequence[bytes], *, leftmost: bool = False) -> None:
         kind = ahocorasick_rs.MatchKind
-        # Explicit: beyond 100 literals the library's default is a contiguous NFA, which takes 3.6 s per GB
-        # compared to 1.5 s for the DFA.
+        # For more than 100 literals, the library's default is a contiguous NFA, which takes 3.6 s per GB instead of
+        # the DFA's 1.5 s.
         self._automaton = ahocorasick_rs.BytesAhoCorasick(
             list(literals),
             implementation=ahocorasick_rs.Implementation.DFA,
@@ -87,17 +87,17 @@ class AutomatonMatcher:
 
 
 class CoveringMatcher:
-    """The same matches in a fifth of the time, if few places resemble a literal.
+    """Finds the same matches in a fifth of the time, if little of the text resembles a literal.
 
-    The automaton of hundreds of literals visits every byte, because the library's vectorised search accepts
-    only a few dozen patterns. This matcher runs the vectorised search for a few groups of fragments, at least
+    With hundreds of literals, the automaton visits every byte, because the library's vectorized search accepts
+    only a few dozen patterns. This matcher runs the vectorized search for a few groups of fragments, with at least
     one fragment per literal, and the automaton only around their hits. The best fragments depend on the log,
-    so they are selected with a sample of it. If they are not rare enough, the automaton alone is faster.
-    The matcher times both now and then, and continues with the faster one.
+    so a sample of the log determines them. If they are not rare enough, the automaton alone is faster.
+    The matcher times both methods from time to time, and continues with the faster one.
 
     Args:
-        literals: at least one.
-        patience: number of bytes before fragments are selected.
+        literals: at least one literal.
+        patience: number of bytes to scan before fragments are selected.
     """
 
     def __init__(self, literals: Sequence[bytes], *, patience: int = PATIENCE_BYTES) -> None:
@@ -108,7 +108,7 @@ class CoveringMatcher:
         self._patience: float = patience if min(map(len, literals)) >= FRAGMENT else math.inf
         self._sample: list[bytes] = []
         self._calls = 0
-        self._cost = [0.0, 0.0]  # seconds per byte: automaton alone, fragments
+        self._cost = [0.0, 0.0]  # seconds per byte: for the automaton alone, and with fragments
 
     def find(self, region: Region) -> Sequence[tuple[int, int]]:
         """See `Matcher.find`."""
@@ -137,7 +137,7 @@ class CoveringMatcher:
         return found
 
     def _around(self, region: Region) -> Sequence[tuple[int, int]]:
-        """Return the literals within one literal length of a fragment."""
+        """Return the matches that are no further from a fragment than the length of a literal."""
         places: list[tuple[int, int]] = []
         for group in self._groups:
             places += group.find(region)
@@ -160,10 +160,10 @@ class CoveringMatcher:
 
 
 class RegexMatcher:
-    """The same matches with the standard library, for hosts without the compiled package."""
+    """Finds the same matches with the standard library, for hosts without the compiled package."""
 
     def __init__(self, literals: Sequence[bytes]) -> None:
-        # Shortest first: of literals with a common start, the automaton reports the first to end.
+        # Shortest first: of literals with the same start, the automaton reports the one that ends first.
         self._pattern = re.compile(b"|".join(map(re.escape, sorted(literals, key=len))))
 
     def find(self, region: Region) -> Sequence[tuple[int, int]]:
@@ -180,7 +180,7 @@ def make_matcher(literals: Sequence[str]) -> Matcher:
 
 
 class LiteralFinder:
-    """Finds which of a list of non-empty literals occur in a line of text."""
+    """Finds out which of several non-empty literals occur in a line of text."""
 
     def __init__(self, literals: Sequence[str]) -> None:
         self._literals = tuple(literals)
@@ -193,7 +193,7 @@ class LiteralFinder:
         )
 
     def which(self, text: str) -> list[int]:
-        """Return the list indexes of the literals in `text`, ascending, without duplicates."""
+        """Return the indices of the literals in `text`, ascending, without duplicates."""
         if self._automaton is None:
             return [number for number, literal in enumerate(self._literals) if literal in text]
         hits = self._automaton.find_matches_as_indexes(text, overlapping=True)
@@ -203,7 +203,7 @@ class LiteralFinder:
 
 
 class PlaceFinder:
-    """Finds the positions of a list of literals in one pass; none is empty or can overlap itself."""
+    """Finds the positions of several literals in one pass; none may be empty or able to overlap itself."""
 
     def __init__(self, literals: Sequence[bytes]) -> None:
         self._literals = tuple(literals)
@@ -216,7 +216,7 @@ class PlaceFinder:
         )
 
     def places(self, data: bytes) -> dict[int, list[int]]:
-        """Return the start positions of the literals, ascending, by list index; absent ones are omitted.
+        """Return the start positions of each literal, ascending, by the literal's index; absent literals are omitted.
 
         >>> PlaceFinder([b"ab", b"b", b"c"]).places(b"ab, ab")
         {0: [0, 4], 1: [1, 5]}
@@ -238,9 +238,9 @@ class Line(NamedTuple):
     """One line of the stream.
 
     Attributes:
-        offset: of its first byte in the decoded stream.
+        offset: offset of the first byte in the decoded stream.
         data: its bytes without `\\n` or `\\r\\n`.
-        truncated: the line is longer than the limit.
+        truncated: whether the line is longer than the limit.
     """
 
     offset: int
@@ -249,7 +249,7 @@ class Line(NamedTuple):
 
 
 class SignFinder:
-    """Remembers the first and the last places of a few literals; the places between them do not matter."""
+    """Remembers the first and the last places of a few literals; places between them do not matter."""
 
     def __init__(self, literals: Sequence[bytes]) -> None:
         self.first: list[int] = []
@@ -265,8 +265,8 @@ class SignFinder:
 
         Args:
             region: the part.
-            offset: of the part in the stream.
-            end: later places belong to another range.
+            offset: offset of the part in the stream.
+            end: end of the range, in the stream; places after it are ignored. None for no end.
         """
         latest = self.last[-1] if self.last else self.first[-1] if self.first else -APART
         for start, _ in self._matcher.find(region):
@@ -280,23 +280,23 @@ class SignFinder:
 
     @property
     def places(self) -> list[int]:
-        """The places, in order."""
+        """The places, in ascending order."""
         return [*self.first, *self.last]
 
 
 class LineScanner:
-    """Iterates over the candidate lines of a byte range, with access to their neighbours.
+    """Iterates over the candidate lines of a byte range, with access to their neighbors.
 
-    The range owns the lines whose first byte lies in it. For the current candidate, `following()` and
-    `preceding()` return neighbouring lines, also beyond the range.
+    A line belongs to the range that contains its first byte. For the current candidate, `following()` and
+    `preceding()` return neighboring lines, even outside the range.
 
     Args:
         stream: decoded bytes; must be seekable if `start` is not 0.
         matcher: finds the anchors.
         start: first byte of the range.
         end: first byte after the range; -1 for the end of the stream.
-        buffer_bytes: size of the window (tests use tiny windows; results do not depend on it).
-        signs: also searches the lines of the range; None searches for nothing else.
+        buffer_bytes: size of the window. Results do not depend on it; tests use tiny windows.
+        signs: searches the lines of the range as well; None for no second search.
     """
 
     def __init__(
@@ -329,7 +329,7 @@ class LineScanner:
         )
         self.first_bytes = b""  # bytes from both ends of the range, for its first and last time
         self.last_bytes = b""
-        self.error: str | None = None  # reason for an early end of reading, one clause
+        self.error: str | None = None  # one clause that explains why reading ended early
         self.truncated_lines = 0  # candidates truncated at LINE_BYTES
 
     @property
@@ -340,7 +340,7 @@ class LineScanner:
     # -- the window -------------------------------------------------------------------------
 
     def _read_more(self) -> bool:
-        """Append bytes to the window, and enlarge a full window; return False at the end."""
+        """Append bytes to the window, enlarging it if it is full; return False at the end of the stream."""
         if self._eof:
             return False
         if self._fill == len(self._buffer):
@@ -353,7 +353,7 @@ class LineScanner:
                 data = self._stream.read(len(self._buffer) - self._fill)
                 count = len(data)
                 self._buffer[self._fill : self._fill + count] = data
-        # A codec can raise anything on a damaged file; the data read so far remains valid.
+        # A codec can raise anything for a damaged file; the data read so far is valid.
         except Exception as error:  # noqa: BLE001
             self.error = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             count = 0
@@ -364,13 +364,13 @@ class LineScanner:
         return True
 
     def _drop_before(self, position: int) -> int:
-        """Discard the window before `position`, except the lookback; return the new position."""
+        """Discard the window before `position`, except for the lookback; return the new position."""
         cut = position - LOOKBACK_BYTES - 1
         if cut <= 0:
             return position
         rest = self._fill - cut
         if len(self._buffer) > 4 * self._chunk and rest <= self._chunk:
-            # Release the memory of a huge record before the end of the split.
+            # Free the memory of a huge record before the split ends.
             smaller = bytearray(2 * self._chunk)
             smaller[:rest] = self._buffer[cut : self._fill]
             self._buffer = smaller
@@ -396,7 +396,7 @@ class LineScanner:
         return self._after_newline(position)
 
     def _after_newline(self, position: int) -> int | None:
-        """Return the window position after the next line end at or after `position`; read if necessary."""
+        """Return the window position after the next newline at or after `position`; read more if necessary."""
         while True:
             found = self._buffer.find(b"\n", position, self._fill)
             if found >= 0:
@@ -410,7 +410,7 @@ class LineScanner:
     # -- candidates -------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Line]:
-        """Yield the lines of the range with an anchor, in order."""
+        """Yield the lines of the range that contain an anchor, in order."""
         scanned = self._first_line()
         while scanned is not None:
             if self._end is not None and self._base + scanned >= self._end:
@@ -423,7 +423,7 @@ class LineScanner:
                         continue
                     if self._fill == scanned:
                         return
-                    stop = self._fill  # the last line has no line end
+                    stop = self._fill  # the last line has no newline
                 else:
                     line = self._long_line(scanned)
                     if line is not None:
@@ -449,7 +449,7 @@ class LineScanner:
         for hit_start, hit_end in hits:
             if scanned + hit_start < line_end:
                 continue  # the line of the previous hit
-            # Read the attribute each time: the window can grow while the caller reads ahead.
+            # Read the attribute every time, because the window can grow while the caller reads ahead.
             buffer = self._buffer
             line_start = max(buffer.rfind(b"\n", line_end + 1, scanned + hit_start), line_end) + 1
             line_end = buffer.find(b"\n", scanned + hit_end, stop)
@@ -470,7 +470,7 @@ class LineScanner:
             yield Line(offset, self._content(line_start, line_end), False)
 
     def _long_line(self, start: int) -> Line | None:
-        """Return the line at window position `start`, longer than `HEAD_BYTES`, if it is a candidate."""
+        """Return the line at window position `start`, which is longer than `HEAD_BYTES`, if it is a candidate."""
         self._line_start = start
         self._line_end = start + HEAD_BYTES
         with memoryview(self._buffer) as view, view[start : start + HEAD_BYTES] as region:
@@ -494,7 +494,7 @@ class LineScanner:
                 return Line(offset, self._content(start, self._fill), False)
 
     def _content(self, start: int, end: int) -> bytes:
-        """Return the bytes of a line whose line end is at `end`, without the `\\r` of a CRLF."""
+        """Return the bytes of a line whose newline is at `end`, without the `\\r` of a CRLF."""
         if end > start and self._buffer[end - 1] == 13:
             end -= 1
         return bytes(self._buffer[start:end])
@@ -527,13 +527,13 @@ class LineScanner:
             position = end + 1
 
     def _ended(self) -> bool:
-        """Return whether the current line has a line end: not if truncated, not at the end of the stream."""
+        """Return whether the current line ends with a newline; false if it is truncated or the stream ends."""
         if self._line_end == self._fill and not self._read_more():
             return False
         return self._buffer[self._line_end] == 10
 
     def preceding(self) -> Line | None:
-        """Return the line before the current candidate; None if it does not exist or is very long."""
+        """Return the line before the current candidate; None if there is none or it is very long."""
         end = self._line_start - 1
         if end < 0:
             return None
@@ -545,7 +545,7 @@ class LineScanner:
         return Line(self._base + begin, self._content(begin, end), False)
 
     def above(self) -> Iterator[Line]:
-        """Yield the lines above the current candidate, nearest first, within the guaranteed lookback."""
+        """Yield the lines above the current candidate, nearest first, as far as the lookback is guaranteed to reach."""
         least = max(0, self._line_start - LOOKBACK_BYTES)
         end = self._line_start - 1
         while end > least:
@@ -556,10 +556,10 @@ class LineScanner:
             end = begin - 1
 
     def block(self, terminator: bytes, limit: int, *, before: bytes | None = None) -> bytes:
-        """Return the bytes after the current line, up to the end of the line with `terminator`.
+        """Return the bytes after the current line, up to the end of the line that contains `terminator`.
 
-        Without a terminator the block ends after `limit` bytes or at the end of the stream. It also ends
-        before a line with `before`, which starts the next block.
+        If there is none, the block ends after `limit` bytes or at the end of the stream. It also ends before a line
+        that contains `before`, which starts the next block.
         """
         if not self._ended():
             return b""
@@ -587,7 +587,7 @@ class LineScanner:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of the range read so far, without bytes after its end."""
+        """Number of bytes of the range read so far, without bytes after its end."""
         reached = self._base + self._fill
         if self._end is not None:
             reached = min(reached, self._end)

@@ -1,4 +1,4 @@
-"""Stack traces below a record: exception, causes and user code frame.
+"""Parses stack traces below a record: the exception, its causes and the frame of user code.
 
 Formats:
 - Java's own (`Caused by: `, `Suppressed: `, `[CIRCULAR REFERENCE`)
@@ -18,7 +18,7 @@ from typing import Final
 from flowdiag.parsers.components import component_named
 
 CAUSE_CHARACTERS: Final = 500
-_LINKS: Final = 32  # of a chain of causes
+_LINKS: Final = 32  # maximum exceptions of a chain
 
 _FRAME = r"(?:[\w$.@-]*/{1,2})?(?:[\w$<>-]+\.)+[\w$<>-]+\((?:[\w$.-]+:\d+|[\w$.-]+\.\w+|Native Method|Unknown Source|<[\w ]+>)\)"
 _FRAME_LINE = re.compile(rf"\s*(?:at\s+)?({_FRAME})")
@@ -41,7 +41,7 @@ _PYTHON_ERROR: Final = re.compile(rf"{_PYTHON_NAME}(?:: |$)")
 _PYTHON_ENDS: Final = re.compile(rf"(?<=\s){_PYTHON_NAME}(?:: |\s*\Z)")
 # Spark prints the failure of a task below the failure of its clean-up.
 _BEFORE: Final = "Previous exception in task: "
-_TRACEBACK: Final = 8000  # characters
+_TRACEBACK: Final = 8000  # maximum characters
 _ORDINARY: Final = (
     "org.apache.flink.",
     "java.",
@@ -84,10 +84,10 @@ class Trace:
     Attributes:
         exception: class and message of the thrown exception, at most 500 characters.
         cause: class and message of the deepest cause; of the exception if it has no cause.
-        user_frame: `class.method(File.java:12)` of the topmost frame outside Flink and the JVM, in the
-            deepest cause with such a frame.
+        user_frame: the topmost frame outside Flink and the JVM, as `class.method(File.java:12)`, in the deepest cause
+            that has such a frame.
         second: the first cause, if it has a cause of its own.
-        chain: all exceptions, outermost first; only the root cause for a root-cause-first trace.
+        chain: all exceptions, outermost first; for a trace with the root cause first, only the root cause.
     """
 
     exception: str | None = None
@@ -98,12 +98,12 @@ class Trace:
 
 
 def is_trace_line(text: str) -> bool:
-    """Return whether a line has the form of a line in a stack trace, other than the first."""
+    """Return whether a line looks like a line of a stack trace other than the first."""
     return _TRACE_LINE.match(text) is not None
 
 
 def is_exception_line(text: str) -> bool:
-    """Return whether a line starts a stack trace: with a qualified class name of an exception."""
+    """Return whether a line can start a stack trace, with the qualified class name of an exception."""
     return _EXCEPTION_LINE.match(text) is not None
 
 
@@ -111,7 +111,7 @@ def read_trace(lines: Iterable[str], given: str = "") -> Trace:
     """Parse the lines below a record.
 
     Args:
-        lines: without carriers; lines outside the trace are ignored.
+        lines: lines without carriers; lines outside the trace are ignored.
         given: the end of the record's own line, which may be an exception.
     """
     exception = _clean(given) if is_exception_line(given) else None
@@ -134,7 +134,7 @@ def read_trace(lines: Iterable[str], given: str = "") -> Trace:
         found = _FRAME_LINE.match(line)
         if found is not None:
             frame = found[1]
-            name = frame[frame.rfind("/", 0, frame.find("(")) + 1 :]  # without its module
+            name = frame[frame.rfind("/", 0, frame.find("(")) + 1 :]  # drop the module
             if not has_frame and not name.startswith(_ORDINARY):
                 user_frame, has_frame = name[:CAUSE_CHARACTERS], True
             continue
@@ -161,11 +161,11 @@ def is_library(method: str) -> bool:
 
 
 _PYTHON_CALL: Final = re.compile(r"\s*self\.|\s*[\w.]+\([a-z_][\w.]*\)\Z")
-"""A line of Python code, which looks like a stack frame without a line number."""
+"""A line of Python code that looks like a stack frame without a line number."""
 
 
 def own_frame(lines: Iterable[str]) -> str | None:
-    """Return the topmost frame of code that belongs to no known software, in the deepest cause that has one.
+    """Return the topmost frame that belongs to no known software, in the deepest cause that has such a frame.
 
     >>> own_frame(["a.E: x", "\\tat org.apache.kafka.A.b(A.java:1)", "\\tat com.acme.Enrich.map(Enrich.java:7)"])
     'com.acme.Enrich.map(Enrich.java:7)'
@@ -190,9 +190,9 @@ def own_frame(lines: Iterable[str]) -> str | None:
 
 
 def named_once(text: str, known: Iterable[str | None]) -> str:
-    """Return a cause that Java prints as a reference; empty if the trace names it already.
+    """Return a cause that Java prints only as a reference; empty if it is already known.
 
-    Java prints an exception once: in full below the suppressed exception that shares it.
+    Java prints each exception in full only once, which may be below a suppressed exception that has the same cause.
 
     >>> named_once("[CIRCULAR REFERENCE: a.b.XException: old]", ()), named_once("[CIRCULAR REFERENCE: x]", ["x"])
     ('a.b.XException: old', '')
@@ -204,13 +204,13 @@ def named_once(text: str, known: Iterable[str | None]) -> str:
 
 
 def _without_suppressed(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
-    """Yield the lines outside suppressed exceptions, except blank lines.
+    """Yield the lines that are not blank and not part of a suppressed exception.
 
-    The error of a Python traceback inside an exception message becomes a cause of the exception.
+    The error of a Python traceback in an exception message becomes a cause of the exception.
 
     Args:
-        lines: below a record.
-        begun: whether the traceback starts in the record's own line.
+        lines: the lines below a record.
+        begun: whether a traceback starts in the record's own line.
     """
     inside = begun
     suppressed: int | None = None  # indentation of the current suppressed exception
@@ -238,13 +238,13 @@ def _without_suppressed(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
 
 
 def _as_cause(line: str) -> str:
-    """Return Spark's line about the exception that came first as the line of a cause."""
+    """Convert Spark's line about a previous exception to a `Caused by` line."""
     text = line.strip()
     return f"Caused by: {text.removeprefix(_BEFORE)}" if text.startswith(_BEFORE) else line
 
 
 def python_root(text: str) -> str:
-    """Return the error of a Python traceback inside an exception message; the text if it has none.
+    """Return the error of a Python traceback in an exception message; other text unchanged.
 
     >>> python_root("a.B: SDK harness: Traceback (most recent call last): File \\"j.py\\", line 2 x[k] KeyError: 'k'")
     "KeyError: 'k'"
@@ -257,7 +257,7 @@ def python_root(text: str) -> str:
 
 
 def _clean(text: str) -> str | None:
-    """Return class and message without Flink's wrappers; None if nothing is left."""
+    """Return the class and message without Flink's wrappers; None if nothing is left."""
     text = text.strip()
     if text.startswith('Exception in thread "'):
         text = text[text.find('" ', 21) + 2 :]

@@ -1,5 +1,5 @@
-"""Collectors for live systems, and the folder they write.
+"""Collectors for live systems.
 
-Start with `flink` and `spark`, which both use `client` (HTTP) and `watching` (ticks). `snapshots` writes the folders.
-httpx is only imported when it is used.
+Start with `flink` and `spark`, which both use `client` (HTTP), `watching` (ticks) and `folder` (files). httpx is
+imported only when it is used.
 """

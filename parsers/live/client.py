@@ -1,11 +1,11 @@
-"""An HTTP client with bounded concurrency, timeouts, retries with back-off, and no secrets in its messages.
+"""An HTTP client with bounded concurrency, timeouts and retries with back-off. Its messages contain no secrets.
 
-Proxies and certificates come from the usual variables (`HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`).
+Proxies and certificates come from the usual environment variables (`HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`).
 
-A bad server can cost only a bounded amount: each response has a size limit, packed and unpacked, and a time limit.
-`Retry-After` is respected. Redirects within the host are followed. A redirect to another host is followed only
-without credentials: a standby ResourceManager and a Spark driver on YARN redirect this way. Credentials go
-only to the host that the user named.
+A misbehaving server can do only limited harm: each response has a time limit and size limits, before and after
+unpacking. `Retry-After` is respected. Redirects within a host are followed. A redirect to another host, such as from
+a standby ResourceManager or a Spark driver on YARN, is followed only if there are no credentials. Credentials are
+sent only to the host that the user specified.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ TIMEOUT_S: Final = 10.0
 ATTEMPTS: Final = 3
 BACKOFF_S: Final = 0.5
 MOST_WAIT_S: Final = 10.0
-"""Upper limit for `Retry-After`: the next tick follows anyway."""
+"""Maximum wait for `Retry-After`; after that, the next tick is due anyway."""
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
-"""Size of one unpacked response; the parsers accept no larger document."""
+"""Maximum size of an unpacked response; the parsers accept no larger document."""
 MAX_DECODED_BYTES: Final = 256 * 1024 * 1024
-"""Estimated memory of one decoded response: the three bytes of `[],` become sixty."""
+"""Maximum estimated memory of a decoded response: the three bytes of `[],` become sixty."""
 SLOW_RESPONSE_FACTOR: Final = 3
 """Time limit for a slow response, as a multiple of the timeout."""
 MAX_REDIRECTS: Final = 5
@@ -52,7 +52,7 @@ USER_VARIABLE: Final = "FLOWDIAG_COLLECT_USER"
 PASSWORD_VARIABLE: Final = "FLOWDIAG_COLLECT_PASSWORD"
 
 _TRANSIENT: Final = frozenset((408, 425, 429, 502, 503, 504))
-# Only gzip is requested; zstd and brotli, which httpx would unpack as well, can inflate a packet to gigabytes.
+# Only gzip is requested. httpx would also unpack zstd and brotli, which can inflate a packet to gigabytes.
 _ENCODINGS: Final = {"": None, "identity": None, "gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
@@ -60,15 +60,15 @@ Got = TypeVar("Got")
 
 
 class RequestFailed(Exception):
-    """One request without a usable response; other responses remain valid.
+    """A request got no usable response. Other responses remain valid.
 
     Args:
-        path: of the request, without its query.
+        path: path of the request, without its query.
         why: one clause for the user.
         status: HTTP status; None without a response.
-        fatal: every other request to this server fails as well.
-        hint: a specific remedy; otherwise `watching.hint_for` finds one.
-        passing: the same request may succeed later.
+        fatal: whether every other request to this server would fail as well.
+        hint: a specific remedy; by default `watching.hint_for` provides one.
+        transient: whether the same request may succeed later.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class RequestFailed(Exception):
         hint: str | None = None,
         transient: bool = False,
     ) -> None:
-        """Store the parts separately, as the manifest does."""
+        """Store the parts separately, for the manifest."""
         super().__init__(f"{path}: {why}")
         self.path, self.why, self.status, self.fatal = path, why, status, fatal
         self.hint, self.transient = hint, transient
@@ -92,12 +92,12 @@ class Access:
     """Credentials and TLS settings; never printed, never stored.
 
     Attributes:
-        token: for `Authorization: Bearer`.
-        user, password: for basic authentication, if there is no token.
-        ca_file: certificates to trust instead of the system's.
+        token: token for `Authorization: Bearer`.
+        user, password: credentials for basic authentication, used if there is no token.
+        ca_file: file with the certificates to trust instead of the system's.
         client_cert, client_key: files with the client certificate and its key.
-        insecure: accept any certificate.
-        timeout_s: for connecting and for each response.
+        insecure: whether to accept any certificate.
+        timeout_s: timeout for connecting and for each response.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -118,13 +118,13 @@ class Access:
         environ: Mapping[str, str] = os.environ,
         **settings: Any,
     ) -> Access:
-        """Read credentials from files, or else from the environment.
+        """Read credentials from files, else from the environment.
 
         Args:
-            token_file: contains a bearer token.
-            password_file: contains `user:password`.
-            environ: the environment.
-            settings: the other attributes.
+            token_file: file with a bearer token.
+            password_file: file with `user:password`.
+            environ: environment variables.
+            settings: values for the other attributes.
 
         Raises:
             FlowdiagError: a file cannot be read or does not contain credentials.
@@ -159,12 +159,12 @@ def _read_secret(path: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One decoded response.
+    """A decoded response.
 
     Attributes:
-        path: as requested, with its query if the query changes the response.
+        path: the requested path, with its query if the query changes the response.
         body: the decoded JSON.
-        time_ms: epoch milliseconds when the response arrived.
+        time_ms: when the response arrived, in epoch milliseconds.
         bytes: size of the body as received.
     """
 
@@ -175,7 +175,7 @@ class Answer:
 
 
 def base_of(url: str) -> tuple[str, str | None, str | None]:
-    """Return the base URL of all requests, and the user and password from the URL.
+    """Split a URL into the base of all requests, the user and the password.
 
     >>> base_of("https://ann:secret@flink:8081/ui/#/overview")
     ('https://flink:8081/ui', 'ann', 'secret')
@@ -203,7 +203,7 @@ def base_of(url: str) -> tuple[str, str | None, str | None]:
 
 
 class Client:
-    """Sends requests to one server; use it as an asynchronous context manager."""
+    """Sends requests to a server. Use it as an asynchronous context manager."""
 
     def __init__(
         self,
@@ -213,13 +213,13 @@ class Client:
         concurrency: int = CONCURRENCY,
         backoff_s: float = BACKOFF_S,
     ) -> None:
-        """Prepare the connection; nothing is sent yet.
+        """Prepare the connection without sending anything.
 
         Args:
-            url: base of all paths; credentials in it are used but never shown.
+            url: base of all paths. Credentials in it are used but never shown.
             access: credentials and certificates.
-            concurrency: parallel requests.
-            backoff_s: pause before the first retry; doubled each time.
+            concurrency: maximum number of parallel requests.
+            backoff_s: pause before the first retry, which doubles with each retry.
 
         Raises:
             FlowdiagError: the URL or a certificate file is invalid.
@@ -230,13 +230,15 @@ class Client:
         self._has_credentials = bool(access.token or access.user or user or access.client_cert)
         self._free_slots = asyncio.Semaphore(concurrency)
         self._client = _client(access, user, password)
-        self._retry_not_before = 0.0  # on the event loop's clock: the server sent Retry-After
+        self._retry_not_before = (
+            0.0  # when to send again after a Retry-After, on the event loop's clock
+        )
         self.requests = 0
-        """Requests sent so far, including retries."""
+        """Number of requests sent so far, including retries."""
         self.bytes = 0
-        """Bytes received so far."""
+        """Number of bytes received so far."""
         self.decoded_bytes = 0
-        """Memory of all decoded responses so far."""
+        """Estimated memory of all decoded responses so far."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -250,23 +252,23 @@ class Client:
         await self._client.aclose()
 
     async def get(self, path: str, query: str = "") -> Answer:
-        """Request JSON.
+        """Request a JSON document.
 
         Args:
-            path: below the base, beginning with a slash.
+            path: path relative to the base, starting with a slash.
             query: the encoded query string.
 
         Raises:
-            RequestFailed: no usable response after all retries.
+            RequestFailed: there is no usable response after all retries.
         """
         return await self._retry(path, lambda: self._request(path, query))
 
     async def download(self, path: str, target: Path, most: int, query: str = "") -> int:
-        """Stream a response that is not JSON to a file.
+        """Stream a response that need not be JSON to a file.
 
         Args:
-            path: below the base, beginning with a slash.
-            target: created or overwritten; incomplete after a failure.
+            path: path relative to the base, starting with a slash.
+            target: file to create or overwrite. It is incomplete after a failure.
             most: maximum number of bytes.
             query: the encoded query string.
 
@@ -274,13 +276,13 @@ class Client:
             The number of bytes written.
 
         Raises:
-            RequestFailed: no usable response after all retries.
+            RequestFailed: there is no usable response after all retries.
             OSError: the file cannot be written.
         """
 
         async def request() -> int:
             size = 0
-            # The length is unknown: every chunk has a timeout, and all chunks together have a size limit.
+            # The length is unknown, so each chunk has a timeout, and all chunks together have a size limit.
             async with self._answer(path, query, accept="*/*") as response:
                 if response.status_code >= 300:
                     raise self._unusable_response(path, response, await _content_of(path, response))
@@ -300,7 +302,7 @@ class Client:
                 if trouble is not None:
                     pause_s = min(MOST_WAIT_S, self._backoff_s * float(1 << (attempt - 1)))
                     await asyncio.sleep(pause_s * random.uniform(0.8, 1.2))
-                # Retry-After delays all requests to the server, not only this one.
+                # Retry-After applies to all requests to the server, not only to this one.
                 await asyncio.sleep(self._retry_not_before - asyncio.get_running_loop().time())
                 try:
                     return await request()
@@ -326,7 +328,7 @@ class Client:
     async def _answer(
         self, path: str, query: str, accept: str = "application/json"
     ) -> AsyncIterator[httpx.Response]:
-        """Open the response to one request, after all redirects, with its body unread."""
+        """Send one request, follow redirects, and open the response without reading its body."""
         import httpx
 
         url = self.base + path + (f"?{query}" if query else "")
@@ -335,7 +337,7 @@ class Client:
             original = request.url
             for hop in range(MAX_REDIRECTS + 1):
                 self.requests += 1
-                # After a redirect, send only the headers that httpx kept in the request.
+                # After a redirect, send only the headers that httpx kept.
                 authentication = None if hop else httpx.USE_CLIENT_DEFAULT
                 response = await self._client.send(request, stream=True, auth=authentication)
                 try:
@@ -355,7 +357,7 @@ class Client:
             raise _Retryable(failed) from None
 
     def _check_redirect(self, path: str, original: httpx.URL, to: httpx.URL) -> None:
-        """Refuse a redirect to another scheme, an invalid port, or (with credentials) another host."""
+        """Reject a redirect to another scheme, to an invalid port, or (with credentials) to another host."""
         if to.scheme not in ("http", "https"):
             raise RequestFailed(
                 path,
@@ -408,7 +410,7 @@ class Client:
         if status == 400 and _HTTPS_WANTED.search(content[:2000]):
             return RequestFailed(path, *_SPEAKS_HTTPS, status=status, fatal=True)
         if _is_page(response, content):
-            # A dashboard serves its own page for unknown paths; an authenticating proxy serves a login page.
+            # A dashboard serves its own page for unknown paths, and an authenticating proxy serves a login page.
             return RequestFailed(
                 path,
                 f"responds with an HTML page{elsewhere} instead of JSON ({status}): a login page, or not"
@@ -472,10 +474,10 @@ async def _content_of(path: str, response: httpx.Response) -> bytes:
 
 
 async def _unpacked(path: str, response: httpx.Response, most: int) -> AsyncIterator[bytes]:
-    """Yield the body in chunks, up to `most` bytes in total.
+    """Yield the unpacked body in chunks, up to `most` bytes in total.
 
     Raises:
-        RequestFailed: the body is larger, or has an encoding that flowdiag did not request.
+        RequestFailed: the body is larger, is truncated, or has an encoding that flowdiag did not request.
     """
     packed = response.headers.get("content-encoding", "").strip().lower()
     if packed not in _ENCODINGS:
@@ -496,7 +498,7 @@ async def _unpacked(path: str, response: httpx.Response, most: int) -> AsyncIter
 
 
 class _Retryable(Exception):
-    """The request is worth a retry."""
+    """A request failed and should be retried."""
 
     def __init__(self, trouble: RequestFailed, wait_s: float | None = None) -> None:
         super().__init__(trouble.why)
@@ -564,7 +566,7 @@ def _tls_context(access: Access) -> ssl.SSLContext | bool:
 
 
 def _retry_after_s(text: str | None) -> float | None:
-    """Parse `Retry-After`, in seconds or as a date, into seconds from now.
+    """Convert `Retry-After` (seconds or a date) to seconds from now.
 
     >>> _retry_after_s("3"), _retry_after_s("soon"), _retry_after_s("Wed, 21 Oct 2015 07:28:00 GMT")
     (3.0, None, 0.0)
@@ -581,7 +583,7 @@ def _retry_after_s(text: str | None) -> float | None:
 
 
 def _reason(content: bytes) -> str:
-    """Return the first line of Flink's own message, `{"errors": [...]}`."""
+    """Return the first line of the message in Flink's `{"errors": [...]}`, after a colon; empty without one."""
     try:
         body = decode_json(content)
     except ValueError:

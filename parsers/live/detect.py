@@ -1,8 +1,8 @@
-"""Detects the server type behind a URL from its response, not from its port.
+"""Detects the type of the server at a URL from its responses, not from its port.
 
-A URL copied from a browser contains more than an address (`…:8081/jobs/running`, `…:9090/graph?g0.expr=up`). If
-the server does not respond below that URL, its parent paths are tried, up to the root. This takes at most
-`MAX_ROOTS` times three requests, once.
+A URL copied from a browser has more than the address (`…:8081/jobs/running`, `…:9090/graph?g0.expr=up`). So if
+there is no API at that URL, its parent paths are tried, up to the root. This takes at most `MAX_ROOTS` times three
+requests, once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PROBES: Final = {
 
 
 class NoServer(FlowdiagError):
-    """A server responded, but it is not Flink, Spark or Prometheus; the URL may name a file."""
+    """A server responded, but it is not Flink, Spark or Prometheus. The URL may be that of a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +39,9 @@ class Server:
 
     Attributes:
         kind: flink, spark or prometheus.
-        url: base of all paths, with the credentials from the URL.
-        shown: the same without credentials.
-        version: of Flink or Spark, if reported.
+        url: base of all paths, with the credentials from the given URL.
+        shown: the same URL without credentials.
+        version: version of Flink or Spark, if reported.
     """
 
     kind: str
@@ -92,10 +92,10 @@ def base_urls(url: str) -> list[str]:
 
 
 async def _probe(root: str, access: Access) -> tuple[Server | None, RequestFailed | None]:
-    """Return the server at one base URL, or a refusal worth reporting.
+    """Return the server at a base URL, or else a failure worth reporting.
 
     Raises:
-        RequestFailed: further requests are pointless, here and at the parents.
+        RequestFailed: further requests would be pointless, even to the parent paths.
     """
     refused = None
     async with Client(root, access) as client:
@@ -118,7 +118,7 @@ async def _probe(root: str, access: Access) -> tuple[Server | None, RequestFaile
 
 
 def _version(kind: str, body: Any) -> str | None:
-    """Return the version in a response, "" without one; None if the response is of another kind."""
+    """Return the version in a response, or "" without one; None if another kind of server responded."""
     if not isinstance(body, Mapping):
         return None
     if kind == FLINK:

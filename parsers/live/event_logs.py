@@ -1,7 +1,7 @@
-"""Fetches event logs from a Spark History Server, for drivers that have ended.
+"""Fetches event logs of finished applications from a Spark History Server.
 
-A History Server serves the same paths as a driver, but without DStreams. It also serves the event log as a
-zip archive, which contains more than all paths together.
+A History Server serves the same paths as a driver, except those about DStreams. It also serves the event log as a
+zip archive, which contains more than all these paths together.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from flowdiag.parsers.live.spark import API
 from flowdiag.parsers.live.watching import Outcome, ShowProgress, hint_for
 
 MAX_LOGS: Final = 3
-"""Application attempts whose logs are fetched, latest first."""
+"""Maximum number of application attempts whose logs are fetched, latest first."""
 MAX_BYTES: Final = 1024 * 1024 * 1024
-"""Total size of the logs."""
+"""Maximum total size of the logs."""
 
 EMPTY_BYTES: Final = 22
-"""Size of a zip archive without files: a driver answers with one, although it has no logs to serve."""
+"""Size of a zip archive without files, which is what a driver returns because it serves no logs."""
 
 IsSelected = Callable[[str | None, str | None], bool]
 
@@ -36,16 +36,16 @@ async def collect_event_logs(
     """Fetch the event logs of the latest applications.
 
     Args:
-        client: of the server.
+        client: client for the server.
         folder: existing folder for the archives.
-        is_selected: whether the selection includes an application, by id and name.
+        is_selected: returns whether to fetch an application, given its ID and name.
         progress: shows progress.
 
     Returns:
         The outcome; None if the server is a driver and serves no logs.
 
     Raises:
-        FlowdiagError: no request succeeds, or no selected application has a log.
+        FlowdiagError: no request succeeded, or no selected application has a log.
     """
     try:
         listed = (await client.get(f"{API}/applications")).body
@@ -87,7 +87,7 @@ async def collect_event_logs(
 
 
 def _attempts(listed: Any, is_selected: IsSelected) -> list[tuple[str, str | None]]:
-    """List the ids of applications and their attempts, latest first."""
+    """List pairs of application ID and attempt ID, latest first."""
     found = []
     for item in listed if isinstance(listed, list) else ():
         if not isinstance(item, Mapping):

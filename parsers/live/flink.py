@@ -1,19 +1,19 @@
-"""Collects the data for the rules from a Flink cluster: `flowdiag collect flink`.
+"""Collects the data that the rules need from a Flink cluster: `flowdiag collect flink`.
 
-Every tick requests the state of the jobs, their checkpoints with per-subtask details, exceptions, and the metrics
-of every subtask from the JobManager's REST API (1.9 to 2.3). Metric ids are batched to keep URLs short. Placement
-and configuration hardly change: they are requested at the start, after a deployment, and every `SLOW_TICKS` ticks.
-Unchanged responses are not stored again.
+In every tick, it requests the states of the jobs, their checkpoints with details per subtask, their exceptions, and
+the metrics of every subtask from the JobManager's REST API (1.9 to 2.3). Metric IDs are batched to keep URLs short.
+Placement and configuration hardly change, so they are requested at the start, after a deployment, and every
+`SLOW_TICKS` ticks. Unchanged responses are not stored again.
 
 The JobManager fetches metrics from the TaskManagers only on request, at most every ten seconds, and responds with
-the values it has. So a tick requests the job first, waits briefly, and then requests metrics. From Flink 1.13 on, a
-back pressure response contains the time of the last fetch: each refresh is stored once, with its time, and is
-not requested again.
+the values it has. So a tick requests the job first, waits briefly, and then requests metrics. From Flink 1.13 on, the
+back pressure response contains the time of the last fetch. Each refresh is then stored only once, with its time.
 
 Two endpoints are avoided. The aggregated metrics endpoint logs a warning for each non-numeric metric. Up to
-Flink 1.12, the back pressure endpoint makes TaskManagers sample their tasks, so it is only used on request.
+Flink 1.12, the back pressure endpoint makes TaskManagers sample their tasks, so it is used only if the user requests
+it.
 
-For the number of requests see docs/collect.md.
+docs/collect.md lists the number of requests.
 """
 
 from __future__ import annotations
@@ -53,28 +53,30 @@ from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_fo
 
 SLOW_TICKS: Final = 20
 QUERY_CHARACTERS: Final = 1800
-"""Query length: with its path well below 2 KB, which every proxy accepts (Netty accepts 4 KB)."""
+"""Maximum length of a query. With its path, it is well below 2 KB, which every proxy accepts (Netty accepts 4 KB)."""
 MAX_SUBTASKS: Final = 500
-"""Subtasks whose metrics are requested in one tick; suspects come first in larger jobs."""
+"""Maximum subtasks whose metrics are requested in one tick. In larger jobs, suspects come first."""
 SUSPECTS_SHARE: Final = 0.8  # of MAX_SUBTASKS; the other subtasks take turns
 MAX_PARALLELISM: Final = 32_768  # Flink's own limit
-MAX_KNOWN: Final = 100_000  # subtasks of one job that are tracked
-MAX_SOURCE_SUBTASKS: Final = 100  # of a source whose metric ids are listed for each subtask
-LISTED_TICKS: Final = 4  # after a deployment, in which operators may still register metrics
-MAX_MANAGERS: Final = 20  # TaskManagers whose metrics are requested in one tick
+MAX_KNOWN: Final = 100_000  # maximum subtasks of a job that are tracked
+MAX_SOURCE_SUBTASKS: Final = (
+    100  # maximum parallelism of a source whose metric IDs are listed for each subtask
+)
+LISTED_TICKS: Final = 4  # ticks after a deployment in which operators may still register metrics
+MAX_MANAGERS: Final = 20  # maximum TaskManagers whose metrics are requested in one tick
 MAX_JOBS: Final = 20
-MAX_RESCALES: Final = 20  # of a job that are requested at once, the latest first
-CHECKPOINTS_PER_TICK: Final = 2  # checkpoints whose subtasks are requested
-PENDING_MS: Final = 10_000  # age of a pending checkpoint whose subtasks are requested
-ALWAYS_BUSY: Final = 0.98  # share of the time: nothing waits yet, but nothing is idle either
-SETTLE_S: Final = 1.0  # for the JobManager to fetch metrics
-WARM_UP: Final = 4  # attempts until the JobManager has its first metrics
+MAX_RESCALES: Final = 20  # maximum rescales of a job that are requested in one tick, latest first
+CHECKPOINTS_PER_TICK: Final = 2  # maximum checkpoints whose subtasks are requested
+PENDING_MS: Final = 10_000  # minimum age of a pending checkpoint whose subtasks are requested
+ALWAYS_BUSY: Final = 0.98  # minimum busy share of a subtask that has no reserve left
+SETTLE_S: Final = 1.0  # seconds for the JobManager to fetch metrics
+WARM_UP: Final = 4  # maximum attempts until the JobManager has its first metrics
 
 TERMINAL: Final = frozenset(("CANCELED", "FAILED", "FINISHED", "SUSPENDED"))
 
 
 def batches_of(ids: Iterable[str], most: int = QUERY_CHARACTERS) -> Iterator[str]:
-    """Yield metric queries that each stay within a maximum length.
+    """Combine metric IDs into queries that do not exceed a maximum length.
 
     >>> list(batches_of(["0.numRecordsIn", "1.numRecordsIn"], most=20))
     ['get=0.numRecordsIn', 'get=1.numRecordsIn']
@@ -95,9 +97,9 @@ class FlinkOptions:
     """Settings of a Flink collection.
 
     Attributes:
-        job: ID or name of the job, may contain the wildcards `*` and `?`; None for all running jobs.
+        job: ID or name of the job, with the wildcards `*` and `?`; None for all running jobs.
         every_s, for_s, most_ticks: see `Watch`.
-        sample_back_pressure: also request back pressure samples from Flink up to 1.12.
+        sample_back_pressure: whether to request back pressure samples from Flink up to 1.12.
         stacks: when to take thread dumps.
         dump_pause_s: pause between two dumps of a series.
         settle_s: pause between requesting jobs and requesting their metrics.
@@ -118,14 +120,16 @@ class _Vertex:
     id: str
     name: str
     parallelism: int
-    ids: tuple[str, ...] = ()  # metric ids without the subtask
-    own_ids: dict[int, tuple[str, ...]] = field(default_factory=dict)  # more ids of single subtasks
+    ids: tuple[str, ...] = ()  # metric IDs without the subtask
+    own_ids: dict[int, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # additional metric IDs of single subtasks
     is_source: bool = False
     managers: list[str | None] = field(default_factory=list)
     hosts: dict[str, str] = field(default_factory=dict)
 
     def ids_of(self, subtasks: Iterable[int]) -> Iterator[str]:
-        """Yield the metric ids of some subtasks."""
+        """Yield the metric IDs of these subtasks."""
         for subtask in subtasks:
             for name in (*self.ids, *self.own_ids.get(subtask, ())):
                 yield f"{subtask}.{name}"
@@ -142,8 +146,8 @@ class _Job:
     rescales: set[str] = field(default_factory=set)
     plan_stored: bool = False
     refreshed_ms: int | None = None
-    lists: int = LISTED_TICKS  # ticks that list metric ids
-    turn: int = 0  # position in the rotation of unsuspicious subtasks
+    lists: int = LISTED_TICKS  # remaining ticks that list metric IDs
+    turn: int = 0  # position in the rotation through the subtasks that are not suspects
 
 
 class _ListedJob(NamedTuple):
@@ -161,8 +165,8 @@ async def collect_flink(
     """Collect until the time is up or the jobs have ended.
 
     Raises:
-        FlowdiagError: the server is not Flink, is too old, has no such job, or no request succeeded.
-        asyncio.CancelledError: interrupted; collected data is stored.
+        FlowdiagError: the server is not Flink, is too old, or has no such job, or no request succeeded.
+        asyncio.CancelledError: the user interrupted; the collected data is stored.
     """
     collector = _Collector(client, folder, options, tool, progress)
     await collector.begin()
@@ -196,7 +200,7 @@ class _Collector:
         self._tick_number = 0
         self._manager_turn = 0
         self._cluster: Mapping[str, str] = {}  # options
-        self._skew_ms = 0  # the JobManager's clock minus ours
+        self._skew_ms = 0  # the JobManager's clock minus this host's
         self._dumps = ThreadDumps(
             self._watch,
             lambda answer: self._keep(answer, compare=False),
@@ -214,7 +218,7 @@ class _Collector:
         """Verify that the server is Flink, and read its version.
 
         Raises:
-            FlowdiagError: the server is not Flink's REST API, is older than 1.9, or does not respond.
+            FlowdiagError: the server is not a JobManager, is older than 1.9, or does not respond.
         """
         self._progress("requesting the version")
         url = self._watch.folder.url
@@ -243,7 +247,7 @@ class _Collector:
         )
 
     def _context(self) -> dict[str, Any]:
-        """Return names and placement, which metric responses lack."""
+        """Return names and placement, which the responses with metrics lack."""
         return {
             "flink_version": self._version_text,
             "jobs": {
@@ -304,7 +308,7 @@ class _Collector:
         )
 
     async def _find_jobs(self) -> list[_Job] | None:
-        """Return the jobs to watch in this tick; None without a response."""
+        """Return the jobs to watch in this tick; None if there is no response."""
         answer = await self._watch.request("/jobs/overview")
         if answer is None:
             return None
@@ -315,7 +319,7 @@ class _Collector:
         self._keep(answer, compare=sorted((job.jid, job.state) for job in listed))
         selected = self._selected(listed)
         live = [job for job in selected if job.state not in TERMINAL]
-        # A job that ended since the last tick is read once more; if no job is running, ended jobs are read.
+        # Read a job that ended since the last tick once more. If no job is running, read ended jobs.
         ended = [
             job
             for job in selected
@@ -349,7 +353,7 @@ class _Collector:
         return selected
 
     async def _collect_cluster(self) -> None:
-        """Collect the configuration and the TaskManagers, which hardly change."""
+        """Collect the configuration and the list of TaskManagers, which hardly change."""
         paths = ["/overview", "/jobmanager/config", "/taskmanagers"]
         for answer in await self._watch.request_all((path, "") for path in paths):
             if answer is None:
@@ -378,7 +382,7 @@ class _Collector:
 
     @property
     def _is_adaptive(self) -> bool:
-        """Whether the scheduler responds with requirements (1.18+); others respond with an error."""
+        """Whether the scheduler reports resource requirements (1.18 and later); others respond with an error."""
         modes = (self._cluster.get(key, "") for key in ("jobmanager.scheduler", "scheduler-mode"))
         adaptive = {"adaptive", "reactive"} & {mode.lower() for mode in modes}
         return bool(adaptive) and self._version >= (1, 18)
@@ -392,7 +396,7 @@ class _Collector:
         deployed = job.deployed
         if details is not None and isinstance(details.body, Mapping):
             self._update_job(job, details)
-            # A value that changes with every deployment.
+            # This value changes with every deployment.
             keys = ("id", "parallelism", "start-time", "status")
             vertices = objects_at(details.body, "vertices")
             deployed = (
@@ -442,7 +446,7 @@ class _Collector:
         self._watch.keep(answer.path, redact(body), answer.time_ms, compare=False)
 
     async def _collect_rescales(self, job: _Job) -> None:
-        """Collect the details of new rescales (2.3+): the history lacks the parallelism."""
+        """Collect the details of new rescales (2.3 and later), because the history lacks the parallelism."""
         size = as_count(self._cluster.get("web.adaptive-scheduler.rescale-history.size"))
         if not self._is_adaptive or not size:
             return
@@ -455,7 +459,7 @@ class _Collector:
         self._keep_responses(details)
 
     async def _collect_placement(self, job: _Job) -> None:
-        """Collect the vertices' subtasks with their TaskManagers and counters."""
+        """Collect the subtasks of the vertices, with their TaskManagers and counters."""
         base = f"/jobs/{job.id}/vertices"
         answers = await self._watch.request_all(
             (f"{base}/{vertex.id}", "") for vertex in job.vertices
@@ -475,7 +479,7 @@ class _Collector:
             self._update_managers(answer)
 
     async def _collect_checkpoints(self, job: _Job, body: Mapping[str, Any]) -> None:
-        """Collect per-subtask acknowledgements of new ended checkpoints and of long pending ones."""
+        """Collect acknowledgements per subtask of checkpoints that just ended or have been pending for long."""
         chosen, ended = self._checkpoints_to_inspect(job, body)
         for number in chosen:
             base = f"/jobs/{job.id}/checkpoints/details/{number}/subtasks"
@@ -488,7 +492,7 @@ class _Collector:
     def _checkpoints_to_inspect(
         self, job: _Job, body: Mapping[str, Any]
     ) -> tuple[list[int], set[int]]:
-        """Return the checkpoints to request, and all new checkpoints that have ended."""
+        """Return the checkpoints to request, and all checkpoints that ended since the last tick."""
         pending, ended = [], []
         for item in objects_at(body, "history"):
             number = as_integer(item.get("id"))
@@ -506,7 +510,7 @@ class _Collector:
         return chosen, {number for *_, number in ended}
 
     def _suspect_by_acknowledgements(self, job: _Job, answers: Sequence[Answer | None]) -> None:
-        """Suspect the few subtasks of the most upstream vertex that have not acknowledged."""
+        """Suspect the TaskManagers of the late subtasks, if there are few, in the most upstream vertex with any."""
         for vertex, answer in zip(job.vertices, answers, strict=True):
             late = [
                 as_count(item.get("index"))
@@ -527,7 +531,7 @@ class _Collector:
         has_fetch_time = self._version >= (1, 13)
         refreshed = await self._refresh_time(job) if has_fetch_time and job.vertices else None
         if refreshed is not None and refreshed == job.refreshed_ms:
-            return  # the same refresh as in the last tick is the same sample
+            return  # without a new refresh, the samples are those of the last tick
         job.refreshed_ms = refreshed
         pressures: list[Answer | None] = []
         if is_large if has_fetch_time else self._options.sample_back_pressure:
@@ -544,7 +548,7 @@ class _Collector:
         self._store_metrics(job, queries, answers)
 
     async def _collect_watermarks(self, job: _Job) -> None:
-        """Collect the input watermarks of all subtasks of a large job, whose other metrics take turns."""
+        """Collect the input watermarks of all subtasks in a large job, whose other metrics are read in rotation."""
         base = f"/jobs/{job.id}/vertices"
         for answer in await self._watch.request_all(
             (f"{base}/{vertex.id}/watermarks", "") for vertex in job.vertices
@@ -574,17 +578,18 @@ class _Collector:
                 continue
             path = f"/jobs/{job.id}/vertices/{vertex.id}/metrics"
             at_ms = refreshed or time_ms + self._skew_ms
-            # Up to Flink 1.12, the fetch time is unknown, but equal numbers indicate the same refresh.
+            # Up to Flink 1.12, the time of the fetch is unknown, but equal numbers indicate the same refresh.
             compare = False if refreshed else sorted(items, key=str)
             self._watch.keep(path, items, time_ms, at_ms=at_ms, compare=compare)
             _add_values(vertex, items, values)
         self._suspect_by_load(job, values)
 
     async def _refresh_time(self, job: _Job) -> int | None:
-        """Return when the JobManager last fetched metrics, from the back pressure response (1.13+).
+        """Return when the JobManager last fetched metrics, from the back pressure response (1.13 and later).
 
-        The request starts a refresh if the last refresh is old enough; then wait for the new values. If the next
-        refresh is almost due, wait for it: a tick of ten seconds would otherwise miss every second refresh.
+        The request starts a refresh if the last one is old enough; then wait for the new values. If the next
+        refresh is almost due, wait for it as well, because ticks of ten seconds would otherwise miss every second
+        refresh.
         """
         stamp = await self._fetch_time(job)
         if stamp is not None and stamp == job.refreshed_ms:
@@ -606,10 +611,10 @@ class _Collector:
         return as_moment(_object(answer).get("end-timestamp"))
 
     async def _list_ids(self, job: _Job) -> None:
-        """List the metric ids of each vertex: all subtasks have the metrics of subtask 0.
+        """List the metric IDs of each vertex. All its subtasks have the metrics of subtask 0.
 
-        Operators register metrics while they start, and sources with their first watermark. So the first ticks after a
-        deployment list them again, and every `SLOW_TICKS` ticks.
+        Operators register metrics while they start, and sources with their first watermark. So the metrics are listed
+        in each of the first ticks after a deployment, and then every `SLOW_TICKS` ticks.
         """
         known = [vertex for vertex in job.vertices if vertex.ids]
         lists_again = job.lists > 0 or self._tick_number % SLOW_TICKS == 0
@@ -630,14 +635,14 @@ class _Collector:
             )
             for vertex, answer in zip(wanted, answers, strict=True):
                 vertex.ids = task_ids(answer.body if answer is not None else None) or vertex.ids
-            # At the first request, the JobManager has no metrics yet.
+            # When the first request arrives, the JobManager has no metrics yet.
             if self._tick_number > 1 or all(vertex.ids for vertex in without):
                 return
             if attempt + 1 < WARM_UP:
                 await asyncio.sleep(self._options.settle_s)
 
     async def _list_source_ids(self, job: _Job) -> None:
-        """List the metric ids of every source subtask: splits differ between them."""
+        """List the metric IDs of every source subtask, because their splits differ."""
         sources = [v for v in job.vertices if v.is_source and v.parallelism <= MAX_SOURCE_SUBTASKS]
         base = f"/jobs/{job.id}/vertices"
         answers = await self._watch.request_all((f"{base}/{v.id}/metrics", "") for v in sources)
@@ -663,7 +668,7 @@ class _Collector:
             count = MAX_SUBTASKS - first
             at = job.turn % len(rest)
             job.turn = (at + count) % len(rest)
-            # The rotation uses the position in the job, because the ranking changes with every tick.
+            # Rotate by the position in the job, because the ranking changes with every tick.
             rest.sort(key=lambda each: (job.vertices.index(each[0]), each[1]))
             everything = ranked[:first] + (rest + rest)[at : at + count]
         chosen: dict[str, list[int]] = {}
@@ -674,7 +679,7 @@ class _Collector:
                 yield vertex, sorted(chosen[vertex.id])
 
     async def _collect_processes(self) -> None:
-        """Collect memory, garbage collection and CPU load of TaskManagers and the JobManager."""
+        """Collect memory, garbage collection and CPU metrics of the TaskManagers and the JobManager."""
         managers = sorted(self._managers)
         if len(managers) > MAX_MANAGERS:
             suspects = [each for each in dict.fromkeys(self._suspects) if each in self._managers]
@@ -709,7 +714,7 @@ class _Collector:
     # -- suspects --------------------------------------------------------------------------
 
     def _suspect_by_load(self, job: _Job, values: Values) -> None:
-        """Suspect subtasks that are busy while others are back-pressured, or all the time."""
+        """Suspect the TaskManagers of the busiest subtasks, if any subtask is back-pressured or always busy."""
         vertices = {vertex.id: vertex for vertex in job.vertices}
         if not any(
             value.get("backPressuredTimeMsPerSecond", 0.0) >= 500
@@ -725,7 +730,7 @@ class _Collector:
             self._suspects += _managers_at(vertices[vertex_id], [index])
 
     async def _dump_threads(self) -> None:
-        """Take thread dumps of the TaskManagers with suspects (1.11+)."""
+        """Take thread dumps of the TaskManagers that run suspects (1.11 and later)."""
         suspects, self._suspects = self._suspects, []
         if self._version >= (1, 11):
             await self._dumps.take(self._tick_number, suspects, self._managers)

@@ -1,4 +1,4 @@
-"""Values in Flink's responses that decide what `flowdiag collect` requests next."""
+"""Extracts the values from Flink's responses that determine what `flowdiag collect` requests next."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from flowdiag.parsers.live.metric_names import (
 )
 from flowdiag.parsers.units import TIME_UNITS, duration_ms
 
-MAX_IDS: Final = 300  # metric ids of one vertex, or of one source subtask
+MAX_IDS: Final = 300  # maximum metric IDs of a vertex or of a source subtask
 
 
 def interval_ms(value: object) -> int | None:
-    """Parse milliseconds without a unit, as in older configurations, or with a unit: `5 s`.
+    """Parse an interval into milliseconds. Older configurations contain milliseconds without a unit.
 
     >>> interval_ms("5000"), interval_ms("5 s"), interval_ms("soon")
     (5000, 5000, None)
@@ -57,11 +57,11 @@ def metric_ids(body: object) -> list[str]:
 
 
 def source_ids(body: object, known: Collection[str]) -> dict[int, tuple[str, ...]]:
-    """Return the metric ids of operators that only some subtasks of a source have, by subtask.
+    """Return the metric IDs, by subtask, that only some subtasks of a source have.
 
     Args:
-        body: the list of all metrics of the vertex.
-        known: ids that are requested of every subtask.
+        body: the response with all metrics of the vertex.
+        known: IDs that are requested for every subtask.
     """
     found: dict[int, list[str]] = {}
     for name in metric_ids(body):
@@ -72,7 +72,7 @@ def source_ids(body: object, known: Collection[str]) -> dict[int, tuple[str, ...
 
 
 def busy_share(value: Mapping[str, float]) -> float:
-    """Return the busy share of the time; up to 1.12 the share neither idle nor back-pressured."""
+    """Return the share of the time that a subtask is busy; up to 1.12, neither idle nor back-pressured."""
     if "busyTimeMsPerSecond" in value:
         return value["busyTimeMsPerSecond"] / 1000
     if "idleTimeMsPerSecond" in value and not value.get("isBackPressured"):
@@ -81,7 +81,7 @@ def busy_share(value: Mapping[str, float]) -> float:
 
 
 def subtask_loads(body: object) -> Iterator[tuple[int, float]]:
-    """Yield each subtask's load: the share of the time that it is not idle."""
+    """Yield each subtask with its load, the share of the time that it is not idle."""
     for item in objects_at(body, "subtasks") if isinstance(body, Mapping) else ():
         index = as_count(item.get("subtask"))
         shares = [as_number(item.get(name)) or 0.0 for name in ("busyRatio", "ratio")]
@@ -90,14 +90,14 @@ def subtask_loads(body: object) -> Iterator[tuple[int, float]]:
 
 
 def options_of(body: object) -> dict[str, str]:
-    """Return the options in a response of `/jobmanager/config`."""
+    """Return the options in a response from `/jobmanager/config`."""
     items = body if isinstance(body, list) else []
     found = ((item.get("key"), item.get("value")) for item in items if isinstance(item, Mapping))
     return {key: value for key, value in found if isinstance(key, str) and isinstance(value, str)}
 
 
 def ended_rescales(body: object) -> list[str]:
-    """Return the ids of ended rescales in a response of `/jobs/:jobid/rescales/history`, the latest first."""
+    """Return the IDs of ended rescales in a response from `/jobs/:jobid/rescales/history`, latest first."""
     items = body if isinstance(body, list) else []
     ended = (
         str(item.get("rescaleUuid"))

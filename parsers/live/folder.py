@@ -1,7 +1,7 @@
-"""The folder of a collection: one JSON file per tick, and a manifest with one JSON object per line.
+"""Writes the folder of a collection: one JSON file per tick, and a manifest with one JSON object per line.
 
-Files are written under a hidden name and renamed when complete, and the manifest is append-only. So every file
-in the folder is complete however a collection ends, and a later run can resume it.
+Files are written under a hidden name and renamed when complete, and the manifest is append-only. However a collection
+ends, every file in the folder is complete, and a later run can resume the collection.
 
 A tick file:
 
@@ -11,8 +11,8 @@ A tick file:
     {"path": "/jobs/…/checkpoints", "time_ms": …, "body": …},
     …]}
 
-Each file is self-contained and can be read on its own. In the manifest, `what` is `run` (start of a run), `tick` (a
-file with its requests, bytes and failures) or `end`.
+Each file can be read on its own. In the manifest, `what` is `run` (the start of a run), `tick` (a file with its
+requests, bytes and failures) or `end`.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ _HINT: Final = "choose an empty folder or an existing collection"
 
 
 class Folder:
-    """A collection on disk, open for appending."""
+    """A collection on disk that is open for appending."""
 
     def __init__(self, path: str | Path, kind: str, url: str) -> None:
         """Create the folder, or resume the collection in it.
 
         Args:
-            path: of the folder.
+            path: path of the folder.
             kind: flink, spark or prometheus.
-            url: of the server; credentials in it are removed.
+            url: URL of the server, whose credentials are removed.
 
         Raises:
-            FlowdiagError: the folder contains other files, or is not writable.
+            FlowdiagError: the folder contains other files or another collection, is in use, or is not writable.
         """
         self.path, self.kind, self.url = Path(path), kind, base_of(url)[0]
         self.entries: list[Json] = []
@@ -55,7 +55,7 @@ class Folder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._read_manifest()
-            for left in self.path.glob(".tick-*"):  # of a run that was killed
+            for left in self.path.glob(".tick-*"):  # left over from a run that was killed
                 left.unlink()
             self._manifest: IO[bytes] = (self.path / MANIFEST).open("ab")
         except OSError as error:
@@ -63,7 +63,9 @@ class Folder:
         try:
             self._lock()
             written = (self.path / MANIFEST).read_bytes()
-            if written and not written.endswith(b"\n"):  # the line of a run that was killed
+            if written and not written.endswith(
+                b"\n"
+            ):  # end the unfinished line of a run that was killed
                 self._manifest.write(b"\n")
                 self._manifest.flush()
         except BaseException:
@@ -87,7 +89,7 @@ class Folder:
         self._manifest.close()
 
     def note(self, **entry: Any) -> None:
-        """Append a line to the manifest and sync it to disk."""
+        """Append a line to the manifest, and sync it to disk."""
         try:
             self._manifest.write(
                 json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
@@ -111,10 +113,10 @@ class Folder:
             answers: objects with `path`, `time_ms`, `body` and optionally `at_ms` (when the values were measured).
             time_ms: when the tick started.
             context: names and placement.
-            complete: the tick was not interrupted.
+            complete: whether the tick was not interrupted.
 
         Returns:
-            The file's name and size.
+            The name and size of the file.
         """
         self.tick += 1
         head = {
@@ -151,7 +153,7 @@ class Folder:
                 raise FlowdiagError(f"'{self.path}' contains other files", hint=_HINT)
             return
         for line in manifest.read_bytes().split(b"\n"):
-            with suppress(ValueError):  # the last line of a run that was killed
+            with suppress(ValueError):  # the unfinished last line of a run that was killed
                 entry = json.loads(line)
                 if isinstance(entry, dict):
                     self.entries.append(entry)
@@ -176,7 +178,7 @@ class Folder:
                 hint="choose another folder",
             ) from None
         except OSError:
-            return  # a file system without locks
+            return  # the file system does not support locks
 
 
 def _compact(value: Mapping[str, Any]) -> str:

@@ -1,11 +1,11 @@
-"""Metrics that the collectors request."""
+"""The metrics that the collectors request."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-# Names as in formats/metrics.toml. Metrics that an older version lacks are not listed and not requested.
+# Names as in formats/metrics.toml. A version that lacks a metric does not list it, so it is not requested.
 TASK_METRICS: Final = (
     "isBackPressured",
     "busyTimeMsPerSecond",
@@ -52,4 +52,4 @@ PROCESS_METRICS: Final = re.compile(
 HISTORY_METRICS: Final = re.compile(
     rf"{_OF_OPERATOR}|(?:.+\.)?{_OF_STORE}|split\.\*\.watermark\.{_OF_SPLIT}|Shuffle\.Netty\.Input\.\d+\.(?:total|min|max|avg)QueueLen"
 )
-"""Metrics of operators and input gates that are read from a Prometheus server."""
+"""Metrics of operators and input gates to read from a Prometheus server."""

@@ -1,8 +1,8 @@
-"""Collects Flink metrics that a Prometheus server stored: `flowdiag collect prometheus`.
+"""Collects Flink metrics from a Prometheus server: `flowdiag collect prometheus`.
 
-It lists Flink's metric names in the span, then requests the samples of each metric that a rule uses, with one
-`query_range` per metric and hour. A file contains the responses of one hour, or less if they are large. Thanos, Mimir
-and VictoriaMetrics offer the same API.
+It lists Flink's metric names in the time span, then requests the samples of each metric that a rule uses, with one
+`query_range` per metric and hour. A file contains the responses for one hour, or for less if they are large. Thanos,
+Mimir and VictoriaMetrics have the same API.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class HistoryOptions:
     """Span and selection of a Prometheus query.
 
     Attributes:
-        from_s, to_s: the span, seconds since 1970.
-        step_s: between two samples.
-        job: job name in the label `job_name`, with `*` and `?`; None for all.
-        selector: more label matchers, such as `namespace="prod"`.
+        from_s, to_s: the time span, in seconds since 1970.
+        step_s: seconds between two samples.
+        job: pattern for the label `job_name`, with `*` and `?`; None for all jobs.
+        selector: additional label matchers, such as `namespace="prod"`.
     """
 
     from_s: int
@@ -51,7 +51,7 @@ class HistoryOptions:
 
 
 def windows(options: HistoryOptions) -> list[tuple[int, int]]:
-    """Split the span into windows of one query each, aligned to the steps at both ends.
+    """Split the time span into windows for one query each; both ends of a window are on a step.
 
     >>> windows(HistoryOptions(from_s=0, to_s=7200, step_s=60))
     [(0, 3540), (3600, 7140), (7200, 7200)]
@@ -69,11 +69,11 @@ def windows(options: HistoryOptions) -> list[tuple[int, int]]:
 async def collect_prometheus(
     client: Client, folder: Folder, options: HistoryOptions, *, tool: str, progress: ShowProgress
 ) -> Outcome:
-    """Collect the time range, except the windows that an earlier run stored.
+    """Collect the time span, except for windows that an earlier run stored.
 
     Raises:
         FlowdiagError: the server is not Prometheus, has no Flink metrics, or denies access.
-        asyncio.CancelledError: interrupted; collected data is stored.
+        asyncio.CancelledError: the user interrupted; the collected data is stored.
     """
     if options.to_s <= options.from_s:
         raise FlowdiagError("--from is not before --to")
@@ -145,7 +145,7 @@ def _matchers(options: HistoryOptions) -> str:
 
 
 class _History:
-    """Requests window by window; one tick writes one file."""
+    """Requests one window after the other; each tick writes one file."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class _History:
             )
             failed = self._watch.tick.failed[before:]
             if not (any(answers) or any(map(_is_permanent, failed))):
-                # The server is down and may return soon; the next tick requests the same windows.
+                # The server may be down for a moment: the next tick requests the same windows.
                 await asyncio.sleep(1.0)
                 return None
             for window, answer in zip(batch, answers, strict=True):
@@ -214,7 +214,7 @@ class _History:
         )
 
     def _keep(self, answer: Answer) -> int:
-        """Store a response with samples; return its size."""
+        """Store a response if it has samples; return its size."""
         body = answer.body if isinstance(answer.body, Mapping) else {}
         if not objects_at(object_at(body, "data"), "result"):
             return 0
@@ -223,13 +223,13 @@ class _History:
 
 
 def _is_permanent(failed: RequestFailed) -> bool:
-    """Whether the same query would fail again."""
+    """Return whether the same query would fail again."""
     return failed.status is not None and 400 <= failed.status < 500 and not failed.fatal
 
 
 def _expression(name: str, options: HistoryOptions) -> str:
     named = named_metric(name)
-    # Metrics of a process belong to no job.
+    # Metrics of a process have no job.
     of_job = named is not None and named.scope in ("task", "operator", "jm-job")
     matchers = _matchers(options if of_job else replace(options, job=None)).lstrip(",")
     return f"{name}{{{matchers}}}" if matchers else name

@@ -1,7 +1,7 @@
 """Reads the statistics page of a streaming query in Spark's Web UI (3.0 to 4.3) as progress reports.
 
-The REST API has no path for queries, so a live driver shows them only on this page. The page draws a chart per number: a
-variable with one value per trigger. Event times, sources and the rows written are not on it.
+The REST API has no path for queries, so a live driver shows them only on this page. Each chart on the page is a
+variable with one value per trigger. The page does not show event times, sources and written rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Json = dict[str, Any]
 
 
 def runs_on(page: str) -> list[str]:
-    """Return the runs that the list of queries links to, each once.
+    """Return the run IDs that the list of queries links to, without duplicates.
 
     >>> runs_on('<a href="/StreamingQuery/statistics/?id=e0119127-6d52-4860-95e0-26fbbb886a38">')
     ['e0119127-6d52-4860-95e0-26fbbb886a38']
@@ -42,9 +42,9 @@ def runs_on(page: str) -> list[str]:
 
 
 def ended_on(page: str) -> list[Json]:
-    """Return the queries that the list of queries shows as finished or failed, with their exceptions.
+    """Return the queries that are listed as finished or failed, with their exceptions.
 
-    The exception is the text of the row's last cell; the lines of a long one are in a hidden part of that cell.
+    The exception is the text of the row's last cell. If it is long, its lines are in a hidden part of that cell.
     """
     found = []
     for row in _elements(page, "tr"):
@@ -67,7 +67,7 @@ def ended_on(page: str) -> list[Json]:
 
 
 def _elements(page: str, tag: str) -> list[str]:
-    """Return the contents of elements that contain no other of their kind, in linear time for any page.
+    """Return the contents of elements that are not nested in their own kind, in linear time for any page.
 
     >>> _elements("<td>a</td><td class='b'>c<br></td><td>cut", "td")
     ['a', 'c<br>']
@@ -86,7 +86,7 @@ def statistics_path(run: str) -> str:
 
 
 def progress_of(page: str) -> list[Json]:
-    """Return the triggers on a statistics page as progress reports, oldest first; none for other pages."""
+    """Return the triggers on a statistics page as progress reports, oldest first; empty for other pages."""
     labels = {name: html.unescape(text).strip() for name, text in _LABEL.findall(page)}
     variables = {name: text for name, text in _VARIABLE.findall(page)}
     charts = {chart: _values(variables.get(name, "")) for chart, name in _CHART.findall(page)}
@@ -104,7 +104,7 @@ def progress_of(page: str) -> list[Json]:
 
 
 def _trigger(time: int, charts: dict[str, dict[int, float]], parts: dict[str, int]) -> Json:
-    """Return the numbers of one trigger."""
+    """Build the progress report of one trigger."""
 
     def value(chart: str) -> float | None:
         return charts.get(chart, {}).get(time)
@@ -135,7 +135,7 @@ def _moment(time_ms: int) -> str | None:
 
 
 def _values(text: str) -> dict[int, float]:
-    """Return the values of a chart, by the time of the trigger."""
+    """Return the values in a chart, by the time of the trigger."""
     return {
         point["x"]: float(point["y"])
         for point in _items(text)
@@ -144,7 +144,7 @@ def _values(text: str) -> dict[int, float]:
 
 
 def _parts(text: str) -> list[dict[str, int]]:
-    """Return the parts of the triggers in milliseconds: `{x: "22:49:16.459", "addBatch": "31318.0"}`."""
+    """Return the durations of each trigger's phases in ms, from items `{x: "22:49:16.459", "addBatch": "31318.0"}`."""
     found = []
     for point in _items(text.replace("{x:", '{"x":')):
         numbers = {name: str(value) for name, value in point.items() if name != "x"}

@@ -1,10 +1,11 @@
 """Collects the data for `flowdiag rate` from a running Spark application: `flowdiag collect spark`.
 
-The driver keeps batches, receivers and statistics of DStreams in memory only: the last thousand batches, until it
-exits. A tick requests them (`/api/v1/applications/:id/streaming/…`, Spark 2.2 to 4.3) and stores the new batches; a
-finished batch never changes. For failed batches it requests the output operations, which contain the error.
-Structured Streaming has no such paths: the numbers of its triggers come from the page of each query in the Web UI
-(`parsers.live.query_page`). Thread dumps show why they are slow: of the driver, and of executors with running tasks.
+The driver keeps the last thousand batches, the receivers and the statistics of DStreams only in memory. Each
+tick requests them (`/api/v1/applications/:id/streaming/…`, Spark 2.2 to 4.3) and stores the new batches, because a
+finished batch never changes. For failed batches, it requests the output operations, which contain the error.
+Structured Streaming has no such paths, so the numbers of its triggers come from the page of each query in the Web UI
+(`parsers.live.query_page`). Thread dumps of the driver, and of executors with running tasks, show why batches are
+slow.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from flowdiag.parsers.live.thread_dumps import PAUSE_S, Stacks, ThreadDumps
 from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redact
 
 API: Final = "/api/v1"
-DRIVER: Final = "driver"  # id of the driver among its executors
+DRIVER: Final = "driver"  # ID of the driver in the list of executors
 SLOW_TICKS: Final = 20
 MAX_APPLICATIONS: Final = 10
 MAX_QUERIES: Final = 20
 PAGE_BYTES: Final = 16 * 1024 * 1024
-OPERATIONS_PER_TICK: Final = 5  # failed batches whose operations are requested
-STAGES_PER_TICK: Final = 3  # stages whose running tasks are requested, the oldest first
+OPERATIONS_PER_TICK: Final = 5  # maximum failed batches whose operations are requested
+STAGES_PER_TICK: Final = 3  # maximum stages whose running tasks are requested, oldest first
 TASKS_PER_STAGE: Final = 20
-"""Per application, in addition to statistics, batches, receivers and executors."""
+"""Maximum running tasks per stage. These limits apply per application and tick."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ class SparkOptions:
     """Settings of a Spark collection.
 
     Attributes:
-        application: application id; None for all applications of this driver.
+        application: application ID; None for all applications of this driver.
         every_s, for_s, most_ticks: see `Watch`.
         stacks: when to take thread dumps.
         dump_pause_s: pause between two dumps of a series.
@@ -66,13 +67,17 @@ class SparkOptions:
 @dataclass(slots=True)
 class _Application:
     id: str
-    path: str  # with the attempt, on a History Server
+    path: str  # including the attempt, on a History Server
     name: str = ""
-    batches: dict[int, str] = field(default_factory=dict)  # as last stored
-    failed: set[int] = field(default_factory=set)  # whose operations were stored
+    batches: dict[int, str] = field(default_factory=dict)  # batches as last stored
+    failed: set[int] = field(default_factory=set)  # failed batches whose operations were stored
     streaming: bool | None = None
-    triggers: dict[str, str] = field(default_factory=dict)  # last stored start, by run
-    executors: dict[str, int] = field(default_factory=dict)  # running tasks, the most first
+    triggers: dict[str, str] = field(
+        default_factory=dict
+    )  # start of the last stored trigger, by run
+    executors: dict[str, int] = field(
+        default_factory=dict
+    )  # running tasks per executor, busiest first
 
 
 async def collect_spark(
@@ -81,8 +86,8 @@ async def collect_spark(
     """Collect until the time is up or the driver is gone.
 
     Raises:
-        FlowdiagError: the server is not Spark, has no such application, or no request succeeded.
-        asyncio.CancelledError: interrupted; collected data is stored.
+        FlowdiagError: the server is not Spark or has no such application, or no request succeeded.
+        asyncio.CancelledError: the user interrupted; the collected data is stored.
     """
     collector = _Collector(client, folder, options, tool, progress)
     await collector.begin()
@@ -168,14 +173,14 @@ class _Collector:
             )
         for application in found[:MAX_APPLICATIONS]:
             await self._collect_application(application, slow)
-        if len(found) == 1:  # a History Server lists several
+        if len(found) == 1:  # a History Server lists many
             await self._queries(found[0])
             await self._running(found[0])
             await self._dump_threads(found[0])
         return self._progress_of(found)
 
     def _progress_of(self, found: list[_Application]) -> str | None:
-        """Show the progress, and return why to stop if no application has batches."""
+        """Show progress. If no application has batches, return that as the reason to stop."""
         streaming = [each for each in found if each.streaming or each.triggers]
         batches = sum(len(each.batches) for each in streaming)
         self._progress(f"{batches} batches of {len(streaming)} applications")
@@ -259,7 +264,7 @@ class _Collector:
         application.failed.update(failed)
 
     async def _queries(self, application: _Application) -> None:
-        """Store the new triggers of each query of a driver, and the exceptions of ended ones."""
+        """Store the new triggers of each query of a driver, and the exceptions of ended queries."""
         page = await self._page(QUERIES)
         for ended in ended_on(page)[:MAX_QUERIES]:
             path = f"{API}/applications/{application.id}{QUERIES}{ended['runId']}/ended"
@@ -274,9 +279,9 @@ class _Collector:
                 self._watch.keep(path, redact(new), time.time_ns() // 1_000_000, compare=False)
 
     async def _running(self, application: _Application) -> None:
-        """Store the running jobs, and the running tasks of their stages.
+        """Store the running jobs and the running tasks of their stages.
 
-        An empty list is stored, too: what ran before has ended by then.
+        An empty list is stored as well, because it shows that earlier jobs have ended.
         """
         if not (application.streaming or application.triggers):
             return
@@ -304,7 +309,7 @@ class _Collector:
     async def _dump_threads(self, application: _Application) -> None:
         """Dump the threads of the driver and of executors with running tasks.
 
-        The driver runs the code of the batch, and in local mode the tasks.
+        The driver runs the code of batches, and in local mode also the tasks.
         """
         if application.streaming or application.triggers:
             paths = {
@@ -316,7 +321,7 @@ class _Collector:
             await self._dumps.take(self._number, [driver, *working], paths)
 
     async def _page(self, path: str) -> str:
-        """Return a page of the Web UI; empty if there is none."""
+        """Return a page of the Web UI; empty if it does not exist."""
         with TemporaryDirectory() as folder:
             target = Path(folder) / "page.html"
             try:
@@ -330,7 +335,7 @@ class _Collector:
 
 
 def _busiest_first(body: object) -> dict[str, int]:
-    """Return the running tasks of each live executor."""
+    """Return the number of running tasks of each live executor, the busiest first."""
     tasks = {
         name: as_integer(item.get("activeTasks")) or 0
         for item in _objects(body)

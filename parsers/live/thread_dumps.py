@@ -1,4 +1,4 @@
-"""Takes thread dumps of the processes that run suspects: several in a row, because each is one sample."""
+"""Takes several thread dumps in a row of processes that run suspects, because each dump is only one sample."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from flowdiag.parsers.json_values import as_number
 from flowdiag.parsers.live.client import Answer
 from flowdiag.parsers.live.watching import Watch
 
-MOST: Final = 5  # dumps of one process
-SERIES: Final = 3  # dumps at once: each is a sample, and three that agree are evidence
-PAUSE_S: Final = 2.0  # between two dumps of a series
-EVERY_TICKS: Final = 4  # between two series of one process
-PROCESSES: Final = 3  # that are dumped in one tick
+MOST: Final = 5  # maximum dumps of one process
+SERIES: Final = 3  # dumps in a series: each is a sample, and three that agree are evidence
+PAUSE_S: Final = 2.0  # seconds between two dumps of a series
+EVERY_TICKS: Final = 4  # ticks between two series of one process
+PROCESSES: Final = 3  # maximum processes dumped in one tick
 MAX_THREADS: Final = 1000
-"""Threads of a process that `auto` dumps: a dump stops the JVM, and has killed one with 10,000 (FLINK-39984)."""
+"""Maximum threads of a process for `auto`: a dump stops the JVM, and has killed one with 10,000 (FLINK-39984)."""
 
 LITE: Final = "mode=lite"
-"""Without the locks that each thread holds, so the JVM stops for less time. Flink up to 2.3 ignores it (FLINK-39984)."""
+"""Query for a dump without held locks, which stops the JVM for less time. Flink up to 2.3 ignores it (FLINK-39984)."""
 
 
 class Stacks(StrEnum):
     """When to take thread dumps."""
 
-    AUTO = "auto"  # of processes with suspects, if they have at most `MAX_THREADS`
+    AUTO = "auto"  # only processes with suspects and at most `MAX_THREADS` threads
     NEVER = "never"
-    ALWAYS = "always"  # of every process, suspects first
+    ALWAYS = "always"  # every process, those with suspects first
 
 
 class ThreadDumps:
@@ -54,30 +54,30 @@ class ThreadDumps:
             watch: sends the requests.
             keep: stores a response.
             when: see `Stacks`.
-            pause_s: pause between two dumps of a series.
-            path: of the dump of a process.
-            query: of each request.
+            pause_s: seconds between two dumps of a series.
+            path: returns the path of a process's thread dump.
+            query: query of each request.
         """
         self._watch, self._keep = watch, keep
         self._when, self._pause_s = when, pause_s
         self._path, self._query = path, query
-        self._taken: dict[str, int] = {}  # by process
-        self._last: dict[str, int] = {}  # tick of the last series
+        self._taken: dict[str, int] = {}  # number of dumps by process
+        self._last: dict[str, int] = {}  # tick of the last series by process
         self._threads: dict[str, int] = {}
 
     def count_threads(self, path: str, body: object) -> None:
-        """Learn the number of threads from the metrics of a TaskManager."""
+        """Remember the number of threads from a TaskManager's metrics."""
         for item in body if isinstance(body, list) else ():
             if isinstance(item, Mapping) and item.get("id") == "Status.JVM.Threads.Count":
                 manager = unquote(path.split("/")[2])
                 self._threads[manager] = int(as_number(item.get("value")) or 0)
 
     async def take(self, tick: int, suspects: Iterable[str], processes: Iterable[str]) -> None:
-        """Take a series of dumps of each suspect without recent dumps.
+        """Take a series of dumps of each suspect that has no recent dumps.
 
         Args:
             tick: number of the tick.
-            suspects: the processes with suspects, the worst first.
+            suspects: processes with suspects, most suspicious first.
             processes: all processes.
         """
         if self._when is Stacks.NEVER:
@@ -96,7 +96,7 @@ class ThreadDumps:
                     self._keep(replace(answer, path=self._path(each)))
 
     def _may(self, process: str, tick: int) -> bool:
-        """Whether another dump is acceptable: the process has few threads, no recent dump and few dumps so far."""
+        """Return whether to dump the process: it has few threads, no recent dump, and few dumps so far."""
         if self._when is Stacks.AUTO and self._threads.get(process, 0) > MAX_THREADS:
             return False
         recent = process in self._last and self._last[process] + EVERY_TICKS > tick

@@ -1,4 +1,4 @@
-"""The tick loop of all collectors: timing, failures, and responses that repeat."""
+"""The tick loop of all collectors, which handles timing, failures and repeated responses."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from flowdiag.parsers.sources.collected import SCHEMA
 ShowProgress = Callable[[str], None]
 
 SILENCE_S: Final = 120.0
-"""A server that does not respond for this long counts as gone."""
+"""Seconds without a response after which a server counts as gone."""
 TICK_S: Final = 120.0
-"""A longer tick is cut off and stored as incomplete."""
+"""Maximum seconds for a tick; a longer one is cut off and stored as incomplete."""
 TICK_DECODED_BYTES: Final = 512 * 1024 * 1024
-"""Approximate memory for the responses of one tick, which are in memory together."""
+"""Approximate memory limit for the responses of one tick, which are in memory together."""
 STORED_BYTES: Final = 2 * 1024 * 1024 * 1024
-"""Disk limit of one run."""
+"""Maximum disk space of one run, in bytes."""
 MAX_CONSECUTIVE_FAILURES: Final = 8
 """After this many requests without a response, the rest of the tick is skipped."""
-FAILURES_KEPT: Final = 20  # per tick, in the manifest
+FAILURES_KEPT: Final = 20  # maximum failures per tick in the manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +36,13 @@ class Outcome:
     """How a collection ended.
 
     Attributes:
-        ticks: files written in this run.
-        requests, bytes: sent and received in this run.
+        ticks: number of files written in this run.
+        requests, bytes: numbers of requests sent and bytes received in this run.
         why: one clause: the time is up, the job ended, the server stopped responding …
-        warnings: one line for each kind of data that was not available.
-        broken: the collection ended early for a reason other than the end of the job.
-        silent: why the last tick got no response at all.
-        resumable: the same command can continue the collection.
+        warnings: one line per kind of data that was not available.
+        broken: whether the collection ended early for a reason other than the end of the job.
+        silent: why the last tick got no response at all; None if it got any.
+        resumable: whether the same command can continue the collection.
     """
 
     ticks: int
@@ -67,11 +67,11 @@ class Tick:
     requests_before: int = 0
     bytes_before: int = 0
     decoded_before: int = 0
-    manifest_fields: dict[str, Any] = field(default_factory=dict)  # for the manifest
+    manifest_fields: dict[str, Any] = field(default_factory=dict)  # more fields for the manifest
 
 
 class Watch:
-    """Runs ticks until the time is up, the subject is gone, or the user interrupts."""
+    """Runs ticks until the time is up, the job or server is gone, or the user interrupts."""
 
     def __init__(
         self,
@@ -87,13 +87,13 @@ class Watch:
         """Store the settings.
 
         Args:
-            client: of the server.
-            folder: for the tick files.
-            every_s: interval between tick starts.
-            for_s: time from the first tick to the last; 0 for a single tick.
-            tool: flowdiag version, for the manifest.
+            client: client for the server.
+            folder: where to write the tick files.
+            every_s: seconds between the starts of two ticks.
+            for_s: seconds from the first tick to the last; 0 for a single tick.
+            tool: flowdiag's version, for the manifest.
             progress: shows progress.
-            most_ticks: stop after this many, however long they took.
+            most_ticks: maximum number of ticks, however long they take.
         """
         self._most_ticks = most_ticks
         self.client, self.folder, self.progress = client, folder, progress
@@ -113,13 +113,14 @@ class Watch:
         """Run ticks.
 
         Args:
-            work: does one tick and puts responses into `self.tick`; returns why it is the last tick, or None.
-            context: names and placement, for the tick file.
+            work: does the work of one tick, putting responses into `self.tick`. Returns why the tick is the last,
+                else None.
+            context: returns names and placement, for the tick file.
             header: more fields for the manifest's line about this run.
 
         Raises:
             FlowdiagError: no data could be collected, or the folder is not writable.
-            asyncio.CancelledError: interrupted; collected data is stored.
+            asyncio.CancelledError: the user interrupted; the collected data is stored.
         """
         begun = self._answered_at = time.monotonic()
         self._note_start(header)
@@ -138,7 +139,7 @@ class Watch:
             if why is not None:
                 break
             due = tick_begun + self._every_s
-            # Ticks drift by the wake-up latency.
+            # Ticks start late by the wake-up latency.
             late = due - begun > self._for_s + 0.1 * self._every_s
             if late or self._ticks == self._most_ticks:
                 why, broken = "the time is up", False
@@ -152,7 +153,7 @@ class Watch:
         return self._outcome(self._ticks, why, broken=broken)
 
     def _stop_reason(self) -> str | None:
-        """Return why collecting cannot continue; None if it can, or may.
+        """Return why the collection cannot continue; None if it may continue.
 
         Raises:
             FlowdiagError: no request has ever succeeded.
@@ -175,7 +176,7 @@ class Watch:
     async def _run_tick(
         self, work: Callable[[], Awaitable[str | None]], context: Callable[[], dict[str, Any]]
     ) -> tuple[str | None, int]:
-        """Run one tick; return why it is the last tick (or None), and the number of files written."""
+        """Run one tick. Return why it is the last (else None), and the number of files written."""
         ended, complete = None, True
         try:
             async with asyncio.timeout(TICK_S):
@@ -189,7 +190,7 @@ class Watch:
             self._store(context(), complete=False)
             self.folder.note(what="end", time_ms=now_ms(), why="interrupted")
             raise
-        except Exception:  # keep the responses whatever the error
+        except Exception:  # store the responses whatever the error
             self._store(context(), complete=False)
             raise
         return ended, self._store(context(), complete=complete)
@@ -220,7 +221,7 @@ class Watch:
         )
 
     def _store(self, context: dict[str, Any], *, complete: bool) -> int:
-        """Write the tick file and its manifest line; return the number of files written."""
+        """Write the tick file and its line in the manifest. Return the number of files written."""
         tick = self.tick
         failed = [{"path": each.path, "why": each.why} for each in tick.failed]
         spent = {
@@ -256,9 +257,9 @@ class Watch:
         return 1
 
     async def request(self, path: str, query: str = "") -> Answer | None:
-        """Request one response; on failure, record the failure and return None.
+        """Send one request. If it fails, record the failure and return None.
 
-        Requests are skipped if the server stopped responding or the tick's memory is used up.
+        The request is skipped if the server has stopped responding or the tick's memory is used up.
         """
         try:
             if self.tick.consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
@@ -270,7 +271,7 @@ class Watch:
             self.tick.failed.append(failed)
             gone = failed.status is None or failed.transient
             self.tick.consecutive_failures = self.tick.consecutive_failures + 1 if gone else 0
-            # Other versions lack some paths, and ended jobs disappear: 404 is normal.
+            # A 404 is normal: other versions lack some paths, and ended jobs disappear.
             if failed.status != 404:
                 self._warned.setdefault(failed.path, failed.why)
             return None
@@ -279,20 +280,20 @@ class Watch:
         return answer
 
     async def request_all(self, requests: Iterable[tuple[str, str]]) -> list[Answer | None]:
-        """Send several requests at once; the client bounds their concurrency."""
+        """Send several requests concurrently; the client limits how many run at once."""
         return list(await asyncio.gather(*(self.request(path, query) for path, query in requests)))
 
     def keep(
         self, path: str, body: Any, time_ms: int, *, at_ms: int | None = None, compare: Any = None
     ) -> bool:
-        """Store a response, unless it equals the previous response.
+        """Store a response unless it equals the previous one for the same path. Return whether it was stored.
 
         Args:
-            path: of the request.
-            body: to store.
-            time_ms: when it arrived.
+            path: path of the request.
+            body: the decoded response.
+            time_ms: when it arrived, in epoch milliseconds.
             at_ms: when its values were measured, if known.
-            compare: compared with the last time; the body by default. `False` always stores.
+            compare: value to compare with the previous one; by default the body. `False` always stores.
         """
         if compare is not False:
             text = json.dumps(body if compare is None else compare, sort_keys=True).encode()
@@ -308,7 +309,7 @@ class Watch:
 
 
 def hint_for(failed: RequestFailed) -> str:
-    """Return a remedy for a failure that ended the collection."""
+    """Return a hint for a failure that ended the collection."""
     if failed.hint is not None:
         return failed.hint
     if "uses HTTPS" in failed.why:
@@ -328,11 +329,11 @@ _FREE_TEXT: Final = frozenset(
 
 
 _OPTIONS: Final = frozenset({"user-config"})
-"""Objects of program arguments, under any name."""
+"""Keys of objects that contain program arguments under any name."""
 
 
 def redact(value: Any, key: str = "", depth: int = 40) -> Any:
-    """Remove secrets from a response: options by name, free text by pattern.
+    """Mask the secrets in a response: options by their names, free text by patterns.
 
     >>> redact([{"key": "s3.secret-key", "value": "abc"}, {"key": "rest.port", "value": "8081"}])
     [{'key': 's3.secret-key', 'value': '***'}, {'key': 'rest.port', 'value': '8081'}]

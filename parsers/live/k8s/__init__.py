@@ -1,4 +1,4 @@
-"""Collects logs, states and events of one workload from a Kubernetes cluster: `flowdiag collect k8s`.
+"""Collects the logs, states and events of a workload from a Kubernetes cluster: `flowdiag collect k8s`.
 
 Start with `collector`. The `kubernetes` package is an extra (`flowdiag[k8s]`); only `api` imports it.
 """

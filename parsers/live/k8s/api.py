@@ -1,8 +1,8 @@
-"""Read-only requests to a Kubernetes API server, with the user's own kubeconfig.
+"""Sends read-only requests to a Kubernetes API server, with the user's kubeconfig.
 
-The official client library resolves contexts, exec plugins, certificates, proxies and the service account inside a
-cluster. Requests go through its connection pool, but not through its generated models: the answers stay JSON, as
-`kubectl -o json` prints them. Redirects are not followed, because they lead to login pages.
+The official client library handles contexts, exec plugins, certificates, proxies and the service account in a
+cluster. Requests use its connection pool, but not its generated models, so that responses stay JSON as `kubectl -o
+json` prints it. Redirects are not followed, because they lead to login pages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from flowdiag.parsers.secrets import mask_secrets
 
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 PAGE: Final = 500
-"""Objects in one page of a list, as kubectl requests them."""
+"""Objects per page of a list, as in kubectl."""
 MAX_PAGES: Final = 40
 _CHUNK: Final = 64 * 1024
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -46,12 +46,12 @@ class KubernetesApi:
         context: str | None = None,
         timeout_s: float = 30.0,
     ) -> None:
-        """Load the configuration; nothing is sent yet, but an exec plugin may run.
+        """Load the configuration. Nothing is sent yet, but an exec plugin may run.
 
         Args:
-            kubeconfig: a file; by default `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
-            context: in the kubeconfig; by default the current one.
-            timeout_s: for connecting and for each read.
+            kubeconfig: path of the file; by default `KUBECONFIG`, `~/.kube/config`, or the pod's service account.
+            context: a context of the kubeconfig; by default the current one.
+            timeout_s: timeout for connecting and for each read.
 
         Raises:
             FlowdiagError: the extra is missing, or the configuration is missing or invalid.
@@ -76,7 +76,7 @@ class KubernetesApi:
             self._client.rest_client.pool_manager.clear()
 
     def access(self) -> Access:
-        """Return the same credentials for the asynchronous client, which reads through the proxy of the server."""
+        """Return the same credentials for the asynchronous client, which reads through the API server's proxy."""
         given = self._configuration
         kind, _, token = (self._authorization() or "").partition(" ")
         return Access(
@@ -89,10 +89,10 @@ class KubernetesApi:
         )
 
     def get(self, path: str, permission: Permission, **query: str | int) -> dict[str, Any]:
-        """Request one JSON object.
+        """Request a JSON object.
 
         Raises:
-            RequestFailed: without a usable answer; `fatal` if other requests fail as well.
+            RequestFailed: there is no usable response; `fatal` if other requests would fail as well.
         """
         with self._response(path, permission, query) as response:
             data = b"".join(self._pieces(path, response, MAX_ANSWER_BYTES + 1))
@@ -112,7 +112,7 @@ class KubernetesApi:
         """Request a list, page by page.
 
         Raises:
-            RequestFailed: the first page is missing.
+            RequestFailed: even the first page is missing.
         """
         found: list[dict[str, Any]] = []
         following: str | None = None
@@ -121,7 +121,7 @@ class KubernetesApi:
             try:
                 body = self.get(path, permission, limit=PAGE, **query, **more)
             except RequestFailed as failed:
-                # A continuation token expires after some minutes; the pages before stay valid.
+                # A continuation token expires after some minutes. The previous pages stay valid.
                 if found and not failed.fatal:
                     break
                 raise
@@ -139,10 +139,10 @@ class KubernetesApi:
     def chunks(
         self, path: str, permission: Permission, most: int, **query: str | int
     ) -> Iterator[bytes]:
-        """Yield a text, at most `most` bytes of it.
+        """Request a text, and yield up to `most` bytes of it in chunks.
 
         Raises:
-            RequestFailed: the answer is missing, or ends early.
+            RequestFailed: there is no usable response, or it ends early.
         """
         with self._response(path, permission, query) as response:
             yield from self._pieces(path, response, most)
@@ -199,7 +199,7 @@ class KubernetesApi:
                 raise RequestFailed(path, _LOGIN_PAGE, status=response.status, fatal=True)
             yield response
         finally:
-            # An unfinished body would block the connection's next user.
+            # An unread body would block the next user of the connection.
             response.close()
             response.release_conn()
 
@@ -212,7 +212,7 @@ class KubernetesApi:
 
 
 def _arriving(response: Any) -> Iterator[bytes]:
-    """Yield the body as it arrives, so that an answer that ends early loses nothing."""
+    """Yield the body as it arrives, so that nothing is lost if the response ends early."""
     if response.chunked:
         yield from response.stream(_CHUNK, decode_content=True)
     else:
@@ -224,12 +224,12 @@ _LOGIN_PAGE: Final = "the response is an HTML page instead of JSON: the login pa
 
 
 def segment(text: str) -> str:
-    """Escape a name for a path."""
+    """Escape a name for use as a path segment."""
     return quote(text, safe="")
 
 
 def _load(configuration: Any, kubeconfig: str | None, context: str | None) -> str:
-    """Fill in the configuration; return the namespace of the context.
+    """Load a kubeconfig or service account into `configuration`, and return the namespace of the context.
 
     Raises:
         FlowdiagError: there is no valid configuration.
@@ -264,10 +264,10 @@ def _load(configuration: Any, kubeconfig: str | None, context: str | None) -> st
 
 
 def _config_files(kubeconfig: str | None, context: str | None) -> str | None:
-    """Return the paths of the kubeconfig; None if flowdiag runs in a pod without any.
+    """Return the paths of the kubeconfig; None if flowdiag runs in a pod without a kubeconfig.
 
     Raises:
-        FlowdiagError: the files do not exist.
+        FlowdiagError: no file exists.
     """
     given = kubeconfig or os.environ.get("KUBECONFIG")
     parts = (given or "~/.kube/config").split(os.pathsep)
@@ -292,10 +292,10 @@ def _load_service_account(configuration: Any) -> str:
 
 @contextmanager
 def _errors_of_plugin() -> Iterator[None]:
-    """Raise what the client library only logs: an exec plugin that fails leaves requests without credentials.
+    """Turn failures of exec plugins into exceptions: the client library only logs them, and then has no credentials.
 
     Raises:
-        FlowdiagError: the plugin is missing, or failed.
+        FlowdiagError: the plugin is missing, or it failed.
     """
     messages: list[str] = []
 
@@ -318,7 +318,7 @@ def _errors_of_plugin() -> Iterator[None]:
 
 
 def _transport_error(error: Exception) -> tuple[str]:
-    """Describe why there is no answer, as one clause."""
+    """Describe in one clause why there is no response."""
     text = str(error)
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return ("the certificate of the API server is not trusted",)
@@ -334,7 +334,7 @@ def _transport_error(error: Exception) -> tuple[str]:
 
 
 def _refusal(path: str, permission: Permission, response: Any) -> RequestFailed:
-    """Describe an answer without data: permissions, expired credentials, objects that are gone."""
+    """Describe an error response: missing permissions, expired credentials, objects that no longer exist."""
     status: int = response.status
     try:
         content: bytes = response.read(_CHUNK, decode_content=True) or b""
@@ -366,7 +366,7 @@ def _refusal(path: str, permission: Permission, response: Any) -> RequestFailed:
 
 
 def _status_message(content: bytes) -> str:
-    """Return the message of a `Status` object, in one line."""
+    """Return the message of a `Status` object as one line."""
     with suppress(ValueError):
         body = json.loads(content)
         if isinstance(body, dict) and isinstance(text := body.get("message"), str):

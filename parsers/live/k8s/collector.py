@@ -1,17 +1,18 @@
-"""Collects one workload from Kubernetes into a folder: `flowdiag collect k8s`.
+"""Collects a workload from Kubernetes into a folder: `flowdiag collect k8s`.
 
-The files have the formats that `kubectl` prints, and names that show their origin:
+The files have the formats that `kubectl` prints, and names that show where they come from:
 
     flinkdeployment.orders.json      custom resources and controllers, with their status
-    pods-001.json, events-001.json   lists, in files that the parsers read whole
+    pods-001.json, events-001.json   lists, in files small enough to be read as a whole
     node.worker-1.json               conditions of the nodes that run the pods
     configmap.NAME.json              files that configure Flink or Spark, and the state of the autoscaler
-    POD.CONTAINER.log                logs, and POD.CONTAINER.previous.log of the container before the last restart
-    rest/                            answers of the JobManager or driver, as `flowdiag collect` stores them
-    manifest.jsonl                   what was collected, cut off or denied
+    POD.CONTAINER.log                logs; POD.CONTAINER.previous.log is from before the last restart
+    rest/                            responses of the JobManager or driver, as `flowdiag collect` stores them
+    manifest.jsonl                   what was collected, truncated or denied
 
-A file appears when it is complete. All limits are per collection, so a namespace with thousands of pods or gigabytes of
-logs costs bounded time and disk space. A missing permission costs only the data that it protects.
+A file appears once it is complete. The limits apply to the whole collection, so that a namespace with thousands of
+pods or gigabytes of logs takes limited time and disk space. If a permission is missing, only the data that requires
+it is missing.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ from flowdiag.parsers.sources.collected import SCHEMA
 Json = Mapping[str, Any]
 
 LOG_BYTES: Final = 32 * 1024 * 1024
-"""Of one container, by default."""
+"""Default limit for the log of one container."""
 TAIL_LINES: Final = 100_000
-"""Last lines of a log that is larger."""
+"""Number of last lines to read from a larger log."""
 ALL_LOG_BYTES: Final = 1024 * 1024 * 1024
 MAX_PODS: Final = 100
-"""Pods whose logs are read; coordinators and unhealthy pods come first."""
+"""Maximum pods whose logs are read; coordinators and unhealthy pods come first."""
 TOTAL_S: Final = 600.0
 CONCURRENCY: Final = 4
 MAX_NODES: Final = 20
@@ -76,18 +77,18 @@ COMPLETE: Final = "all data is collected"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesOptions:
-    """Subject and limits of a collection.
+    """Settings of a collection.
 
     Attributes:
-        handle: name or `KIND/NAME` of the workload; None for the selector, or all of Flink and Spark.
-        namespace: None for that of the context.
-        selector: of labels.
-        context: of the kubeconfig.
-        kubeconfig: file.
-        since_s: age of the oldest log line; None without a limit.
-        log_bytes: limit of each log.
-        max_pods: pods whose logs are read.
-        timeout_s: for each response.
+        handle: name or `KIND/NAME` of the workload; None for the pods of the selector, or all Flink and Spark pods.
+        namespace: namespace; None for that of the context.
+        selector: label selector.
+        context: context of the kubeconfig.
+        kubeconfig: path of the kubeconfig.
+        since_s: maximum age of log lines in seconds; None for no limit.
+        log_bytes: maximum size of each log.
+        max_pods: maximum pods whose logs are read.
+        timeout_s: timeout for each response.
         rest: whether to read the REST API of the JobManager or driver.
     """
 
@@ -114,14 +115,14 @@ def collect_kubernetes(
     """Collect a workload into a folder.
 
     Args:
-        path: new or empty folder.
+        path: a new or empty folder.
         options: what to collect.
-        tool: flowdiag version, for the manifest.
+        tool: flowdiag's version, for the manifest.
         progress: shows progress.
-        stop: ends the collection early, from another thread.
+        stop: set by another thread to end the collection early.
 
     Raises:
-        FlowdiagError: no configuration, no connection, no such workload, or the folder contains files.
+        FlowdiagError: there is no configuration, connection or such workload, or the folder contains files.
     """
     api = KubernetesApi(
         kubeconfig=options.kubeconfig, context=options.context, timeout_s=options.timeout_s
@@ -159,7 +160,7 @@ def _hint(failed: RequestFailed) -> str:
 
 
 class _Stopped(Exception):
-    """The user ended the collection, or its time is up."""
+    """The user ended the collection, or the time limit is reached."""
 
 
 class _Collector:
@@ -226,7 +227,7 @@ class _Collector:
             raise _Stopped(f"the time limit of {TOTAL_S / 60:g} minutes is reached")
 
     def _attempt(self, what: str, work: Callable[[], None]) -> None:
-        """Do one part; a failure is noted unless all later requests would fail as well."""
+        """Do one part of the work. Note a failure, unless all later requests would fail as well."""
         try:
             work()
         except RequestFailed as failed:
@@ -236,7 +237,7 @@ class _Collector:
             self._failures.add(failed.why, None if denied else what)
 
     def _get(self, path: str, permission: Permission) -> dict[str, Any] | None:
-        """Return an object, None if there is none; other failures are noted."""
+        """Return an object; None if there is none. Other failures are noted."""
         found: list[dict[str, Any]] = []
 
         def work() -> None:
@@ -309,7 +310,7 @@ class _Collector:
                 self._files.write_object(f"node.{name}", cleaned(shown))
 
     def _configs(self) -> None:
-        """Write the mounted configuration, and the state of the autoscaler."""
+        """Write the mounted configuration and the state of Flink's autoscaler."""
         names = {
             name: None
             for pod in self._workload.pods.values()
@@ -352,14 +353,14 @@ class _Collector:
             self._attempt("persistent volume claims", work)
 
     def _scalers(self) -> None:
-        """Write the autoscalers that change the number of pods of the workload."""
+        """Write the horizontal pod autoscalers of the workload."""
         base = f"/apis/autoscaling/v2/namespaces/{segment(self._workload.namespace)}"
 
         def work() -> None:
             try:
                 listed = self._api.items(f"{base}/horizontalpodautoscalers", LIST_SCALERS)
             except RequestFailed as failed:
-                if failed.status == 404:  # before Kubernetes 1.23
+                if failed.status == 404:  # Kubernetes before 1.23
                     return
                 raise
             self._files.write_list(
@@ -376,7 +377,7 @@ class _Collector:
     # --- Logs -----------------------------------------------------------------------------------
 
     def _logs(self) -> None:
-        """Read the logs of all containers, some at a time."""
+        """Read the logs of all containers, several at a time."""
         pods = sorted(self._workload.pods.items(), key=lambda pod: (_urgency(pod[1]), pod[0]))
         most = self._options.max_pods
         if len(pods) > most:
@@ -411,7 +412,7 @@ class _Collector:
             if failed.status == 404:
                 self._failures.add("the pod was gone before its log was read", pod)
             elif failed.status == 400:
-                return  # the container has not started, or has no previous log
+                return  # the container has not started, or there is no previous log
             elif failed.fatal and failed.status is not None:
                 raise
             else:
@@ -437,7 +438,7 @@ class _Collector:
             return masked_lines(self._checking(chunks))
 
         size = self._files.write(name, pieces())
-        # `limitBytes` keeps the beginning; the end of a large log is more useful.
+        # `limitBytes` keeps the beginning, but the end of a large log is more useful.
         if size >= most - _MASKED_LOSS * most:
             size = self._files.write(name, pieces(tailLines=TAIL_LINES))
             why = (
@@ -496,7 +497,7 @@ class _Collector:
 
 
 _MASKED_LOSS: Final = 0.05
-"""Share of a log that masking and its incomplete last line may take away."""
+"""Share of a log's size that masking and an incomplete last line may remove."""
 
 
 def _target_of(scaler: Json) -> str:
@@ -504,7 +505,7 @@ def _target_of(scaler: Json) -> str:
 
 
 def _config_names(volume: Json) -> Iterator[str]:
-    """Yield the ConfigMaps of a volume."""
+    """Yield the names of the ConfigMaps in a volume."""
     sources = (volume, *objects_at(object_at(volume, "projected"), "sources"))
     for source in sources:
         if name := as_string(object_at(source, "configMap").get("name")):
@@ -512,7 +513,7 @@ def _config_names(volume: Json) -> Iterator[str]:
 
 
 def _containers(pod: Json) -> Iterator[tuple[str, bool]]:
-    """Yield the containers of a pod, and whether to read the log before their last restart."""
+    """Yield the containers of a pod, each with whether to read the log from before the last restart as well."""
     status = object_at(pod, "status")
     restarts = {
         str(each.get("name")): as_count(each.get("restartCount")) or 0
@@ -528,7 +529,7 @@ def _containers(pod: Json) -> Iterator[tuple[str, bool]]:
 
 
 def _urgency(pod: Json) -> int:
-    """Return the rank of a pod: coordinators, then pods in trouble, then all others."""
+    """Return the rank of a pod: first coordinators, then unhealthy pods, then all others."""
     if is_coordinator(pod):
         return 0
     status = object_at(pod, "status")

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 def cleaned(resource: Mapping[str, Any]) -> Json:
-    """Return an object without secrets, managed fields and its last applied copy."""
+    """Return an object without secrets, managed fields and the last applied configuration."""
     found = dict(resource)
     metadata = {k: v for k, v in object_at(found, "metadata").items() if k not in _NOISE}
     annotations = dict(object_at(metadata, "annotations"))
@@ -34,7 +34,7 @@ def cleaned(resource: Mapping[str, Any]) -> Json:
 
 
 def settings_of(config_map: Mapping[str, Any], name: str) -> Json | None:
-    """Return a ConfigMap with only the files that configure Flink or Spark; None without any."""
+    """Return a ConfigMap with only the files that configure Flink or Spark; None if it has none."""
     data = {
         key: value
         for key, value in object_at(config_map, "data").items()
@@ -65,7 +65,7 @@ def _config_map(name: str, data: Mapping[str, str]) -> Json:
 
 
 def _unpacked(value: str) -> str:
-    """Decode base64 of gzip, which the autoscaler uses for its larger values."""
+    """Decode base64 and gzip, which the autoscaler uses for its larger values."""
     if not value.startswith("H4sI"):
         return value
     try:

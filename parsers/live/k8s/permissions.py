@@ -1,6 +1,6 @@
-"""The permissions that a collection uses, as data: requests name them, and `--print-rbac` prints them.
+"""The permissions that a collection needs, for error messages and `--print-rbac`.
 
-All verbs read. Secrets are never requested.
+All verbs are read-only. Secrets are never requested.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ class Permission:
 
     Attributes:
         group: API group; empty for the core group.
-        resource: plural, with its subresource: `pods/log`.
+        resource: plural name, possibly with a subresource: `pods/log`.
         verb: `get` or `list`.
-        scope: `workload` for its namespace, `nodes` for the cluster, `node-events` for the namespace `default`.
+        scope: `workload` for the workload's namespace, `nodes` for the cluster, `node-events` for the namespace
+            `default`.
     """
 
     group: str
@@ -27,7 +28,7 @@ class Permission:
     scope: str = "workload"
 
     def __str__(self) -> str:
-        """Return the permission as messages print it: `get pods/log`."""
+        """Return the permission as shown in messages: `get pods/log`."""
         name = f"{self.resource}.{self.group}" if self.group else self.resource
         return f"{self.verb} {name}"
 
@@ -58,7 +59,7 @@ CONTROLLERS: Final[Mapping[str, tuple[tuple[str, str, tuple[str, ...]], ...]]] =
     "StatefulSet": (("apps", "statefulsets", ("v1",)),),
     "Job": (("batch", "jobs", ("v1",)),),
 }
-"""API groups, plurals and versions of each kind of handle, in the order in which a bare name is resolved."""
+"""API groups, plural names and versions of each kind of handle, in the order in which a bare name is looked up."""
 
 PERMISSIONS: Final = (
     LIST_PODS,
@@ -80,7 +81,7 @@ PERMISSIONS: Final = (
 
 
 def role_yaml(namespace: str, permissions: Iterable[Permission] = PERMISSIONS) -> str:
-    """Return the roles with these permissions as YAML documents for `kubectl apply -f -`.
+    """Return roles with these permissions, as YAML documents for `kubectl apply -f -`.
 
     >>> print(role_yaml("prod", [LIST_PODS, GET_POD]))
     apiVersion: rbac.authorization.k8s.io/v1
@@ -123,7 +124,7 @@ _HEADS: Final = {
 
 
 def _rules(rules: Mapping[tuple[str, str], list[str]]) -> Iterable[str]:
-    """Yield one rule for all resources of a group with the same verbs."""
+    """Yield the YAML of one rule for all resources of a group that need the same verbs."""
     merged: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (group, resource), verbs in rules.items():
         merged.setdefault((group, tuple(verbs)), []).append(resource)

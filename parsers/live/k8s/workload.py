@@ -1,7 +1,7 @@
-"""Finds the pods and resources of one workload from any of its names.
+"""Finds the pods and resources of a workload from any of its names.
 
-A handle is a name, or `KIND/NAME`. A bare name is looked up as each kind in turn, then as a label. The labels are those
-of Flink's native integration, its operator, Spark, and both Spark operators.
+A handle is a name or `KIND/NAME`. A bare name is looked up as each kind in turn, then as the value of a label. The
+labels are those of Flink's native integration, the Flink operator, Spark, and both Spark operators.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NAMING_LABELS: Final = (
     "spark-app-name",
     "spark-app-selector",
 )
-"""Labels that carry the name of a workload, for names that no resource has."""
+"""Labels whose value is the name of a workload, for names that no resource has."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,11 +53,11 @@ class Workload:
     """The resources and pods of one job or application.
 
     Attributes:
-        name: of the handle; empty for all Flink and Spark pods of the namespace.
-        namespace: of everything.
+        name: name in the handle; empty for all Flink and Spark pods of the namespace.
+        namespace: namespace of all its objects.
         resources: custom resources and controllers.
-        pods: by name.
-        denied: permissions that were missing.
+        pods: pods by name.
+        denied: missing permissions.
     """
 
     name: str
@@ -68,13 +68,13 @@ class Workload:
 
     @property
     def names(self) -> set[str]:
-        """Names that objects of the workload have, or begin with."""
+        """The names, or beginnings of names, of the workload's objects."""
         found = {str(object_at(each, "metadata").get("name")) for each in self.resources}
         found |= {labels_of(pod).get("app", "") for pod in self.pods.values() if is_flink(pod)}
         return {name for name in (*found, self.name) if name and "=" not in name}
 
     def owns(self, name: str) -> bool:
-        """Whether an object with this name belongs to the workload, even if it is gone."""
+        """Return whether an object with this name belongs to the workload, even if it no longer exists."""
         if name in self.pods:
             return True
         return any(name == each or name.startswith(f"{each}-") for each in self.names)
@@ -87,7 +87,7 @@ def find_workload(
 
     Raises:
         FlowdiagError: the handle is invalid, or nothing has this name.
-        RequestFailed: the server does not answer, or denies listing pods.
+        RequestFailed: the server does not respond, or denies listing pods.
     """
     finder = _Finder(api, Workload(name=handle or selector or "", namespace=namespace))
     if handle is not None:
@@ -124,7 +124,7 @@ class _Finder:
         self._listed: set[str] = set()
 
     def by_handle(self, handle: str) -> None:
-        """Look a handle up as each kind, then as a label."""
+        """Look up a handle as each kind, then as the value of a label."""
         kind, slash, name = handle.rpartition("/")
         wanted = _ALIASES.get(kind.lower().partition(".")[0].removesuffix("s")) or _ALIASES.get(
             kind.lower()
@@ -195,13 +195,13 @@ class _Finder:
             labels = dict(object_at(object_at(spec, "selector"), "matchLabels"))
             template = labels_of(object_at(spec, "template"))
             if template.get("app") and template.get("component") in _ROLES:
-                # A JobManager's controller selects only its own pods, not the TaskManagers.
+                # The JobManager's controller selects only its own pods, not the TaskManagers.
                 labels = {"app": template["app"]}
             if labels:
                 yield ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
     def widen(self) -> None:
-        """Add what the labels and owners of the pods name: executors, TaskManagers, custom resources."""
+        """Add what the pods' labels and owners refer to: executors, TaskManagers, custom resources."""
         known = {
             (str(each.get("kind")), str(object_at(each, "metadata").get("name")))
             for each in self.found.resources
@@ -226,7 +226,7 @@ class _Finder:
                 self._add_resource(kind, name)
 
     def _get(self, path: str, permission: Permission) -> dict[str, Any] | None:
-        """Return an object; None if it does not exist, or the permission is missing."""
+        """Return an object; None if it does not exist or the permission is missing."""
         try:
             return self._api.get(path, permission)
         except RequestFailed as failed:
@@ -239,18 +239,18 @@ class _Finder:
 
 
 def labels_of(resource: Json) -> dict[str, str]:
-    """Return the labels of a resource or of a pod template."""
+    """Return the labels of a resource or pod template."""
     labels = object_at(object_at(resource, "metadata"), "labels")
     return {str(key): value for key, value in labels.items() if isinstance(value, str)}
 
 
 def is_flink(pod: Json) -> bool:
-    """Whether the labels are those of Flink's integrations."""
+    """Return whether a pod has the labels of one of Flink's integrations."""
     labels = labels_of(pod)
     return labels.get("type") in _FLINK_TYPES or labels.get("component") in _ROLES
 
 
 def is_coordinator(pod: Json) -> bool:
-    """Whether a pod runs a JobManager or a Spark driver."""
+    """Return whether a pod runs a JobManager or a Spark driver."""
     labels = labels_of(pod)
     return labels.get("component") == "jobmanager" or labels.get("spark-role") == "driver"

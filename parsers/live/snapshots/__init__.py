@@ -1,4 +1,4 @@
-"""Folders of collections from Kubernetes and YARN, with many kinds of files and without secrets.
+"""Writes the folders of collections from Kubernetes and YARN, without secrets.
 
-`flowdiag.parsers.live.k8s` and `flowdiag.parsers.live.yarn` write through this package.
+`flowdiag.parsers.live.k8s` and `flowdiag.parsers.live.yarn` write all their files through this package.
 """

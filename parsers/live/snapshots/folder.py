@@ -1,4 +1,4 @@
-"""The folder of a collection that stores many kinds of files: complete files, a manifest, and no secrets."""
+"""Writes the folder of a collection that consists of many kinds of files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from flowdiag.parsers.sources.collected import MANIFEST
 Json = Mapping[str, Any]
 
 FILE_BYTES: Final = 4 * 1024 * 1024
-"""Of a file with a list: the parsers read such files whole."""
+"""Maximum size of a file with a list, because the parsers read such files as a whole."""
 
 
 class SnapshotFolder:
-    """The folder: complete files, and a manifest."""
+    """A folder in which every file is complete and free of secrets, with a manifest."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -43,9 +43,9 @@ class SnapshotFolder:
             raise unwritable(self.path, error) from None
 
     def write(self, name: str, pieces: Iterable[bytes]) -> int:
-        """Write one file from its pieces; return its size. Without any bytes there is no file.
+        """Write a file from its pieces, and return its size. Without any bytes, no file is created.
 
-        If the pieces raise `RequestFailed`, the bytes before stay in the file.
+        If the pieces raise `RequestFailed`, the file keeps the bytes before that.
         """
         target, size = self.path / name, 0
         hidden = target.with_name(f".{target.name}")
@@ -78,12 +78,12 @@ class SnapshotFolder:
         self.note(what="file", file=name, bytes=size, complete=complete)
 
     def write_object(self, name: str, value: Json) -> None:
-        """Write one object as kubectl prints it."""
+        """Write an object in kubectl's format."""
         text = json.dumps(value, indent=2, ensure_ascii=False)
         self.write(f"{name}.json", [text.encode("utf-8", "replace"), b"\n"])
 
     def write_list(self, name: str, items: Iterable[Json]) -> None:
-        """Write objects as lists, in as many files as the size limit takes."""
+        """Write objects as lists, in as many files as the size limit requires."""
         batch: list[Json] = []
         number = size = 0
         for item in items:
@@ -102,21 +102,21 @@ def _list_of(items: Sequence[Json]) -> Json:
 
 
 class Failures:
-    """Reasons why data is missing, and the places that each reason concerns."""
+    """Collects reasons why data is missing, and the places that each reason affects."""
 
     def __init__(self) -> None:
         self._places: dict[str, list[str]] = {}
         self._lock = threading.Lock()
 
     def add(self, why: str, place: str | None = None) -> None:
-        """Add a failure."""
+        """Add a reason, and the place that it affects."""
         with self._lock:
             places = self._places.setdefault(why, [])
             if place is not None and place not in places:
                 places.append(place)
 
     def texts(self) -> Iterator[str]:
-        """Yield one line for each reason."""
+        """Yield one line per reason."""
         for why, places in self._places.items():
             if not places:
                 yield why
@@ -127,7 +127,7 @@ class Failures:
 
 
 def unwritable(path: Path, error: OSError) -> FlowdiagError:
-    """Return the error for a folder that cannot be written to."""
+    """Return the user error for a folder that is not writable."""
     return FlowdiagError(
         f"cannot write to '{path}': {error.strerror or error}",
         hint="check that the parent folder exists and that the disk has free space",

@@ -1,4 +1,4 @@
-"""Removes secrets from answers and logs before they reach the disk."""
+"""Masks secrets in responses and logs before they are written to disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flowdiag.parsers.live.watching import redact
 from flowdiag.parsers.secrets import MASK, WITHHELD, is_secret_key, mask_secrets
 
 _MASKED_AT_ONCE: Final = 8192
-"""Characters that are searched for secrets at once: few enough for the time limit of the search."""
+"""Number of characters searched for secrets at once, small enough for the search's timeout."""
 
 
 def masked_values(value: Any) -> Any:
@@ -19,7 +19,7 @@ def masked_values(value: Any) -> Any:
 
 
 def _masked(value: Any, key: str = "", depth: int = 40) -> Any:
-    """Mask environment variables by name, and all texts by pattern."""
+    """Mask environment variables by their names, and all texts by patterns."""
     if depth == 0:
         return MASK
     if isinstance(value, dict):
@@ -35,7 +35,7 @@ def _masked(value: Any, key: str = "", depth: int = 40) -> Any:
 
 
 def masked_text(text: str) -> str:
-    """Mask the secrets in a text of any length; a part that takes too long is searched line by line."""
+    """Mask the secrets in a text of any length. If searching a part takes too long, search it line by line."""
     return "".join(_masked_parts(text))
 
 
@@ -53,7 +53,7 @@ def _masked_parts(text: str) -> Iterator[str]:
 
 
 def masked_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Mask whole lines; if the chunks raise `RequestFailed`, the bytes before are masked, too."""
+    """Mask whole lines. If the chunks raise `RequestFailed`, the bytes before that are still masked and yielded."""
     left, failed = b"", None
     try:
         for chunk in chunks:

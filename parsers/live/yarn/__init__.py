@@ -1,4 +1,4 @@
-"""Collects one application from YARN: `flowdiag collect yarn`.
+"""Collects an application from YARN: `flowdiag collect yarn`.
 
 Start with `collector`. `flowdiag.parsers.yarn` reads the responses.
 """

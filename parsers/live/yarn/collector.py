@@ -1,14 +1,14 @@
-"""Collects one application from YARN into a folder: `flowdiag collect yarn`.
+"""Collects an application from YARN into a folder: `flowdiag collect yarn`.
 
-    application.json, attempts.json        answers of the ResourceManager
-    attempt-000001.containers.json         its containers of each attempt, as far as it knows them
-    timeline.….json                        the same from the timeline server, which also knows ended containers
+    application.json, attempts.json        responses of the ResourceManager
+    attempt-000001.containers.json         the containers of each attempt that the ResourceManager still knows
+    timeline.….json                        the same from the timeline server, including ended containers
     nodes.json, queue.json                 the nodes of the containers, and the queue of the application
     CONTAINER/jobmanager.log, …            logs, from NodeManagers, the timeline server or the JobHistory server
     rest/                                  one response per REST path of the JobManager or driver
-    manifest.jsonl                         what was collected, cut off or denied
+    manifest.jsonl                         what was collected, truncated or denied
 
-The credentials go only to the servers that the user named. NodeManagers, whose addresses YARN reports, get none.
+Credentials are sent only to servers that the user specified, not to NodeManagers, whose addresses come from YARN.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from flowdiag.parsers.sources.collected import SCHEMA
 LOG_BYTES: Final = 32 * 1024 * 1024
 ALL_LOG_BYTES: Final = 1024 * 1024 * 1024
 MAX_CONTAINERS: Final = 100
-"""Containers whose logs are read; application masters and failed containers come first."""
+"""Maximum containers whose logs are read; application masters and failed containers come first."""
 MAX_NODES: Final = 200
 TOTAL_S: Final = 600.0
 COMPLETE: Final = "all data is collected"
 APPLICATION: Final = re.compile(r"application_[0-9]{1,19}_[0-9]{1,9}")
-# Answers are not trusted: their names become names of files and parts of URLs.
+# Responses are not trusted, because names in them become file names and parts of URLs.
 _CONTAINER: Final = re.compile(
     r"container_(?:e[0-9]{1,9}_)?[0-9]{1,19}_[0-9]{1,9}_[0-9]{1,9}_[0-9]{1,12}"
 )
@@ -55,15 +55,15 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YarnOptions:
-    """Subject and limits of a collection.
+    """Settings of a collection.
 
     Attributes:
-        application: its ID.
+        application: application ID.
         manager: URL of the ResourceManager.
-        timeline: URL of the timeline server (application history); None to try its default port.
-        history: URL of the JobHistory server; None to leave it out.
+        timeline: URL of the timeline server (application history); None to try the default port.
+        history: URL of the JobHistory server; None to skip it.
         access: credentials and TLS settings.
-        log_bytes: limit of each log.
+        log_bytes: maximum size of each log.
         rest: whether to read the REST API of the JobManager or driver.
     """
 
@@ -84,7 +84,7 @@ class _Container:
 
     @property
     def rank(self) -> int:
-        """Masters first, then failed containers."""
+        """Sort key: application masters first, then failed containers."""
         return 0 if self.master else 1 if self.status else 2
 
 
@@ -94,13 +94,13 @@ async def collect_yarn(
     """Collect an application into a folder.
 
     Args:
-        path: new or empty folder.
+        path: a new or empty folder.
         options: what to collect.
-        tool: flowdiag version, for the manifest.
+        tool: flowdiag's version, for the manifest.
         progress: shows progress.
 
     Raises:
-        FlowdiagError: no connection, no such application, or the folder contains files.
+        FlowdiagError: there is no connection or no such application, or the folder contains files.
     """
     if not APPLICATION.fullmatch(options.application):
         raise FlowdiagError(
@@ -134,15 +134,15 @@ class _Collector:
         self._files: SnapshotFolder
         self._nodes: list[str] = []
         self._silent: set[str] = set()
-        # Knox adds the first part of the path itself.
+        # Knox adds the first part of the path.
         knox = options.manager.rstrip("/").endswith("/resourcemanager")
         self._cluster = "/v1/cluster" if knox else "/ws/v1/cluster"
 
     async def find(self) -> Json:
-        """Return the application, from the ResourceManager or else from the timeline server.
+        """Return the application from the ResourceManager, else from the timeline server.
 
         Raises:
-            FlowdiagError: no server answers, or none knows the application.
+            FlowdiagError: no server responds, or none knows the application.
         """
         options = self._options
         self._progress("finding the application")
@@ -151,7 +151,7 @@ class _Collector:
             answer = await client.get(f"{self._cluster}/apps/{options.application}")
             return object_at(answer.body, "app") if isinstance(answer.body, Mapping) else {}
         except RequestFailed as failed:
-            # The ResourceManager reports an unknown application as JSON.
+            # For an unknown application, the ResourceManager's response is JSON.
             if failed.status != 404 or "HTML page" in failed.why:
                 raise FlowdiagError(
                     f"{options.manager}: {failed.why}", hint=hint_for(failed)
@@ -208,7 +208,7 @@ class _Collector:
     # --- Answers --------------------------------------------------------------------------------
 
     async def _client(self, url: str) -> Client:
-        """Return the client of a server; a server that the user did not name gets no credentials."""
+        """Return the client for a server. Only servers that the user specified get credentials."""
         if url not in self._clients:
             named = {self._options.manager, self._options.timeline, self._options.history}
             access = self._options.access
@@ -220,7 +220,7 @@ class _Collector:
         return self._clients[url]
 
     async def _get(self, url: str, path: str) -> Json | None:
-        """Return an answer; None if the server does not know the subject."""
+        """Return a response; None if the server does not know the object."""
         try:
             answer = await (await self._client(url)).get(path)
         except RequestFailed as failed:
@@ -238,7 +238,7 @@ class _Collector:
         except RequestFailed as failed:
             if failed.status is None:
                 self._silent.add(url)
-            # Without --timeline, the default port is only a guess.
+            # Without --timeline, the default port is only a guess, so do not report a failure.
             if failed.status != 404 and self._options.timeline is not None:
                 self._failures.add(failed.why, urlsplit(url).netloc)
             return None
@@ -280,7 +280,7 @@ class _Collector:
                 self._write_containers(f"timeline.attempt-{name[1]}.containers", found)
 
     def _write_containers(self, name: str, answer: Json | None) -> None:
-        """Write the containers of an attempt, and remember where their logs are."""
+        """Write the containers of an attempt, and remember where each container's logs are."""
         listed = [] if answer is None else _containers(answer)
         for each in listed:
             known = self._know(each.get("containerId"), each.get("nodeHttpAddress"))
@@ -290,7 +290,7 @@ class _Collector:
             self._write(name, answer)
 
     def _know(self, name: object, node: object, *, master: bool = False) -> _Container | None:
-        """Return a container, which may be new; None for a name that is not valid."""
+        """Return the container with this name, adding it if it is new; None if the name is invalid."""
         if not isinstance(name, str) or not _CONTAINER.fullmatch(name):
             return None
         known = self._containers.setdefault(name, _Container())
@@ -299,7 +299,7 @@ class _Collector:
         return known
 
     def _node_url(self, address: object) -> str | None:
-        """Return the URL of a NodeManager; some versions answer without a scheme."""
+        """Return the URL of a NodeManager, whose address lacks the scheme in some versions."""
         if not isinstance(address, str):
             return None
         scheme = urlsplit(self._options.manager).scheme
@@ -331,7 +331,7 @@ class _Collector:
     # --- Logs -----------------------------------------------------------------------------------
 
     async def _read_logs(self) -> None:
-        """Read the logs of the masters, then of all containers that answers or those logs name."""
+        """Read the logs of the application masters, then of all containers found in responses or in those logs."""
         await self._read_logs_of(name for name, known in self._containers.items() if known.master)
         for path in sorted(self._files.path.glob("container_*/*")):
             with path.open("rb") as file:
@@ -396,7 +396,7 @@ class _Collector:
         hidden = self._files.path / f".{container}.{name}"
         path = f"{prefix}/containers/{quote(container)}/logs/{quote(file, safe='')}"
         try:
-            # A negative size is the end of the file; the headers of the sections come on top of it.
+            # A negative size requests the end of the file, in addition to the section headers.
             size = await client.download(path, hidden, most + 65536, f"size=-{most}")
             self._left -= size
             with hidden.open("rb") as stored:
@@ -405,7 +405,7 @@ class _Collector:
                     return
                 stored.seek(0)
                 pieces = masked_lines(iter(lambda: stored.read(1 << 20), b""))
-                # In a thread: the search for secrets takes longer than the timeout of other responses.
+                # In a thread, because the search for secrets can take longer than the timeout of other responses.
                 await asyncio.to_thread(self._files.write, f"{container}/{name}", pieces)
             if size >= most:
                 self._failures.add(
@@ -454,7 +454,7 @@ async def _collect_once(
 
 
 def _default_timeline(manager: str) -> str:
-    """Return the address of the timeline server on the ResourceManager's host, with Hadoop's default port.
+    """Return the URL of a timeline server on the ResourceManager's host, with Hadoop's default port.
 
     >>> _default_timeline("http://rm-1:8088/x"), _default_timeline("https://[::1]:8090")
     ('http://rm-1:8188', 'https://[::1]:8190')
@@ -465,7 +465,7 @@ def _default_timeline(manager: str) -> str:
 
 
 def _containers(answer: Json) -> list[Json]:
-    """Return the containers of an attempt. The ResourceManager answers with a single one without a list around it.
+    """Return the containers of an attempt. The ResourceManager does not put a single container into a list.
 
     >>> _containers({"container": {"containerId": "c"}}), _containers({"containers": {"container": [{"containerId": "c"}]}})
     ([{'containerId': 'c'}], [{'containerId': 'c'}])
@@ -476,7 +476,7 @@ def _containers(answer: Json) -> list[Json]:
 
 
 def _log_files(body: object, depth: int = 6) -> Iterator[str]:
-    """Yield the names of log files in an answer; its form differs between versions."""
+    """Yield the names of log files in a response, whose format differs between versions."""
     if depth and isinstance(body, list):
         for each in body:
             yield from _log_files(each, depth - 1)
@@ -494,7 +494,7 @@ def _log_files(body: object, depth: int = 6) -> Iterator[str]:
 
 
 def _queue_named(body: object, name: str, depth: int = 12) -> Json | None:
-    """Return the limits of a queue, without its children, from the answer about the scheduler."""
+    """Return the limits of a queue, without its child queues, from the response about the scheduler."""
     if depth == 0:
         return None
     if isinstance(body, list):
@@ -508,7 +508,7 @@ def _queue_named(body: object, name: str, depth: int = 12) -> Json | None:
 
 
 def _application_of(container: str) -> str:
-    """Return the application of a container.
+    """Return the application ID in a container ID.
 
     >>> _application_of("container_e17_1700000000000_0007_01_000002")
     'application_1700000000000_0007'
