@@ -2,7 +2,7 @@
 
 Nothing here reads an input. Wording lives in the `.toml` files, so that texts can be edited without touching logic.
 
-| start with | it has |
+| module | contents |
 |---|---|
 | `causes` | each cause, its explanation and its remedies, from the `.toml` files |
 | `conditions` | when a remedy fits a job |

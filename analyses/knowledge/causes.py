@@ -1,9 +1,10 @@
-"""The causes that findings name, with their explanations and remedies, loaded from the `.toml` files next to this.
+"""The causes in findings, with their explanations and remedies, loaded from the `.toml` files in this folder.
 
-`CAUSES` has the words of `summary.cause`. They are stable, and new ones may be added. A check separates causes. A
-remedy is one action against a cause. Rules fill in places, values and the option's key for the version in the input.
+The keys of `CAUSES` are the values of `summary.cause`. They are stable, but new ones may be added. A check
+distinguishes causes. A remedy is one action against a cause. Rules fill in places, values and the option's key for
+the version in the input.
 
-A file is split at its `[cause]` headers, and a cause is parsed when it is first needed: a run needs a few of them.
+Each file is split at its `[cause]` headers, and a cause is parsed on first use, because a run needs only a few.
 """
 
 from __future__ import annotations
@@ -38,18 +39,18 @@ class Remedy:
 
     Args:
         text: what to do. Rules fill in names in braces (`{place}`, `{task}`).
-        option: name of an option in `flink.options`, whose key depends on the version, or a key of Spark.
+        option: name of an option in `flink.options`, whose key depends on the version, or a Spark key.
             None: no option is involved.
-        shows_current: whether the advice shows the current value of the option.
-        only: `more` or `less`: the proposed value only helps if the current value is lower, or higher.
-        proposed: the value to try, unless it depends on the job: milliseconds, bytes, …
+        shows_current: whether the advice includes the current value of the option.
+        only: `more` or `less`: the proposed value helps only if it is higher, or lower, than the current one.
+        proposed: the value to try, unless it depends on the job, in the option's unit (milliseconds, bytes, …).
         unset: whether to remove the option from the configuration.
         measure: what to measure first, if no input shows which value helps.
         needs: names of `conditions.CONDITIONS`. If one is not met, the remedy does not apply.
-        command: the flowdiag command that shows more about this fault in the same inputs.
+        command: the flowdiag command that shows more about this fault in the same input.
         only_for: `flink` or `spark`, unless the option or the command implies it.
-        risk: possible cost.
-        restart_needed: whether it takes effect only after a restart. None: nothing to restart.
+        risk: side effect or cost.
+        restart_needed: whether the remedy takes effect only after a restart. None if there is nothing to restart.
         verify: how to check that it worked.
     """
 
@@ -69,7 +70,7 @@ class Remedy:
 
     @property
     def engine(self) -> str | None:
-        """`flink` or `spark`; None for both. Only options of Flink have names instead of keys."""
+        """`flink` or `spark`; None for both. Only Flink options have names instead of keys."""
         if self.only_for is not None:
             return self.only_for
         if self.command is not None or (self.option is not None and "." not in self.option):
@@ -83,11 +84,11 @@ class Cause:
 
     Args:
         meaning: what is wrong, as one clause.
-        explanation: the effect on the job, in a sentence or two. Empty if only the rule knows.
-        open_question: the question that remains even if the cause is certain: it is itself a consequence.
-        checks: by the name of a check, its result if this is the cause, and if it is not.
+        explanation: the effect on the job in a sentence or two. Empty if only the rule can explain it.
+        open_question: what remains open even if the cause is certain, because the cause is itself a consequence.
+        checks: by name of the check, its results if this is the cause and if it is not.
         remedies: by the name that rules use, in the order in which to try them.
-        checked_by: the command that shows whether a remedy worked. None: the command that found the cause.
+        checked_by: the command that shows whether a remedy worked. None for the command that found the cause.
     """
 
     meaning: str
@@ -98,22 +99,22 @@ class Cause:
     checked_by: str | None = None
 
     def remedy(self, name: str) -> Remedy:
-        """Return the remedy of that name, or raise KeyError."""
+        """Return the remedy with the given name, or raise KeyError."""
         return self.remedies[name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A sign that the inputs contain the answer of a check. Every field that is set must match one input.
+    """A sign that the input already contains the answer of a check. One input must match all fields that are set.
 
     Args:
-        kind, role: of the input, as in the report.
+        kind, role: of the input, as shown in the report.
         path: a regular expression for the path of a saved REST response.
-        reason: a part of the reason why the input is not read.
-        name: a part of its name.
-        collected: `flink` or `spark`: files of `flowdiag collect`, or a live server.
-        topic: a topic that was assessed, so that its metrics are there.
-        same: whether it must be from the TaskManager in question, if that is known.
+        reason: part of the reason why the input is not read.
+        name: part of its name.
+        collected: `flink` or `spark`, for files of `flowdiag collect` or a live server.
+        topic: a topic that was assessed, which means that its metrics are available.
+        same: whether the input must be from the TaskManager in question, if known.
     """
 
     kind: str | None = None
@@ -128,17 +129,17 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A file or a command whose answer decides between causes.
+    """A file or a command whose content distinguishes between causes.
 
     Args:
-        what: the file or answer, as a noun phrase. Names in braces are filled in.
-        shows: its content, as a clause after "it shows".
-        command: how to get it, by deployment: `yarn`, `kubernetes`, or `any` for the others. `spark` precedes `any`.
+        what: the file or answer, as a noun phrase with placeholders in braces.
+        shows: its content, as a clause that follows "it shows".
+        command: how to get it, by deployment: `yarn`, `kubernetes`, or `any` for all others. `spark` precedes `any`.
         cost: 1 for a stored file or one request, 2 for some minutes, 3 for access to a host or another system, 4 for
             a restart or a large file.
         engine: `flink` or `spark`; None for both.
-        given: signs that the inputs contain it already.
-        helps: prefixes of codes: it helps with the findings of these rules that name no cause.
+        given: signs that the input already contains it.
+        helps: code prefixes of rules whose findings it helps to explain if they have no cause.
     """
 
     what: str
@@ -154,7 +155,7 @@ Entry = TypeVar("Entry")
 
 
 class _Table(Mapping[str, Entry], Generic[Entry]):
-    """The entries of several files, by header. Each is parsed and checked on first use."""
+    """The entries of several files by header. Each entry is parsed and checked on first use."""
 
     def __init__(self, kind: type[Entry], names: tuple[str, ...]) -> None:
         self._kind = kind
@@ -192,7 +193,7 @@ class _Table(Mapping[str, Entry], Generic[Entry]):
 
 
 def _remedy(entry: dict[str, Any], siblings: Mapping[str, Remedy]) -> Remedy:
-    """Build a remedy. `use` names one to start from: an earlier sibling, a shared one, or `cause.remedy`."""
+    """Build a remedy. `use` refers to the remedy to start from: an earlier sibling, a shared one, or `cause.remedy`."""
     if (base := entry.pop("use", None)) is None:
         return _typed(entry, Remedy)
     cause, _, name = base.rpartition(".")
@@ -208,11 +209,11 @@ def _typed(entry: dict[str, Any], kind: type[Entry]) -> Entry:
 
 CAUSES: Final[Mapping[str, Cause]] = _Table(Cause, _FILES)
 SHARED: Final[Mapping[str, Remedy]] = _Table(Remedy, ("shared",))
-"""Remedies that several causes, or symptoms of any cause, have in common."""
+"""Remedies that several causes or symptoms share."""
 CHECKS: Final[Mapping[str, Check]] = _Table(Check, ("checks",))
 """Checks by the name that causes and rules use."""
 
 
 def checking_command(cause: str | None) -> str | None:
-    """Return the command that shows best whether a remedy worked, or None."""
+    """Return the command that best shows whether a remedy worked, or None."""
     return CAUSES[cause].checked_by if cause is not None and cause in CAUSES else None

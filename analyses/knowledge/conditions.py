@@ -1,7 +1,7 @@
-"""Conditions of remedies on the job and its configuration.
+"""Conditions that a remedy places on the job and its configuration.
 
-A condition holds, does not hold, or is unknown. A remedy whose condition does not hold is left out. An unknown
-condition becomes part of the text: "If the state backend is …:".
+A condition is true, false or unknown. A remedy with a false condition is left out. An unknown condition
+becomes part of the text: "If the state backend is …:".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """The facts about a job that conditions check. None: unknown.
+    """The facts about a job that conditions depend on. None means unknown.
 
     Args:
         backend: the state backend: `heap` or `rocksdb` (including ForSt).
@@ -28,7 +28,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One condition.
+    """A condition on a job's setup.
 
     Args:
         words: the condition as a clause after "if".
@@ -39,8 +39,8 @@ class Condition:
     holds: Callable[[Setup], bool | None]
 
 
-MUCH_STATE: Final = 64 * 2**20  # bytes that any storage writes within a second
-SMALL_FILES: Final = 20 * 2**10  # bytes: Flink's default size limit for state in the metadata
+MUCH_STATE: Final = 64 * 2**20  # bytes; any storage writes less than this within a second
+SMALL_FILES: Final = 20 * 2**10  # bytes; Flink's default size limit for state in the metadata
 
 CONDITIONS: Final[dict[str, Condition]] = {
     "incremental-backend": Condition(
@@ -75,7 +75,7 @@ def unknown_conditions(names: Iterable[str], setup: Setup) -> tuple[str, ...] | 
 
 
 def conditional(text: str, unknown: Iterable[str]) -> str:
-    """Put the unknown conditions in front of advice.
+    """Prefix advice with the unknown conditions.
 
     >>> conditional("Write only what changed", ["the state backend is RocksDB or ForSt"])
     'If the state backend is RocksDB or ForSt: write only what changed'
@@ -85,7 +85,7 @@ def conditional(text: str, unknown: Iterable[str]) -> str:
 
 
 def backend_of(text: str | None) -> str | None:
-    """Return the kind of a state backend, by its name or class.
+    """Return the kind of a state backend from its name or class.
 
     >>> [backend_of(name) for name in ("EmbeddedRocksDBStateBackend", "hashmap", "heap memory", "own.Factory")]
     ['rocksdb', 'heap', 'heap', None]

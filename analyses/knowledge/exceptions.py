@@ -1,4 +1,4 @@
-"""The causes of exception classes and of kinds of failures."""
+"""Maps exception classes and kinds of failures to causes."""
 
 from __future__ import annotations
 
@@ -92,19 +92,19 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "rpc-timeout": ("rpc-trouble", ("other-side",)),
     "coordinator-failed": ("coordinator-failed", ()),
     "restarts-used-up": ("restarts-used-up", ()),
-    # Code of the job, or a permission: a side output does not help.
+    # The problem is the job's code or a permission, so a side output does not help.
     "classloader-closed": ("task-failure", ("fix-error",)),
     "service-denied": ("task-failure", ("grant",)),
     "fetch-failed": ("shuffle-fetch", ()),
     "kryo-buffer-full": ("result-too-large", ("kryo-buffer",)),
     "result-too-large": ("result-too-large", ("less",)),
 }
-"""The cause of each class of exceptions (`parsers.exceptions`), and the remedies that apply (all if empty).
-Classes without an entry have no cause of their own."""
+"""The cause of each exception class (`parsers.exceptions`) and the remedies that apply (all if empty).
+Classes without an entry have no specific cause."""
 
 
 def cause_of_class(name: str | None, otherwise: str) -> tuple[str, tuple[str, ...]]:
-    """Return the cause of a class of exceptions and the remedies that apply.
+    """Return the cause of an exception class and the remedies that apply.
 
     >>> cause_of_class("storage-full", "task-failure"), cause_of_class(None, "task-failure")
     (('storage-failure', ('full',)), ('task-failure', ()))

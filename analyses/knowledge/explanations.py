@@ -1,6 +1,6 @@
-"""The sentences of findings that depend on the situation, from `explanations.toml`.
+"""Loads the sentences of findings that depend on the situation, from `explanations.toml`.
 
-The explanation of a cause is in `CAUSES`. A rule without a cause, or with a further explanation, has its texts here.
+The explanation of a cause is in `CAUSES`. Rules without a cause, or with additional explanations, have their texts here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def tables() -> dict[str, dict[str, str]]:
 
 
 def text(name: str, /, **fill: str | int) -> str:
-    """Return a text of a rule, such as `CP106.only-triggers`; `fill` replaces the names in braces."""
+    """Return a rule's text by name, such as `CP106.only-triggers`, with `fill` for the placeholders in braces."""
     code, _, word = name.partition(".")
     found = tables()[code][word]
     return found.format(**fill) if fill else found

@@ -1,6 +1,6 @@
-"""Advice that the message of an exception contains.
+"""Extracts the advice in an exception's message.
 
-Many messages say how to fix the failure: they name an option, a statement or a next step. Reports quote it.
+Many messages suggest a fix: an option, a statement or a next step. Reports quote it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Action
 from flowdiag.parsers.components import Component, components
 
-_READ: Final = 8000  # characters of a text
+_READ: Final = 8000  # characters of a text to read
 _QUOTE: Final = 300  # characters of quoted advice
 _ERROR: Final = 160  # characters of a quoted error
 
@@ -37,14 +37,14 @@ _ADVICE: Final = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-# Sentences that only point to a document, a stack trace, or a second attempt.
+# Sentences that only refer to a document or a stack trace, or suggest to try again.
 _ELSEWHERE: Final = re.compile(
     r"stack trace below|deployment section|third-party-projects|\btry (?:the operation |it )?again\b|for more (?:details|information)"
     r"|^(?:please )?(?:see|refer to|visit)\b|view the Checkpoint History",
     re.IGNORECASE,
 )
 _CLASS: Final = re.compile(r"\.\w{1,100}(?:Exception|Error|Throwable):\s|\ACaused by: ")
-# Spark puts the exception of a query between its own class and a description of the query.
+# Spark wraps a query's exception in its own exception class and a description of the query.
 _OF_QUERY: Final = re.compile(
     r"\A(?:[\w$.]{1,200}\.)?StreamingQueryException: |\s*=== Streaming Query ===[\s\S]*"
 )
@@ -55,7 +55,7 @@ _POINTERS: Final = re.compile(
 
 
 def advice_in(text: str) -> str:
-    """Return the sentences of a message that contain advice; empty without any.
+    """Return the sentences of a message that contain advice, or an empty string.
 
     >>> advice_in("Detected deleted data. If you'd like to ignore deletes, set the option 'ignoreDeletes' to 'true'.")
     "If you'd like to ignore deletes, set the option 'ignoreDeletes' to 'true'."
@@ -81,7 +81,7 @@ OWN_CODE: Final = "the first frame of the job's own code"
 
 
 def frame_action(fields: Mapping[str, str]) -> tuple[Action, ...]:
-    """Return the step to the code of the job, if the stack trace contains any.
+    """Return the step to check the job's own code, if the stack trace contains any.
 
     >>> frame_action({"own_frame": "com.acme.Enrich.map(Enrich.java:7)"})[0].text
     "Check com.acme.Enrich.map(Enrich.java:7), the first frame of the job's own code"
@@ -93,16 +93,16 @@ def frame_action(fields: Mapping[str, str]) -> tuple[Action, ...]:
 
 
 def process_in(fields: Mapping[str, str]) -> Component | None:
-    """Return the process in which a failure happened, from its text; None if unknown."""
+    """Return the process in which a failure happened, based on its text; None if unknown."""
     named = fields.get("process") or ("spark-driver" if fields.get("where") == "driver" else "")
     return components().get(named)
 
 
 def origin_note(fields: Mapping[str, str], place: str | None = None) -> str:
-    """Return the process and the code of the job in which a failure happened, as sentences; empty if unknown.
+    """Return sentences about the process and the job code in which a failure happened; empty if unknown.
 
     Args:
-        fields: of the failure, from its text.
+        fields: texts of the failure.
         place: its task, TaskManager or host.
     """
     process = process_in(fields)
@@ -116,17 +116,17 @@ def origin_note(fields: Mapping[str, str], place: str | None = None) -> str:
 
 
 def component_step(source: Component) -> str:
-    """Return the first step to the component that threw an exception."""
+    """Return the first step for checking the component that threw an exception."""
     return f"{source.check.rstrip('.')}. Its log: {source.log}"
 
 
 def with_advice(actions: tuple[Action, ...], text: str, error: str = "") -> tuple[Action, ...]:
-    """Return the actions with the advice in the message, and with the error where they refer to it.
+    """Add the advice in the message to the actions, and quote the error in actions that refer to it.
 
     Args:
-        actions: of the finding.
+        actions: actions of the finding.
         text: the exception with its message.
-        error: the decisive line of it; empty: the text.
+        error: its decisive line; the text if empty.
     """
     quoted = f'"{fmt.shorten(" ".join(_OF_QUERY.sub("", error or text).split()), _ERROR)}"'
     quoted = quoted.replace("\\", r"\\")

@@ -1,8 +1,8 @@
-"""Relations between findings: which finding explains which others, so that they form one story.
+"""Defines which findings explain which others, so that they form one incident.
 
-In each row, a finding with one of the causes, or of one of the rules, explains findings of the rules in `explain`. Both
-findings must share a job, process or subject, and their times must overlap or almost touch. Each row describes how
-Flink or Spark works by design, and cites a source. Findings that no row relates stay separate.
+A row relates findings with certain causes or rules to the findings of the rules in `explain`. Both
+findings must share a job, process or subject, and their times must overlap or almost touch. Each row follows from the
+design of Flink or Spark and cites a source. Findings that no row relates stay separate.
 
 To add a relation, add a row. `tests/analyses/test_stories.py` checks that its words and codes exist and that no rule
 explains itself.
@@ -25,17 +25,17 @@ class Shared(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """One row.
+    """A row of the table of relations.
 
     Args:
-        name: in kebab-case, for programs. Equivalent rows have the same name.
+        name: in kebab-case, for programs. Rows for the same relation share a name.
         causes: words of `causes.CAUSES` whose findings explain others.
         rules: codes of rules whose findings explain others, with any cause. With `causes`, both must match.
         without: causes whose findings do not explain others.
         explain: codes of the rules whose findings are explained.
         same_cause: whether both must have the same cause, or the explained finding none.
-        shared: the common property of both.
-        replaces: causes of the explaining finding that say less than the cause of the explained one.
+        shared: what both findings must have in common.
+        replaces: causes of the explaining finding that are less specific than the cause of the explained one.
         within_s: the maximum number of seconds from the end of the explaining finding to the start of the explained one.
         clause: how the explained findings follow from the culprit. The report appends their titles after a colon.
         source: a section of the message catalogue, a class or a document.
@@ -112,7 +112,7 @@ _SLOW_BATCHES: Final = (
     "generation-lag",
 )
 
-# The first matching row counts, so specific rows precede general ones.
+# The first matching row counts, so specific rows come before general ones.
 RELATIONS: Final = (
     Relation(
         name=SAME,
@@ -249,7 +249,7 @@ RELATIONS: Final = (
     ),
     Relation(
         name="checkpoint-lost",
-        # A failed snapshot is declined at once, so no checkpoint expires.
+        # Tasks decline failed snapshots at once, so no checkpoint expires.
         rules=("CP301",),
         causes=("snapshot-exception",),
         explain=("CP103", "CP106", "CP107"),

@@ -1,7 +1,7 @@
-"""Failures of which flowdiag knows no cause: their groups, and the facts in the text of each.
+"""Groups failures whose cause flowdiag does not know, and describes them by the facts in their text.
 
-The parser reports every exception and error that no other record explains. Rules compare them with the fate of the
-job, and report those that may have ended it.
+The parser reports every exception and error that no other record explains. Rules relate them to the outcome of the
+job and report those that may have ended it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from flowdiag.parsers.lines.failure_lines import failure_line, is_wrapper_failur
 
 UNRECOGNISED: Final = "unrecognised-failure"
 GROUPS: Final = 5
-"""Kinds of failures to report; the others repeat or follow."""
+"""How many kinds of failures to report. The others are repetitions or consequences."""
 _TITLE: Final = 400
 _ENDS: Final = {
     "query": (Severity.CRITICAL, "It ended the query."),
@@ -54,18 +54,18 @@ _MODEST: Final = (Severity.WARNING, "The text does not show what it ended.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """One failure: its deepest exception or its message, the parser's other texts, its time and line."""
+    """One failure: its deepest exception or message, further texts from the parser, its time and its line."""
 
     failure: str
     text: Mapping[str, str] = field(default_factory=dict)
     time_us: int | None = None
     ref: Ref | None = None
-    place: str | None = None  # its task, TaskManager or host
+    place: str | None = None  # the task, TaskManager or host
 
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Failures with the same exception and message, apart from numbers; at least one."""
+    """At least one failure, all with the same exception and message apart from numbers."""
 
     members: tuple[Occurrence, ...]
 
@@ -95,13 +95,13 @@ class FailureGroup:
 
     @property
     def follows(self) -> bool:
-        """Whether it only happened while the process was already ending, in a shutdown hook."""
+        """Whether the failures only happened in a shutdown hook, while the process was already ending."""
         only = all(one.text.get("follows") for one in self.members)
         return only and self.ended in ("", "process")
 
     @property
     def confidence(self) -> Confidence:
-        """Low if only a log record below the level of an error reports it: the job may handle it."""
+        """Low if the failure was logged below ERROR, because the job may handle it."""
         levels = {one.text.get("level") for one in self.members}
         if not levels & {None, "ERROR", "FATAL"}:
             return Confidence.LOW
@@ -110,28 +110,28 @@ class FailureGroup:
 
     @property
     def component(self) -> Component | None:
-        """The software that threw it."""
+        """The software that threw the exception."""
         return components().get(self.first.text.get("component", ""))
 
     @property
     def frame(self) -> str | None:
-        """The first frame of the job's own code."""
+        """The first stack frame of the job's own code."""
         text = self.first.text
         return text.get("python_frame") or text.get("own_frame")
 
     @property
     def cause(self) -> str:
-        """A word of `causes.CAUSES`."""
+        """A key of `causes.CAUSES`."""
         return cause_of_class(self.first.text.get("class"), UNRECOGNISED)[0]
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """The names of the remedies that fit a known cause; empty: all of them."""
+        """The names of the remedies that fit a known cause; empty for all of them."""
         return cause_of_class(self.first.text.get("class"), UNRECOGNISED)[1]
 
     @property
     def title(self) -> str:
-        """The exception or the message, and how often it occurs."""
+        """The exception or the message, and its number of occurrences."""
         times = f" ({self.count} times)" if self.count > 1 else ""
         whole = " ".join(self.first.failure.split())
         failure = _PACKAGE.sub("", whole)
@@ -142,13 +142,13 @@ class FailureGroup:
 
     @property
     def process(self) -> str | None:
-        """The process in which it happened."""
+        """The process in which the failures happened."""
         known = process_in(self.first.text)
         return None if known is None else known.what
 
     @property
     def explanation(self) -> str:
-        """The facts of the text: the component, the place, the code of the job, the effect."""
+        """The component, the place, the job's own code, and the effect."""
         text, parts = self.first.text, []
         if self.component is not None and self.component.what != self.process:
             parts.append(f"It comes from {self.component.what}.")
@@ -165,7 +165,7 @@ class FailureGroup:
         ):
             parts.append(f'The log line above it is "{fmt.shorten(message, 120)}".')
         parts += [
-            f"{code.code}: {code.meaning}." for code in _telling_codes(self.first.failure)[:2]
+            f"{code.code}: {code.meaning}." for code in _specific_codes(self.first.failure)[:2]
         ]
         parts.append(_ENDS.get(self.ended, _MODEST)[1])
         if self.cause == UNRECOGNISED:
@@ -177,7 +177,7 @@ class FailureGroup:
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """The first steps that the text itself suggests."""
+        """The first steps that the text suggests."""
         steps = [*frame_action(self.first.text)]
         if self.first.text.get("follows"):
             steps.append(
@@ -190,7 +190,7 @@ class FailureGroup:
             steps.append(Action(text=component_step(source)))
         steps += [
             Action(text=code.check.rstrip("."))
-            for code in _telling_codes(self.first.failure)[:1]
+            for code in _specific_codes(self.first.failure)[:1]
             if code.check and not steps
         ]
         if not steps:
@@ -204,10 +204,10 @@ class FailureGroup:
         return cite((one.ref, one.time_us) for one in self.members)
 
     def finding_fields(self, advice: Sequence[Action]) -> FindingFields:
-        """Return the fields of the finding about these failures.
+        """Return fields for a finding about these failures.
 
         Args:
-            advice: the remedies of a known cause, before the steps of the text.
+            advice: remedies of a known cause, listed before the steps from the text.
         """
         first_us, last_us = self.times
         place = self.first.place if self.first.text.get("named") else self.process
@@ -237,8 +237,8 @@ _BARE: Final = re.compile(
 _SHAPE: Final = re.compile(r"[0-9a-f]{8,}|\d+")
 
 
-def _telling_codes(text: str) -> list[Code]:
-    """Return the codes in a text. Codes of a vendor replace the general ones next to them."""
+def _specific_codes(text: str) -> list[Code]:
+    """Return the error codes in a text. Codes of a vendor replace general ones next to them."""
     codes = codes_in(text)
     own = [code for code in codes if code.family not in ("http", "sqlstate")]
     return own or [code for code in codes if not (code.family == "http" and "Error Code:" in text)]
@@ -247,14 +247,14 @@ def _telling_codes(text: str) -> list[Code]:
 def failure_groups(
     occurrences: Iterable[Occurrence], reported: Sequence[str] = ()
 ) -> list[FailureGroup]:
-    """Return the failures that nothing else reports, by exception and message, in order of their first one.
+    """Group the failures that nothing else reports by exception and message, in order of first occurrence.
 
-    A launcher or an exit status only repeats that a process ended, and is left out below another failure. The first
-    of the others then ended it.
+    A launcher or an exit code only shows that a process ended. It is left out if another failure explains it, and that
+    failure then counts as the one that ended the process.
 
     Args:
-        occurrences: in order.
-        reported: the texts of the failures that other rules report.
+        occurrences: the failures in order.
+        reported: texts of failures that other rules report.
     """
     known = [_shape(text) for text in reported if text]
     groups: dict[str, list[Occurrence]] = {}
@@ -269,7 +269,7 @@ def failure_groups(
 
 
 def _without_wrappers(found: list[FailureGroup], reported: Sequence[str]) -> list[FailureGroup]:
-    """Return the failures without launchers and exit statuses, if other failures explain them."""
+    """Remove launchers and exit codes if other failures explain them."""
     causes = [group for group in found if not is_wrapper_failure(group.first.failure)]
     if not causes:
         return [group for group in found[:1] if not _is_repeated(group, reported)]
@@ -281,11 +281,11 @@ def _without_wrappers(found: list[FailureGroup], reported: Sequence[str]) -> lis
 
 
 def _is_repeated(group: FailureGroup, reported: Sequence[str]) -> bool:
-    """Return whether another rule reports the failure below a launcher or an exit status."""
+    """Return whether another rule already reports the failure behind a launcher or an exit code."""
     codes = re.findall(r"\b\d{3,5}\b", group.first.failure)
     return any(all(code in text for code in codes) for text in reported if text)
 
 
 def _shape(text: str) -> str:
-    """Return a text without package and numbers, for comparison."""
+    """Return a text without package names and numbers, for comparison."""
     return _SHAPE.sub("#", _PACKAGE.sub("", " ".join(text.split()))).rstrip(".")[:120]

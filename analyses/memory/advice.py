@@ -1,4 +1,4 @@
-"""Proposes memory options. The model checks every proposal and its effect on the other pools first."""
+"""Proposes memory options after checking each proposal and its effect on other pools with the memory model."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _MOST_TOTALS = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """Options to set, and the resulting pools.
+    """Options to set and the resulting pools.
 
     Args:
         options: by key.
-        memory: the pools that the model derives from them.
-        keeps_total: whether the process keeps its size.
+        memory: the pools that the model derives from the options.
+        keeps_total: whether the process size stays the same.
     """
 
     options: Mapping[str, str]
@@ -38,7 +38,7 @@ class Proposal:
 
 
 def current_pools(process: MemoryProcess) -> m.TaskManagerMemory | None:
-    """Return the pools of a TaskManager as derived, else as observed."""
+    """Return the pools of a TaskManager as derived or, without options, as observed."""
     if process.derived is not None and isinstance(process.derived.memory, m.TaskManagerMemory):
         return process.derived.memory
     seen = process.observed
@@ -58,7 +58,7 @@ def current_pools(process: MemoryProcess) -> m.TaskManagerMemory | None:
 
 
 def derive_with(process: MemoryProcess, options: Mapping[str, str]) -> m.TaskManagerMemory | None:
-    """Return the pools of a process with additional options; None if Flink refuses them."""
+    """Return the pools of a process with additional options, or None if Flink rejects them."""
     known = {key: text for key, text in process.configured.items() if key in m.MEMORY_KEYS}
     if not known and (now := current_pools(process)) is not None:
         known = {m.PROCESS: f"{now.process}b"}
@@ -69,7 +69,7 @@ def derive_with(process: MemoryProcess, options: Mapping[str, str]) -> m.TaskMan
 
 
 def network_keys(version: str | None) -> tuple[str, str]:
-    """Return the options for the lower and the upper bound of the network memory in a version.
+    """Return the options for the lower and upper bound of the network memory in a Flink version.
 
     >>> network_keys("1.9.3"), network_keys(None)[0]
     (('taskmanager.network.memory.min', 'taskmanager.network.memory.max'), 'taskmanager.memory.network.min')
@@ -80,12 +80,12 @@ def network_keys(version: str | None) -> tuple[str, str]:
 
 
 def enough_network(process: MemoryProcess, size: int) -> Proposal | None:
-    """Return the fewest options for a network memory of this size that Flink accepts.
+    """Return the fewest options that provide this much network memory and that Flink accepts.
 
-    Tries one bound alone, then both, then both with a larger process.
+    Try one bound alone, then both, then both with a larger process.
 
     Returns:
-        None before 1.10, where the model does not know enough, or if no options work.
+        None before Flink 1.10, which the model does not fully cover, or if no options work.
     """
     now = current_pools(process)
     if now is None or (version_of(process.version) or m.LATEST) < (1, 10):
@@ -103,11 +103,11 @@ def enough_network(process: MemoryProcess, size: int) -> Proposal | None:
 
 
 def enough_buffers(needs: BufferNeeds) -> tuple[dict[str, str], m.TaskManagerMemory | None] | None:
-    """Return the smallest setting of the network memory with which all buffers fit, and its result.
+    """Return the smallest network memory with which all buffers fit.
 
     Returns:
-        options and the resulting pools (None before 1.10); None if the process is unknown, or Flink
-        refuses every setting.
+        the options and the resulting pools (None before 1.10); None if the process is unknown or Flink
+        rejects every value.
     """
     process = needs.process
     if process is None:
@@ -129,7 +129,7 @@ def enough_buffers(needs: BufferNeeds) -> tuple[dict[str, str], m.TaskManagerMem
 
 
 def more_heap(process: MemoryProcess, share: float, *, managed_is_free: bool) -> Proposal | None:
-    """Propose a larger heap: from unused managed memory if there is enough, else by a larger process."""
+    """Propose a larger heap, taken from unused managed memory if possible, otherwise with a larger process."""
     now = current_pools(process)
     if now is None:
         return None
@@ -144,7 +144,7 @@ def more_heap(process: MemoryProcess, share: float, *, managed_is_free: bool) ->
 
 
 def more_metaspace(process: MemoryProcess, share: float, heap_left: float) -> Proposal | None:
-    """Propose a larger metaspace, taken from the heap if the share `heap_left` of it remains."""
+    """Propose a larger metaspace, taken from the heap if at least the share `heap_left` of it remains."""
     now = current_pools(process)
     if now is None:
         return None
@@ -163,7 +163,7 @@ def more_direct(process: MemoryProcess, extra: int, heap_left: float) -> Proposa
 
 
 def more_overhead(process: MemoryProcess, share: float, heap_left: float) -> Proposal | None:
-    """Propose more native memory outside all pools."""
+    """Propose more native memory outside the pools."""
     now = current_pools(process)
     if now is None:
         return None
@@ -182,7 +182,7 @@ def _rounded(size: int) -> int:
 def _with(
     process: MemoryProcess, now: m.TaskManagerMemory, options: dict[str, str], heap_left: float
 ) -> Proposal | None:
-    """Keep the total if enough of the heap remains, else enlarge the process."""
+    """Keep the total if enough of the heap remains, otherwise enlarge the process."""
     memory = derive_with(process, options)
     if memory is not None and memory.process <= now.process and memory.heap >= now.heap * heap_left:
         return Proposal(options=options, memory=memory, keeps_total=True)
@@ -195,10 +195,10 @@ def _larger_process(
     options: dict[str, str],
     enough: Callable[[m.TaskManagerMemory], bool],
 ) -> Proposal | None:
-    """Return the smallest total (in steps of 64 MB) with which the condition holds."""
+    """Return the smallest total (in steps of 64 MB) that meets the condition."""
     key = next((k for k in (m.FLINK, m.PROCESS) if k in process.configured), m.PROCESS)
     if m.FLINK in process.configured and m.PROCESS in process.configured:
-        return None  # two totals: no single option is enough
+        return None  # two totals: one option alone is not enough
     start = now.flink if key == m.FLINK else now.process
     for step in range(_MOST_STEPS):
         total = m.as_option(-(-start // _STEP) * _STEP + step * _STEP)
@@ -209,7 +209,7 @@ def _larger_process(
 
 
 def proposal_action(process: MemoryProcess, proposal: Proposal, text: str) -> Action:
-    """Return a proposal as one action: the first option, and the options to set with it."""
+    """Convert a proposal to one action: the first option, and the options to set with it."""
     memory = proposal.memory
     heap, managed, total = map(fmt.size, (memory.heap, memory.managed, memory.process))
     key, *others = proposal.options
@@ -239,7 +239,7 @@ _JOBMANAGER_HEAP: Final = Action(
 
 
 def room_for_heap(facts: MemoryFacts, process: MemoryProcess) -> Action:
-    """Return an action for a heap that fills up: a quarter more, then measure again."""
+    """Return an action for a heap that fills up: enlarge it by a quarter, then measure again."""
     if process.role != "taskmanager":
         return _JOBMANAGER_HEAP
     text = "Increase the heap, or move the state to RocksDB"
@@ -253,11 +253,11 @@ def room_for_heap(facts: MemoryFacts, process: MemoryProcess) -> Action:
 def network_memory_actions(
     needs: BufferNeeds | None, error: BufferShortage | None
 ) -> Iterator[Action]:
-    """Yield how to get enough network buffers.
+    """Yield actions that provide enough network buffers.
 
     Args:
-        needs: of the TaskManager; None: unknown.
-        error: the last one, which gives a lower bound.
+        needs: of the TaskManager; None if unknown.
+        error: the last error, which gives a lower bound.
     """
     cause = "insufficient-network-buffers"
     process = needs.process if needs is not None else None
@@ -293,15 +293,15 @@ def network_memory_actions(
         option=low,
         proposed=size,
         version=version,
-        # A lower bound above the unknown upper bound would keep the TaskManager from starting.
+        # A lower bound above the unknown upper bound would prevent the TaskManager from starting.
         together={high: size} if size else {},
     )
 
 
 def size_option(action: Action, needs: BufferNeeds | None, job: JobFacts | None) -> str:
-    """Return the option that sets the number of buffers, whichever bound limits it.
+    """Return the option that determines the number of buffers, whichever bound applies.
 
-    The fingerprint of a finding contains this option.
+    It is part of the finding's fingerprint.
     """
     if action.option == m.BUFFERS:
         return m.BUFFERS
@@ -323,17 +323,17 @@ _UNREADABLE: Final = ("Cannot read memory size", "Could not parse")
 
 
 def option_in(text: str) -> str | None:
-    """Return the memory option that a text names."""
+    """Return the memory option in a text."""
     longest_first = sorted(m.MEMORY_KEYS, key=len, reverse=True)
     return next((key for key in longest_first if key in text), None)
 
 
 def options_that_start(process: MemoryProcess, error: str) -> Iterator[Action]:
-    """Yield changes of refused options that the model accepts, the smallest first.
+    """Yield changes of rejected options that the model accepts, smallest first.
 
     Args:
-        process: with the options that Flink refuses.
-        error: from the model.
+        process: with the options that Flink rejects.
+        error: the model's error.
     """
     known = {k: v for k, v in process.configured.items() if k in m.MEMORY_KEYS}
     if any(words in error for words in _UNREADABLE):
@@ -351,7 +351,7 @@ _REFUSED: Final = "wrong-memory-options"
 
 
 def _with_unit(process: MemoryProcess, option: str | None) -> Action:
-    """Return the action that writes an unreadable size as a number with a unit."""
+    """Return an action that rewrites an unreadable size as a number with a unit."""
     text = process.configured.get(option or "")
     size, version = size_bytes(text), version_of(process.version)
     takes_unit = option is not None and h.accepted(option, "1m", version) is not None

@@ -9,7 +9,7 @@ from flowdiag.analyses.contract.redact import clean
 from flowdiag.analyses.memory import facts as x
 from flowdiag.analyses.memory.model import MEMORY_KEYS
 
-# Relevant options in addition to those of the model.
+# Options to show in addition to those of the model.
 _ALSO = (
     "taskmanager.numberOfTaskSlots",
     "state.backend",
@@ -24,7 +24,7 @@ _ALSO = (
 def memory_processes(
     facts: x.MemoryFacts, names: Sequence[str], max_rows: int
 ) -> list[wire.MemoryProcess]:
-    """Return at most `max_rows` processes; `names` are those of the sources, by index."""
+    """Return at most `max_rows` processes. `names` contains the source names by index."""
     return [_process(process, names) for process in facts.processes[:max_rows]]
 
 
@@ -73,7 +73,7 @@ def _usage(usage: x.Usage | None) -> wire.MemoryUsage | None:
 
 
 def memory_buffers(facts: x.MemoryFacts, max_rows: int) -> list[wire.MemoryBuffers]:
-    """Return the network buffers of each TaskManager, those with missing buffers first."""
+    """Return the network buffers of each TaskManager, with shortages first."""
     ranked = sorted(facts.buffers, key=lambda needs: (-needs.missing, needs.taskmanager))
     return [
         wire.MemoryBuffers(

@@ -1,6 +1,6 @@
-"""The facts of one run of `flowdiag memory`, as plain frozen values. Sizes are bytes, times microseconds.
+"""The facts of one `flowdiag memory` run, as plain frozen values. Sizes are bytes, times microseconds.
 
-Pools have the names of Flink's options, as in `model.TaskManagerMemory.pools`. `None` and absent keys mean
+Pools are named after Flink's options, as in `model.TaskManagerMemory.pools`. `None` and absent keys mean
 that the input does not contain the value.
 """
 
@@ -21,13 +21,13 @@ from flowdiag.parsers.flink.options import OptionFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Heap usage over time, from the memory logger or the JVM's own log."""
+    """Heap usage over time, from Flink's memory logger or the JVM's own log."""
 
     samples: int
     first_us: int | None
     last_us: int | None
     heap_max: int | None
-    # Smallest used heap in each quarter of the samples, oldest first: the memory in use after collections.
+    # Smallest used heap in each quarter of the samples, oldest first: what remains in use after collections.
     floors: tuple[int, ...] = ()
     peak: int | None = None
     full_pauses: int = 0
@@ -40,22 +40,22 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryProcess:
-    """One process, or one that a configuration describes.
+    """A running process, or one that a configuration describes.
 
     Args:
         role: `taskmanager` or `jobmanager`.
-        source: index of the input that describes it; None for options of the command line.
-        label: its name in that input, if the input describes several.
-        version: of Flink, with the patch if known; None: unknown, and the model uses the newest.
-        container: on YARN or Kubernetes.
-        configured: options as the user set them, by key.
-        refs: the record of an option or an observed size.
+        source: index of the input that describes it; None for command-line options.
+        label: its name within an input that describes several processes.
+        version: of Flink, with the patch level if known. If None, the model uses the newest version.
+        container: whether it runs on YARN or Kubernetes.
+        configured: options as set by the user, by key.
+        refs: the record behind an option or an observed size.
         derived: the sizes that the model derives; None without memory options.
-        observed: sizes as the process itself, REST or its resource manager print them.
-        origin: where `observed` comes from: `log`, `rest`, `resource-manager`.
+        observed: sizes as printed by the process, REST or the resource manager.
+        origin: source of `observed`: `log`, `rest` or `resource-manager`.
         segments, segment_bytes: of the network buffer pool, as allocated.
-        container_limit: of Kubernetes or YARN.
-        slots: as REST reports them.
+        container_limit: limit set by Kubernetes or YARN.
+        slots: as reported by REST.
     """
 
     role: str
@@ -91,14 +91,14 @@ class ConfigFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """A container that Kubernetes or YARN ended or does not start, by their own reports.
+    """A container that Kubernetes or YARN ended or cannot start, according to its own reports.
 
     Args:
-        time_us: when it ended, or when an event last reported the problem, if known.
-        restarts: of the container, if known.
-        heap: of an executor, as Spark sets it for its container.
+        time_us: when it ended or when an event last reported the problem, if known.
+        restarts: restarts of the container, if known.
+        heap: heap of an executor, as Spark sets it for the container.
         node: where the container ran, or the node itself.
-        count: how often an event reported the problem.
+        count: how often events reported the problem.
     """
 
     reason: str
@@ -115,14 +115,14 @@ class Kill:
 
     @property
     def for_memory(self) -> bool:
-        """Whether memory was the reason: nodes also evict for their disk, and pods wait for a node."""
+        """Whether memory was the reason. Nodes also evict pods for disk space, and pods wait for a node."""
         if self.reason == "Evicted":
             return _OTHER_RESOURCE.search(self.text) is None
         return self.reason in _FOR_MEMORY
 
     @property
     def waits(self) -> bool:
-        """Whether the pod is not running for a reason other than memory."""
+        """Whether the pod is not running, for a reason other than memory."""
         return self.reason in WAITING and not self.for_memory
 
 
@@ -165,9 +165,9 @@ class BufferNeeds:
     """The network buffers of one TaskManager.
 
     Args:
-        segments: the existing ones, as allocated, else as derived; None if unknown.
-        required, desired: by the tasks placed there, in the deployment round with the highest need.
-        any_placement: enough segments for any placement of the subtasks.
+        segments: existing segments, as allocated or, if that is unknown, as derived; None if both are unknown.
+        required, desired: needs of the tasks placed there, in the deployment round with the highest need.
+        any_placement: segments that are enough for any placement of the subtasks.
     """
 
     taskmanager: str
@@ -182,18 +182,18 @@ class BufferNeeds:
 
     @property
     def missing(self) -> int:
-        """Segments that are missing; 0 if all pools fit."""
+        """The number of missing segments; 0 if all pools fit."""
         return 0 if self.segments is None else max(0, self.required - self.segments)
 
     @property
     def smallest(self) -> int:
-        """Smallest network memory in bytes that is enough for any placement."""
+        """The smallest network memory, in bytes, that is enough for any placement."""
         return max(self.required, self.any_placement) * self.segment_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFacts:
-    """The input of the rules of `flowdiag memory`."""
+    """The input for the rules of `flowdiag memory`."""
 
     processes: tuple[MemoryProcess, ...]
     files: tuple[ConfigFile, ...] = ()
@@ -201,9 +201,9 @@ class MemoryFacts:
     buffers: tuple[BufferNeeds, ...] = ()
     kills: tuple[Kill, ...] = ()
     writers: tuple[Process, ...] = ()
-    # State backend by job, from REST or a log: heap | rocksdb | other; absent: unknown.
+    # State backend by job, from REST or a log: heap | rocksdb | other; absent if unknown.
     backends: Mapping[str, str] = field(default_factory=dict)
-    engine: str | None = None  # of all logs, if they have the same
+    engine: str | None = None  # of all logs, if it is the same
 
 
 def times_of(items: Iterable[Incident | Kill]) -> list[int]:
@@ -212,12 +212,12 @@ def times_of(items: Iterable[Incident | Kill]) -> list[int]:
 
 
 def has_recovered(facts: MemoryFacts, time_us: int | None, place: str | None) -> bool:
-    """Return whether the affected jobs run again after a time, and none of them failed for good.
+    """Return whether the affected jobs run again after a problem, and none of them failed for good.
 
     Args:
         facts: of all jobs in the input.
-        time_us: of the problem; None: unknown, so a recovery is unknown, too.
-        place: the pod or container. The jobs that lost it are affected; all jobs if none names it.
+        time_us: time of the problem. If None, the recovery is unknown, too.
+        place: the pod or container. Only jobs that lost it are affected, or all jobs if none names it.
     """
     if time_us is None:
         return False
@@ -239,7 +239,7 @@ def _names(job: JobFacts, place: str | None) -> bool:
 
 
 def share_in_full_collections(facts: MemoryFacts, process: MemoryProcess) -> float | None:
-    """Return the share of the time of its log that a process spent in full collections; None if unknown."""
+    """Return the share of the logged time that a process spent in full collections; None if unknown."""
     usage = process.usage
     spans = [
         writer.last_us - writer.first_us

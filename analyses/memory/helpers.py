@@ -1,4 +1,4 @@
-"""Everything that a rule of `flowdiag memory` needs, under one import."""
+"""Everything that the rules of `flowdiag memory` need, available through one import."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ from flowdiag.parsers.units import version_of
 
 
 def process_finding(process: MemoryProcess | None, **overrides: Unpack[FindingFields]) -> Finding:
-    """Return a finding about the memory of a process: by default an ongoing warning.
+    """Return a finding about the memory of a process, by default an ongoing warning.
 
     Args:
-        process: None: no process in particular.
+        process: None if no particular process is affected.
         overrides: other fields of `Finding`. The explanation defaults to that of the cause.
     """
     subject = Subject(kind="process")
@@ -70,9 +70,9 @@ def place_finding(
     """Return a finding about the tasks of a job on a TaskManager.
 
     Args:
-        job: the job whose verdict counts the finding, if known.
+        job: the job whose verdict includes the finding, if known.
         taskmanager, host: the place.
-        otherwise: kind of the subject if no TaskManager is named.
+        otherwise: kind of subject if no TaskManager is named.
         overrides: as in `process_finding`.
     """
     subject = Subject(
@@ -93,7 +93,7 @@ def _finding(job: JobFacts | None, subject: Subject, overrides: FindingFields) -
 
 
 def runs_master(pod: str | None) -> bool:
-    """Return whether a pod or container runs the JobManager or the application master, by its name.
+    """Return whether a pod or container name belongs to a JobManager or application master.
 
     >>> runs_master("orders-jobmanager-0"), runs_master("container_1700000000000_0001_01_000002")
     (True, False)
@@ -102,12 +102,12 @@ def runs_master(pod: str | None) -> bool:
 
 
 def is_taskmanager(pod: str) -> bool:
-    """Return whether a pod or container runs a TaskManager, by its name."""
+    """Return whether a pod or container name belongs to a TaskManager."""
     return "taskmanager" in pod or (pod.startswith("container_") and not runs_master(pod))
 
 
 def process_text(process: MemoryProcess) -> str:
-    """Return the name of a process in a sentence.
+    """Return the name of a process for use in a sentence.
 
     >>> process_text(MemoryProcess(role="taskmanager"))
     'a TaskManager'
@@ -133,15 +133,15 @@ def remedy_action(
     configured: Mapping[str, str] | None = None,
     **fill: str,
 ) -> Action:
-    """Return a remedy of a cause, with the options of a process.
+    """Return a remedy of a cause with the given option values.
 
     Args:
-        cause, name: a key of `causes.CAUSES`, and of its remedies.
+        cause, name: keys of `causes.CAUSES` and of the cause's remedies.
         option, current, proposed: the option to set, its current value and the value to try.
         version: of Flink.
-        together: options to set with it.
+        together: further options to set.
         configured: current values of all options.
-        fill: replaces the names in braces.
+        fill: values for the placeholders in braces.
     """
     remedy = CAUSES[cause].remedy(name)
     seen = version_of(version)
@@ -165,17 +165,17 @@ def remedy_action(
 def current_value(
     option: str | None, text: str | None, version: str | None = None
 ) -> Present | None:
-    """Return the configured value of an option; None if it is not configured."""
+    """Return an option's configured value, or None if it is not configured."""
     return Present(shown(option, text, version_of(version))) if text is not None else None
 
 
 def changes(
     options: Mapping[str, Value], configured: Mapping[str, str], version: str | None = None
 ) -> tuple[Change, ...]:
-    """Return options to set together with another one.
+    """Return options to set together with another option.
 
     Args:
-        options: with the values to try.
+        options: option values to try.
         configured: current values of all options.
         version: of Flink.
     """

@@ -1,4 +1,4 @@
-"""Reads the side inputs of `flowdiag memory`: configurations, output of kubectl, GC logs."""
+"""Reads the side inputs of `flowdiag memory`: configurations, kubectl output and GC logs."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _QUARTERS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherInputs:
-    """Side inputs, and the kinds of the sources that turn out to be readable, by index."""
+    """The side inputs, and by index the kinds of sources that turned out to be readable."""
 
     files: tuple[ConfigFile, ...] = ()
     kills: tuple[Kill, ...] = ()
     usages: tuple[Usage, ...] = ()
     kinds: Mapping[int, str] = field(default_factory=dict)
-    unread: Mapping[int, str] = field(default_factory=dict)  # why a source is not read, by index
+    unread: Mapping[int, str] = field(default_factory=dict)  # why a source is not read
     version: str | None = None  # of Flink, from a FlinkDeployment
-    names: Mapping[int, str] = field(default_factory=dict)  # of all inputs, by index
-    engine: str | None = None  # of all logs, if they have the same
+    names: Mapping[int, str] = field(default_factory=dict)  # of all inputs
+    engine: str | None = None  # of all logs, if it is the same
 
 
 def read_others(sources: Iterable[Source], version: tuple[int, int] | None = None) -> OtherInputs:
@@ -48,7 +48,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
 
     Args:
         sources: all sources.
-        version: of Flink, if the user sets it: it determines how a configuration is parsed.
+        version: of Flink, if the user sets it. It determines how configurations are parsed.
     """
     from flowdiag.parsers.source import WHOLE_BYTES, source_text
 
@@ -88,13 +88,13 @@ class _Reading:
         self.requested: str | None = None  # the version that the first deployment requests
 
     def add(self, source: Source, text: str) -> None:
-        """Read the containers of a source, and its options or garbage collections."""
+        """Read the containers in a source, and its options or garbage collections."""
         of_flink = _is_log(source, text)
         if of_flink and not (looks_like_kubectl(text) or looks_like_yarn(text)):
             return
         listed = reports_ended_containers(text)
         if listed:
-            # Two servers, or two snapshots, may report the same end.
+            # Two servers or two snapshots may report the same end.
             for kill in _kills(source, text):
                 same = (kill.reason, kill.pod, kill.exit_code, kill.time_us, kill.text)
                 if kill.pod is None or same not in self._seen:
@@ -121,7 +121,7 @@ class _Reading:
             self._version = self._version or requested
             read = _options_of(text, source.name, self._version) or read
         self.files.append(ConfigFile(source=source.index, name=source.name, read=read))
-        if source.kind == "not-read":  # a status with an exception is read as an exception, too
+        if source.kind == "not-read":  # a status with an exception is also read as an exception
             self.kinds[source.index] = "configuration"
 
 
@@ -143,7 +143,7 @@ def _kills(source: Source, text: str) -> Iterator[Kill]:
 
 
 def _options_of(text: str, name: str, version: tuple[int, int] | None) -> OptionFile | None:
-    """Return the options in a text; None without any, as in a pod that belongs to a FlinkDeployment."""
+    """Return the options in a text, or None, for example for a pod that belongs to a FlinkDeployment."""
     if not looks_like_options(text):
         return None
     read = read_options(text, name=name, version=version)  # limits its own size
@@ -154,9 +154,9 @@ def _options_of(text: str, name: str, version: tuple[int, int] | None) -> Option
 
 
 def _is_log(source: Source, text: str) -> bool:
-    """Return whether a source is a Flink log, or a pod that runs a Flink image.
+    """Return whether a source is a Flink log or a pod that runs a Flink image.
 
-    A resource of the operator is a configuration, even if its status quotes an exception.
+    An operator resource is a configuration, even if its status quotes an exception.
     """
     found = source.engine == "flink" and source.kind != "not-read"
     return found and not is_resource(text)

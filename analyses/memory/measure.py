@@ -1,4 +1,4 @@
-"""Measures memory records of logs and answers with Spark: resolved events in, one small frame out."""
+"""Collects memory records from logs and REST responses with Spark, as one small frame."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def printed(events: DataFrame) -> Part:
 def usage(events: DataFrame) -> Part:
     """Return the memory logger's samples, peak, and minimum in each quarter of the time, per process.
 
-    Megabytes as printed; `floors` is the smallest used heap of each quarter, oldest first.
+    Sizes are in megabytes as printed. `floors` contains the smallest used heap of each quarter, oldest first.
     """
     return SQL.part("usage", events=events)
 

@@ -38,13 +38,13 @@ ENVIRONMENT: Final = {
     "FLINK_TM_NET_BUF_MIN": "taskmanager.network.memory.min",
     "FLINK_TM_NET_BUF_MAX": "taskmanager.network.memory.max",
 }
-"""Variables that override options in the start scripts (`config.sh`), and these options."""
+"""Environment variables that override options in the start scripts (`config.sh`), with these options."""
 
 
 def with_environment(
     options: Mapping[str, str], version: tuple[int, int], *, container: bool
 ) -> Mapping[str, str]:
-    """Return the options as the scripts use them: up to 1.9 (JobManager: 1.10) variables win outside containers.
+    """Return the effective options: up to 1.9 (JobManager: 1.10), environment variables win outside containers.
 
     >>> with_environment({"FLINK_TM_HEAP": "3g"}, (1, 9), container=False)["taskmanager.heap.size"]
     '3g'
@@ -65,7 +65,7 @@ def with_environment(
 def derive(
     role: str, options: Mapping[str, str], version: str | None, container: bool
 ) -> m.Derivation | None:
-    """Return the sizes that the model derives from options; None without a total."""
+    """Return the sizes that the model derives from options, or None without a total."""
     seen = version_of(version) or m.LATEST
     options = with_environment(options, seen, container=container)
     if not any(key in options for key in TOTALS[role]):
@@ -78,10 +78,10 @@ KNOWN_VERSIONS: Final = (
     *((1, minor) for minor in range(4, 21)),
     *((2, minor) for minor in range(m.LATEST[1] + 1)),
 )
-"""The versions of Flink with known arithmetic."""
+"""The Flink versions whose arithmetic is known."""
 
 _OF_MEMORY: Final = ("taskmanager.memory.", "jobmanager.memory.")
-# Valid options that do not affect the sizes.
+# Valid options that do not affect sizes.
 _OTHERS: Final = frozenset(
     {
         "taskmanager.memory.managed.consumer-weights",
@@ -89,11 +89,11 @@ _OTHERS: Final = frozenset(
         "taskmanager.memory.framework.off-heap.batch-shuffle.size",
     }
 )
-_ALIKE: Final = 0.8  # of the characters, as difflib counts
+_ALIKE: Final = 0.8  # minimum similarity, as a ratio of difflib
 
 
 def nearest_version(seen: tuple[int, int]) -> tuple[int, int]:
-    """Return the known version nearest to this one.
+    """Return the known version closest to this one.
 
     >>> nearest_version((9, 9)), nearest_version((1, 3)), nearest_version((1, 21))
     ((2, 3), (1, 4), (1, 20))
@@ -103,7 +103,7 @@ def nearest_version(seen: tuple[int, int]) -> tuple[int, int]:
 
 
 def nearest_key(key: str) -> str | None:
-    """Return the memory option that a misspelt key most resembles; None for other keys.
+    """Return the memory option that a misspelled key resembles most, or None for other keys.
 
     >>> nearest_key("taskmanager.memory.managed.fraktion"), nearest_key("managed.fraktion")
     ('taskmanager.memory.managed.fraction', 'taskmanager.memory.managed.fraction')
@@ -124,6 +124,6 @@ def nearest_key(key: str) -> str | None:
         if each.startswith(prefix)
     }
     if key.partition(".")[0] not in {each.partition(".")[0] for each in short}:
-        return None  # one of the hundreds of other options
+        return None  # one of hundreds of other options
     meant = difflib.get_close_matches(key, sorted(short), 1, _ALIKE)
     return short[meant[0]] if meant else None

@@ -1,4 +1,4 @@
-"""How `flowdiag memory` judges CP303: by pool, with values from Flink's memory model, and by killed containers."""
+"""Judges CP303 for `flowdiag memory`, by pool and by killed container, with values from Flink's memory model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from flowdiag.parsers.lines.failure_lines import short_failure
 
 __all__ = ["RULE"]
 
-# The measurement that shows the configured size, by kind of memory.
+# The measurement that shows the configured size of each kind of memory.
 _SIZES: Final = {
     "heap": ("heap", "heap"),
     "metaspace": ("metaspace", "metaspace"),
@@ -38,12 +38,12 @@ _SIZES: Final = {
 }
 
 _NUMBERED: Final = ("network", "virtual")
-"""Kinds of memory whose errors contain sizes that the configuration does not."""
+"""Kinds of memory whose errors contain sizes that are not in the configuration."""
 
 
 @judge.register
 def judge_pools(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per place and kind of memory."""
+    """Report each place and kind of memory."""
     groups: dict[tuple[str | None, str], list[tuple[h.JobFacts, h.Incident]]] = {}
     for job in facts.jobs:
         for incident in job.incidents:
@@ -62,7 +62,7 @@ def judge_pools(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _kills_by_pod(facts: h.MemoryFacts) -> dict[tuple[str | None, str], list[h.Kill]]:
-    """Return the killed containers by pod and kind of memory."""
+    """Group killed containers by pod and kind of memory."""
     found: dict[tuple[str | None, str], list[h.Kill]] = {}
     for kill in facts.kills:
         if kill.for_memory:
@@ -126,7 +126,7 @@ def _count(kills: h.Sequence[h.Kill]) -> int:
 
 
 def _kill_text(process: h.MemoryProcess | None, kills: h.Sequence[h.Kill]) -> str:
-    """Describe the last kill, with the limit of the container next to the size that Flink plans for."""
+    """Describe the last kill with the container's limit and the size that Flink plans for."""
     kill = next((each for each in reversed(kills) if each.limit is not None), kills[-1])
     text = _BYTES.sub(lambda found: h.fmt.size(int(found[1])), kill.text)
     if kill.limit is None:
@@ -142,12 +142,12 @@ def _kill_text(process: h.MemoryProcess | None, kills: h.Sequence[h.Kill]) -> st
     return f"{text}, limit {h.fmt.size(kill.limit)}{planned}{often}"
 
 
-# A size as YARN prints it: `is running 166842368B beyond the 'PHYSICAL' memory limit`.
+# A size as printed by YARN: `is running 166842368B beyond the 'PHYSICAL' memory limit`.
 _BYTES: Final = re.compile(r"\b(\d{4,15})B\b")
 
 
 def _process(facts: h.MemoryFacts, place: str | None) -> h.MemoryProcess | None:
-    """Return the TaskManager of that name, else any TaskManager: they have the same configuration."""
+    """Return the TaskManager of that name or, since all are configured alike, any TaskManager."""
     named = [p for p in facts.processes if p.taskmanager and p.taskmanager == place]
     workers = [p for p in facts.processes if p.role == "taskmanager"]
     return next(iter((*named, *workers)), None)

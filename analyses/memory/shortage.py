@@ -1,4 +1,4 @@
-"""Flink's error `Insufficient number of network buffers`: its records and its numbers."""
+"""Collects Flink's `Insufficient number of network buffers` errors with their numbers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ERROR: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferShortage:
-    """A record of the error.
+    """One record of the error.
 
     Args:
         text: the error itself, if it contains numbers.
         required, available, total: segments, as printed.
-        least_bytes: the network memory with which this allocation succeeds.
+        least_bytes: the network memory with which this allocation would succeed.
     """
 
     job: JobFacts
@@ -36,7 +36,7 @@ class BufferShortage:
 
 
 def shortages_in(facts: MemoryFacts) -> list[BufferShortage]:
-    """Return the records of the error, job by job."""
+    """Return the records of the error, grouped by job."""
     found = []
     for job in facts.jobs:
         for incident in job.incidents:
@@ -67,7 +67,7 @@ def shortages_in(facts: MemoryFacts) -> list[BufferShortage]:
 def affected_job(
     facts: MemoryFacts, errors: Sequence[BufferShortage], short: Sequence[BufferNeeds]
 ) -> JobFacts | None:
-    """Return the job of the first error, else a job on the first TaskManager that is short."""
+    """Return the job of the first error or, without errors, a job on the first TaskManager with too few buffers."""
     if errors:
         return errors[0].job
     names = {need.job for need in short[0].tasks}

@@ -72,7 +72,7 @@ _REQUIRED: Final = {
 
 
 class Memory(FlinkTopic):
-    """Facts: `MemoryFacts`."""
+    """Measures `MemoryFacts`."""
 
     name = "memory"
     required_data = "a memory option or size"
@@ -82,11 +82,11 @@ class Memory(FlinkTopic):
     checkpoints = False
 
     def metrics(self) -> Collection[str]:
-        """Return one metric, which names TaskManagers that run no task; the topic measures none."""
+        """Return one metric that identifies TaskManagers without tasks. The topic measures no metrics itself."""
         return ("Status.JVM.CPU.Load",)
 
     def side_inputs(self, sources: Sequence[Source], options: Options) -> SideInputs:
-        """Read configurations, output of kubectl and GC logs."""
+        """Read configurations, kubectl output and GC logs."""
         others = read_others(sources, version_of(options.memory.version))
         return SideInputs(content=others, kinds=others.kinds, unread=others.unread)
 
@@ -105,7 +105,7 @@ class Memory(FlinkTopic):
         side_inputs: OtherInputs,
         options: Options,
     ) -> MemoryFacts:
-        """Return the processes, as configured, derived and observed."""
+        """Return the processes with their configured, derived and observed sizes."""
         return assemble_memory(
             rows,
             common,
@@ -129,11 +129,11 @@ class Memory(FlinkTopic):
         return max((job.last_us for job in facts.jobs if job.last_us is not None), default=None)
 
     def select_jobs(self, facts: MemoryFacts, is_selected: Callable[[JobKey], bool]) -> MemoryFacts:
-        """Select some jobs; processes belong to all jobs."""
+        """Select some jobs but all processes, because every process may serve every job."""
         return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.key)))
 
     def select_span(self, facts: MemoryFacts, span: Span) -> MemoryFacts:
-        """Select the failures in the span; sizes and configurations have no time of their own."""
+        """Select the failures in the span. Sizes and configurations have no time."""
         jobs = (
             replace(job, incidents=tuple(i for i in job.incidents if span.has(i.time_us)))
             for job in facts.jobs
@@ -147,7 +147,7 @@ class Memory(FlinkTopic):
         options: Options,
         sources: Sequence[Source],
     ) -> Data:
-        """`processes` and `buffers`."""
+        """Return `processes` and `buffers`."""
         from flowdiag.analyses.memory.data import memory_buffers, memory_processes
 
         if facts is None:
@@ -158,7 +158,7 @@ class Memory(FlinkTopic):
         )
 
     def is_assessed(self, facts: MemoryFacts) -> bool:
-        """Return whether any process or buffer is known."""
+        """Return whether at least one process or buffer is known."""
         killed = any(kill.for_memory or kill.waits for kill in facts.kills)
         seen = facts.buffers or any(p.observed or p.usage for p in facts.processes)
         if not (seen or killed) and any(file.read.trouble for file in facts.files):
@@ -166,7 +166,7 @@ class Memory(FlinkTopic):
         return bool(facts.processes or facts.buffers or killed or facts.files)
 
     def is_calculated(self, facts: MemoryFacts) -> bool:
-        """Return whether the input holds only options: the sizes are calculated, not observed."""
+        """Return whether the input contains only options, so that sizes are calculated rather than observed."""
         return not (facts.buffers or facts.kills or facts.jobs or facts.writers) and not any(
             process.observed or process.usage for process in facts.processes
         )
@@ -174,7 +174,7 @@ class Memory(FlinkTopic):
     def notes(
         self, measured: MemoryFacts, facts: MemoryFacts, options: Options
     ) -> Iterable[InputNote]:
-        """Yield unknown versions and options, and resources with a problem in their status."""
+        """Yield notes about unknown versions and options, and about resources whose status shows a problem."""
         for file in facts.files:
             if file.read.trouble is not None:
                 yield InputNote(

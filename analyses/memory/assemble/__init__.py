@@ -39,16 +39,16 @@ def assemble_memory(
     """Build the facts from all inputs.
 
     Args:
-        rows: of attempts, incidents and `measure.frames`.
+        rows: rows of attempts, incidents and `measure.frames`.
         common: the result of `assemble` for the same rows: jobs, attempts, incidents, processes.
         files: configuration files.
         kills: from `kubectl`.
-        usages: of the JVM's own logs.
-        names: of the inputs, by index: they assign GC logs to processes.
-        given: options of the command line; they override those of files.
+        usages: from the JVM's own logs.
+        names: names of the inputs by index, which assign GC logs to processes.
+        given: command-line options, which override those in files.
         version: of Flink, from the command line.
         container: whether the processes run in containers, from the command line.
-        engine: of all logs, if they have the same.
+        engine: of all logs, if it is the same.
     """
     of_files: dict[str, str] = {}
     refs: dict[str, Ref] = {}
@@ -90,7 +90,7 @@ def _order(process: MemoryProcess) -> tuple[Any, ...]:
 
 
 def _operator_kills(rows: Iterable[Row]) -> Iterator[Kill]:
-    """Yield the containers that the Kubernetes Operator reports as killed for memory, each text once."""
+    """Yield the containers that the Kubernetes Operator reports as killed for memory, without repeated texts."""
     seen: set[str] = set()
     for row in rows:
         if row["what"] != "memory" or not (row["template"] or "").startswith("operator-"):
@@ -137,7 +137,7 @@ def _with_usage(process: MemoryProcess, rows: Iterable[Row]) -> MemoryProcess:
 def _backends(
     jobs: Iterable[JobFacts], processes: Iterable[MemoryProcess], rows: Iterable[Row]
 ) -> dict[str, str]:
-    """Return the state backends by job id, and that of the configuration under `""`."""
+    """Return the state backends by job id, and the configured one under `""`."""
     found: dict[str, str] = {}
     for job in jobs:
         text = job.setting("state.backend")

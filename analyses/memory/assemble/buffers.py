@@ -19,12 +19,12 @@ Row = Mapping[str, Any]
 def buffers_of(
     jobs: Iterable[JobFacts], processes: Sequence[MemoryProcess], rows: Iterable[Row]
 ) -> list[BufferNeeds]:
-    """Return the buffers of each TaskManager, and the need of all jobs that ran on it.
+    """Return the buffers of each TaskManager and how many its jobs need.
 
     Args:
-        jobs: with graphs and attempts.
-        processes: for segments and options.
-        rows: of incidents, for the plans.
+        jobs: jobs with graphs and attempts.
+        processes: provide segments and options.
+        rows: rows of incidents, which contain the plans.
     """
     tasks: dict[str, list[b.TaskNeed]] = defaultdict(list)
     anywhere: dict[str, int] = defaultdict(int)
@@ -78,7 +78,7 @@ def _segments(process: MemoryProcess) -> tuple[int | None, int]:
 def _needs_of(
     job: JobFacts, processes: Sequence[MemoryProcess], plan: Sequence[_Input]
 ) -> tuple[dict[str, list[b.TaskNeed]], int]:
-    """Return the needs of a job on each TaskManager, and the need for any placement; none without a plan."""
+    """Return the needs of a job by TaskManager, and the need for any placement. Empty without a plan."""
     edges, parallelism = _edges(job, plan)
     by_region = b.regions(parallelism, edges)
     if not edges:
@@ -114,7 +114,7 @@ def _any_version(processes: Iterable[MemoryProcess]) -> m.Version | None:
 
 
 class _Input(NamedTuple):
-    """One input of a vertex in a plan; two inputs may come from the same vertex."""
+    """One input of a vertex in a plan. Two inputs may come from the same vertex."""
 
     number: str
     upstream: str
@@ -146,7 +146,7 @@ def _plans(rows: Iterable[Row]) -> dict[str, list[_Input]]:
 def _largest_regions(
     by_taskmanager: Mapping[str, list[b.TaskNeed]], by_region: Mapping[str, str]
 ) -> dict[str, list[b.TaskNeed]]:
-    """Return for each TaskManager the tasks that run at the same time with the highest total need."""
+    """Return the concurrent tasks with the highest total need on each TaskManager."""
     found: dict[str, list[b.TaskNeed]] = {}
     for taskmanager, needs in by_taskmanager.items():
         groups: dict[str, list[b.TaskNeed]] = defaultdict(list)
@@ -183,13 +183,13 @@ _ROUNDS: Final = 40
 
 
 def _rounds(job: JobFacts) -> list[dict[tuple[str, int], str]]:
-    """Return the placement of subtasks in each of the last `_ROUNDS` rounds of deployments."""
+    """Return the placement of subtasks in each of the last `_ROUNDS` deployment rounds."""
     by_round: dict[int, dict[tuple[str, int], str]] = defaultdict(dict)
     for a in job.attempts:
         if a.task and a.subtask_index is not None and a.taskmanager:
             by_round[a.attempt or 0][(a.task, a.subtask_index)] = a.taskmanager
     rounds: list[dict[tuple[str, int], str]] = []
     for number in sorted(by_round):
-        # A region of the job may restart alone: all other subtasks keep their place.
+        # A region of the job may restart alone, while all other subtasks keep their place.
         rounds.append({**(rounds[-1] if rounds else {}), **by_round[number]})
     return rounds[-_ROUNDS:]

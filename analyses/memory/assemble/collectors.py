@@ -1,4 +1,4 @@
-"""Assigns GC logs to processes: a GC log does not name its process."""
+"""Assigns GC logs, which do not name their process, to processes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from flowdiag.analyses.memory.facts import MemoryProcess, Usage
 def with_usages(
     processes: Sequence[MemoryProcess], usages: Sequence[Usage], names: Mapping[int, str]
 ) -> list[MemoryProcess]:
-    """Add heap usage from GC logs to processes; an unassigned log becomes a process of its own.
+    """Add heap usage from GC logs to processes. An unassigned log becomes a separate process.
 
-    A single log and a single TaskManager belong together, whatever their names.
+    If there is only one GC log and one TaskManager, they belong together, whatever their names.
 
     Args:
-        processes: of logs, answers and configurations.
+        processes: known from logs, responses and configurations.
         usages: one per GC log.
         names: of all inputs, by index.
     """

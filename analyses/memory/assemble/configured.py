@@ -1,4 +1,4 @@
-"""Determines the options in effect for a process, and derives its sizes."""
+"""Determines which options apply to a process and derives its sizes from them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def with_options(
     refs: Mapping[str, Ref],
     given: Mapping[str, str],
 ) -> MemoryProcess:
-    """Complete the options of a process from its JobManager's log and from files, and derive its sizes."""
+    """Complete the options of a process from its JobManager's log and from files, then derive its sizes."""
     configured, places = dict(process.configured), dict(process.refs)
     totals = TOTALS[process.role]
     if process.role == "taskmanager" and not any(key in configured for key in totals):
-        # In a container a TaskManager gets sizes from its JobManager, whose log lists the options.
+        # In a container, a TaskManager gets its sizes from the JobManager, whose log lists the options.
         manager = next((p for p in all_processes if p.role == "jobmanager" and p.configured), None)
         if manager is not None:
             configured = {**manager.configured, **configured}
@@ -47,7 +47,7 @@ def described(
     container: bool | None,
     running: set[str],
 ) -> list[MemoryProcess]:
-    """Return the processes that options describe, for roles without a known running process."""
+    """Return processes described by options, for roles without a known running process."""
     found = []
     on_kubernetes = any(file.read.carrier == "FlinkDeployment" for file in files)
     for role in ("jobmanager", "taskmanager"):

@@ -1,4 +1,4 @@
-"""Reads the memory of a process from its log: options, pools, limits."""
+"""Reads the memory options, pools and limits of a process from its log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flowdiag.parsers.rows import Event
 
 Row = Mapping[str, Any]
 
-# Options that the start scripts pass on automatically; all other dynamic options are the user's.
+# Options that the start scripts add automatically. All other dynamic options come from the user.
 _BY_SCRIPTS: Final = frozenset(
     {
         "taskmanager.cpu.cores",
@@ -54,11 +54,11 @@ _POOLS: Final = {
 def logged(
     rows: Iterable[Row], writers: Iterable[Process], version: str | None, container: bool | None
 ) -> list[MemoryProcess]:
-    """Return the processes with memory records in their logs, one per stream.
+    """Return the processes whose logs contain memory records, one per stream.
 
     Args:
-        rows: of `measure.frames`, among others.
-        writers: of the streams.
+        rows: include the rows of `measure.frames`.
+        writers: the processes that wrote the streams.
         version: of Flink, from the command line.
         container: whether they run in containers, from the command line.
     """
@@ -86,7 +86,7 @@ def logged(
 def _process(
     records: Sequence[Row], writer: Process, version: str | None, container: bool | None
 ) -> MemoryProcess | None:
-    """Return the last process start in a stream; later records replace earlier ones."""
+    """Return the last process start in a stream, with later values replacing earlier ones."""
     found = _ProcessRecords(role=writer.role if writer.role in _ROLES else None)
     for row in records:
         found.add(row)
@@ -123,14 +123,14 @@ _ROLES: Final = ("taskmanager", "jobmanager")
 
 @dataclass(slots=True, kw_only=True)
 class _ProcessRecords:
-    """Collects the values in the records of a stream, in order."""
+    """Collects the values in the records of a stream, in record order."""
 
     role: str | None
     configured: dict[str, str] = field(default_factory=dict)
     refs: dict[str, Ref] = field(default_factory=dict)
     observed: dict[str, int] = field(default_factory=dict)
     values: dict[str, int] = field(default_factory=dict)
-    within_heap: bool = True  # pools are listed from the heap's on
+    within_heap: bool = True  # pools are listed starting with the heap's
     component: str = ""
 
     def add(self, row: Row) -> None:
@@ -189,7 +189,7 @@ def _pool_name(pool: str, role: str | None, within_heap: bool) -> str | None:
 
 
 def _from_script(observed: dict[str, int], key: str, text: str) -> None:
-    """Add a size that the start scripts calculated and pass on: `…=134217728b`."""
+    """Add a size that the start scripts calculated and passed on, such as `…=134217728b`."""
     try:
         size = m.parse_size(text)
     except m.MemoryOptionError:
@@ -203,7 +203,7 @@ def _from_script(observed: dict[str, int], key: str, text: str) -> None:
 
 
 def add_totals(observed: dict[str, int]) -> dict[str, int]:
-    """Add the totals if all parts are known."""
+    """Add totals for which all parts are known."""
     parts = (
         m.FRAMEWORK_HEAP,
         m.TASK_HEAP,

@@ -1,4 +1,4 @@
-"""Memory sizes of TaskManagers from the resource manager and from REST."""
+"""Reads memory sizes of TaskManagers from the resource manager's log and from REST."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SPEC: Final = {
     "jvmOverheadSize": "taskmanager.memory.jvm-overhead",
 }
 
-# Up to 1.9: the container, and the heap taken from it.
+# Up to Flink 1.9: the container size and its heap.
 _OLD_SPEC: Final = re.compile(
     r"container size ([0-9]{1,9}) MB, JVM heap size ([0-9]{1,9}) MB, JVM direct memory limit"
 )
@@ -50,7 +50,7 @@ _SPEC_ENTRY: Final = re.compile(r"(\w{1,40})=(?:[0-9.]{1,20}[kmgt]b \()?([0-9]{1
 def with_rest(
     processes: list[MemoryProcess], common: ClusterFacts, version: str | None
 ) -> list[MemoryProcess]:
-    """Add the sizes from `/taskmanagers`; a TaskManager without a log becomes a process of its own."""
+    """Add the sizes from `/taskmanagers`. A TaskManager without a log becomes a separate process."""
     versions = {job.version for job in common.jobs if job.version}
     for taskmanager, (sizes, incident) in sorted(_registrations(common).items()):
         found = MemoryProcess(
@@ -69,7 +69,7 @@ def with_rest(
 
 
 def _registrations(common: ClusterFacts) -> dict[str, tuple[dict[str, int], Incident]]:
-    """Return the sizes of the last registration of each TaskManager that reports any."""
+    """Return the sizes in the last registration with sizes of each TaskManager."""
     found: dict[str, tuple[dict[str, int], Incident]] = {}
     for incident in (*common.incidents, *(i for job in common.jobs for i in job.incidents)):
         if incident.kind != "taskmanager-registered" or not incident.taskmanager:
@@ -82,7 +82,7 @@ def _registrations(common: ClusterFacts) -> dict[str, tuple[dict[str, int], Inci
 
 
 def _add_observed(processes: list[MemoryProcess], found: MemoryProcess) -> None:
-    """Add the observed sizes to the process of the same TaskManager, or the process itself."""
+    """Add observed sizes to the process of the same TaskManager, or add the process itself."""
     for index, known in enumerate(processes):
         if known.taskmanager != found.taskmanager:
             continue
@@ -100,7 +100,7 @@ def _add_observed(processes: list[MemoryProcess], found: MemoryProcess) -> None:
 def with_specs(
     processes: list[MemoryProcess], rows: Iterable[Row], version: str | None
 ) -> list[MemoryProcess]:
-    """Add the sizes of the TaskManagers that the resource manager starts (`TaskExecutorProcessSpec`)."""
+    """Add the sizes of TaskManagers started by the resource manager (`TaskExecutorProcessSpec`)."""
     for row in rows:
         if row["what"] != "memory" or row["template"] != "yarn-taskmanager-starting":
             continue
@@ -132,7 +132,7 @@ def with_specs(
 
 
 def with_limits(processes: list[MemoryProcess], rows: Iterable[Row]) -> list[MemoryProcess]:
-    """Add the size of the pod that the resource manager requested: `<megabytes,cpus>`."""
+    """Add the pod size that the resource manager requested, printed as `<megabytes,cpus>`."""
     requested: dict[str, int] = {}
     for row in rows:
         if row["what"] == "memory" and row["template"] == "pod-creating" and row["taskmanager"]:

@@ -1,4 +1,4 @@
-"""Words and numbers about missing network buffers."""
+"""Texts and measurements about missing network buffers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowdiag.analyses.memory.shortage import (
 
 
 def texts_of(worst: h.BufferNeeds | None, last: BufferShortage | None) -> tuple[str, str]:
-    """Return the title and the reason."""
+    """Return the title and the reason of a finding about missing buffers."""
     if worst is not None:
         return (
             f"{worst.taskmanager} has {worst.segments} network buffers, but its tasks require {worst.required}",

@@ -1,4 +1,4 @@
-"""Pods that wait or end, by problem."""
+"""Classifies pods and containers that wait or end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flowdiag.analyses.memory import helpers as h
 _IMAGE = ("an image that cannot be pulled", "deployment-failed", "image")
 
 
-# A number at the start of each reason; the reasons contain commas within braces only.
+# The number at the start of each reason. Reasons contain commas only within braces.
 _REFUSAL: Final = re.compile(r"(?:^|,) *([0-9]{1,6}) ([A-Za-z][^,{]{1,200}(?:\{[^}]{0,200}\})?)")
 _BAD_NODES: Final = ("NodePressure", "NodeNotReady", "NodeUnhealthy", "NodeDecommissioned")
 
@@ -18,7 +18,7 @@ _BAD_NODES: Final = ("NodePressure", "NodeNotReady", "NodeUnhealthy", "NodeDecom
 _VOLUME = ("a volume that cannot be mounted", "deployment-failed", "events")
 
 
-_REASONS = {  # the words of the title, the cause and its remedy
+_REASONS = {  # end of the title, cause and remedy
     "FailedScheduling": ("no node to run on", "no-container", "ask"),
     "ImagePullBackOff": _IMAGE,
     "ErrImagePull": _IMAGE,
@@ -65,7 +65,7 @@ def _kills_by_pod(facts: h.MemoryFacts) -> dict[str | None, list[h.Kill]]:
     by_pod: dict[str | None, list[h.Kill]] = {}
     out_of_memory = {kill.pod for kill in facts.kills if kill.for_memory}
     for kill in facts.kills:
-        # A container that was killed for its memory waits for its next start: CP303 reports it.
+        # CP303 reports containers that were killed for their memory use and wait for their next start.
         if (
             kill.waits
             and not (kill.reason == "CrashLoopBackOff" and kill.pod in out_of_memory)
@@ -76,13 +76,13 @@ def _kills_by_pod(facts: h.MemoryFacts) -> dict[str | None, list[h.Kill]]:
 
 
 def _is_host(facts: h.MemoryFacts, name: str | None) -> bool:
-    """Return whether a job reports a failure on this host, or a pod there ended."""
+    """Return whether a job reports a failure on this host or a pod ended there."""
     failed = any(name == i.host for job in facts.jobs for i in job.incidents)
     return failed or any(name == each.node != each.pod for each in facts.kills)
 
 
 def refusing_nodes(kill: h.Kill) -> h.Iterator[h.Measurement]:
-    """Yield how many nodes refuse the pod, by reason: `0/5 nodes are available: 3 Insufficient memory, …`."""
+    """Yield how many nodes reject the pod, by reason: `0/5 nodes are available: 3 Insufficient memory, …`."""
     if kill.reason == "FailedScheduling":
         reasons = kill.text.partition("nodes are available:")[2].partition("preemption:")[0]
         for count, reason in _REFUSAL.findall(reasons):

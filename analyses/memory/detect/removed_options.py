@@ -1,11 +1,11 @@
-"""Memory options that newer versions of Flink ignore, with their replacements."""
+"""Memory options that newer Flink versions ignore, with their replacements."""
 
 from __future__ import annotations
 
 NOT_SET = "(not set)"
 
 
-# Removed in 2.0: the option and its replacement (catalogue 7.1, 8.1).
+# Removed in Flink 2.0: option and replacement (catalogue 7.1, 8.1).
 _REMOVED = {
     "taskmanager.heap.size": "taskmanager.memory.process.size",
     "taskmanager.heap.mb": "taskmanager.memory.process.size",
@@ -19,12 +19,12 @@ _REMOVED = {
 }
 
 
-# Ignored from 1.10 on.
+# Ignored since Flink 1.10.
 _IGNORED = {
     "taskmanager.memory.fraction": "taskmanager.memory.managed.fraction",
     "taskmanager.memory.off-heap": "(managed memory is always off-heap)",
     "taskmanager.memory.preallocate": NOT_SET,
-    # Variables of the start scripts of 1.9.
+    # Environment variables of the start scripts in Flink 1.9.
     "FLINK_TM_HEAP": "taskmanager.memory.process.size",
     "FLINK_TM_NET_BUF_MIN": "taskmanager.memory.network.min",
     "FLINK_TM_NET_BUF_MAX": "taskmanager.memory.network.max",
@@ -32,5 +32,5 @@ _IGNORED = {
 
 
 def ignored_in(version: tuple[int, int]) -> dict[str, str]:
-    """Return the options without effect in a version, with their replacements."""
+    """Return the options that have no effect in a version, with their replacements."""
     return (_IGNORED if version >= (1, 10) else {}) | (_REMOVED if version >= (2, 0) else {})

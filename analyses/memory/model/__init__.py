@@ -1,13 +1,13 @@
-"""Flink's memory model: the arithmetic of FLIP-49 and FLIP-116, and that of earlier versions.
+"""Flink's memory model, as defined in FLIP-49 and FLIP-116 and in earlier versions.
 
-Pure functions over options as text. The numbers, notes and errors are identical to those of Flink's own calculator
-(`BashJavaUtils`, which calls `TaskExecutorProcessUtils` and `JobManagerProcessUtils`).
+All functions are pure and take options as text. Results, notes and errors are identical to those of Flink's own
+calculator (`BashJavaUtils`, which calls `TaskExecutorProcessUtils` and `JobManagerProcessUtils`).
 `tests/analyses/test_memory_model.py` compares them with its output in ten versions
 (`fixtures/recordings/memory`). See catalogue/flink.md section 8.
 
-Common mistakes: fractions are 32-bit floats, widened to doubles and multiplied as decimals (0.1 becomes
-0.10000000149011612). Every product is truncated. If a total and its parts are set, the JVM overhead (or the
-network memory) is the rest, which must be in its range.
+Pitfalls: fractions are 32-bit floats, widened to doubles and multiplied as decimals (0.1 becomes
+0.10000000149011612). Every product is truncated. If a total and its parts are set, the remainder goes to the JVM
+overhead (or the network memory) and must be in its range.
 """
 
 from flowdiag.analyses.memory.model.derive import jobmanager_memory, taskmanager_memory

@@ -1,4 +1,4 @@
-"""Derives the pools of a process from its options, from 1.10 on."""
+"""Derives the pools of a process from its options, for Flink 1.10 and later."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def taskmanager_memory(
     """Derive the pools of a TaskManager.
 
     Args:
-        options: configuration keys and their texts.
-        version: of Flink; below 1.10 the old model.
+        options: option texts by key.
+        version: of Flink; versions before 1.10 use the old model.
         container: on YARN, Kubernetes or Mesos, where an old heap option means the whole container.
     """
     view = Options(options, version)
@@ -54,7 +54,7 @@ def taskmanager_memory(
 def jobmanager_memory(
     options: Mapping[str, str], version: Version = LATEST, *, container: bool = False
 ) -> Derivation:
-    """Derive the pools of a JobManager from 1.11 on; earlier versions have only a heap."""
+    """Derive the pools of a JobManager, for Flink 1.11 and later. Earlier versions have only a heap."""
     view = Options(options, version)
     try:
         if version < (1, 11):
@@ -73,7 +73,7 @@ def jobmanager_memory(
 
 
 def _with_old_heap(options: Options, process: str, key: str) -> Options:
-    """Use an option of 1.9 for a new one (`MemoryBackwardsCompatibilityUtils`)."""
+    """Map an option of Flink 1.9 to its successor (`MemoryBackwardsCompatibilityUtils`)."""
     if key in options:
         return options
     try:
@@ -129,7 +129,7 @@ def _either(parts: str, flink: str, process: str) -> str:
 
 
 def _from_parts(options: Options) -> dict[str, int]:
-    """Derive the pools from task heap and managed memory: the network gets its share of the total."""
+    """Derive the pools from task heap and managed memory. The network memory is a share of the total."""
     pools = {
         "framework_heap": options.size(FRAMEWORK_HEAP),
         "framework_off_heap": options.size(FRAMEWORK_OFF_HEAP),
@@ -148,7 +148,7 @@ def _from_parts(options: Options) -> dict[str, int]:
 
 
 def _from_flink(options: Options, total: int) -> dict[str, int]:
-    """Derive the pools from total Flink memory: managed and network memory are shares, task heap is the rest."""
+    """Derive the pools from the total Flink memory: managed and network memory are shares, task heap the rest."""
     pools = {
         "framework_heap": options.size(FRAMEWORK_HEAP),
         "framework_off_heap": options.size(FRAMEWORK_OFF_HEAP),
@@ -230,7 +230,7 @@ def _check_network(options: Options, network: int, total: int) -> None:
 
 
 def _counts_buffers(options: Options) -> bool:
-    """Return whether `numberOfBuffers` is in effect: up to 1.20, if none of the newer options is set."""
+    """Return whether `numberOfBuffers` applies: up to Flink 1.20, if none of the newer options is set."""
     newer = any(key in options for key in (NETWORK_MIN, NETWORK_MAX, NETWORK_FRACTION))
     return options.version < (2, 0) and BUFFERS in options and not newer
 
@@ -251,7 +251,7 @@ def _overhead_range(options: Options, prefix: str) -> RangeFraction:
 
 
 def _within(options: Options, prefix: str) -> tuple[int, int, int]:
-    """Return metaspace, overhead and the rest for Flink, from the total process memory."""
+    """Return metaspace, overhead and the rest for Flink, given the total process memory."""
     total = options.size(f"{prefix}.process.size")
     metaspace = options.size(f"{prefix}.jvm-metaspace.size")
     overhead = _overhead_range(options, prefix).of("jvm overhead memory", total, options)
@@ -264,7 +264,7 @@ def _within(options: Options, prefix: str) -> tuple[int, int, int]:
 
 
 def _around(options: Options, prefix: str, flink: int) -> tuple[int, int]:
-    """Return metaspace and overhead for a known total Flink memory."""
+    """Return metaspace and overhead, given the total Flink memory."""
     metaspace = options.size(f"{prefix}.jvm-metaspace.size")
     process = f"{prefix}.process.size"
     if process not in options:
@@ -287,7 +287,7 @@ def _around(options: Options, prefix: str, flink: int) -> tuple[int, int]:
             f" [{human(allowed.low)}, {human(allowed.high)}]."
         )
     if f"{prefix}.jvm-overhead.fraction" in options and overhead != share(total, allowed.fraction):
-        # Flink's own words, with their changes of 1.11 and (a typing error) of 1.15 or 1.16.
+        # Flink's wording, including a change in 1.11 and a typo of 1.15 or 1.16.
         what = "configured or default" if options.version >= (1, 11) else "configured"
         name = "Overhead" if options.version >= (1, 16) else "OVerhead"
         options.log(

@@ -1,4 +1,4 @@
-"""The memory model up to 1.9: one heap, a cut-off in containers, and 32-bit floats."""
+"""The memory model up to Flink 1.9, with one heap, a container cut-off and 32-bit floats."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from flowdiag.analyses.memory.model.sizes import MIB, MemoryOptionError, parse_s
 
 
 def legacy_memory(options: Options, *, container: bool) -> LegacyMemory:
-    """Derive a TaskManager up to 1.9 (`ContaineredTaskManagerParameters`, `config.sh`), in whole megabytes."""
+    """Derive a TaskManager up to Flink 1.9 (`ContaineredTaskManagerParameters`, `config.sh`), in whole megabytes."""
     given = old_heap(options, "taskmanager")
     total_mb = (1024 * MIB if given is None else given) // MIB
     cutoff_mb = _cutoff(options, total_mb) if container else 0
     jvm_mb = total_mb - cutoff_mb
     network = _legacy_network(options, jvm_mb * MIB)
-    # The scripts of a standalone TaskManager round the network down, containers the heap.
+    # Scripts of a standalone TaskManager round the network memory down; containers round the heap.
     rest = jvm_mb * MIB - (network if container else network // MIB * MIB)
     size_text = (options.raw("taskmanager.memory.size") or "0").strip()
     managed = None
     heap = rest
     if options.flag("taskmanager.memory.off-heap"):
         managed = _legacy_managed(options, size_text, network, rest, jvm_mb)
-        # The scripts round it to whole megabytes.
+        # The scripts round to whole megabytes.
         heap = rest - (managed if container else round(managed / MIB) * MIB)
     elif size_text not in ("0", "-1"):
         managed = _megabytes(size_text) * MIB
@@ -83,17 +83,17 @@ def _legacy_managed(options: Options, size_text: str, network: int, rest: int, j
 
 
 def _float_share(size: int, fraction: str) -> int:
-    """Return a fraction of a size as in these versions: the product itself is a 32-bit float."""
+    """Return a fraction of a size as in these versions, where the product is a 32-bit float, too."""
     return int(widened(widened(fraction) * widened(size)))
 
 
 def _megabytes(text: str) -> int:
-    """Return the megabytes of an option whose default unit is megabytes."""
+    """Return the value in megabytes of an option whose default unit is megabytes."""
     return int(text) if text.isdecimal() else parse_size(text) // MIB
 
 
 def old_heap(options: Options, process: str) -> int | None:
-    """`⟨process⟩.heap.size`, else `⟨process⟩.heap.mb`."""
+    """`⟨process⟩.heap.size` or, if it is not set, `⟨process⟩.heap.mb`."""
     if f"{process}.heap.size" in options:
         return options.size(f"{process}.heap.size")
     if f"{process}.heap.mb" in options:

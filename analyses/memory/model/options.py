@@ -1,4 +1,4 @@
-"""The options of the memory model: keys, defaults, and values with Flink's errors."""
+"""Reads the options of the memory model: keys, defaults and typed values, with Flink's error messages."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from flowdiag.analyses.memory.model.sizes import (
 Version = tuple[int, int]
 LATEST: Final[Version] = (2, 3)
 
-# The syntax of Float.parseFloat, except its hexadecimal and named forms.
+# The syntax of Float.parseFloat, without its hexadecimal and named forms.
 _FLOAT: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?")
 _INTEGER: Final = re.compile(r"[+-]?\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """A message that Flink logs during the derivation: `level` is INFO or WARN."""
+    """A message that Flink logs during the derivation; `level` is INFO or WARN."""
 
     level: str
     text: str
@@ -36,14 +36,14 @@ class Remark:
 
 @dataclass(slots=True)
 class Options:
-    """Options of one derivation: typed access with Flink's errors, and the remarks so far."""
+    """The options of one derivation, with typed access, Flink's errors and the messages logged so far."""
 
     values: Mapping[str, str]
     version: Version
     remarks: list[Remark] = field(default_factory=list)
 
     def raw(self, key: str) -> str | None:
-        """Return the text of an option, under its own or a deprecated key."""
+        """Return the text of an option under its own or a deprecated key."""
         for name in (key, *self.deprecated(key)):
             if name in self.values:
                 return self.values[name]
@@ -56,10 +56,10 @@ class Options:
         return self.raw(key) is not None
 
     def size(self, key: str) -> int:
-        """Return the size of an option, or its default.
+        """Return an option that is a size, or its default.
 
         Raises:
-            MemoryOptionError: no such size.
+            MemoryOptionError: if there is no valid size.
         """
         text = self.raw(key)
         if text is None:
@@ -77,13 +77,13 @@ class Options:
             ) from None
 
     def default(self, key: str) -> int | None:
-        """The default size of this version."""
+        """Return the default size in this version."""
         if key == NETWORK_MAX:
             return MAX_LONG if self.version >= (1, 17) else 1024 * MIB
         return _SIZES.get(key)
 
     def fraction(self, key: str) -> float:
-        """The fraction of an option, widened."""
+        """Return an option that is a fraction, widened to a double."""
         text = self.raw(key)
         if text is None:
             return widened(_FRACTIONS[key])
@@ -100,7 +100,7 @@ class Options:
         )
 
     def integer(self, key: str) -> int:
-        """A whole number."""
+        """Return an option that is a whole number."""
         text = (self.raw(key) or "").strip()
         if _INTEGER.fullmatch(text) and abs(int(text)) < 2**31:
             return int(text)
@@ -119,7 +119,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class RangeFraction:
-    """A fraction with its bounds (`RangeFraction`)."""
+    """A fraction with its bounds (Flink's `RangeFraction`)."""
 
     low: int
     high: int
@@ -143,7 +143,7 @@ class RangeFraction:
         return self.clip(what, share(base, self.fraction), options)
 
     def rest_of_total(self, what: str, rest: int, options: Options) -> int:
-        """Return this part of a total, if `rest` remains for it."""
+        """Return this part of a total whose other parts add up to `rest`."""
         factor = self.fraction / (1 - self.fraction)
         return self.clip(what, share(rest, factor), options)
 
@@ -217,7 +217,7 @@ MEMORY_KEYS: Final = frozenset(
         "jobmanager.heap.mb",
     }
 )
-"""Every option that the model reads, in all versions."""
+"""Every option that the model reads, in any version."""
 
 
 def read_range(options: Options, low: int, high: int, key: str) -> RangeFraction:
@@ -239,17 +239,17 @@ def read_range(options: Options, low: int, high: int, key: str) -> RangeFraction
 
 
 def _double(value: float) -> str:
-    """Return a double as Java prints it, for the possible values of a fraction."""
+    """Format a fraction as Java prints a double."""
     if math.isinf(value):
         return "-Infinity" if value < 0 else "Infinity"
     return repr(value)
 
 
 def segment_size(options: Mapping[str, str]) -> int:
-    """Return the bytes of a memory segment (`ConfigurationParserUtils.getPageSize`).
+    """Return the size of a memory segment in bytes (`ConfigurationParserUtils.getPageSize`).
 
     Raises:
-        MemoryOptionError: below 4 KiB, or not a power of two.
+        MemoryOptionError: if it is below 4 KiB or not a power of two.
     """
     text = options.get(SEGMENT)
     if text is None:

@@ -1,4 +1,4 @@
-"""The pools of a process, as the model derives them."""
+"""The pools of a process as derived by the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowdiag.analyses.memory.model.sizes import MIB, human
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskManagerMemory:
-    """The pools of a TaskManager from 1.10 on, in bytes."""
+    """The pools of a TaskManager in Flink 1.10 and later, in bytes."""
 
     framework_heap: int
     task_heap: int
@@ -24,27 +24,27 @@ class TaskManagerMemory:
 
     @property
     def heap(self) -> int:
-        """-Xmx and -Xms."""
+        """The value of -Xmx and -Xms."""
         return self.framework_heap + self.task_heap
 
     @property
     def direct(self) -> int:
-        """-XX:MaxDirectMemorySize."""
+        """The value of -XX:MaxDirectMemorySize."""
         return self.framework_off_heap + self.task_off_heap + self.network
 
     @property
     def off_heap(self) -> int:
-        """Managed and direct memory."""
+        """The sum of managed and direct memory."""
         return self.managed + self.direct
 
     @property
     def flink(self) -> int:
-        """Total Flink memory."""
+        """The total Flink memory."""
         return self.heap + self.off_heap
 
     @property
     def process(self) -> int:
-        """Total process memory, which is the size of the container."""
+        """The total process memory, which is the size of the container."""
         return self.flink + self.metaspace + self.overhead
 
     @property
@@ -56,7 +56,7 @@ class TaskManagerMemory:
         )
 
     def pools(self) -> dict[str, int]:
-        """Sizes by the names of Flink's options, totals included."""
+        """The sizes by Flink's option name, including totals."""
         return {
             o.PROCESS: self.process,
             o.FLINK: self.flink,
@@ -71,7 +71,7 @@ class TaskManagerMemory:
         }
 
     def report(self) -> list[str]:
-        """The block that Flink prints at the start of a TaskManager."""
+        """The lines that Flink prints when a TaskManager starts."""
         rows = (
             ("  Total Process Memory:", self.process),
             ("    Total Flink Memory:", self.flink),
@@ -93,7 +93,7 @@ class TaskManagerMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobManagerMemory:
-    """The pools of a JobManager from 1.11 on, in bytes."""
+    """The pools of a JobManager in Flink 1.11 and later, in bytes."""
 
     heap: int
     off_heap: int
@@ -103,12 +103,12 @@ class JobManagerMemory:
 
     @property
     def flink(self) -> int:
-        """Total Flink memory."""
+        """The total Flink memory."""
         return self.heap + self.off_heap
 
     @property
     def process(self) -> int:
-        """Total process memory."""
+        """The total process memory."""
         return self.flink + self.metaspace + self.overhead
 
     @property
@@ -118,7 +118,7 @@ class JobManagerMemory:
         return f"-Xmx{self.heap} -Xms{self.heap}{direct} -XX:MaxMetaspaceSize={self.metaspace}"
 
     def pools(self) -> dict[str, int]:
-        """Sizes by the names of Flink's options, totals included."""
+        """The sizes by Flink's option name, including totals."""
         return {
             "jobmanager.memory.process.size": self.process,
             "jobmanager.memory.flink.size": self.flink,
@@ -129,7 +129,7 @@ class JobManagerMemory:
         }
 
     def report(self) -> list[str]:
-        """The block that Flink prints at the start of a JobManager."""
+        """The lines that Flink prints when a JobManager starts."""
         rows = (
             ("  Total Process Memory:", self.process),
             ("    Total Flink Memory:", self.flink),
@@ -144,7 +144,7 @@ class JobManagerMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyMemory:
-    """A TaskManager up to 1.9, in bytes; `managed` is None if it is a share of the free heap."""
+    """A TaskManager up to Flink 1.9, in bytes. `managed` is None if it is a share of the free heap."""
 
     total: int
     cutoff: int
@@ -155,14 +155,14 @@ class LegacyMemory:
 
     @property
     def jvm_parameters(self) -> str:
-        """The JVM options: a standalone TaskManager has practically no limit."""
+        """The JVM options. A standalone TaskManager has practically no direct memory limit."""
         size = f"{self.heap // MIB}"
         direct = "8388607T" if self.direct is None else f"{self.direct // MIB}m"
         unit = "M" if self.direct is None else "m"
         return f"-Xms{size}{unit} -Xmx{size}{unit} -XX:MaxDirectMemorySize={direct}"
 
     def pools(self) -> dict[str, int]:
-        """Sizes by the names of the options of those versions."""
+        """The sizes by the option names of those versions."""
         found = {
             "taskmanager.heap.size": self.total,
             "heap": self.heap,
@@ -180,9 +180,9 @@ class Derivation:
     """The sizes that Flink derives from options.
 
     Args:
-        memory: the pools; None if Flink refuses the options.
+        memory: the pools; None if Flink rejects the options.
         remarks: messages that Flink logs.
-        error: messages of Flink's error, the outermost first.
+        error: the messages of Flink's error, outermost first.
     """
 
     memory: TaskManagerMemory | JobManagerMemory | LegacyMemory | None

@@ -1,4 +1,4 @@
-"""Sizes and fractions as Flink parses, prints and multiplies them."""
+"""Parses, formats and multiplies sizes and fractions exactly as Flink does."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _SIZE: Final = re.compile(r"([0-9]*)(.*)", re.DOTALL)
 
 
 class MemoryOptionError(ValueError):
-    """Flink refuses these options. `chain` holds its messages, the outermost first."""
+    """Flink rejects these options. `chain` contains its messages, outermost first."""
 
     def __init__(self, *chain: str, bare: bool = False) -> None:
-        """Keep the messages; the last is the root cause. `bare`: Flink does not wrap it."""
+        """Store the messages, of which the last is the root cause. If `bare`, Flink does not wrap the error."""
         super().__init__(chain[0])
         self.chain = chain
         self.bare = bare
 
     def wrapped_in(self, wrapper: str) -> MemoryOptionError:
-        """Return the error as the process prints it, with its own message in front."""
+        """Return the error as the process prints it, with the wrapper's message in front."""
         return self if self.bare else MemoryOptionError(wrapper + self.chain[0], *self.chain)
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of a size as Flink parses it (`MemorySize.parseBytes`): a whole number, a unit or none.
+    """Parse a size to bytes as Flink does (`MemorySize.parseBytes`): a whole number with an optional unit.
 
     Raises:
-        MemoryOptionError: with Flink's text.
+        MemoryOptionError: with Flink's message.
 
     >>> parse_size(" 3 GB "), parse_size("512")
     (3221225472, 512)
@@ -73,24 +73,24 @@ def parse_size(text: str) -> int:
 
 
 def human(size: int) -> str:
-    """Return a size as Flink prints it (`MemorySize.toHumanReadableString`).
+    """Format a size as Flink prints it (`MemorySize.toHumanReadableString`).
 
     >>> human(1811939328), human(1073741824), human(0)
     ('1.688gb (1811939328 bytes)', '1024.000mb (1073741824 bytes)', '0 bytes')
     """
-    # The comparison is strict in Flink too: exactly 1 GiB is printed as 1024 MB.
+    # Flink's comparison is strict, too: exactly 1 GiB is printed as 1024 MB.
     unit, multiplier = next(
         ((words[1], by) for words, by in reversed(_UNITS) if size > by), ("bytes", 1)
     )
     if multiplier == 1:
         return f"{size} bytes"
-    # Java rounds half up where Python rounds half to even.
+    # Java rounds half up, but Python rounds half to even.
     amount = Decimal(repr(size / multiplier)).quantize(_THOUSANDTH, ROUND_HALF_UP)
     return f"{amount}{unit} ({size} bytes)"
 
 
 def as_option(size: int) -> str:
-    """Return a size in configuration syntax, in the largest unit without a fraction.
+    """Format a size in configuration syntax, in the largest unit that gives a whole number.
 
     >>> as_option(1073741824), as_option(134217730), as_option(1536 * 1024 * 1024)
     ('1g', '134217730b', '1536m')
@@ -102,7 +102,7 @@ def as_option(size: int) -> str:
 
 
 def widened(text: str | float) -> float:
-    """Return a fraction as Flink calculates with it: rounded to 32 bits, then widened to a double.
+    """Return a fraction as Flink uses it: rounded to 32 bits, then widened to a double.
 
     >>> widened("0.1")
     0.10000000149011612
@@ -111,14 +111,14 @@ def widened(text: str | float) -> float:
 
 
 def share(size: int, factor: float) -> int:
-    """Return a fraction of a size, truncated (`MemorySize.multiply`).
+    """Multiply a size by a factor and truncate the result (`MemorySize.multiply`).
 
     >>> share(1342177280, widened("0.4"))
     536870920
     """
     if factor < 0:
         raise MemoryOptionError("multiplier must be >= 0")
-    # Java multiplies the shortest decimal of the double, not the double.
+    # Java multiplies the shortest decimal representation of the double, not the double itself.
     product = int(_EXACT.multiply(Decimal(size), Decimal(repr(factor))))
     if product > MAX_LONG:
         raise MemoryOptionError("long overflow")

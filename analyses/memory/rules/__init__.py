@@ -1,4 +1,4 @@
-"""The rules of `flowdiag memory`, in the order of its reports: one file per rule, one line here."""
+"""The rules of `flowdiag memory`, in report order. Each rule has one file, and one line here."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-Processes whose heap remains almost full after garbage collections, and processes whose minimum heap usage
+Processes whose heap remains almost full after garbage collection, and processes whose minimum heap usage
 grows throughout the log. The report also shows how long full collections pause the process.
 
 Why it matters
@@ -12,13 +12,13 @@ Long pauses, missed heartbeats and slow checkpoints precede an OutOfMemoryError.
 How it decides
 --------------
 The rule reads the output of the memory logger (`taskmanager.debug.memory.log`) or the JVM's GC log (`-Xlog:gc`).
-It splits the log into four quarters. The minimum usage in a quarter is the memory that is still in use after a
+It splits the log into four quarters. The minimum usage in a quarter is the memory that remains in use after a
 collection. A growing minimum therefore shows a trend, but a high peak does not.
 
-The rule reports a process in two cases: the minimum never falls and grows by at least `growth` of the heap, or at
-least `full` of the heap is in use after collections. If the log shows no full collections, the rule needs at least
-`samples` samples. If full collections take at least `stalls` of the time in the log, the cause is garbage
-collection. The rule recognises the process by the name or folder of its GC log.
+The rule reports a process if the minimum never falls and grows by at least `growth` of the heap. It also reports a
+process if at least `full` of the heap remains in use after collections. If the log shows no full collections, the
+rule needs at least `samples` samples. If full collections take at least `stalls` of the time in the log, the cause is garbage
+collection. The rule recognizes the process by the name or folder of its GC log.
 
 What to do
 ----------
@@ -43,9 +43,9 @@ from flowdiag.analyses.memory.facts import share_in_full_collections
 class Limits(h.Limits):
     full: float = h.limit(0.85, "share", "above this share, collections run almost continuously")
     growth: float = h.limit(
-        0.1, "share", "from the first quarter of the log to the last, as a share of the heap"
+        0.1, "share", "growth from the first to the last quarter of the log, as a share of the heap"
     )
-    samples: float = h.limit(20, "samples", "enough for five samples in each quarter of the log")
+    samples: float = h.limit(20, "samples", "five samples in each quarter of the log")
     stalls: float = h.limit(
         0.4,
         "share",
@@ -54,7 +54,7 @@ class Limits(h.Limits):
 
 
 def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per process."""
+    """Report each process with a heap that fills up."""
     for process in facts.processes:
         usage = process.usage
         if usage is None or not usage.heap_max or not usage.floors:
@@ -84,7 +84,7 @@ def _finding(
         if share is not None and share >= limits.stalls
         else None
     )
-    heap, in_use = f"The heap of {h.process_text(process)}", f"{last} of {most} stay in use"
+    heap, in_use = f"The heap of {h.process_text(process)}", f"{last} of {most} remain in use"
     title = f"{heap} fills up: {first} to {last} of {most}"
     if full:
         title = f"{heap} is {h.fmt.percent(left)} full after collections"
@@ -102,7 +102,7 @@ def _finding(
         option=h.model.TASK_HEAP if worker else "jobmanager.memory.heap.size",
         first_us=usage.first_us,
         last_us=usage.last_us,
-        explain="The job needs the memory that is still in use after a collection.",
+        explain="The memory that remains in use after a collection is needed by the job.",
         measurements=(
             h.measurement("heap-left", round(left, 3), "share", limits.full),
             h.measurement("heap-maximum", maximum, "bytes"),
@@ -117,7 +117,7 @@ def _finding(
             room_for_heap(facts, process),
         ),
     )
-    # Only a finding of the job can explain the job's failures.
+    # Only a finding about the job can explain the job's failures.
     only = facts.jobs[0].key if len(facts.jobs) == 1 and stalled else None
     return found if only is None else replace(found, job=only)
 

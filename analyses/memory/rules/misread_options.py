@@ -40,7 +40,7 @@ CAUSE = "wrong-memory-options"
 
 
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding per file and kind of problem, one per removed option."""
+    """Report each kind of problem in a file, and each removed option."""
     for file in facts.files:
         if file.read.dialect == "flat" and not _is_prose(file):
             yield from _misread_lines(file)
@@ -68,7 +68,7 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
 
 
 def _is_prose(file: h.ConfigFile) -> bool:
-    """Return whether most of the lines in question are sentences, as in notes about options."""
+    """Return whether most of the skipped lines are sentences, as in notes about options."""
     texts = [value for one in file.read.duplicates for value in one.values]
     texts += [line.text for line in file.read.skipped]
     sentences = [text for text in texts if len(_WORD.findall(text)) >= _SENTENCE]
@@ -76,7 +76,7 @@ def _is_prose(file: h.ConfigFile) -> bool:
 
 
 _WORD: Final = re.compile(r"(?<!\S)[A-Za-z][a-z]*[,.;!?]?(?!\S)")
-_SENTENCE: Final = 2  # words of a text that is no value
+_SENTENCE: Final = 2  # a text with more words than this is not a value
 _ENDS_SENTENCE: Final = re.compile(r"[a-z][.!?]\Z")
 
 
@@ -123,7 +123,7 @@ def _misread_lines(file: h.ConfigFile) -> h.Iterator[h.Finding]:
 
 
 def _replacement(process: h.MemoryProcess, key: str, new: str) -> h.Action:
-    """Propose the replacement with the same value if Flink accepts it, else removal of the option."""
+    """Propose the replacement with the same value if Flink accepts it, otherwise removal of the option."""
     value = process.configured[key]
     if "." not in new:
         why = new.strip("()") if new != NOT_SET else "it has no replacement"

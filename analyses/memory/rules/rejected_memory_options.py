@@ -37,7 +37,7 @@ CAUSE = "wrong-memory-options"
 
 
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding per process with contradictory options, and one per unreadable file."""
+    """Report each process with contradictory options and each unreadable file."""
     yield from _unreadable_files(facts)
     yield from _refused_options(facts)
 
@@ -64,10 +64,10 @@ def _refused_options(facts: h.MemoryFacts) -> h.Iterator[h.Finding]:
     for process in facts.processes:
         errors = process.derived.error if process.derived is not None else None
         keys = [key for key in process.configured if key in h.model.MEMORY_KEYS]
-        # Options without a reference come from the command line.
+        # Options without a record come from the command line.
         logged = all(key in process.refs and process.refs[key].source not in files for key in keys)
         if not errors or process.observed or logged:
-            continue  # Flink accepted the options of a running process: flowdiag knows only some of them
+            continue  # the process runs, so Flink accepted its options, and flowdiag knows only some of them
         sizes = tuple(h.measurement(key, process.configured[key]) for key in sorted(keys))
         yield h.process_finding(
             process,

@@ -32,12 +32,12 @@ from flowdiag.analyses.memory.advice import derive_with
 
 class Limits(h.Limits):
     difference: float = h.limit(
-        1, "MiB", "the sizes are exact, so a smaller difference is only rounding in the log"
+        1, "MiB", "a smaller difference is only rounding in the log, because the sizes are exact"
     )
 
 
 def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per process, and one per container that is smaller than its process."""
+    """Report each process, and each container that is smaller than its process."""
     for process in facts.processes:
         yield from _different_pools(process, int(limits.difference * h.model.MIB))
         yield from _small_container(facts, process.container_limit, process.taskmanager)

@@ -6,8 +6,8 @@ TaskManagers that log Flink's warning that their buffer pools request more netwo
 
 Why it matters
 --------------
-Each pool then gets fewer floating buffers than it requests. Throughput falls, and back pressure occurs from time to
-time.
+Each pool then gets fewer floating buffers than it requests. This reduces throughput and occasionally causes back
+pressure.
 
 How it decides
 --------------
@@ -35,7 +35,7 @@ class Limits(h.Limits):
 
 
 def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per job, with the worst TaskManager."""
+    """Report the worst TaskManager of each job."""
     if any(needs.missing for needs in facts.buffers):
         return  # MM201 reports that even the required buffers do not fit
     for job in facts.jobs:
@@ -69,7 +69,7 @@ def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _more_memory(facts: h.MemoryFacts, worst: h.Incident, job: h.JobFacts) -> h.Action:
-    """Propose the requested memory; the model checks it if the process is known."""
+    """Propose the requested memory, checked by the model if the process is known."""
     text = "Increase the network memory to the size that the pools request"
     _, _, printed = worst.text.get("requested", "").rpartition("(")
     number = printed.removesuffix(" bytes)")
@@ -84,7 +84,7 @@ def _more_memory(facts: h.MemoryFacts, worst: h.Incident, job: h.JobFacts) -> h.
         option=high,
         proposed=h.write(high, size, h.version_of(job.version)) if size else None,
         measure=None if size else "RequestedMemoryUsage of the TaskManager",
-        # The other bound is unknown and may conflict: Flink always accepts both together.
+        # The other bound is unknown and may conflict, but Flink always accepts both together.
         together=h.changes({low: size}, {}, job.version) if size else (),
         restart_needed=True,
     )

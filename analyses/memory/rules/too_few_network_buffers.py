@@ -47,7 +47,7 @@ from flowdiag.analyses.memory.shortage import (
 
 
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding for all TaskManagers with too few buffers, about the worst of them."""
+    """Report all TaskManagers with too few buffers in one finding about the worst of them."""
     errors, short = shortages_in(facts), [needs for needs in facts.buffers if needs.missing]
     if errors or short:
         worst = max(short or facts.buffers, key=lambda needs: needs.required, default=None)
@@ -95,7 +95,7 @@ def _finding(
         explain="Each input gate and result partition takes its required buffers when its task is "
         "deployed. The task that is deployed last fails, so the failed task is not the cause.",
         measurements=tuple(measurements_of(worst, last)),
-        # Evidence of both kinds: the errors first, then the pools.
+        # Cite evidence of both kinds, errors first.
         evidence=h.cite([*failed[:8], *pools[:2]]),
         evidence_total=len(h.cite([*failed, *pools])),
         actions=actions,

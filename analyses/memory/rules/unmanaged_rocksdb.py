@@ -42,13 +42,11 @@ DEFAULT_SHARE = 0.4
 
 
 class Limits(h.Limits):
-    least: float = h.limit(
-        64, "MiB", "per slot: a smaller size is not enough even for the write buffers"
-    )
+    least: float = h.limit(64, "MiB", "per slot; less is not even enough for the write buffers")
 
 
 def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding for the cluster, about the first affected process."""
+    """Report the first affected process, for the whole cluster."""
     if "rocksdb" not in facts.backends.values():
         return
     for process in facts.processes:
@@ -60,13 +58,13 @@ def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
         slots = _slots(process)
         if off or (managed is not None and managed < limits.least * h.model.MIB * (slots or 1)):
             found = _finding(process, managed, slots, off=off)
-            # Only a finding of the job can be part of the story about its slow operators.
+            # Only a finding about the job can join the incident about its slow operators.
             yield replace(found, job=facts.jobs[0].key) if len(facts.jobs) == 1 else found
             return
 
 
 def _slots(process: h.MemoryProcess) -> int | None:
-    """Return the slots of a TaskManager: as REST reports them, or as configured."""
+    """Return the slots of a TaskManager as reported by REST or, failing that, as configured."""
     if process.slots:
         return process.slots
     text = process.configured.get("taskmanager.numberOfTaskSlots", "").strip()

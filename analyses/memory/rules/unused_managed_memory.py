@@ -7,7 +7,7 @@ TaskManagers that reserve managed memory although all jobs in the cluster use th
 Why it matters
 --------------
 By default, 40% of Flink's memory is managed memory. Only RocksDB, batch operators and Python functions use it.
-Without them it stays unused, and less memory is left for the heap, which contains the state.
+Without them, it stays unused, and less memory is left for the heap, which holds the state.
 
 How it decides
 --------------
@@ -37,7 +37,7 @@ class Limits(h.Limits):
 
 
 def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding for all TaskManagers together."""
+    """Report all TaskManagers in one finding."""
     if set(facts.backends.values()) != {"heap"}:
         return
     idle = [

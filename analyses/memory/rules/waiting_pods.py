@@ -40,10 +40,10 @@ from flowdiag.analyses.memory.detect.pods import pods_by_problem, refusing_nodes
 
 
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding for all pods with the same problem."""
+    """Report all pods with the same problem in one finding."""
     for (problem, cause, remedy), pods in pods_by_problem(facts).items():
         first = pods[0][0]
-        # The message without the columns in front of it.
+        # The message without the columns before it.
         message = first.text.partition(f"pod/{first.pod}")[2] if first.pod else ""
         message = " ".join((message or first.text.removeprefix(f"{first.reason}: ")).split())
         place = first.pod or "a pod"
