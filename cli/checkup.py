@@ -23,7 +23,7 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.extras import pip_install
 from flowdiag.parsers.machine import memory_bytes
 
-MEMORY: Final = 1 << 30  # bytes: Java's smallest heap, its own memory, and Python
+MEMORY: Final = 1 << 30  # bytes: Java's smallest heap, the JVM's own memory, and Python
 TEMPORARY: Final = 1 << 30  # bytes: Spark's temporary files for a few GB of logs
 
 _EXTRAS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
@@ -35,7 +35,7 @@ _EXTRAS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "k8s": (("kubernetes",), "flowdiag collect k8s, and k8s:// addresses"),
     "mcp": (("mcp",), "flowdiag mcp, the server for agents"),
 }
-"""The packages that each extra installs, and the purpose of the extra."""
+"""The packages and the purpose of each extra."""
 
 _PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE")
 
@@ -52,9 +52,9 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """One line of `flowdiag doctor`.
 
     Args:
-        name: of the checked thing, stable, in lower case.
+        name: what is checked: a stable name in lower case.
         level: the result.
-        text: what flowdiag found, with numbers and places.
+        text: what flowdiag found, with numbers and paths.
         hint: a command or a setting that fixes or improves it.
     """
 
@@ -108,7 +108,7 @@ def _java(environ: Mapping[str, str]) -> Iterator[Check]:
         yield _ok("java", found)
     made = jvm.usable_archive(java) if find_spec("pyspark") else None
     if made is None:
-        text = f"none in {archive.cache_folder()}: every start loads all classes of Spark"
+        text = f"none in {archive.cache_folder()}: every start loads all of Spark's classes"
         yield Check(name="class cache", level=Level.NOTE, text=text, hint="flowdiag warm")
     else:
         yield _ok("class cache", f"{made.path} ({size(made.path.stat().st_size)})")
@@ -149,6 +149,6 @@ def _extras() -> Iterator[Check]:
 
 
 def _proxies(environ: Mapping[str, str]) -> Check:
-    """Name the variables that servers are reached through, without their values, which may hold passwords."""
+    """Return the proxy variables that are set, without their values, which may contain passwords."""
     found = [name for name in _PROXIES if environ.get(name) or environ.get(name.lower())]
     return _ok("network", f"for live servers: {listed(found)}" if found else "no proxy")

@@ -172,7 +172,7 @@ def _diagnosed(
 
 
 def is_report(path: str) -> bool:
-    """Return whether a path is a saved report; standard input is only peeked at."""
+    """Return whether a path is a saved report, without consuming standard input."""
     if path == "-":
         return _begins_as_report(sys.stdin.buffer.peek(_HEAD)[:_HEAD])  # type: ignore[union-attr]
     try:

@@ -59,10 +59,11 @@ Inputs = Callable[[Callable[[str], None]], "tuple[Discovery, frozenset[str]]"]
 """Finds the inputs, and their engines: flink, spark."""
 
 Run = Callable[[str, "Settings", Mapping[str, Any], "SparkStarter | None"], int]
-"""Replaces `run` for other inputs than paths; receives command name, settings, fields of `Options`, Spark."""
+"""Replaces `run` for inputs other than paths; gets the command's name, settings, fields of `Options`,
+Spark."""
 
 
-# Shared options, before and after a command's own ones.
+# Shared options, listed before and after a command's own options.
 _FIRST: Final = {
     "tz": o.Tz,
     "strict_inputs": o.StrictInputs,
@@ -234,12 +235,12 @@ def run(
     """Find the inputs, diagnose them, and write the report.
 
     Args:
-        name: of the command: its topic, or `diagnose` for all topics.
+        name: the command, which is a topic, or `diagnose` for all topics.
         paths: as given.
         settings: the effective settings.
-        fields: of `Options`.
-        spark: if it is already starting; otherwise it starts only if the inputs need it.
-        inputs: finds the inputs, if they are not those at the paths.
+        fields: fields of `Options`.
+        spark: Spark, if it is already starting; otherwise `run` starts it only if the inputs need it.
+        inputs: finds the inputs; by default, those at `paths`.
 
     Raises:
         FlowdiagError: a usage or configuration error, or no readable input.

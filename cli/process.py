@@ -1,6 +1,6 @@
 """The `flowdiag` process from start to end: signals, standard streams, exit status.
 
-Ctrl-C, SIGTERM and a closed terminal end the process immediately, wherever it is. `flowdiag.parsers.cleanup`
+Ctrl-C, SIGTERM and a closed terminal end the process immediately, at any point. `flowdiag.parsers.cleanup`
 kills child processes and removes temporary files; nothing is unwound or printed. An exception, which Python
 would raise at Ctrl-C, would pass through libraries that mistake it for a broken connection.
 
@@ -24,7 +24,7 @@ def run(main: Callable[[], int]) -> NoReturn:
     """Run the main function of a process, and end the process with its exit status.
 
     Args:
-        main: imports what it needs, so that signals are handled before that.
+        main: does its own imports, so that the signal handlers are installed before them.
     """
     handle_signals(lambda number, frame: os._exit(128 + number))
     from flowdiag.parsers import cleanup

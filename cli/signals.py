@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import FrameType
 
-_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")  # some systems lack the last
+_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows lacks SIGHUP
 
 _overrides: Final[list[Callable[[int], None]]] = []
 
@@ -39,7 +39,7 @@ def on_signal(number: int, frame: FrameType | None) -> None:
 def override_signals(act: Callable[[int], None]) -> AbstractContextManager[None]:
     """Call `act` with the number of the first signal; the second signal ends the process.
 
-    This has an effect only in a process that `flowdiag.cli.process.run` runs.
+    It has no effect unless `flowdiag.cli.process.run` runs this process.
     """
     from contextlib import contextmanager
 

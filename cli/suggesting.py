@@ -83,7 +83,7 @@ def _json(report: Report) -> str:
 
 
 def lines(report: Report) -> Iterator[str]:
-    """Yield the verdict, then each suggestion with its cost, its decision and its command."""
+    """Yield the verdict, then each suggestion with its cost, what it decides, and its command."""
     from flowdiag.cli.text import words
 
     cause = report.summary.cause

@@ -21,13 +21,15 @@ def baseline(
     reason: Annotated[
         str | None,
         typer.Option(
-            "--reason", metavar="TEXT", help="Why new entries are accepted, such as a ticket."
+            "--reason", metavar="TEXT", help="Reason for accepting new entries, such as a ticket."
         ),
     ] = None,
     until: Annotated[
         str | None,
         typer.Option(
-            "--until", metavar="DAY", help="Last day on which new entries mute: 2027-01-31, or 30d."
+            "--until",
+            metavar="DAY",
+            help="Last day on which new entries apply: 2027-01-31, or 30d.",
         ),
     ] = None,
     min_severity: Annotated[
@@ -39,7 +41,7 @@ def baseline(
         ),
     ] = None,
 ) -> int:
-    """Write known findings to a file, with which `--baseline` mutes them until a date.
+    """Save known findings to a file, so that `--baseline` mutes them until a date.
 
     \b
     Examples:

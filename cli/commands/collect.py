@@ -53,7 +53,7 @@ Url = Annotated[str, typer.Argument(metavar="URL", help="Address of the server."
 Out = Annotated[
     str,
     typer.Option(
-        "--output", "-o", metavar="DIR", help="Target folder: new, empty, or of the same URL."
+        "--output", "-o", metavar="DIR", help="Target folder: new, empty, or from the same URL."
     ),
 ]
 Every = Annotated[
@@ -105,7 +105,7 @@ def flink(
         bool,
         typer.Option(
             "--sample-back-pressure",
-            help="Request sampling from Flink up to 1.12 (later versions always measure).",
+            help="Sample back pressure on Flink up to 1.12 (later versions measure it).",
         ),
     ] = False,
     stacks: Dumps = "auto",
@@ -472,7 +472,7 @@ async def _collection(
     progress: Progress,
     signals: list[int],
 ) -> Outcome:
-    """Collect until the end or a signal, whose number is appended to `signals`."""
+    """Collect until done or interrupted; a signal appends its number to `signals`."""
     import asyncio
 
     from flowdiag.analyses.report.version import tool_version

@@ -36,7 +36,7 @@ def export(
         ),
     ] = None,
 ) -> int:
-    """Write the listener to attach to Spark applications.
+    """Export the listener that you attach to Spark applications.
 
     \b
     Examples:

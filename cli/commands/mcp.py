@@ -37,7 +37,7 @@ def mcp(
     config: o.Config = None,
     debug: o.Debug = None,
 ) -> int:
-    """Serve agents over the Model Context Protocol on standard input and output.
+    """Serve diagnosis tools to agents over the Model Context Protocol on stdin and stdout.
 
     \b
     Examples:

@@ -99,7 +99,7 @@ _FEWEST_BYTES: Final = 1 << 20
 
 
 def _with_unit(option: str, size: str) -> str:
-    """Return a size, unless it is too few bytes for any process.
+    """Return the size unchanged; reject a number so small that its unit must be missing.
 
     Raises:
         FlowdiagError: the unit is missing.

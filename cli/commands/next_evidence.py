@@ -56,8 +56,8 @@ def next_evidence(
       flowdiag next report.json --format json | jq -r '.[0].command'
 
     Lists the files, REST responses, commands and thread dumps that would confirm or rule out the remaining causes, the
-    cheapest first. Leaves out evidence that the inputs contain. If the cause is certain, the list is empty. See
-    docs/next.md.
+    cheapest first. Omits evidence that the inputs already contain. If the cause is certain, the list is
+    empty. See docs/next.md.
 
     Inputs are diagnosed first, as by `diagnose`. The exit code is 0 for any verdict.
     """

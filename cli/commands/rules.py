@@ -28,7 +28,7 @@ def rules(
       flowdiag rules --format json | jq '.[] | select(.core) | .code'
       flowdiag explain CP101
 
-    JSON also contains each rule's command, thresholds, votes, causes and page.
+    The JSON output also contains each rule's command, thresholds, votes, causes and page.
     """
     from flowdiag.cli.reference.manual import (
         list_of_rules,

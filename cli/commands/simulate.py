@@ -118,7 +118,7 @@ def pid(**given: Any) -> int:
       flowdiag rate logs/ --format json > report.json; flowdiag simulate pid report.json --min-rate 10
 
     The model covers one receiver, its rate limiter, the batch queue, the cost per batch and per record, and the exact
-    estimator. Defaults come from the report, or are Spark's.
+    estimator. Defaults come from the report, or from Spark.
     """
     from flowdiag.cli.simulations.pid import PidFlags, run_pid
 

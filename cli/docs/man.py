@@ -16,8 +16,8 @@ def man_page(helps: Iterable[tuple[str, str]], version: str, date: str) -> str:
 
     Args:
         helps: the path of each command, and its help text.
-        version: of flowdiag.
-        date: of this version.
+        version: flowdiag's version.
+        date: its release date.
     """
     return "\n".join(_lines(helps, version, date)) + "\n"
 
@@ -34,9 +34,19 @@ def _lines(helps: Iterable[tuple[str, str]], version: str, date: str) -> Iterato
     yield ".SH EXIT STATUS"
     for code, meaning in MEANINGS.items():
         yield from (".TP", f".B {int(code)}", _escaped(meaning))
-    yield from (".SH ENVIRONMENT", ".TP", ".B FLOWDIAG_*", "Any option, such as FLOWDIAG_MASTER.")
-    yield from (".TP", ".B JAVA_HOME", "The Java version that runs Spark: 17 to 25.")
-    yield from (".SH FILES", ".TP", ".I flowdiag.toml", "Settings of the current folder.")
+    yield from (
+        ".SH ENVIRONMENT",
+        ".TP",
+        ".B FLOWDIAG_*",
+        "Sets an option: FLOWDIAG_MASTER sets --master.",
+    )
+    yield from (".TP", ".B JAVA_HOME", "The Java installation that runs Spark: Java 17 to 25.")
+    yield from (
+        ".SH FILES",
+        ".TP",
+        ".I flowdiag.toml",
+        "Settings for commands that run in the current folder.",
+    )
 
 
 def _escaped(line: str) -> str:

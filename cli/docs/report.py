@@ -45,7 +45,7 @@ def _renamed(schema: Any, old: str, new: str) -> dict[str, Any]:
 
 
 def _reached(top: str, types: Mapping[str, Any], known: list[str]) -> Iterator[str]:
-    """Yield a type and the types inside it, each once and breadth first, without known ones."""
+    """Yield a type and the types that it contains, breadth first, each once and except known ones."""
     pending, seen = [top], {*known, top}
     while pending:
         name = pending.pop(0)

@@ -76,7 +76,7 @@ def write_site(root: Path, folder: Path) -> None:
 
 
 def _rules() -> Mapping[str, Rule]:
-    """Return the built-in rules by code, those that topics share once."""
+    """Return the built-in rules by code; a rule that several topics share appears once."""
     return {rule.code: rule for name in ENGINES for rule in own_rules_of(name)}
 
 
@@ -138,7 +138,8 @@ def _normal(path: Path) -> str:
 
 
 def _settings() -> dict[str, Any]:
-    """Return the settings, which both builders read. The site works without a network: no web fonts, and an offline search."""
+    """Return the site's settings for both builders. The site works offline: no web fonts, and a local
+    search."""
     return {
         "site_name": "flowdiag",
         "docs_dir": "docs",

@@ -74,7 +74,7 @@ public class FlowdiagListener extends SparkListener {
   private static final Pattern PYSPARK_FRAME =
       Pattern.compile("\\s+File \"[^\"]*/(pyspark|py4j)[^\"]*\", line \\d.*");
 
-  /** What the header may hold of the configuration; other keys may be secrets and are left out. */
+  /** The options in the header; other options may be secrets and are left out. */
   private static final String[] CONFIGURATION = {
     "spark.cores.max",
     "spark.default.parallelism",
@@ -162,7 +162,7 @@ public class FlowdiagListener extends SparkListener {
   private long retryAt;
   private Long batchInterval;
 
-  /** Spark makes it, with the configuration of the application. */
+  /** Spark calls this constructor with the application's configuration. */
   public FlowdiagListener(SparkConf configuration) {
     this.configuration = configuration;
     maxBytes = number("spark.flowdiag.listener.maxBytes", 64_000_000);
@@ -344,7 +344,7 @@ public class FlowdiagListener extends SparkListener {
     return result;
   }
 
-  /** What a method gives that only later versions have; null where it is not. */
+  /** Returns the result of a method that only later versions have; null if it does not exist. */
   private static Object optional(Object event, String method) {
     try {
       Object value = event.getClass().getMethod(method).invoke(event);
@@ -359,8 +359,8 @@ public class FlowdiagListener extends SparkListener {
   }
 
   /**
-   * Returns a failure without the stack frames of Java and PySpark. A long text loses its middle,
-   * because the cause may be its first line or its last.
+   * Returns a failure without the stack frames of Java and PySpark. A long text is cut in the
+   * middle, because the cause may be its first or its last line.
    */
   private static String failure(String text) {
     if (text == null || text.isEmpty()) {
@@ -427,7 +427,7 @@ public class FlowdiagListener extends SparkListener {
     }
   }
 
-  /** Ask the active context, which may become the active one only after its first events. */
+  /** Waits for the active context, which may become active only after its first events. */
   private void knowBatchInterval(Object first) throws InterruptedException {
     boolean dstream = first.getClass().getSimpleName().startsWith("StreamingListener");
     for (int attempt = 0; dstream && batchInterval == null && attempt < 50 && !closed; attempt++) {
@@ -475,7 +475,7 @@ public class FlowdiagListener extends SparkListener {
     written += bytes.length;
   }
 
-  /** Begin a file with a header, after moving the one that is there. */
+  /** Starts a file with a header, after moving an existing file. */
   private void open() throws IOException {
     if (file != null) {
       file.close();
@@ -536,7 +536,7 @@ public class FlowdiagListener extends SparkListener {
     System.err.println("flowdiag_listener: " + text);
   }
 
-  /** A JSON object in the making. */
+  /** Builds a JSON object. */
   private static final class Json {
     private final StringBuilder text = new StringBuilder("{");
 

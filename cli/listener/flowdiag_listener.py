@@ -39,7 +39,7 @@ __all__ = ["Listener", "attach"]
 SCHEMA = 1
 QUEUE_EVENTS = 10_000
 LONGEST_FAILURE = 4_000
-LONGEST_CALL_SITE = 200  # the frames nearest to Spark; it is in every event of a batch
+LONGEST_CALL_SITE = 200  # the frames nearest to Spark; in every event of a batch
 LONGEST_DESCRIPTION = 20_000  # Kafka: one line per topic and partition
 RETRY_SECONDS = 10.0  # after a failed write
 CLOSE_SECONDS = 5.0
@@ -192,7 +192,7 @@ def _cut(text: Any, longest: int) -> str | None:
 def _failure(text: Any) -> str | None:
     """Return a failure without the stack frames of Java and PySpark.
 
-    A long text loses its middle, because the cause may be its first line or its last.
+    A long text is cut in the middle, because the cause may be its first or its last line.
     """
     if not text:
         return None
@@ -404,7 +404,7 @@ def _writer(path: str, application: dict[str, Any], max_bytes: int, keep: int) -
 
 
 class _Writer:
-    """A bounded queue, and the thread that reads, writes and rotates."""
+    """A bounded queue of events, and the thread that writes them to the file and rotates it."""
 
     def __init__(self, path: str, application: dict[str, Any], max_bytes: int, keep: int) -> None:
         self.path = path

@@ -64,9 +64,9 @@ def run(
         words: the command and its arguments.
         report: written to the command's standard input.
         changes: since the previous round.
-        number: of the round.
-        before: verdict of the previous round.
-        timeout_s: then the command is killed, with all processes it started.
+        number: the number of the round.
+        before: the verdict of the previous round.
+        timeout_s: after this time, the command and all processes that it started are killed.
     """
     variables = {
         "FLOWDIAG_ROUND": str(number),

@@ -57,7 +57,10 @@ Kubeconfig = Annotated[
 Since = Annotated[
     str | None,
     typer.Option(
-        "--since", metavar="TIME", help="Only newer log lines: 6h.", rich_help_panel=_PANEL
+        "--since",
+        metavar="TIME",
+        help="Only log lines newer than this: 6h.",
+        rich_help_panel=_PANEL,
     ),
 ]
 LogSize = Annotated[

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from flowdiag.parsers.live.client import Access
 
 ROUNDS_DIAGNOSED: Final = 3
-"""Recent rounds that are diagnosed together, unless `--since` sets another span."""
+"""The number of recent rounds that are diagnosed together, unless `--since` sets another span."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

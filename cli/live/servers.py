@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 ShowProgress = Callable[[str], None]
 
 TICK_S: Final = 10.0
-"""A JobManager refreshes its metrics this often."""
+"""Seconds between two refreshes of a JobManager's metrics."""
 GRACE_S: Final = 60.0
 """Extra time for a collection; a slower server is cut off."""
 HISTORY_S: Final = 3600.0
@@ -133,7 +133,7 @@ class Servers:
             options: how to collect.
             root: where folders are created.
             kept: whether the folder belongs to the user (`--keep`).
-            span_s: rounds that started earlier than this before the last round are dropped.
+            span_s: rounds that started more than this before the last round are dropped.
         """
         self._urls, self._options, self._root = urls, options, root
         self._kept, self._span_s = kept, span_s

@@ -90,7 +90,7 @@ def yarn_options(application: str, given: Mapping[str, Any], access: Access) -> 
 
 
 def manager_address(environ: Mapping[str, str]) -> str | None:
-    """Return the address of the ResourceManager in yarn-site.xml; of several, the first one."""
+    """Return the address of the first ResourceManager in yarn-site.xml."""
     from pathlib import Path
     from xml.etree import ElementTree
 

@@ -14,8 +14,8 @@ from typing import Final
 
 from flowdiag.parsers.errors import FlowdiagError
 
-MOST_PATHS: Final = 50  # of one call
-_MOST_ENTRIES: Final = 100_000  # of a folder; larger folders are not searched for links
+MOST_PATHS: Final = 50  # in one call
+_MOST_ENTRIES: Final = 100_000  # in a folder; larger folders are not searched for links
 _OUTSIDE: Final = "is outside the folders that this server may read"
 
 
@@ -59,7 +59,7 @@ class Roots:
         return ", ".join(map(str, self.folders))
 
     def contains(self, path: Path) -> bool:
-        """Whether a path without links is under a root."""
+        """Return whether a resolved path is under a root."""
         return any(path.is_relative_to(folder) for folder in self.folders)
 
     def _find(self, given: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The read-only tools `diagnose`, `explain` and `evidence`.
 
-Anyone may write text into a log, and a model may follow it as an instruction. Every answer therefore marks its text
-from logs, and log lines follow a bar that they cannot imitate.
+Anyone may write text into a log, and a model may follow it as an instruction. Every answer therefore marks
+text from logs, and each log line follows a bar that log text cannot imitate.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from flowdiag.parsers.errors import FlowdiagError
 T = TypeVar("T")
 
 MOST_TEXT: Final = 20_000
-"""The characters of an answer."""
+"""The maximum length of an answer in characters."""
 _MOST_FINDINGS: Final = 20
 _MOST_AROUND: Final = 20
 _MOST_RECORDS: Final = 10
@@ -207,7 +207,7 @@ class _Tools:
             Field(description="Time zone of the logs if it cannot be inferred: Asia/Shanghai."),
         ] = None,
     ) -> Annotated[CallToolResult, Diagnosis]:
-        """Find the cause of problems of a Flink or Spark streaming job, and the culprit, in its logs.
+        """Find out what is wrong with a Flink or Spark streaming job, and what causes it, from its logs.
 
         Returns a brief of at most 2,000 characters and a structured summary. Takes seconds to minutes; the first call
         starts Spark. The verdict `inconclusive` does not mean healthy: the brief lists the missing inputs.
@@ -296,7 +296,8 @@ def _cut(text: str) -> str:
 
 
 def _fields_of(source: Any, kind: Callable[..., T], **changed: Any) -> T:
-    """Copy the fields that a report's struct and an answer share, except the changed ones; enums become words."""
+    """Create an answer from the fields of a report's struct, except those in `changed`; enums become
+    words."""
     fields = {name: getattr(source, name) for name in get_type_hints(kind) if name not in changed}
     enum_words = {name: value.value for name, value in fields.items() if isinstance(value, Enum)}
     return kind(**fields | enum_words | changed)

@@ -52,7 +52,8 @@ class ComparingCommand(HelpfulCommand):
 
 
 class OverviewCommand(HelpfulCommand):
-    """The command with most options. For those that another command has too, its help refers to that command."""
+    """The command with the most options. Its help refers to other commands for the options that they
+    share."""
 
     elsewhere: Mapping[str, Sequence[str]] = {
         "collect flink": (
@@ -169,7 +170,7 @@ def _option_names(param: Any) -> str:
 
 
 def _entry(left: str, right: str, width: int) -> Iterator[str]:
-    """Yield the lines of a name and its help, which follows on the next line if there is no room."""
+    """Yield the lines of an option and its help, which starts on the next line if the option is too long."""
     narrow = width < 2 * _LEFT + 20
     indent = 8 if narrow else _LEFT + 2
     lines = textwrap.wrap(" ".join(right.split()), width - indent) or [""]

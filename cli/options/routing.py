@@ -21,9 +21,9 @@ _PAGES: Final = re.compile(
 _FILE: Final = re.compile(r"[*?\[]|\.[A-Za-z0-9]{1,6}$")
 
 KUBERNETES: Final = "k8s://"
-"""Begins the address of a workload: `k8s://NAMESPACE/HANDLE`."""
+"""Prefix of a workload's address: `k8s://NAMESPACE/HANDLE`."""
 YARN: Final = "yarn://"
-"""Begins the address of an application: `yarn://APPLICATION_ID`."""
+"""Prefix of an application's address: `yarn://APPLICATION_ID`."""
 _PLATFORMS: Final = {
     KUBERNETES: ("a workload on Kubernetes", "k8s"),
     YARN: ("an application on YARN", "yarn"),

@@ -131,7 +131,7 @@ MaxRows = Annotated[
     _output(
         "--max-rows",
         metavar="N",
-        help=f"Maximum list length in JSON; less for over ten jobs (default: {Settings().max_rows}).",
+        help=f"Maximum list length in JSON; lower for over ten jobs (default: {Settings().max_rows}).",
     ),
 ]
 Redact = Annotated[

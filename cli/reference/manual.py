@@ -41,7 +41,7 @@ def warn_of_plugins() -> None:
 
 
 def explanation(words: str) -> str:
-    """Return the pages of a rule, by its code or name, of a cause, of a code in failure texts, and of a component.
+    """Return the pages about a rule (by code or name), a cause, a code in failure texts, or a component.
 
     Raises:
         FlowdiagError: nothing has that name.
@@ -67,7 +67,8 @@ def _near(word: str) -> str:
 
 
 def rules_about(words: Sequence[str]) -> list[tuple[str, Rule]]:
-    """Return rules with their commands: those with a code, code prefix, name, cause or command among the words, or all.
+    """Return the rules that match any word (code, prefix, name, cause or command), or all rules, with their
+    commands.
 
     Raises:
         FlowdiagError: a word matches no rule.
@@ -140,7 +141,7 @@ def rule_page(rule: Rule) -> str:
 
 
 def _summary_of_rule(rule: Rule) -> list[str]:
-    """Return five lines to act on, as far as the page has them."""
+    """Return up to five lines to act on, from the sections of the page."""
     parts = sections(rule.page)
     engine = "spark" if rule.code.startswith("RT") else "flink"
     causes = [word for word in rule.causes if word in CAUSES]

@@ -22,7 +22,7 @@ Renderer = Callable[["Report", "Page"], str]
 
 
 def _lazy(module: str) -> Renderer:
-    """Return the `render` function of a module, which the first call imports: a run needs only one."""
+    """Return a renderer that imports its module on the first call, because a run needs only one."""
 
     def render(report: Report, page: Page) -> str:
         found: Renderer = import_module(f"{__name__}.{module}").render

@@ -29,12 +29,12 @@ class _Limits:
     """The limits of a brief.
 
     Args:
-        full: stories with proof and action.
-        stories: stories in total.
-        consequences: consequences of a story.
-        characters: the length of a consequence.
-        excerpt: the length of a log line.
-        others: the length of any other text, such as a reason.
+        full: the number of stories with proof and action.
+        stories: the number of stories in total.
+        consequences: the number of consequences of a story.
+        characters: the maximum length of a consequence.
+        excerpt: the maximum length of a log line.
+        others: the maximum length of any other text, such as a reason.
     """
 
     full: int

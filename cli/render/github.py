@@ -1,7 +1,7 @@
 """Render a report as GitHub workflow commands: the verdict, then an annotation for each finding.
 
-GitHub shows ten annotations of each level and step. The verdict comes first, and the tenth annotation of a level counts
-the findings that do not fit.
+GitHub shows ten annotations per level and step. The verdict comes first, and the tenth annotation of a level
+counts the findings that do not fit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flowdiag.cli.text import words
 from flowdiag.cli.text.page import Page
 
 _FINDING_LEVELS: Final = {"critical": "error", "warning": "warning", "info": "notice"}
-MOST: Final = 10  # annotations of a level that GitHub shows for a step
+MOST: Final = 10  # annotations per level that GitHub shows for a step
 _VERDICT_LEVELS: Final = {"failing": "error", "healthy": "notice", "calculated": "notice"}
 
 

@@ -1,7 +1,7 @@
 """`flowdiag simulate`: builds the simulated workload from flags, reports and inputs.
 
-`credits`, `pid` and `autoscaler` read the inputs and run the models of `flowdiag.analyses`. The page of each renders the
-outcome.
+`credits`, `pid` and `autoscaler` read the inputs and run the models of `flowdiag.analyses`. Each has a
+`_page` module that renders the outcome.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""`flowdiag simulate autoscaler`: replays the decisions of Flink's autoscaler with its settings and others."""
+"""`flowdiag simulate autoscaler`: replays decisions of Flink's autoscaler with its own and other settings."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Inputs:
     options: dict[str, str]
 
     def add(self, text: str) -> None:
-        """Take a state, a job graph or options out of a text."""
+        """Keep the autoscaler state, the job graph or the options that a text contains."""
         document = _decoded(text)
         items = objects_at(document, "items") or [document]
         self.states += [state_of(item) for item in items if is_state(item)]

@@ -1,4 +1,4 @@
-"""The output of `flowdiag simulate autoscaler`: the present decision, and every recorded scaling."""
+"""The output of `flowdiag simulate autoscaler`: the current decision, and every recorded scaling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flowdiag simulate credits`: forecasts the effect of settings from flags, or a job's logs and metrics."""
+"""`flowdiag simulate credits`: forecasts the effect of settings, from flags or from a job's data."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def override_settings(settings: Settings, flags: PidFlags, streams: int = 1) -> 
 
 
 def offered_per_s(text: str, batches: int | None) -> list[float]:
-    """Return the input rate, per batch.
+    """Return the input rate of each batch.
 
     Raises:
         FlowdiagError: the text is not a rate, or the number of batches is invalid.

@@ -21,7 +21,7 @@ from flowdiag.cli.spark.java import Java
 
 _FIRST_WITH_AOT: Final = 25  # in one step (JEP 514); Java 24 needs two
 MAX_ARCHIVES: Final = 2
-"""For the current Java and the previous Java. Each archive has about 170 MB."""
+"""One for the current Java and one for the previous Java, of about 170 MB each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

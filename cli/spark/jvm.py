@@ -28,7 +28,7 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.machine import memory_bytes
 
 START_TIMEOUT_S: Final = 180.0
-"""A JVM that has not responded by then never will (a loaded host takes up to 30 s)."""
+"""Time for the JVM to respond; a loaded host needs up to 30 s."""
 
 _OUTPUT_LIMIT: Final = 64 * 1024  # characters of the JVM's output to keep
 _GATEWAY: Final = "org.apache.spark.api.python.PythonGatewayServer"
@@ -241,7 +241,7 @@ class Jvm:
             self.adopt(process)
 
     def adopt(self, process: subprocess.Popen[bytes] | None) -> None:
-        """Take over a running JVM; None if flowdiag must not end it."""
+        """Take over a running JVM; `process` is None if flowdiag must not end it."""
         self.process, self._failure, self._killed = process, None, False
         if process is None:
             return

@@ -1,7 +1,8 @@
 """Creates the archive of Spark's classes that makes later starts faster.
 
 A training run starts Spark once and executes the same kinds of query as a diagnosis. The JVM then writes the
-loaded classes to an archive in the user's cache folder. A run takes 20 to 30 s of CPU time and about 170 MB.
+loaded classes to an archive in the user's cache folder. A run takes 20 to 30 s of CPU time and writes about
+170 MB.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Format subjects, times, counts and verdicts of a report, for every renderer that people read."""
+"""Format the subjects, times, counts and verdicts of a report for readers."""
 
 from __future__ import annotations
 
@@ -645,7 +645,7 @@ def verdict_sentence(report: w.Report) -> str:
     return f"{summary.verdict}: {', '.join(tally)}"
 
 
-# By command: the data it needs, and the inputs that hold them.
+# By command: the data that it needs, and the inputs that contain this data.
 _NEEDS: Final = {
     "diagnose": (
         "data that a rule checks",

@@ -16,7 +16,7 @@ Renderer = Callable[["Comparison", "Page"], str]
 
 
 def _lazy(module: str) -> Renderer:
-    """Return the `render` function of a module, which the first call imports."""
+    """Return a renderer that imports its module on the first call."""
 
     def render(comparison: Comparison, page: Page) -> str:
         found: Renderer = import_module(f"{__name__}.{module}").render

@@ -1,4 +1,4 @@
-"""Word a comparison, for every renderer that people read."""
+"""Format comparisons for readers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def significant_measures(comparison: w.Comparison) -> list[w.Measure]:
 
 
 def measure_tally(comparison: w.Comparison) -> str:
-    """Count the measures that both reports have by trend."""
+    """Return how many of the measures in both reports have each trend."""
     both = [each for each in comparison.measures if None not in (each.before, each.after)]
     if not both:
         return "none in both reports"

@@ -15,7 +15,7 @@ from flowdiag.cli.views.overview import JobSummary, group_alike, group_columns
 
 T = TypeVar("T")
 
-IN_FULL: Final = 5  # jobs, applications, processes with figures of their own
+IN_FULL: Final = 5  # jobs, applications or processes that get figures
 _NAMES: Final = 20
 
 
@@ -48,7 +48,7 @@ class Context:
 
     @property
     def several(self) -> bool:
-        """Whether texts must name their job."""
+        """Whether the report covers several jobs, so that texts must name their job."""
         return words.has_several_jobs(self.report)
 
     @cached_property

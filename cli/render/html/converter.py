@@ -1,4 +1,4 @@
-"""Run Vega in a process of its own, so that a crash costs one chart.
+"""Run Vega in a separate process, so that a crash costs only one chart.
 
 `vl_convert` runs JavaScript and Rust, and a panic ends its process. A second Python process (`converting.py`) runs it.
 It starts with the first chart, restarts after a crash, and ends with flowdiag. It serves all pages of this process,
@@ -22,7 +22,7 @@ from flowdiag.parsers.cleanup import Forget, at_exit, kill_now, signals_deferred
 from flowdiag.parsers.errors import FlowdiagError
 
 TIMEOUT_S: Final = 30.0
-"""The timeout of a chart, which takes some hundredths of a second, and of the start."""
+"""The timeout of the start and of a chart, which normally takes a few hundredths of a second."""
 _PROGRAM: Final = Path(__file__).with_name("converting.py")
 
 

@@ -1,8 +1,8 @@
 """Convert Vega-Lite specifications to small SVG elements without scripts, in the colors of the page.
 
-Vega writes stand-alone images. A page has several, and its colors change with light and dark mode. Colors therefore
-are variables of `style.css`, ids get a prefix, and attributes without effect are removed. The description of a mark
-becomes a `<title>`, which browsers show as a tooltip.
+Vega writes stand-alone images. A page has several, and its colors change with light and dark mode. Colors are
+therefore variables of `style.css`, ids get a prefix, and attributes without effect are removed. The
+description of a mark becomes a `<title>`, which browsers show as a tooltip.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ T = TypeVar("T")
 WIDE: Final = 800  # pixels, for windows
 NARROW: Final = 330  # pixels, for phones and half a sheet of paper
 _NOTHING: Final = Markup()
-_MOST_SLOW: Final = 2  # charts that time out before the page goes without further charts
+_MOST_SLOW: Final = 2  # timeouts after which the page draws no further charts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Figure:
         legend: the meaning of its colors.
         note: what is omitted or aggregated.
         how: how to read it; only the first chart of its kind has this text.
-        whole: whether it fills the width of a sheet of paper; two others share it.
+        whole: whether it fills the width of a sheet of paper; otherwise two figures share the width.
         numbers: its data, collapsed.
         error: a message instead of a chart that could not be drawn.
     """
@@ -85,7 +85,7 @@ class ChartRenderer:
 
     Attributes:
         omitted: the number of charts that did not fit.
-        error: why the page goes without further charts; empty while drawing works.
+        error: why no further chart is drawn; empty while drawing works.
     """
 
     room: int

@@ -20,7 +20,7 @@ _SIZES: Final = (
 
 
 def unit_of_lengths(ms: Iterable[float | None]) -> tuple[int, str]:
-    """Return the largest unit of which the longest duration has at least two: its milliseconds and its name.
+    """Return the largest unit in which the longest duration is at least 2: its milliseconds and its name.
 
     >>> unit_of_lengths([300, 9_000]), unit_of_lengths([None]), unit_of_lengths([90_000])
     ((1000, 'seconds'), (1, 'ms'), (1000, 'seconds'))
@@ -29,7 +29,7 @@ def unit_of_lengths(ms: Iterable[float | None]) -> tuple[int, str]:
 
 
 def unit_of_sizes(count: Iterable[float | None]) -> tuple[int, str]:
-    """Return the same for sizes: the bytes of the unit and its name.
+    """Return the largest unit in which the largest size is at least 2: its bytes and its name.
 
     >>> unit_of_sizes([3 << 30, 5])
     (1073741824, 'GiB')

@@ -23,7 +23,7 @@ HOW: Final = (
 
 _MOST: Final = 40  # boxes
 _ACROSS: Final = 5  # layers next to each other
-_HEAD: Final = 24  # pixels of a box: its name, a line, its queue
+_HEAD: Final = 24  # heights in a box, in pixels: its name, a line, its queue
 _LINE: Final = 17
 _BOTTOM: Final = 14
 _GAP: Final = 34
@@ -146,7 +146,7 @@ def _spec(
 
 
 def _room(box: float) -> int:
-    """Return the number of characters in a line of a box."""
+    """Return the number of characters that fit in a line of a box."""
     return max(4, int((box - 14) / _CHARACTER))
 
 
