@@ -403,7 +403,7 @@ def _suggestion(question: _Question, name: str, check: Check, decision: str) -> 
     keys = (place.deployment(), question.engine, "any")
     command = next(check.command[key] for key in keys if key in check.command)
     return w.Suggestion(
-        text=clean(f"get {what}. It shows {check.shows}", _LIMIT),
+        text=clean(f"get {what}. This shows {check.shows}", _LIMIT),
         command=clean(command.format_map(place.ids()), _LIMIT),
         wants=clean(what, _LIMIT),
         decides=clean(decision, _LIMIT),

@@ -131,7 +131,7 @@ def test_an_uncertain_answer_names_the_evidence_and_its_command() -> None:
         "its stack frames differ, or it waits for input"
     )
     assert first.text == (
-        "get a thread dump of TaskManager tm-3, twice. It shows the stack frame in which each task "
+        "get two thread dumps of TaskManager tm-3. This shows the stack frame in which each task "
         "works or waits"
     )
     assert words.first_steps(made) == [
@@ -288,7 +288,7 @@ def test_redaction_keeps_the_command_and_hides_the_names() -> None:
     (dump, metrics, *_) = made.summary.suggestions
     assert dump.check == "thread-dump"
     assert dump.command == "curl -s http://JOBMANAGER:8081/taskmanagers/taskmanager-1/thread-dump"
-    assert dump.wants == "a thread dump of TaskManager taskmanager-1, twice"
+    assert dump.wants == "two thread dumps of TaskManager taskmanager-1"
     assert metrics.command == (
         "flowdiag collect flink http://JOBMANAGER:8081 --output collected/ --for 5m"
     )

@@ -153,7 +153,7 @@ Not assessed  1 of 2 rules are clear
                             job
 
 Verdict  inconclusive: no input shows how checkpoints ended
-  next: get the checkpoint history of the job. It shows duration, size and failures of each
+  next: get the checkpoint history of the job. This shows duration, size and failures of each
   checkpoint
   run: curl -s http://JOBMANAGER:8081/jobs/a1b2c3d4e5f60718293a4b5c6d7e8f90/checkpoints
 """
