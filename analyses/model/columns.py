@@ -1,4 +1,4 @@
-"""Columns of the tables that other programs read: types and descriptions."""
+"""Describes the columns of the tables that other programs read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 Rows = Iterable[tuple[str, Iterator[Row]]]
-"""The tables of a topic: the name of each, and its rows as an iterator."""
+"""The tables of a topic: the name and the rows of each, as an iterator."""
 
 
 class Keeper(Protocol):
@@ -46,7 +46,7 @@ class Column:
     Args:
         name: the column's name.
         type: the type of its values in Arrow and Parquet.
-        about: its description for documents, as one clause.
+        about: its description for the docs, as one clause.
         nullable: whether a row may have no value.
     """
 
@@ -64,7 +64,7 @@ def schema_of(columns: Iterable[Column]) -> pa.Schema:
 def columns_of(
     row: type[msgspec.Struct], about: Mapping[str, str], without: Iterable[str] = ()
 ) -> Iterator[Column]:
-    """Yield a column for each field of a wire type that is not a list.
+    """Yield a column for each field of a wire type, except lists.
 
     Args:
         row: the type.
@@ -77,13 +77,13 @@ def columns_of(
     for name, hint in get_type_hints(row).items():
         if name not in without:
             kind, nullable = _type_of(hint)
-            # Reports carry instants as text.
+            # Reports contain instants as text.
             is_instant = name.endswith(("_at", "_seen")) or name == "watermark"
             yield Column(name, INSTANT if is_instant else kind, about[name], nullable=nullable)
 
 
 def _type_of(hint: Any) -> tuple[pa.DataType, bool]:
-    """The Arrow type of a field, and whether it may be null."""
+    """Return the Arrow type of a field and whether it may be null."""
     nullable = False
     if get_origin(hint) in (Union, types.UnionType):
         hint = next(each for each in get_args(hint) if each is not type(None))

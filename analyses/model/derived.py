@@ -1,8 +1,8 @@
 """Caches values derived from facts, so that rules share them.
 
-Facts do not change, and most rules need the same values: the episodes, the timeout, the placement of subtasks. A bad
-week has thousands of checkpoints, and a session cluster thousands of jobs. Each value is cached with its facts and
-freed with them.
+Facts do not change, and most rules need the same derived values, such as episodes, the timeout and the placement of
+subtasks. A bad week has thousands of checkpoints, and a session cluster thousands of jobs. Each value is cached
+with its facts and freed with them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 
 class DerivedValues(dict[Any, Any]):
-    """Cached values by function. They are not pickled with the facts: other code may derive other values."""
+    """Cached values by function. They are not pickled with the facts, because another process may run other code."""
 
     def __reduce__(self) -> tuple[type[DerivedValues], tuple[()]]:
         return DerivedValues, ()

@@ -1,10 +1,10 @@
-"""The output of rules: findings, evidence, votes, and the words that grade them.
+"""The output of rules: findings, evidence and votes, with the words that grade them.
 
 Rules create these types, and `flowdiag.analyses.report.build` turns them into the documents that other programs read.
 `Subject`, `Measurement` and `Vote` are written as they are. Times are microseconds since 1970-01-01 UTC.
 
-All rules share one severity table (`grade`) and one way from votes to a confidence (`weigh`). A rule publishes its
-signals and their weights, never its own threshold for "high".
+All rules share one severity table (`grade`) and one way to turn votes into a confidence (`weigh`). A rule publishes
+its signals and their weights, but never its own threshold for "high".
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Severity(StrEnum):
 
     @property
     def weight(self) -> int:
-        """0 for info up to 2 for critical.
+        """From 0 (info) to 2 (critical).
 
         >>> max(Severity.WARNING, Severity.INFO, key=lambda s: s.weight)
         <Severity.WARNING: 'warning'>
@@ -39,7 +39,7 @@ class Severity(StrEnum):
 
 
 class State(StrEnum):
-    """Whether an episode was still ongoing when the input ended."""
+    """Whether an episode was still in progress when the input ended."""
 
     ONGOING = "ongoing"
     RECOVERED = "recovered"
@@ -62,16 +62,14 @@ class Verdict(StrEnum):
     """The result for a job, or for the whole input."""
 
     HEALTHY = "healthy"
-    CALCULATED = (
-        "calculated"  # arithmetic about a planned configuration: nothing running was assessed
-    )
+    CALCULATED = "calculated"  # derived from a planned configuration: nothing running was assessed
     INCONCLUSIVE = "inconclusive"
     DEGRADED = "degraded"
     FAILING = "failing"
 
     @property
     def weight(self) -> int:
-        """The order for "the worst of several jobs": inconclusive outweighs healthy."""
+        """The order for "the worst of several jobs", in which inconclusive outweighs healthy."""
         return tuple(Verdict).index(self)
 
 
@@ -81,18 +79,18 @@ class Status(StrEnum):
     FOUND = "found"
     INCONCLUSIVE = "inconclusive"
     CLEAR = "clear"
-    NOT_ASSESSED = "not-assessed"  # the input held nothing that it judges
+    NOT_ASSESSED = "not-assessed"  # the input contained nothing that the rule judges
     IGNORED = "ignored"  # excluded by the user
 
 
 class Rank(IntEnum):
-    """How near a finding is to the root cause. Smaller is nearer.
+    """How close a finding is to the root cause; smaller is closer.
 
-    The nearest findings determine culprits and causes. An out-of-memory error outranks the lost TaskManager
-    that it caused, which outranks the failed checkpoint.
+    The closest findings determine culprits and causes. An out-of-memory error outranks the lost TaskManager
+    that it caused, which in turn outranks the failed checkpoint.
     """
 
-    STANDSTILL = 8  # the JobManager stalled: all its work is late
+    STANDSTILL = 8  # the JobManager stalled, so all its work is late
     FATAL = 9  # a process ended because of it, or could not start
     ROOT_CAUSE = 10
     REPORTED_CAUSE = 11  # a second-hand cause: the operator's report on a deployment
@@ -103,15 +101,15 @@ class Rank(IntEnum):
     FIRST_MECHANISM = 18  # triggers one of the mechanisms below
     SHARED_MECHANISM = 19  # shared by many: storage, a task that blocks its host
     MECHANISM = 20
-    PLACE = 21  # where the mechanism works, not its owner
-    EXPLANATION = 25  # explains a symptom; a setting behind it is nearer to the root
+    PLACE = 21  # where the mechanism acts, not who causes it
+    EXPLANATION = 25  # explains a symptom; a setting behind it is closer to the root
     SYMPTOM = 30
-    REPETITION = 35  # repeats: its first cause ranks before it
+    REPETITION = 35  # repeats; its first cause ranks before it
     CONSEQUENCE = 40
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The job, task, subtask, process, … that a finding is about. Unknown fields are absent, never guessed.
+    """The job, task, subtask, process, … that a finding is about. Unknown fields are absent and never guessed.
 
     `kind` names the field that identifies it: job, task, subtask, taskmanager, host, process, …
     """
@@ -142,8 +140,9 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """A number that supports a finding.
 
-    `value` is a word if the measured thing is one. `unit` is `ms`, `bytes`, `checkpoints`, `subtasks`, `ratio`,
-    `share` (0 to 1), …, null for words. `threshold` has the same unit. `population` is the base of the number.
+    `value` is a word if the measured property is not a number. `unit` is `ms`, `bytes`, `checkpoints`, `subtasks`,
+    `ratio`, `share` (0 to 1), …, or null for words. `threshold` has the same unit. `population` is the base of the
+    number.
     """
 
     name: str  # kebab-case: late-ratio
@@ -160,20 +159,20 @@ def measurement(
     threshold: float | None = None,
     over: str | None = None,
 ) -> Measurement:
-    """Return a number that supports a finding.
+    """Build a number that supports a finding.
 
     Args:
         name: kebab-case, e.g. `late-ratio`.
         value, unit: the number; None as unit for text.
         threshold: the limit in the same unit.
-        over: the population or reference of the number, in a few words.
+        over: the population or reference of the number, as a short phrase.
     """
     return Measurement(name=name, value=value, unit=unit, threshold=threshold, population=over)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A record of the input. `flowdiag.analyses.report.evidence` finds its line and text later.
+    """A record of the input. `flowdiag.analyses.report.evidence` looks up its line and text later.
 
     Args:
         source, offset: as in `keys.Ref`, so that `Evidence(*ref, time_us)` works.
@@ -188,7 +187,7 @@ class Evidence:
 
 
 def cite_part(ref: Ref | None, focus: Focus) -> Evidence | None:
-    """Return part of a record as evidence, or None if the record is unknown."""
+    """Return a part of a record as evidence, or None if the record is unknown."""
     return None if ref is None else Evidence(*ref, focus=focus)
 
 
@@ -196,14 +195,14 @@ MAX_CITED: Final = 10  # records cited per finding; `evidence_total` counts all
 
 
 Cited = Ref | Evidence
-"""A record, or a part of one."""
+"""A record or a part of one."""
 
 
 def cite(items: Iterable[tuple[Cited | None, int | None]]) -> tuple[Evidence, ...]:
-    """Return the records as evidence, each once, in the given order.
+    """Return records as evidence without repetitions, in the given order.
 
     Args:
-        items: place and time of each record. Records without a place are left out.
+        items: position and time of each record. Records without a position are left out.
     """
     found: dict[Evidence, None] = {}
     for cited, time_us in items:
@@ -227,16 +226,16 @@ def sample_ends(items: Sequence[Evidence], most: int = MAX_CITED) -> tuple[Evide
 
 
 class Origin(StrEnum):
-    """The source of an option's value."""
+    """Where an option's value comes from."""
 
     CONFIGURED = "configured"
-    OBSERVED = "observed"  # inferred from events: no input prints it
+    OBSERVED = "observed"  # inferred from events because no input prints it
     DEFAULT = "default"  # the configuration is known and does not contain it
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The current value of an option for readers, with its unit and its source."""
+    """An option's current value for readers, with its unit and origin."""
 
     value: str
     origin: Origin = Origin.CONFIGURED
@@ -259,16 +258,16 @@ class Action:
 
     Args:
         text: what to do.
-        option: a real configuration key of the version seen.
+        option: an actual configuration key of the version in the input.
         current: its current value, if the input shows it.
-        proposed: the value to try, as the engine reads it.
+        proposed: the value to try, formatted for the engine.
         unset: whether to remove the option from the configuration.
         measure: what to measure first, if no input shows which value helps.
-        together: options to set with it, so that the engine accepts it.
-        risk: possible cost.
-        restart_needed: whether it takes effect only after a restart. None: nothing to restart.
+        together: options to set with it, so that the engine accepts the value.
+        risk: side effect or cost.
+        restart_needed: whether it takes effect only after a restart. None if there is nothing to restart.
         verify: how to check that it worked.
-        command: the flowdiag command that shows more about this fault in the same inputs.
+        command: the flowdiag command that shows more about this fault in the same input.
     """
 
     text: str
@@ -287,7 +286,7 @@ class Action:
 class Vote(msgspec.Struct, frozen=True, kw_only=True):
     """One signal for or against a finding.
 
-    `weight` is 1 for a hint, 2 for an indication and 3 for a proof. Negative weights point elsewhere.
+    `weight` is 1 for a hint, 2 for an indication and 3 for proof. Negative weights contradict the finding.
     """
 
     signal: str
@@ -296,14 +295,14 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StackPath(msgspec.Struct, frozen=True, kw_only=True):
-    """A stack of a thread, from its first frame to the topmost, and how many samples show it."""
+    """A thread's stack from its first frame to the topmost, with the number of samples that show it."""
 
     samples: int
     frames: tuple[str, ...]
 
 
 class FindingFields(TypedDict, total=False):
-    """The fields of `Finding` that a topic's helpers pass through; helpers set `job` and `subject`."""
+    """The fields of `Finding` that a topic's helpers pass on; helpers set `job` and `subject` themselves."""
 
     severity: Severity
     state: State
@@ -337,18 +336,18 @@ class Finding:
     """One episode of one problem, per rule, job and subject.
 
     Args:
-        job: the job whose verdict counts this finding. None: no known job.
+        job: the job whose verdict includes this finding. None if the job is unknown.
         title: one line for readers, with the decisive number and without a full stop.
-        why: one line of proof against the subject, with the number. None: the finding names no culprit.
+        why: one line of proof against the subject, with the number. None if the finding names no culprit.
         cause: stable kebab-case word for the cause (`data-skew`, `task-hangs`, …).
-        rank: how near it is to the root cause, see `Rank`.
+        rank: how close it is to the root cause, see `Rank`.
         option: the configuration key that the finding is about, if any.
         evidence: all records that prove it, in order. A report shows a limited number.
-        ranked: whether the evidence is sorted by strength instead of time.
+        ranked: whether the evidence is sorted by strength rather than by time.
         evidence_total: the number of records, if `evidence` is a selection.
         explain: what it means for this job, in a few sentences.
-        stacks: the stacks of threads that show it, the most frequent first.
-        subjects: all subjects that share the finding, the worst first (`fleets`). Empty: only `subject`.
+        stacks: the thread stacks that show it, most frequent first.
+        subjects: all subjects that share the finding, worst first (`fleets`). If empty, only `subject`.
     """
 
     job: JobKey | None
@@ -376,7 +375,7 @@ class Finding:
 
     @property
     def reported_evidence(self) -> tuple[Evidence, ...]:
-        """The evidence that reports show: the strongest, or the first and last records."""
+        """The evidence to report: the strongest records, or the first and last ones."""
         return self.evidence[:MAX_CITED] if self.ranked else sample_ends(self.evidence)
 
     @property
@@ -404,7 +403,7 @@ class Inconclusive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Understood:
-    """The number and time range of recognised records of one kind."""
+    """How many records of one kind were recognized, and their time range."""
 
     kind: str
     count: int
@@ -415,10 +414,10 @@ class Understood:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOutcome:
-    """The findings and doubts of one rule. Without any, the rule is clear if it had something to judge.
+    """The findings and doubts of one rule. A rule without either is clear, provided that it had something to judge.
 
     Args:
-        not_assessed_reason: why the rule had nothing to judge. None: it had something.
+        not_assessed_reason: why the rule had nothing to judge. None if it had something.
         ignored: the option that excludes the rule, or None. An ignored rule has no findings.
             `inconclusive` lists the doubts that remain.
     """
@@ -434,7 +433,7 @@ class RuleOutcome:
 
     @property
     def status(self) -> Status:
-        """`FOUND` takes precedence over `INCONCLUSIVE`: inconclusive results do not invalidate a finding.
+        """`FOUND` takes precedence over `INCONCLUSIVE`, because doubts do not invalidate a finding.
 
         A rule that was not assessed is never clear.
         """
@@ -447,17 +446,17 @@ class RuleOutcome:
         return Status.CLEAR if self.not_assessed_reason is None else Status.NOT_ASSESSED
 
 
-WARNING_SHARE: Final = 0.01  # of the checkpoints or batches; rarer and recovered is `info`
+WARNING_SHARE: Final = 0.01  # of the checkpoints or batches; less is `info` after a recovery
 
 
 def grade(*, state: State, share: float, fatal: bool = False) -> Severity:
-    """Grade by the severity table that all rules share.
+    """Return the severity according to the table that all rules share.
 
     Args:
-        state: whether the episode was ongoing at the end of the input.
+        state: whether the episode was in progress at the end of the input.
         share: affected share of the checkpoints or batches, 0 to 1.
         fatal: the job failed, is in a restart loop, loses data, or completes no checkpoint or
-            batch at the end of the input.
+        batch at the end of the input.
 
     >>> grade(state=State.RECOVERED, share=0.004)
     <Severity.INFO: 'info'>
@@ -472,7 +471,7 @@ def grade(*, state: State, share: float, fatal: bool = False) -> Severity:
 
 
 def weigh(votes: Iterable[Vote]) -> Confidence:
-    """Add up votes, and return the resulting confidence.
+    """Add up votes and return the resulting confidence.
 
     High needs three points for and at most a fifth as many against. Medium needs two points for and at most half as
     many against. One proof, three hints, or an indication and a hint make three points.

@@ -190,7 +190,7 @@ def place(taskmanager: str | None, host: str | None) -> str:
 
 
 def shorten(text: str, most: int = 80) -> str:
-    """Cut a text at the end: names of SQL tasks can fill pages.
+    """Cut a text at the end, because names of SQL tasks can fill pages.
 
     >>> shorten("abcdef", 4)
     'abc…'
@@ -199,7 +199,7 @@ def shorten(text: str, most: int = 80) -> str:
 
 
 def capital(sentence: str) -> str:
-    """Capitalise the first letter of a sentence.
+    """Capitalize the first letter of a sentence.
 
     >>> capital("query orders keeps up")
     'Query orders keeps up'
@@ -208,7 +208,7 @@ def capital(sentence: str) -> str:
 
 
 def abbreviate(text: str, most: int) -> str:
-    """Cut a long name in the middle, where names of chained operators repeat.
+    """Cut a long name in the middle, where the names of chained operators repeat.
 
     >>> abbreviate("Source: a -> Map -> Filter -> Sink: b", 20)
     'Source: a … Sink: b'

@@ -1,4 +1,4 @@
-"""Identifiers that facts of both engines share: records, jobs and processes of the inputs."""
+"""Identifies records, jobs and processes in the inputs of either engine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Ref(NamedTuple):
-    """The place of a record: index of the source, first byte in its decoded stream."""
+    """The position of a record: the index of its source and its first byte in the decoded stream."""
 
     source: int
     offset: int
@@ -22,7 +22,7 @@ class JobKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One process, or the part of it that is in the inputs."""
+    """One process, or the part of its log that is in the input."""
 
     source: int
     label: str | None

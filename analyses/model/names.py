@@ -1,8 +1,9 @@
 """Marks the names of jobs, tasks and hosts in the sentences that rules write, so that `--redact` can replace them.
 
-In log text, `--redact` has to search for names. In a rule's sentence, a word may only look like a name: "aggregate in
-two stages" does not mention the task `aggregate`. With `--redact`, the names in the facts become `Name`s before any
-rule runs. A `Name` equals its text, but an f-string puts it between marks. Only marked text is a name.
+In log text, `--redact` has to search for names. In a rule's sentence, an ordinary word may look like a name:
+"aggregate in two stages" does not refer to the task `aggregate`. With `--redact`, the names in the facts therefore
+become `Name`s before any rule runs. A `Name` equals its text, but f-strings enclose it in marks. Only marked text
+is a name.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Name(str):
 
 
 def like(original: str, text: str) -> str:
-    """Return a part of a text, as a `Name` if the text is one.
+    """Return a part of a text, as a `Name` if the whole text is one.
 
     >>> type(like(Name("enrich"), "enr…")).__name__, type(like("enrich", "enr…")).__name__
     ('Name', 'str')
@@ -55,7 +56,7 @@ def unmarked(text: str) -> str:
     return text.replace(BEGINS, "").replace(ENDS, "")
 
 
-# Fields of facts that hold a name. `name` is one only in the types of `_NAMED`.
+# Fields of facts that contain a name. `name` does so only in the types of `_NAMED`.
 _NAMES: Final = frozenset(
     {"task", "operator", "job_name", "taskmanager", "host", "application", "query", "receiver"}
 )
@@ -64,7 +65,7 @@ _SHORTEST: Final = 2
 
 
 def with_names(facts: Any) -> Any:
-    """Return the facts with a `Name` for every text that is a name."""
+    """Return the facts with each name replaced by a `Name`."""
     known = {text for text in _names(facts) if len(text) >= _SHORTEST and not text.isdecimal()}
     return _marked(facts, known)
 
@@ -91,7 +92,7 @@ def _names(value: Any, field: str = "") -> Iterator[str]:
 
 
 def _is_input(field: Field[Any]) -> bool:
-    """Return whether a field holds a fact, in contrast to answers that rules calculated earlier."""
+    """Return whether a field contains a fact rather than a value that rules derived."""
     return field.init
 
 

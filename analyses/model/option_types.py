@@ -1,4 +1,4 @@
-"""The options that flowdiag advises to change, and the syntax of their values.
+"""The options that flowdiag proposes to change, and the syntax of their values.
 
 `write` formats every proposed value so that the engine accepts it. Flink accepts `2400 ms` but not `2.4 s`, Spark
 accepts `2400ms`, and both require whole numbers of bytes. `shown` formats a value from an input with its unit.
@@ -18,10 +18,10 @@ from flowdiag.analyses.model import fmt
 from flowdiag.parsers.units import duration_ms, size_bytes
 
 Proposed = NewType("Proposed", str)
-"""A value that its engine accepts. Only `write` and `accepted` create one."""
+"""A value that the engine accepts. Only `write` and `accepted` create one."""
 
 Value = bool | int | float | str
-"""A value to propose: milliseconds, bytes, a number, a switch, a word."""
+"""A value to propose: milliseconds, bytes, a number, a switch or a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +31,9 @@ class OptionType:
     Args:
         name: the name in the engine's documentation.
         accepts: the values that the engine accepts, in their usual forms.
-        write: formats a value. Text stays as it is.
+        write: formats a value. Text remains unchanged.
         shown: formats a configured value for readers.
-        unit: the unit of a bare number, for readers. Empty if the value has its own or none.
+        unit: the unit of a bare number, for readers. Empty if the value includes its unit or has none.
     """
 
     name: str
@@ -58,7 +58,7 @@ _LONGER: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 10
 
 
 def _duration(value: Value) -> str:
-    """Format milliseconds in the largest unit without a fraction, as Flink parses them."""
+    """Format milliseconds as Flink parses them, in the largest unit that gives a whole number."""
     whole = max(1, round(_number(value)))
     for unit, size in _LONGER:
         if whole % size == 0:
@@ -87,7 +87,7 @@ def _switch(value: Value) -> str:
 
 
 def _bytes(value: Value) -> str:
-    """Format bytes in the largest unit without a fraction, as both engines parse them."""
+    """Format bytes as both engines parse them, in the largest unit that gives a whole number."""
     whole = max(0, round(_number(value)))
     for letter, size in (("g", 2**30), ("m", 2**20), ("k", 2**10)):
         if whole and whole % size == 0:
@@ -129,7 +129,7 @@ def _text(pattern: str) -> re.Pattern[str]:
 
 
 _LONG: Final = _text(r"[0-9]{1,18}")
-_INT: Final = _text(r"[0-9]{1,9}")  # of 32 bits
+_INT: Final = _text(r"[0-9]{1,9}")  # 32 bits
 _REAL: Final = _text(r"[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?")
 
 DURATION: Final = OptionType(
@@ -164,7 +164,7 @@ INTEGER: Final = OptionType(name="Integer", accepts=_INT, write=_whole)
 COUNT: Final = OptionType(name="Integer above 0", accepts=_text(r"[1-9][0-9]{0,8}"), write=_count)
 SHARE: Final = OptionType(name="Float below 1", accepts=_text(r"0|0?\.[0-9]{1,15}"), write=_decimal)
 BOOLEAN: Final = OptionType(name="Boolean", accepts=_text(r"true|false"), write=_switch)
-FAILS: Final = OptionType(  # tolerated failures, for a version that tolerates all or none
+FAILS: Final = OptionType(  # tolerated failures, for versions that tolerate all or none
     name="Boolean",
     accepts=_text(r"true|false"),
     write=lambda value: "false" if value else "true",
@@ -210,13 +210,13 @@ BATCH_DURATION: Final = OptionType(
 
 
 def one_of(*words: str) -> OptionType:
-    """Return the type of an option that accepts one of some words."""
+    """Return the type of an option that accepts only certain words."""
     return OptionType(name=" | ".join(words), accepts=_text("|".join(map(re.escape, words))))
 
 
 Version = tuple[int, int]
 
-# Keys with another type up to a version.
+# Keys that had another type up to some version.
 _OLDER: Final[dict[str, tuple[Version, OptionType]]] = {
     "heartbeat.timeout": ((1, 20), MILLIS),
     "task.cancellation.timeout": ((1, 20), MILLIS),
@@ -234,7 +234,7 @@ _STRATEGIES: Final = one_of("none", "fixed-delay", "failure-rate", "exponential-
 _BACKENDS: Final = one_of("hashmap", "filesystem", "rocksdb", "forst")
 
 TYPES: Final[dict[str, OptionType]] = {
-    # Flink: checkpoints; up to 1.10 in the program.
+    # Flink: checkpoints. Up to 1.10, they were set in the program.
     "execution.checkpointing.interval": DURATION,
     "execution.checkpointing.timeout": DURATION,
     "execution.checkpointing.min-pause": DURATION,
@@ -359,7 +359,7 @@ TYPES: Final[dict[str, OptionType]] = {
     "maxOffsetsPerTrigger": COUNT,
     "minPartitions": COUNT,
 }
-"""By key, as in the newest version that has the key."""
+"""The type of each option, by its newest key."""
 
 
 def type_of(option: str, version: Version | None = None) -> OptionType | None:
@@ -367,7 +367,7 @@ def type_of(option: str, version: Version | None = None) -> OptionType | None:
 
     Args:
         option: its key.
-        version: the version of the engine. None: unknown, so that a value must fit all versions.
+        version: the version of the engine. If None, a value must fit all versions.
 
     >>> type_of("heartbeat.timeout").name, type_of("heartbeat.timeout", (2, 0)).name
     ('Long, milliseconds', 'Duration')
@@ -379,7 +379,7 @@ def type_of(option: str, version: Version | None = None) -> OptionType | None:
 
 
 def write(option: str, value: Value, version: Version | None = None) -> Proposed:
-    """Format a value as typed in a configuration, with the unit that the option requires.
+    """Format a value as it is typed into a configuration, with the unit that the option requires.
 
     Args:
         option: its key.
@@ -387,8 +387,8 @@ def write(option: str, value: Value, version: Version | None = None) -> Proposed
         version: the version of the engine, if known.
 
     Raises:
-        KeyError: the option has no type here.
-        ValueError: the engine does not accept the value.
+        KeyError: if the option's type is unknown.
+        ValueError: if the engine does not accept the value.
 
     >>> write("execution.checkpointing.min-pause", 2400), write("spark.streaming.blockInterval", 125.4)
     ('2400 ms', '125ms')
@@ -435,7 +435,7 @@ def shown(option: str | None, text: str, version: Version | None = None) -> str:
 
 
 def number_of(option: str, text: str, version: Version | None = None) -> float | None:
-    """Return a value as a number of milliseconds, bytes or things, or None for words.
+    """Return a value as a number (milliseconds, bytes or a count), or None for words.
 
     >>> number_of("execution.checkpointing.timeout", "10 min"), number_of("restart-strategy", "none")
     (600000.0, None)
@@ -478,7 +478,7 @@ def is_improvement(
 
 
 def unit_of(option: str | None, text: str) -> str:
-    """Return the unit of a proposed bare number, or an empty text if the value has its own unit.
+    """Return the unit for a proposed bare number, or an empty string if the value includes its unit.
 
     >>> unit_of("retention.ms", "60000"), unit_of("execution.checkpointing.interval", "1 min")
     ('ms', '')

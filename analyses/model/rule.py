@@ -1,8 +1,8 @@
-"""Rules: a page, limits, a voting table, and one function that judges a subject.
+"""Rules: each has a page, limits, a voting table, and a function that judges a subject.
 
-A rule is one file in its topic's `rules/`. The file names the rule, and the first line of its page (the module's
-docstring, with the headings of `HEADINGS`) is its title. It judges measured facts in plain Python, and yields findings
-or why it could not decide. A rule that yields nothing is clear.
+A rule is a file in its topic's `rules/` folder. The file name gives the name of the rule. The module's docstring is
+its page, with the title in the first line and the headings of `HEADINGS`. A rule judges measured facts in plain
+Python, and yields findings or reasons why it could not decide. A rule that yields nothing is clear.
 
     class Limits(h.Limits):
         finalization: float = h.limit(3000, "ms", "writing one small file takes milliseconds")
@@ -37,13 +37,13 @@ Thresholds = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A limit of a rule, and its justification.
+    """A rule's limit with its reason.
 
     Args:
-        name: in kebab-case; the key in `flowdiag.toml`, under `[thresholds.CPnnn]`.
+        name: in kebab-case; the key in `flowdiag.toml` under `[thresholds.CPnnn]`.
         value: the default.
         unit: as in `Measurement.unit`.
-        why: its source or measurement, as one sentence.
+        why: where the value comes from, in one sentence.
     """
 
     name: str
@@ -53,19 +53,19 @@ class Threshold:
 
 
 def limit(value: float, unit: str, why: str) -> Any:
-    """Declare a field of `Limits`, which the settings may change.
+    """Declare a field of `Limits` that users may change in the settings.
 
     Args:
         value: the default.
         unit: as in `Measurement.unit`.
-        why: its source or measurement, as one sentence.
+        why: where the value comes from, in one sentence.
     """
     return field(default=value, metadata={"unit": unit, "why": why})
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(limit,))
 class Limits:
-    """The limits of a rule. Each is a field, so that type checkers know its name.
+    """A rule's limits. Each is a field, so that type checkers know its name.
 
     >>> class Slow(Limits):
     ...     late_ratio: float = limit(2, "ratio", "twice the expected number")
@@ -78,7 +78,7 @@ class Limits:
 
     @classmethod
     def published(cls) -> tuple[Threshold, ...]:
-        """Return the limits with their names in settings and documents, units and reasons."""
+        """Return the limits with units and reasons, named as in settings and docs."""
         if cls is Limits:
             return ()
         return tuple(
@@ -90,7 +90,7 @@ class Limits:
 
     @classmethod
     def with_settings(cls, settings: Thresholds) -> Any:
-        """Return the defaults with the changes of the settings, by the names of `published`."""
+        """Return the limits with the changes from the settings, which use the names of `published`."""
         if cls is Limits:
             return cls()
         known = {_published(f.name): f.name for f in fields(cls)}  # type: ignore[arg-type]
@@ -98,30 +98,30 @@ class Limits:
 
 
 def _published(field_name: str) -> str:
-    """A field's name in kebab-case. A trailing underscore only avoids a keyword."""
+    """Return a field's name in kebab-case. A trailing underscore only avoids a keyword."""
     return field_name.rstrip("_").replace("_", "-")
 
 
 Results = Iterator[Finding | Inconclusive]
-"""Findings, and reasons without one."""
+"""Findings, and reasons why there is none."""
 Judge = Callable[[Any, Any], Results]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule.
+    """A rule with everything needed to run and document it.
 
     Args:
         code: stable, e.g. `CP101`.
-        judge: yields findings and doubts about one subject: a job, an application, a process.
+        judge: yields findings and doubts about one subject, such as a job, an application or a process.
         limits: its thresholds.
-        signals: its voting table with every possible vote, by default that of its code in `signals.toml`. Empty for
-            a rule that only counts.
+        signals: its voting table with every possible vote. By default, this is the table for its code in `signals.toml`.
+        Empty for a rule that only counts.
         core: whether it may make the verdict inconclusive.
         whole: whether it judges all facts at once instead of one subject at a time.
-        causes: the words of `causes.CAUSES` that its findings may have.
-        needs: the facts without which it is never clear, a key of `Topic.required`. None: what the topic requires.
-        last_resort: in the same file: judges what `judge` leaves to other rules, if none of them finds anything.
+        causes: the keys of `causes.CAUSES` that its findings may have.
+        needs: the facts without which it is never clear, as a key of `Topic.required`. None: what the topic requires.
+        last_resort: judges what `judge` leaves to other rules, if none of them finds anything. In the same file.
     """
 
     code: str
@@ -139,12 +139,12 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """The name of its file, in kebab-case."""
+        """The name of the rule's file, in kebab-case."""
         return self.judge.__module__.rpartition(".")[2].replace("_", "-")
 
     @property
     def page(self) -> str:
-        """The documentation: the docstring of its module."""
+        """The rule's documentation, which is the docstring of its module."""
         return inspect.cleandoc(sys.modules[self.judge.__module__].__doc__ or "")
 
     @property
@@ -154,7 +154,7 @@ class Rule:
 
     @property
     def thresholds(self) -> tuple[Threshold, ...]:
-        """Its limits, with their justification."""
+        """The rule's limits and their reasons."""
         return self.limits.published()
 
 
@@ -174,10 +174,10 @@ def apply(
     Args:
         rules: rules of one topic.
         facts: all facts of the topic, for rules that judge them at once.
-        subjects: its jobs, applications or processes, in order, for the other rules.
+        subjects: the topic's jobs, applications or processes, in order, for the other rules.
         settings: values by rule code and threshold name.
         failed: turns a rule's exception into an inconclusive result, so that the rule continues with the other subjects.
-            None: exceptions are raised.
+        If None, exceptions are raised.
     """
     settings = settings or {}
     with paused():
@@ -215,7 +215,7 @@ def _outcome(
 
 
 def not_assessed(rule: Rule, why: str) -> RuleOutcome:
-    """Return the outcome of a rule with nothing to judge. `why` is one clause."""
+    """Return the outcome of a rule that has nothing to judge. `why` is one clause."""
     return RuleOutcome(
         code=rule.code, name=rule.name, title=rule.title, core=rule.core, not_assessed_reason=why
     )

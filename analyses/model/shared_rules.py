@@ -1,4 +1,4 @@
-"""Merges the outcomes of rules that several topics judge: findings about the same records become one."""
+"""Merges the outcomes of rules that several topics judge, with one finding for the same records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flowdiag.analyses.model.finding import Action, Finding, RuleOutcome
 
 
 def merge_outcomes(outcomes: Iterable[RuleOutcome]) -> list[RuleOutcome]:
-    """Return one outcome per rule code, in the order of the first of each code."""
+    """Return one outcome per rule code, in order of first appearance."""
     by_code: dict[str, RuleOutcome] = {}
     for outcome in outcomes:
         known = by_code.get(outcome.code)
@@ -38,13 +38,13 @@ def _merge(one: RuleOutcome, other: RuleOutcome) -> RuleOutcome:
 
 
 def _is_empty(outcome: RuleOutcome) -> bool:
-    """Whether a topic had nothing to judge; a rule may have findings although the facts lack the rest."""
+    """Whether a topic had nothing to judge. A rule may still have findings if some facts are missing."""
     is_assessed = outcome.not_assessed_reason is None
     return not (is_assessed or outcome.inconclusive or outcome.findings)
 
 
 def _is_same(one: Finding, other: Finding) -> bool:
-    """Whether two findings of one rule are about the same job, place, cause and record."""
+    """Whether two findings of a rule are about the same job, place, cause and record."""
     places = [(f.job, f.cause, f.subject.taskmanager, f.subject.host) for f in (one, other)]
     return places[0] == places[1] and bool(
         {(item.source, item.offset) for item in one.evidence}
@@ -53,9 +53,9 @@ def _is_same(one: Finding, other: Finding) -> bool:
 
 
 def merge_findings(one: Finding, other: Finding) -> Finding:
-    """Return a finding with the added measurements, records, votes and actions of another finding.
+    """Return a finding, extended by the measurements, records, votes and actions of another finding.
 
-    An action with a proposed value replaces an action for the same option without one.
+    An action with a proposed value replaces an action without one for the same option.
     """
     names = {measurement.name for measurement in one.measurements}
     signals = {vote.signal for vote in one.votes}

@@ -1,4 +1,4 @@
-"""The voting tables of the rules, from `signals.toml`."""
+"""Loads the voting tables of the rules from `signals.toml`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One line of a rule's published voting table.
+    """One row of a rule's published voting table.
 
     Args:
         name: as in `Vote.signal`.
-        weight: its points (1 hint, 2 indication, 3 proof). Negative if it disagrees.
-        why: its meaning, when it applies, and when it misleads.
+        weight: its points (1 hint, 2 indication, 3 proof); negative if it contradicts the finding.
+        why: what it means, when it applies, and when it misleads.
     """
 
     name: str
@@ -33,5 +33,5 @@ def _tables() -> dict[str, tuple[Signal, ...]]:
 
 
 def signals_of(name: str) -> tuple[Signal, ...]:
-    """Return the voting table of a rule by its code, or a table that several rules share; empty without one."""
+    """Return the voting table of a rule by code, or a shared table by name; empty if there is none."""
     return _tables().get(name, ())

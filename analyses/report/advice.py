@@ -1,4 +1,4 @@
-"""The advice of a report: each remedy once, and the first remedy with the command that checks it."""
+"""Arranges the remedies in a report: each appears once, and the first one comes with a command to check it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Pair = tuple[f.RuleOutcome, f.Finding]
 
 
 def each_once(pairs: Iterable[Pair]) -> list[tuple[Pair, list[str]]]:
-    """Remove repeated remedies: each stays only in the first finding that has it.
+    """Remove repeated remedies, so that each stays only in the first finding that has it.
 
-    Two values for one option of a job would contradict each other, so the value of the first finding stays.
+    Two values for one option of a job would contradict each other, so the value in the first finding stays.
 
     Returns:
-        each finding with the codes of earlier findings that contain its removed remedies.
+        each finding with the codes of the earlier findings that contain its removed remedies.
     """
     first: dict[object, str] = {}
     found: list[tuple[Pair, list[str]]] = []
@@ -41,7 +41,7 @@ def each_once(pairs: Iterable[Pair]) -> list[tuple[Pair, list[str]]]:
 
 
 def _same(action: f.Action, finding: f.Finding) -> Iterator[object]:
-    """Keys under which actions are the same remedy: the text, or the option with its value or in one job."""
+    """Yield keys that are equal for equal remedies: the text, or the option with its value or within one job."""
     yield action.text, action.option
     if action.option is not None and action.proposed is not None:
         yield action.option, action.proposed
@@ -49,16 +49,16 @@ def _same(action: f.Action, finding: f.Finding) -> Iterator[object]:
 
 
 def first_action(ranked: Sequence[Pair], command: str) -> FirstAction | None:
-    """Return the first remedy of the finding nearest to the root that has one.
+    """Return the first remedy of the finding closest to the root that has one.
 
     Args:
-        ranked: the findings that count, nearest to the root first.
+        ranked: the findings that count, closest to the root first.
         command: the command of the report.
     """
     for outcome, finding in ranked:
         if finding.actions:
             action = finding.actions[0]
-            # All causes of Spark have one command, even if Flink has a cause of the same name.
+            # All Spark causes have the same command, even if Flink has a cause of the same name.
             spark = outcome.code.startswith("RT")
             best = None if spark else checking_command(finding.cause)
             run = f"flowdiag {action.command or best or command} PATH…"

@@ -1,4 +1,4 @@
-"""From outcomes to a report: the last step that all commands share."""
+"""Builds a report from outcomes, the last step that all commands share."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from flowdiag.parsers.source import Source
 
 _NARRATIVE: Final = 2000  # characters
-_WORST: Final = 10  # subjects listed of a finding that many share
-# Kinds of side inputs, which are counted as a whole instead of by records.
+_WORST: Final = 10  # subjects to list for a finding that many share
+# Kinds of side inputs that are counted as a whole, not by record.
 _WHOLE: Final = (
     "configuration",
     "kubectl",
@@ -73,11 +73,11 @@ def report_of(
         processes: the processes that wrote the inputs, after their clocks were settled.
         outcomes, names: outcomes of all rules of the command; the names of the jobs.
         assessed: whether the input held anything that the command judges.
-        calculated: whether all facts are arithmetic about a planned configuration.
+        calculated: whether all facts are derived from a planned configuration.
         understood, topics: kinds of records, for any command; the status of each topic.
         notes, input_notes: warnings about the input as a whole; about single inputs, by index.
         faults: faults so far. New ones are added.
-        progress: called with the name of the stage.
+        progress: called with the name of each step.
     """
     from flowdiag.analyses.report.fitting import suggested_commands
     from flowdiag.analyses.report.inputs import (
@@ -168,17 +168,17 @@ def _note(note: InputNote, source: str | None) -> w.Note:
 
 
 def _needs_input_summary(outcomes: Sequence[f.RuleOutcome], *, assessed: bool) -> bool:
-    """Whether to list what the inputs contain, because no finding counts and the verdict is in doubt."""
+    """Whether to list the contents of the inputs, because no finding counts and the verdict is in doubt."""
     if v.serious(v.pairs_of(outcomes)):
         return False
-    # Outside the requested time range, no other command finds more.
+    # Outside the requested time range, other commands do not find anything either.
     if any((o.not_assessed_reason or "").startswith("the requested time range") for o in outcomes):
         return False
     return not assessed or any(o.core and o.inconclusive for o in outcomes if o.ignored is None)
 
 
 def unrecognised(inputs: Sequence[w.Input], named: Iterable[str]) -> list[str]:
-    """Return the paths of the user in which nothing was recognised, except empty files.
+    """Return the user's paths in which nothing was recognized, except empty files.
 
     >>> unrecognised([], ["logs/"])
     []
@@ -198,9 +198,9 @@ def unrecognised(inputs: Sequence[w.Input], named: Iterable[str]) -> list[str]:
 
 
 def clocks_ahead(processes: Iterable[Process]) -> dict[int, int]:
-    """Return how many milliseconds the clock of each source is ahead of UTC, where one number holds for all of it.
+    """Return how many milliseconds the clock of each source is ahead of UTC, if the offset never changes.
 
-    A drift counts only if the clock was derived from state transitions of tasks, as in `settle`.
+    A drift counts only if the clock was derived from state transitions of tasks (see `settle`).
     """
     found: dict[int, set[int | None]] = {}
     for process in processes:
@@ -232,16 +232,16 @@ def failed_report(command: str, error: w.Fault) -> w.Report:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportBuilder:
-    """Puts the results of a run into one document.
+    """Assembles the results of a run into one document.
 
     Args:
         command, inputs: the command, without `flowdiag`; the inputs, in the order of the sources.
         outcomes, names, data: outcomes of the rules; the name of each job; the command's own tables.
         located: lines and excerpts of the cited records (`evidence.locate`).
-        assessed, calculated: whether an input held what the command judges; whether all is arithmetic.
-        doubts: why the verdict is not healthy even without findings: inputs that were not recognised.
+        assessed, calculated: whether an input held what the command judges; whether all facts are calculated.
+        doubts: reasons why the verdict is not healthy even without findings, such as inputs that were not recognized.
         understood, suggestions: kinds of records; commands that fit the inputs better.
-        engine_known: whether an input shows the engine. If not, nothing of one engine is asked for.
+        engine_known: whether an input shows the engine. If not, no suggestion is specific to one engine.
         topics, warnings, errors: the status of each topic; warnings about inputs; faults, which rule out healthy.
         privacy: how much log text to keep.
     """
@@ -306,12 +306,12 @@ class ReportBuilder:
     # -- stories --------------------------------------------------------------------------------------
 
     def _link(self) -> list[LinkedFindings]:
-        """Link findings. If a culprit moved, the latest comes first."""
+        """Link findings. If the culprit moved, the latest one comes first."""
         linked = v.link_ranked(v.rank_findings(self._ordered))
         return v.latest_first(linked, lambda each: each.culprit)
 
     def _ranked(self, linked: Iterable[LinkedFindings]) -> list[Pair]:
-        """The findings that count, the nearest to the root first; with several topics story by story."""
+        """Return the findings that count, closest to the root first; with several topics, story by story."""
         pairs = [pair for each in linked for pair in each.pairs]
         return pairs if self.command == EVERYTHING else v.rank_findings(pairs)
 
@@ -355,7 +355,7 @@ class ReportBuilder:
         stories: list[w.Story],
         first: w.FirstAction | None,
     ) -> w.Summary:
-        """Summarise: healthy needs an assessed input, no fault and no doubt.
+        """Summarize the results. Healthy requires an assessed input and no fault or doubt.
 
         With several topics, the cause is that of the first story, and each story has one culprit.
         """
@@ -389,10 +389,10 @@ class ReportBuilder:
         )
 
     def _gaps(self) -> Iterator[str]:
-        """Yield the reasons why core rules are inconclusive for jobs without a serious finding, and
-        the rules that were not assessed.
+        """Yield why core rules are inconclusive for jobs without a serious finding, and which rules
+        were not assessed.
 
-        If a job has a serious finding that is not over, its inconclusive rules are not worth listing.
+        If a job has a serious finding that is not over, its inconclusive rules are not worth mentioning.
         """
         serious = [finding for _, finding in v.serious(v.pairs_of(self.outcomes))]
         failing_jobs = {finding.job for finding in serious if finding.state is f.State.ONGOING}
@@ -471,7 +471,7 @@ class ReportBuilder:
     # -- findings -------------------------------------------------------------------------------------
 
     def _findings(self) -> list[w.Finding]:
-        """The findings, with each remedy only in the first finding that has it. A finding that raises an error is omitted."""
+        """Return the findings, each remedy only in the first one that has it. Findings that raise errors are omitted."""
         found = []
         pairs = zip(each_once(self._ordered), self._fingerprints, strict=True)
         for ((outcome, finding), elsewhere), fingerprint in pairs:

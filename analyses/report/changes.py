@@ -1,6 +1,6 @@
-"""Changes from one report to the next, by fingerprint: the same problem keeps its fingerprint.
+"""Compares reports by fingerprint: a problem keeps its fingerprint from one report to the next.
 
-A finding whose rule is no longer assessed is not reported as gone, but as not assessed.
+If the rule of a missing finding is no longer assessed, the finding is reported as not assessed instead of gone.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ class Kind(StrEnum):
     GONE = "gone"
     WORSE = "worse"
     BETTER = "better"
-    NOT_ASSESSED = "not-assessed"  # it existed, and its rule is no longer assessed
+    NOT_ASSESSED = "not-assessed"  # it existed, but its rule is no longer assessed
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """The severity and state of a finding at one time."""
+    """A finding's severity and state at one time."""
 
     severity: f.Severity
     state: f.State
 
     @property
     def weight(self) -> tuple[bool, int]:
-        """Ongoing is worse than recovered; then the severity decides."""
+        """The sort order: ongoing is worse than recovered, then the severity decides."""
         return self.state is f.State.ONGOING, self.severity.weight
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One changed finding. `before` is null if it is new, and `after` if it is gone."""
+    """One changed finding. `before` is null for a new finding, and `after` for one that is gone."""
 
     change: Kind
     fingerprint: str
@@ -58,8 +58,8 @@ SCHEMA: Final = "flowdiag.round/1"
 class Round(msgspec.Struct, frozen=True, kw_only=True):
     """One round of `flowdiag diagnose --every`, a line of JSON.
 
-    `report` and `verdict` are null if no server responded: `errors` explain why. Problems with single inputs are in the
-    report. `verdict_before` is the last known verdict of an earlier round.
+    `report` and `verdict` are null if no server responded, and `errors` contains the reasons. Problems with single inputs
+    are in the report. `verdict_before` is the last known verdict of an earlier round.
     """
 
     schema: Literal["flowdiag.round/1"] = "flowdiag.round/1"
@@ -83,10 +83,10 @@ def encoded(this: Round) -> str:
 
 
 def changes(before: Report | None, after: Report) -> list[Change]:
-    """Return the new, gone, worse and better findings, the worst first.
+    """Return the new, gone, worse and better findings, worst first.
 
     Args:
-        before: the report of the previous round. None: everything is new.
+        before: the report of the previous round. If None, everything is new.
         after: the report of this round.
     """
     known, found = _by_fingerprint(before), _by_fingerprint(after)
@@ -126,7 +126,7 @@ def _kind(was: Finding | None, now: Finding | None, after: Report) -> Kind | Non
 
 
 def _by_fingerprint(report: Report | None) -> dict[str, Finding]:
-    """Index findings, keeping the worst of those with one fingerprint (two subtasks of a task)."""
+    """Index findings by fingerprint. If several share one (two subtasks of a task), keep the worst."""
     found: dict[str, Finding] = {}
     for finding in report.findings if report is not None else ():
         known = found.get(finding.fingerprint)

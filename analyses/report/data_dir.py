@@ -1,7 +1,7 @@
-"""`--data-dir`: the complete tables as folders of Parquet files, written during the diagnosis.
+"""Writes the complete tables of `--data-dir` as folders of Parquet files during the diagnosis.
 
-On the local file system, the tables are written to a hidden folder next to the requested one, and replace it when they
-are complete. Behind a URL, where folders cannot be renamed, `flowdiag.json` is written last instead.
+On the local file system, the tables are written to a hidden folder next to the requested one, which they replace when
+complete. Behind a URL, where folders cannot be renamed, `flowdiag.json` is written last instead.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ _BATCH_ROWS: Final = 4096
 
 
 class DataDir:
-    """The folder of one diagnosis.
+    """The folder for the tables of one diagnosis.
 
     >>> tables = DataDir("data")  # doctest: +SKIP
     >>> tables.of(topics, lambda: diagnose(topics, …, resources=Resources(keep=tables)))  # doctest: +SKIP
     """
 
     def __init__(self, where: str, *, excerpts: bool = True) -> None:
-        """Check that the tables can be written, before any work.
+        """Check that the tables can be written, before any work begins.
 
         Args:
             where: a path, or a URL.
-            excerpts: False leaves out log text.
+            excerpts: whether to include log text.
 
         Raises:
-            FlowdiagError: the folder contains other files or cannot be written.
+            FlowdiagError: if the folder contains other files or cannot be written.
         """
         path = local_path(where) if is_url(where) else where
         self._shown = without_credentials(where) if is_url(where) else where
@@ -71,7 +71,7 @@ class DataDir:
             diagnosis: builds the report.
 
         Raises:
-            FlowdiagError: a table cannot be written, or the diagnosis fails.
+            FlowdiagError: if a table cannot be written or the diagnosis fails.
         """
         self._tables = tables_of(topic.name for topic in topics)
         with self:
@@ -80,10 +80,10 @@ class DataDir:
         return report
 
     def check_cluster(self) -> None:
-        """Refuse a folder that executors on other machines cannot write.
+        """Reject a folder to which executors on other machines cannot write.
 
         Raises:
-            FlowdiagError: the folder is a local path.
+            FlowdiagError: if the folder is a local path.
         """
         if isinstance(self._store, _LocalFolder) and not self._shown.lower().startswith("file:"):
             raise FlowdiagError(
@@ -95,7 +95,7 @@ class DataDir:
         """Create the folder.
 
         Raises:
-            FlowdiagError: the folder cannot be written.
+            FlowdiagError: if the folder cannot be written.
         """
         self._files = {}  # forget an earlier attempt
         with self._writing():
@@ -114,10 +114,10 @@ class DataDir:
         self._forget()
 
     def frame(self, name: str, frame: DataFrame, part: str) -> None:
-        """Write the rows of a frame in Spark's tasks.
+        """Write the rows of a frame in Spark tasks.
 
         Raises:
-            FlowdiagError: they cannot be written.
+            FlowdiagError: if they cannot be written.
         """
         from flowdiag.parsers.on_spark.parts import write_parts
 
@@ -128,10 +128,10 @@ class DataDir:
             self._files.setdefault(name, []).extend(self._store.settled(name, found))
 
     def rows(self, name: str, rows: Iterator[Row]) -> None:
-        """Write rows in batches, so that memory does not grow with the table.
+        """Write rows in batches, so that memory use does not grow with the table.
 
         Raises:
-            FlowdiagError: they cannot be written.
+            FlowdiagError: if they cannot be written.
         """
         from flowdiag.parsers.on_spark.parts import write_file
 
@@ -146,7 +146,7 @@ class DataDir:
         """Write the manifest and an empty table for each missing one, then publish the folder.
 
         Raises:
-            FlowdiagError: the folder cannot be written.
+            FlowdiagError: if the folder cannot be written.
         """
         for table in self._tables:
             if not self._files.get(table.name):
@@ -179,7 +179,7 @@ def _in_order(names: Collection[str]) -> list[Table]:
 
 
 class _Writing:
-    """Turns write errors of any library into an error with the name of the folder."""
+    """Converts write errors of any library to an error with the name of the folder."""
 
     def __init__(self, shown: str) -> None:
         self._shown = shown
@@ -200,7 +200,7 @@ class _Writing:
             raise cannot_write(self._shown, why) from error
 
 
-# Texts of write errors in Spark's tasks. The exception's message contains a traceback.
+# Messages of write errors in Spark tasks. The exception's own message contains a traceback.
 _WRITE_ERRORS: Final = {
     "No space left on device": "no space left on device",
     "Disk quota exceeded": "disk quota exceeded",
@@ -211,7 +211,7 @@ _WRITE_ERRORS: Final = {
 
 
 def _why(error: Exception) -> str | None:
-    """The reason for a write error as a clause, or None for other errors."""
+    """Return the reason for a write error as a clause, or None for other errors."""
     if isinstance(error, OSError):
         text = error.strerror or str(error)
         return f"{text[:1].lower()}{text[1:]}"
@@ -234,7 +234,7 @@ def _refused(shown: str, why: str) -> FlowdiagError:
 
 
 def _check_entries(shown: str, entries: Collection[str], manifest: bytes | None) -> None:
-    """Refuse a folder that contains anything except our tables."""
+    """Reject a folder that contains anything except flowdiag's tables."""
     if not entries:
         return
     try:
@@ -250,7 +250,7 @@ def _check_entries(shown: str, entries: Collection[str], manifest: bytes | None)
 
 
 class _LocalFolder:
-    """A local folder that appears when it is complete."""
+    """A local folder that appears only when it is complete."""
 
     def __init__(self, path: Path, shown: str) -> None:
         self._path = Path(os.path.abspath(path))
@@ -313,7 +313,7 @@ class _LocalFolder:
 
 
 class _RemoteFolder:
-    """A folder behind a URL. It is complete when it has its manifest."""
+    """A folder behind a URL, which is complete when it contains its manifest."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
@@ -345,7 +345,7 @@ class _RemoteFolder:
     def begin(self) -> None:
         system, path = self._system()
         self._begun = True
-        # First, so that a partial folder never looks complete.
+        # Delete the manifest first, so that a partial folder never looks complete.
         if system.exists(f"{path}/{MANIFEST}"):
             system.rm(f"{path}/{MANIFEST}")
             for name in BY_NAME:
@@ -386,7 +386,7 @@ class _RemoteFolder:
 
 
 def _batches(rows: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Convert rows to Arrow batches. Instants are text in reports."""
+    """Convert rows to Arrow batches. In reports, instants are text."""
     instants = [field.name for field in schema if pa.types.is_timestamp(field.type)]
     maps = [field.name for field in schema if pa.types.is_map(field.type)]
     while some := list(itertools.islice(rows, _BATCH_ROWS)):

@@ -1,8 +1,9 @@
-"""From cited records to `file:line` and an excerpt.
+"""Finds the `file:line` and an excerpt of each cited record.
 
-Rows contain only (source, offset), because counting the lines of every record of a large input would cost more than
-judging it. This module counts the lines of the few cited sources once, up to the last cited record. In a large record
-(a metric report, a REST response) it finds the sample or entry that proves the finding (`flowdiag.parsers.quotes`).
+Rows contain only (source, offset), because counting the lines of every record in a large input would cost more than
+judging it. This module counts lines once, in the few cited sources and up to the last cited record. In a large
+record (a metric report, a REST response) it finds the sample or entry that proves the finding
+(`flowdiag.parsers.quotes`).
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ _CHUNK: Final = 1 << 20
 _RECORD: Final = 64 << 10  # bytes of a record to read for its excerpt
 MAX_BLOCK: Final = 2 << 20  # bytes of a record to search for the relevant part
 _MOST: Final = {False: _RECORD, True: MAX_BLOCK}  # by whether the whole record is searched
-_READERS: Final = 2  # sources at once: reading and counting release the GIL
+_READERS: Final = 2  # parallel sources; reading and counting release the GIL
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedRecord:
-    """The place of a record for readers: its 1-based line, cleaned text and time."""
+    """A record as shown to readers: its 1-based line, cleaned text and time."""
 
     line: int
     excerpt: str
@@ -55,18 +56,18 @@ def locate(
     zones: Mapping[int, int] = MappingProxyType({}),
     kinds: Mapping[int, str] = MappingProxyType({}),
 ) -> tuple[dict[Key, LocatedRecord], list[tuple[int, InputNote]]]:
-    """Find line and excerpt of every cited record.
+    """Find the line and an excerpt of every cited record.
 
     Args:
-        evidence: cited records, in any order, repetitions allowed.
+        evidence: cited records in any order, possibly repeated.
         open_stream: opens the decoded stream of a source by its index.
         zones: milliseconds by which the clock of each source is ahead of UTC, if known. Without it, only records
-            that print an instant get a time.
+        that print an instant get a time.
         kinds: kinds of the sources. A missing source is a log.
 
     Returns:
-        The records by source, offset and focus, and (source, note) for each source that could not be read again. A
-        file may have been rotated since it was parsed. Its records are missing, and nothing is raised.
+        the records by source, offset and focus, and (source, note) for each source that could not be read again, for
+        example because the file was rotated. Records of such a source are missing; no error is raised.
     """
     cited: defaultdict[int, defaultdict[int, set[Focus | None]]] = defaultdict(
         lambda: defaultdict(set)
@@ -100,7 +101,7 @@ def locate(
 def _quoted(
     record: bytes, line: int, focus: Focus | None, kind: str, zone: int | None
 ) -> LocatedRecord:
-    """Quote the relevant part of a record, or its first line if that is not found."""
+    """Quote the relevant part of a record, or its first line if that part is not found."""
     from flowdiag.parsers import quotes
 
     first = LocatedRecord(line, excerpt(record), instant(record, zone))
@@ -128,7 +129,7 @@ def _quoted(
 def _nearest_sample(
     text: bytes, focus: Focus, zone: int | None
 ) -> tuple[Sample | None, int | None]:
-    """Return the sample that fits best and the time of its report, if any; the first if all are too late."""
+    """Return the closest sample and the time of its report, if any. If all samples are too late, return the first."""
     from flowdiag.parsers.quotes import samples_in
 
     best, best_us = None, None
@@ -158,7 +159,7 @@ def _unwrapped(record: bytes) -> tuple[bytes, Callable[[int], int]]:
 
 
 def _report_us(text: bytes, at: int, zone: int | None) -> int | None:
-    """The time of the metric report that contains a sample, from the line before its title."""
+    """Return the time of the metric report that contains a sample, from the line before the report's title."""
     title = text.rfind(b"Starting metrics report", 0, at)
     before = text.rfind(b"\n", 0, title) if title >= 0 else -1
     if before < 0:
@@ -197,7 +198,7 @@ def instant(record: bytes, zone_ms: int | None = None) -> int | None:
     head = open_record(line.decode("utf-8", "replace")).head
     if head.utc_us is not None:
         return head.utc_us
-    # A time of day, or a time since a start, needs the settled rows.
+    # Times without a date and elapsed times need the settled rows.
     if head.local_us is None or head.clock is not None or zone_ms is None:
         return None
     return head.local_us - zone_ms * 1000
@@ -208,7 +209,7 @@ def _records(
 ) -> Iterator[tuple[int, int, bytes]]:
     """Yield offset, line number and first line (at most 64 KiB) of the records at `offsets` (ascending).
 
-    For offsets in `blocks`, yield the following text (at most `MAX_BLOCK`) instead of the first line.
+    For offsets in `blocks`, yield the text that follows (at most `MAX_BLOCK`) instead of the first line.
     """
     buffer = bytearray(_CHUNK)
     fill = cast(BufferedIOBase, stream).readinto
@@ -246,15 +247,15 @@ def _records(
 
 
 def _end(buffer: bytearray, start: int, stop: int, *, whole: bool) -> int:
-    """The end of a line that starts at `start`, at most `stop`. A `whole` record ends at `stop`."""
+    """Return the end of a line that starts at `start`, at most `stop`. A `whole` record ends at `stop`."""
     found = -1 if whole else buffer.find(b"\n", start, stop)
     return stop if found < 0 else found
 
 
 def _line_counter(buffer: bytearray) -> Callable[[int, int], int]:
-    """Return a function that counts the line ends in a part of a buffer.
+    """Return a function that counts line ends in a part of a buffer.
 
-    Arrow compares many characters at once, while `bytes.count` stops at every line.
+    Arrow compares many characters at once, whereas `bytes.count` stops at every line.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

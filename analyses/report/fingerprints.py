@@ -1,4 +1,4 @@
-"""Fingerprints identify a finding within a report and match it to the same problem in another report."""
+"""Creates fingerprints, which identify a finding within a report and the same problem in another report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from flowdiag.analyses.model.finding import Finding, RuleOutcome
 from flowdiag.analyses.model.keys import JobKey
 
-# Fields that distinguish findings of one rule about the same task, and survive a redeployment.
+# Fields that distinguish findings of a rule about the same task and survive a redeployment.
 _APART: Final = (
     "subtask_index",
     "operator",
@@ -25,12 +25,12 @@ _APART: Final = (
 def fingerprint(
     code: str, job_name: str | None, task: str | None, option: str | None, *apart: str
 ) -> str:
-    """Return an identifier that stays the same if the problem comes back after a redeployment.
+    """Return an identifier that stays the same if the problem returns after a redeployment.
 
     Args:
         code: the rule's code.
         job_name, task, option: the subject of the finding.
-        apart: distinguishes it from other findings of the same report with the same subject.
+        apart: values that distinguish it from other findings about the same subject in the report.
 
     >>> fingerprint("CP101", "orders", None, None) == fingerprint("CP101", "orders", None, None)
     True
@@ -44,12 +44,12 @@ def fingerprints(
 ) -> list[str]:
     """Return a unique fingerprint for each finding of a report.
 
-    Among findings of one rule about the same job, task and option, the first (by subtask and similar fields, then by
-    time) has the fingerprint that it would have alone. These fields distinguish the others. A number distinguishes
-    findings that differ only in ids of jobs, attempts and hosts, because a redeployment changes these.
+    Among findings of one rule about the same job, task and option, the first has the same fingerprint as if it were
+    alone. The order is by subtask and similar fields, then by time. These fields distinguish the others. Findings that
+    differ only in ids of jobs, attempts and hosts are numbered, because a redeployment changes these ids.
 
     Args:
-        pairs: findings with their outcomes, in the order of the report.
+        pairs: findings with their outcomes, in report order.
         names: the names of the jobs.
     """
     alike: defaultdict[tuple[str, str | None, str | None, str | None], list[int]] = defaultdict(

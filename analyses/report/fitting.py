@@ -1,7 +1,7 @@
-"""Suggests the command that fits an input, by searching its text.
+"""Suggests commands that fit an input, by searching its text.
 
-This is cheap on purpose: no record is parsed. It counts words that only one topic's inputs contain, in the first part
-of each input. Words of problems count more than everyday words. An exception outside a log record is classified,
+This is cheap on purpose, and parses no record. It counts words that occur only in the inputs of one topic, in the first
+part of each input. Words that indicate a problem count more. An exception outside a log record is classified,
 because its words could belong to many topics.
 """
 
@@ -17,12 +17,12 @@ from flowdiag.analyses.topic_names import EVERYTHING
 if TYPE_CHECKING:
     from flowdiag.parsers.source import Source
 
-LOOKED_AT: Final = 4 << 20  # bytes of each input
-ALL_BYTES: Final = 64 << 20  # of all inputs
-_MOST: Final = 50  # occurrences of one word: more are no stronger evidence
+LOOKED_AT: Final = 4 << 20  # bytes of each input to search
+ALL_BYTES: Final = 64 << 20  # bytes of all inputs to search
+_MOST: Final = 50  # occurrences of a word that count; more are no stronger evidence
 _TROUBLE: Final = 20  # the score of a problem word
 
-# Per topic: everyday words, and words of problems.
+# For each topic, ordinary words and words that indicate a problem.
 _WORDS: Final[dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]]] = {
     "checkpoints": (
         (b"Triggering checkpoint", b"Completed checkpoint", b'"latest_ack_timestamp"'),
@@ -71,7 +71,7 @@ _WORDS: Final[dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]]] = {
 }
 
 
-# Exception classes that keep a job from starting. Every other Flink exception comes from a job that ran.
+# Exceptions that prevent a job from starting. Every other Flink exception comes from a running job.
 _OF_STARTS: Final = frozenset(
     {
         "not-enough-slots",
@@ -95,7 +95,7 @@ class Fit(NamedTuple):
 
 
 def fits(sources: Iterable[Source]) -> list[Fit]:
-    """Return the topics whose words the inputs contain, highest score first.
+    """Return the topics whose words occur in the inputs, highest score first.
 
     Args:
         sources: all discovered sources, before a command leaves any out.
@@ -122,8 +122,8 @@ def fits(sources: Iterable[Source]) -> list[Fit]:
 def engines_of(sources: Iterable[Source]) -> tuple[tuple[Source, ...], frozenset[str]]:
     """Assign an engine to each source, and return all engines found.
 
-    A source without a sign of its engine (a fragment, an export) gets the engine of the other sources. If they have
-    none either, the words in the text decide.
+    A source without a sign of its engine (a fragment, an export) gets the engine of the other sources. If they have no
+    sign either, the words in the text decide.
 
     Args:
         sources: all discovered sources, before a command leaves any out.
@@ -146,7 +146,7 @@ def engines_of(sources: Iterable[Source]) -> tuple[tuple[Source, ...], frozenset
 
 
 def _engine_named(sources: Iterable[Source]) -> str | None:
-    """Return the engine that short texts name; None without one."""
+    """Return the engine that short texts mention, or None."""
     from flowdiag.parsers.logs.paste_patterns import engine_in
     from flowdiag.parsers.logs.pastes import PASTE_BYTES
 
@@ -198,7 +198,7 @@ def _head(source: Source, most: int) -> bytes:
         return b""
 
 
-# Why a command fits, for readers.
+# Reasons why a command fits, for readers.
 _FINDS: Final = {
     "checkpoints": "the input contains checkpoints",
     "rate": "the input is from Spark streaming",
@@ -219,7 +219,7 @@ def suggested_commands(
         named: the inputs as given by the user.
     """
     if command == EVERYTHING:
-        return []  # all topics already ran
+        return []  # all topics have already run
     paths = quoted_inputs(named)
     ranked = fits(sources)
     best = ranked[0].score if ranked else 0

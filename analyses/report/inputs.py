@@ -1,4 +1,4 @@
-"""The `inputs` of the report: how much of each was read and recognised, or why it was not read."""
+"""Builds the `inputs` of the report: how much of each was read and recognized, or why it was not read."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 MAX_SAMPLES: Final = 3
 NOT_READ: Final = "not-read"
-_DATED_US: Final = (
-    365 * 86_400 * 1_000_000
-)  # smaller values are times of day, or times since a start
+_DATED_US: Final = 365 * 86_400 * 1_000_000  # smaller values are times of day or elapsed times
 
 Value = TypeVar("Value")
 
@@ -33,7 +31,7 @@ def describe_inputs(
     *,
     excerpts: bool = True,
 ) -> list[Input]:
-    """One entry per source, in the order of the sources.
+    """Return one entry per source, in source order.
 
     Args:
         sources: all discovered sources, including unread ones.
@@ -54,7 +52,7 @@ def describe_inputs(
 
 
 def input_problems(inputs: Iterable[Input]) -> list[Note]:
-    """Return warnings about inputs that could not be read, or not completely (errors with `--strict-inputs`)."""
+    """Return warnings about inputs that were not read completely (errors with `--strict-inputs`)."""
     return [
         Note(
             kind=Kind.UNREADABLE if item.kind == NOT_READ else Kind.DAMAGED,
@@ -67,7 +65,7 @@ def input_problems(inputs: Iterable[Input]) -> list[Note]:
 
 
 def missing_parts(inputs: Iterable[Input]) -> list[Note]:
-    """Return warnings about gaps in rolled files: `x.log.1` and `x.log.3`, or `x.log` and `x.log.2`, without the rest."""
+    """Return warnings about gaps in rolled files, such as `x.log.1` and `x.log.3` without `x.log.2`."""
     names: set[str] = set()
     series: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)
     for item in inputs:
@@ -77,7 +75,7 @@ def missing_parts(inputs: Iterable[Input]) -> list[Note]:
             series[found["name"], found["packed"] or ""][int(found["number"])] = item.source
     notes = []
     for (name, packed), known in series.items():
-        # The log itself continues the first rolled file, or the last one.
+        # If the current log is present, its rolled files should start at 1.
         first = 1 if name in names and not packed else min(known)
         gone = [n for n in range(first, max(known)) if n not in known]
         if gone and len(gone) <= len(known):
@@ -94,11 +92,11 @@ def missing_parts(inputs: Iterable[Input]) -> list[Note]:
 
 
 def _base(name: str) -> str:
-    """The last part of a path, also inside an archive."""
+    """Return the last part of a path, including paths within an archive."""
     return re.split(r"[/!]", name)[-1]
 
 
-# Names of log4j and logrotate: a number after the extension.
+# File names of log4j and logrotate, with a number after the extension.
 _ROLLED: Final = re.compile(
     r"(?P<name>.+\.(?:log|out|err|txt|json|jsonl))\.(?P<number>\d{1,3})"
     r"(?P<packed>\.(?:gz|zst|bz2|xz|lz4))?",
@@ -107,7 +105,7 @@ _ROLLED: Final = re.compile(
 
 
 def unknown_days(inputs: Sequence[Input], processes: Iterable[Process]) -> list[Note]:
-    """Return warnings about inputs that print times without a date, and whose date is unknown."""
+    """Return warnings about inputs that print times without a date, if no input shows the date."""
     found = {
         process.source
         for process in processes
@@ -155,14 +153,14 @@ def _rest_path(source: Source) -> str | None:
 
 
 def _error(source: Source, rows: Iterable[Mapping[str, str]]) -> str | None:
-    """Why the source is unreadable, or the errors of its parts."""
+    """Return why the source is unreadable, or the errors in its parts."""
     if source.kind == NOT_READ and (source.reason or "").startswith("unreadable"):
         return clean(source.reason or "")
     return clean("; ".join(dict.fromkeys(row["error"] for row in rows if row.get("error")))) or None
 
 
 def _role(source: Source, written: set[str]) -> str:
-    """The role of the process that wrote it. A client is known only by sniffing, since it runs no part of a job."""
+    """Return the role of the process that wrote it. Only sniffing identifies clients, which run no part of a job."""
     if not written:
         return source.role
     role = _one(written) or "mixed"
@@ -174,7 +172,7 @@ def _total(rows: Iterable[Mapping[str, str]], key: str) -> int:
 
 
 def _instants(rows: Sequence[Mapping[str, str]], owners: Sequence[Process], key: str) -> list[int]:
-    """First or last instants: settled ones, else printed ones if all have the same zone."""
+    """Return the first or last instants: settled ones or, if all have the same zone, printed ones."""
     settled = [us for owner in owners if (us := getattr(owner, key)) is not None]
     zone = _one({owner.zone_offset_ms for owner in owners})
     if settled or zone is None:
@@ -184,12 +182,12 @@ def _instants(rows: Sequence[Mapping[str, str]], owners: Sequence[Process], key:
 
 
 def _dated(us: int | None) -> int | None:
-    """The instant, if its date is known."""
+    """Return the instant if its date is known, otherwise None."""
     return us if us is not None and us >= _DATED_US else None
 
 
 def _one(values: set[Value]) -> Value | None:
-    """The value, if all agree."""
+    """Return the value if all agree, otherwise None."""
     return next(iter(values)) if len(values) == 1 else None
 
 

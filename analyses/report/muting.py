@@ -1,4 +1,4 @@
-"""Findings that a baseline mutes. Imports nothing, because exit codes need it before any diagnosis."""
+"""Finds the muted findings of a report. Imports nothing, because exit codes need it before any diagnosis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The component that threw the exception of a finding, and the codes in its text."""
+"""Identifies the component that threw a finding's exception, and the error codes in its text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def component_in(texts: Sequence[str]) -> w.Component | None:
     """Return the component that threw one of the exceptions, or None.
 
     Args:
-        texts: classes with messages, or log lines that begin with them.
+        texts: exception classes with messages, or log lines that begin with them.
     """
     for text in texts:
         found = component_of([_ABOVE.sub("", text, count=1).strip()])
@@ -27,7 +27,7 @@ def component_in(texts: Sequence[str]) -> w.Component | None:
 
 
 def codes_of(texts: Sequence[str]) -> list[w.FailureCode]:
-    """Return the codes in the texts of a finding, each once."""
+    """Return the codes in a finding's texts without repetitions."""
     return [
         w.FailureCode(
             code=one.code,

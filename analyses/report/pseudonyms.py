@@ -1,13 +1,13 @@
-"""Replaces names in reports: hosts, users, jobs, tasks, paths.
+"""Replaces names of hosts, users, jobs, tasks and paths in reports.
 
-| step | what |
+| step | result |
 |---|---|
-| collect | the names under known keys of the report, and what has the shape of an address, a path or the like |
-| spell | a name is a sequence of words: punctuation and case do not matter (`worker-2.acme`, `WORKER_2_acme`) |
-| replace | the longest known sequence of words at each place of each text |
+| collect | the names under known keys of the report, and texts with the shape of an address, a path, … |
+| spell | a name is a sequence of words, so that punctuation and case do not matter (`worker-2.acme`, `WORKER_2_acme`) |
+| replace | the longest known sequence of words at each position of each text |
 
-All strings of a report are texts, except the words of the contract (`_CONTRACT`). Sentences of rules contain marked names
-(`flowdiag.analyses.model.names`). In log text, names are searched for.
+All strings in a report are texts, except the words of the contract (`_CONTRACT`). Names are marked in sentences of rules
+(`flowdiag.analyses.model.names`), and searched for in log text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NAMES_BELOW: Final = {
     ("before", "jobs"): "job",  # of a comparison
     ("after", "jobs"): "job",
 }
-# The words of the contract: never a name, even if a task has such a name. Every other string is text.
+# The words of the contract are never names, even if a task has the same name. Every other string is text.
 _CONTRACT: Final = frozenset(
     {"code", "name", "fingerprint", "findings", "competing", "see", "of", "relation", "signal"}
     | {"verdict", "status", "severity", "state", "confidence", "stability", "outcome", "change"}
@@ -61,20 +61,20 @@ _CONTRACT_BELOW: Final = frozenset(
     {("tool", "command"), ("before", "command"), ("after", "command"), ("suggestions", "check")}
 )
 _TEXTS_BELOW: Final = frozenset({("attempts", "cause")})
-# The texts that rules write, in contrast to log text.
+# Texts written by rules, as opposed to log text.
 _PROSE: Final = frozenset(
     {"title", "narrative", "why", "because", "explain", "population", "text", "risk", "verify"}
     | {"wants", "decides"}
 )
 _COMMANDS: Final = frozenset({"run", "command"})  # command lines of flowdiag
-# The value of an option that is a name, by the end of the option's key.
+# Options whose value is a name, by the end of the key.
 _OPTIONS: Final = (
     ("host", r"(?:address|host|hostname|servers|quorum)"),
     ("user", r"(?:user|username|user\.name|principal|owner)"),
     ("job", r"(?:app\.name|pipeline\.name|job-name|cluster-id)"),
     ("topic", r"topics?"),
 )
-# Names of every installation, which reveal nothing.
+# Names found in every installation, which reveal nothing.
 _COMMON: Final = frozenset(
     [
         "admin",
@@ -134,7 +134,7 @@ _FILES: Final = (
 _USER: Final = r"(?:\w[\w.-]*\\{1,2})?\w[\w.-]*"  # also ACME\\jdoe, as text or in JSON
 _LABELS: Final = r"[a-z0-9-]+(?:\.[a-z0-9-]+)*"
 _NO_PACKAGE: Final = r"(?!(?:org|com|io|net|java|javax|scala|sun|jdk)\.)"
-# Texts with the shape of a name. A group is the name; without one, the whole text.
+# Texts that look like names. The name is the group or, without a group, the whole text.
 _SHAPES: Final = tuple(
     (kind, re.compile(shape))
     for kind, shape in (
@@ -146,7 +146,7 @@ _SHAPES: Final = tuple(
             r"\bflink-([a-z][\w.]*)-(?:taskexecutor|standalonesession|client|historyserver)\b",
         ),
         ("user", r"(?<![\w.@/:-])[\w.+-]+(?:/[\w.-]+)?@[A-Za-z][\w-]*(?:\.[\w-]+)+"),
-        # An address in capitals is one to fill in: http://JOBMANAGER:8081.
+        # An address in capitals is a placeholder: http://JOBMANAGER:8081.
         (
             "url",
             r"(?i)\b(?:jdbc:)?(?!\w+://(?-i:[A-Z_]+)[:/])[a-z][a-z0-9+.-]*://[^\s\"'<>)\],;|]+",
@@ -161,14 +161,14 @@ _SHAPES: Final = tuple(
         ("host", rf"(?i)\w://(?:[^@/\s]*@)?({_LABELS})(?=[:/]|$)"),
         ("host", r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])"),
         ("host", r"\bip-\d{1,3}(?:-\d{1,3}){3}\b"),
-        # A package starts with the domain (org.apache.…), a host ends with it.
+        # A package starts with the domain (org.apache.…), while a host ends with it.
         (
             "host",
             rf"(?i)(?<![\w.-]){_NO_PACKAGE}{_LABELS}\.(?:{_TOP_LEVEL})(?![\w-])",
         ),
         ("host", rf"(?<![\w.$-]){_LABELS}\.(?!(?:{_FILES}):)[a-z][a-z0-9-]*(?=:\d{{2,5}}\b)"),
         ("host", r"(?<![\w.$-])[a-z]+(?:-[a-z0-9]+)+(?=:\d{4,5}\b)"),  # kafka-1:9092
-        ("host", rf"(?i)(?<![\w.$-]){_LABELS}(?=/\d{{1,3}}(?:\.\d{{1,3}}){{3}}:\d)"),  # of Java
+        ("host", rf"(?i)(?<![\w.$-]){_LABELS}(?=/\d{{1,3}}(?:\.\d{{1,3}}){{3}}:\d)"),  # in Java
         ("pod", r"\bpod(?:/| [\"']?)([a-z0-9][a-z0-9.-]*-[a-z0-9.-]*)"),
         ("pod", r"\b[a-z][a-z0-9-]*-[a-f0-9]{7,10}-[a-z0-9]{5}\b"),
         ("pod", r"\b[a-z][a-z0-9-]*-taskmanager-\d+(?:-\d+)?\b"),
@@ -186,18 +186,18 @@ _SUBTASK: Final = re.compile(r" \(\d+/\d+\)")
 _ID: Final = re.compile(r"[0-9a-f]{16,}", re.IGNORECASE)
 _WORD: Final = re.compile(r"[^\W_]+")
 _SHORTEST: Final = 3
-"""Minimum length of a name to search for. A task `a` would change every "a" in a sentence."""
+"""Minimum length of names to search for. Otherwise, a task `a` would change every "a" in a sentence."""
 _SHORTEST_CUT: Final = 4
 """Minimum length of the visible part of a truncated name."""
 
 
 def pseudonymise(document: Any) -> Any:
-    """Consistently replace hosts, users, job and task names and paths by `host-1`, `task-2`, ….
+    """Consistently replace hosts, users, paths, and names of jobs and tasks with `host-1`, `task-2`, ….
 
     Args:
         document: a report as plain builtins (`msgspec.to_builtins`).
 
-    Texts are searched for the names in the report, in all spellings, and for text with the shape of an address, a user
+    Texts are searched for all spellings of the names in the report, and for text that looks like an address, a user
     or a path. In sentences of rules, a name that is also a common word is replaced only if it is marked.
     """
     names = _Pseudonyms()
@@ -206,10 +206,10 @@ def pseudonymise(document: Any) -> Any:
 
 
 class _Node(dict[str, "_Node"]):
-    """The words that may follow a sequence of words.
+    """The words that may follow a sequence of words (a trie).
 
     Args:
-        pseudonym: of the name that ends here.
+        pseudonym: the pseudonym of the name that ends here.
         spaced: whether that name contains a space.
     """
 
@@ -224,7 +224,7 @@ class _Pseudonyms:
         self._root = _Node()
 
     def collect(self, document: Any) -> None:
-        """Learn all names of a document, complete host names before their short forms."""
+        """Learn all names in a document, complete host names before their short forms."""
         found = [*names_in(document)]
         for kind, real in sorted(found, key=lambda each: (each[0] != "host", "." not in each[1])):
             self.name(kind, real)
@@ -233,7 +233,7 @@ class _Pseudonyms:
                 self.name(kind, real)
 
     def name(self, kind: str, real: str) -> str:
-        """Return the pseudonym of a name; a new one if it is unknown in any spelling."""
+        """Return the pseudonym of a name, creating one if no spelling of the name is known."""
         if not real or real == "-":
             return real
         words = _words_of(real)
@@ -257,7 +257,7 @@ class _Pseudonyms:
             node.pseudonym, node.spaced = pseudonym, bool(re.search(r"\s", real.strip()))
 
     def replace(self, node: Any, key: str = "", parent: str = "") -> Any:
-        """Return a part of a document with pseudonyms instead of names."""
+        """Return a part of a document with pseudonyms in place of names."""
         if isinstance(node, Mapping):
             return {k: self.replace(v, k, key) for k, v in node.items()}
         if isinstance(node, list):
@@ -279,7 +279,7 @@ class _Pseudonyms:
         )
 
     def _marked(self, name: str) -> str:
-        """Return the pseudonym of a name that may have been cut."""
+        """Return the pseudonym of a name that may be truncated."""
         head, cut, tail = name.partition("…")
         if cut:
             first, last = " ".join(_words_of(head)), " ".join(_words_of(tail))
@@ -302,7 +302,7 @@ class _Pseudonyms:
         return "".join([*pieces, text[place:]])
 
     def _longest(self, text: str, words: list[re.Match[str]], first: int) -> tuple[str | None, int]:
-        """Return the pseudonym of the longest name that begins with a word, and the place after its last word."""
+        """Return the pseudonym of the longest name that starts with a word, and the index after its last word."""
         found: tuple[str | None, int] = (None, first)
         node, spaced = self._root, False
         for place in range(first, len(words)):
@@ -341,12 +341,12 @@ def _has_blank(text: str, word: re.Match[str], following: re.Match[str]) -> bool
 
 
 def _first_name(node: _Node, beginning: str, *, complete: bool) -> str | None:
-    """Return the first name below a node whose next word has a beginning.
+    """Return the first name below a node whose next word starts with the given text.
 
     Args:
-        node: after the complete words.
-        beginning: of the next word.
-        complete: whether any complete word came before.
+        node: the node after the complete words.
+        beginning: the start of the next word.
+        complete: whether a complete word precedes it.
     """
     if not complete and len(beginning) < _SHORTEST_CUT:
         return None
@@ -366,7 +366,7 @@ def _words_of(name: str) -> tuple[str, ...]:
 
 
 def _short_forms(kind: str, real: str) -> Iterator[str]:
-    """Yield other forms of a name: `worker-2` of `worker-2.acme.com`, the file name of a path, `jdoe` of `ACME\\jdoe`."""
+    """Yield other forms of a name: `worker-2` for `worker-2.acme.com`, file names of paths, `jdoe` for `ACME\\jdoe`."""
     if kind == "user" and "\\" in real:
         yield from (part for part in real.split("\\") if not _is_common(part))
     if kind == "input":
@@ -384,7 +384,7 @@ def _short_forms(kind: str, real: str) -> Iterator[str]:
 
 
 def _shaped_names(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the text of all that has the shape of a name."""
+    """Yield the kind and the text of everything that looks like a name."""
     for kind, pattern in _SHAPES:
         for hit in pattern.finditer(text):
             name = hit[hit.lastindex or 0].rstrip(".:")
@@ -397,7 +397,7 @@ def _is_common(name: str) -> bool:
 
 
 def _is_prose(text: str, words: Sequence[re.Match[str]]) -> bool:
-    """Return whether words of a sentence are our own, not a name that looks like them."""
+    """Return whether the words are flowdiag's own, even though they look like a name."""
     if _SUBTASK.match(text, words[-1].end()):
         return False
     return all(word[0].casefold() in _own_words() for word in words)
@@ -405,14 +405,14 @@ def _is_prose(text: str, words: Sequence[re.Match[str]]) -> bool:
 
 @cache
 def _own_words() -> frozenset[str]:
-    """Common words of our own sentences, which may also be names of tasks."""
+    """Return common words in flowdiag's own sentences that may also be names of tasks."""
     from flowdiag.analyses.knowledge.causes import CAUSES
 
     texts = [text for cause in CAUSES.values() for text in (cause.meaning, cause.explanation)]
     for cause in CAUSES.values():
         for remedy in cause.remedies.values():
             texts += [text for text in (remedy.text, remedy.risk, remedy.verify) if text]
-    # A number separates a name from ordinary words: worker-3.
+    # A number distinguishes a name from ordinary words, as in worker-3.
     words = _WORD.findall(" ".join(texts))
     return frozenset(word.casefold() for word in words if word.isalpha())
 
@@ -442,7 +442,7 @@ def names_in(node: Any, key: str = "", parent: str = "") -> Iterator[tuple[str, 
 
 
 def _texts(node: Any, key: str = "", parent: str = "") -> Iterator[str]:
-    """Yield all names and texts of a document. A table of options is also a text: `key: value`."""
+    """Yield all names and texts in a document. A table of options also counts as a text: `key: value`."""
     if isinstance(node, Mapping):
         for k, v in node.items():
             yield from _texts(v, k, key)

@@ -28,7 +28,7 @@ def report_in(document: bytes, name: str) -> Report:
         name: the name of the file, for messages.
 
     Raises:
-        FlowdiagError: it is not a report that this version can read.
+        FlowdiagError: if it is not a report that this version can read.
     """
     try:
         document = document.removeprefix(codecs.BOM_UTF8)
@@ -36,7 +36,7 @@ def report_in(document: bytes, name: str) -> Report:
             raise msgspec.DecodeError("it is not a JSON document")
         schema = msgspec.json.decode(document, type=_Head).schema
         if schema == SCHEMA:
-            # Another program may have written it: remove control characters and check references.
+            # Another program may have written it, so remove control characters and check references.
             report = decode(msgspec.json.encode(speakable(msgspec.json.decode(document))))
             known = {finding.fingerprint for finding in report.findings}
             for story in report.summary.stories:

@@ -1,4 +1,4 @@
-"""The scope of a report: its jobs, by name, and what it did not assess."""
+"""Determines the scope of a report: its jobs by name, and what it did not assess."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flowdiag.analyses.topics import topic_named
 
 
 def jobs_of(report: Report) -> tuple[str, ...]:
-    """Return the names of the jobs and applications, sorted. Ids are left out: every deployment changes them."""
+    """Return the names of the jobs and applications, sorted. Ids are left out because every deployment changes them."""
     return tuple(sorted(set(_names(report))))
 
 
@@ -32,7 +32,7 @@ def _names(report: Report) -> Iterator[str]:
 
 
 def engines_of(report: Report) -> frozenset[str]:
-    """Return the engines whose tables a report has: `flink`, `spark`, both or none."""
+    """Return the engines that have tables in a report: `flink`, `spark`, both or neither."""
     data = report.data
     flink = data.jobs, data.vertices, data.attempts, data.processes, data.scheduling
     found = {"flink": any(flink), "spark": bool(data.applications)}
@@ -55,10 +55,10 @@ def unassessed(
         return f"flowdiag {report.tool.version} has no rule {code} for this command"
     if rule.status not in (f.Status.FOUND, f.Status.CLEAR):
         return rule.reason or rule.status.value
-    # Found for one job, and undecided for another.
+    # The rule may have found something in one job and be undecided about another.
     if rule.reason:
         return rule.reason
-    # If the topic was not assessed, its other rules saw nothing either.
+    # If the topic was not assessed, its other rules found nothing either.
     topics: dict[str | None, Topic] = {each.topic: each for each in report.topics}
     topic = topics.get(topic_named(code))
     if topic is not None and topic.status is not TopicStatus.ASSESSED:

@@ -1,8 +1,8 @@
 """Links findings into stories: a root finding and its consequences. Start with `link_findings`.
 
-A finding is a consequence of another one if a row of `relations.RELATIONS` names both, they share the subject that
+A finding is a consequence of another one if a row of `relations.RELATIONS` relates them, they share the subject that
 the row requires, and their times overlap. A finding without an explanation starts its own story. No finding is
-dropped, and none is explained twice. If two stories could explain the same finding, each lists the other as competing.
+dropped or explained twice. If two stories could explain the same finding, each lists the other as competing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flowdiag.analyses.model.finding import Finding, RuleOutcome, Severity, Stat
 Pair = tuple[RuleOutcome, Finding]
 
 _SECOND: Final = 1_000_000  # microseconds
-# Fields that identify a subject, except its TaskManager or executor.
+# Fields that identify a subject, apart from its TaskManager or executor.
 _NAMES: Final = (
     "task",
     "query",
@@ -33,11 +33,11 @@ _NAMES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consequence:
-    """A finding that another one explains.
+    """A finding that follows from another one.
 
     Args:
         pair: the finding and its rule.
-        of: its direct explanation: the root of the story, or another consequence.
+        of: its direct explanation, which is the root of the story or another consequence.
         relation: the row that links them.
     """
 
@@ -52,8 +52,8 @@ class LinkedFindings:
 
     Args:
         root: the finding without an explanation.
-        consequences: in the order of findings, nearest to the root first.
-        competing: roots of other stories that could explain some of the consequences as well.
+        consequences: in the order of findings, closest to the root first.
+        competing: roots of other stories that could also explain some of the consequences.
     """
 
     root: Pair
@@ -67,7 +67,7 @@ class LinkedFindings:
 
     @property
     def cause(self) -> str | None:
-        """The cause of the root, or of the nearest consequence that has one or a more precise one."""
+        """The root's cause, or the cause of the closest consequence if the root has none or a less precise one."""
         known = self.root[1].cause
         more = (
             each.pair[1].cause
@@ -79,19 +79,19 @@ class LinkedFindings:
 
     @property
     def culprit(self) -> Pair | None:
-        """The root, or the nearest consequence of the same cause, that names a culprit. None if no finding does."""
+        """The root if it names a culprit, otherwise the closest consequence with the same cause that does, or None."""
         causes = (None, self.cause, self.root[1].cause)
         return next((pair for pair in self.pairs if pair[1].why and pair[1].cause in causes), None)
 
     @property
     def state(self) -> State:
-        """Ongoing while any of its findings is."""
+        """Ongoing while any of its findings is ongoing."""
         ongoing = any(finding.state is State.ONGOING for _, finding in self.pairs)
         return State.ONGOING if ongoing else State.RECOVERED
 
     @property
     def narrative(self) -> str:
-        """The story in one paragraph: the root, then the consequences by relation."""
+        """The story in one paragraph: the root, followed by the consequences of each relation."""
         parts = [self.root[1].title]
         by_clause: dict[str, list[str]] = {}
         for each in self.consequences:
@@ -106,18 +106,18 @@ class LinkedFindings:
 
     @property
     def checkpoints(self) -> int:
-        """The number of checkpoints that it cost, if a finding counts them."""
+        """The number of failed checkpoints, if a finding counts them."""
         return max((x.count or 0 for o, x in self.pairs if o.code in _COUNT_CHECKPOINTS), default=0)
 
     @property
     def first_us(self) -> int | None:
-        """The first time that any of its findings was seen."""
+        """The time when any of its findings was first seen."""
         times = (x.first_us for _, x in self.pairs if x.first_us is not None)
         return min(times, default=None)
 
     @property
     def last_us(self) -> int | None:
-        """The last time that any of its findings was seen."""
+        """The time when any of its findings was last seen."""
         times = (x.last_us for _, x in self.pairs if x.last_us is not None)
         return max(times, default=None)
 
@@ -135,11 +135,11 @@ def link_findings(
 
     Args:
         pairs: all findings that count, with their outcomes.
-        order: sort key of findings, nearest to the root first, as for the list of culprits.
+        order: sort key of findings, closest to the root first, as for the list of culprits.
         relations: the table of relations.
 
     Returns:
-        the stories, the worst ongoing one first. Every finding is in exactly one.
+        the stories, worst ongoing one first. Every finding is in exactly one story.
     """
     ranked = sorted(pairs, key=order)
     explained = _explanations(ranked, relations)
@@ -169,9 +169,9 @@ def link_findings(
 def _most_harm_first(
     stories: Sequence[LinkedFindings], order: Callable[[Pair], Any]
 ) -> tuple[LinkedFindings, ...]:
-    """Sort ongoing stories of the same job and severity by the checkpoints that they cost.
+    """Sort ongoing stories of the same job and severity by the number of failed checkpoints.
 
-    These stories swap positions only with each other. Stories that cost no checkpoint keep their position.
+    These stories swap positions only among themselves. Stories without failed checkpoints keep their position.
     """
     groups: defaultdict[Any, list[int]] = defaultdict(list)
     for place, story in enumerate(stories):
@@ -187,9 +187,9 @@ def _most_harm_first(
 
 
 def _place(story: LinkedFindings, order: Callable[[Pair], Any]) -> Any:
-    """Sort by ongoing before recovered, then severity, then the place of the first finding.
+    """Return the sort key: ongoing before recovered, then severity, then the position of the first finding.
 
-    Stories about a setting, or without any time, come last unless they are critical.
+    Stories about a setting or without any time come last unless they are critical.
     """
     no_time = story.last_us is None or story.root[1].subject.kind == "option"
     a_setting = story.first_us is None and no_time and story.severity is not Severity.CRITICAL
@@ -202,7 +202,7 @@ def _place(story: LinkedFindings, order: Callable[[Pair], Any]) -> Any:
 
 
 Explained = Mapping[int, Mapping[int, Relation]]
-"""By finding, the findings that could explain it (as numbers), nearest to the root first."""
+"""For each finding, those that could explain it (by index), closest to the root first."""
 
 
 def _explanations(ranked: Sequence[Pair], relations: Sequence[Relation]) -> Explained:
@@ -223,9 +223,9 @@ def _explanations(ranked: Sequence[Pair], relations: Sequence[Relation]) -> Expl
 
 
 def _by_job(ranked: Sequence[Pair]) -> Callable[[Finding], Sequence[int]]:
-    """Group findings by job: only findings of the same job, or of none, can explain a finding.
+    """Group findings by job, because only findings of the same job or without a job can explain a finding.
 
-    A cluster may run hundreds of jobs.
+    This keeps the search fast for a cluster with hundreds of jobs.
     """
     by_job: defaultdict[Any, list[int]] = defaultdict(list)
     for number, (_, finding) in enumerate(ranked):
@@ -240,7 +240,7 @@ def _by_job(ranked: Sequence[Pair]) -> Callable[[Finding], Sequence[int]]:
 
 
 def _fits(relation: Relation, by: Pair, finding: Finding) -> bool:
-    """Whether a row allows one finding to explain another."""
+    """Whether a row allows one finding to explain the other."""
     outcome, cause = by
     if relation.rules and outcome.code not in relation.rules:
         return False
@@ -257,7 +257,7 @@ def _shares(shared: Shared, cause: Finding, finding: Finding) -> bool:
     if cause.job is not None and finding.job is not None and cause.job != finding.job:
         return False
     if shared is Shared.JOB:
-        # Without a job, only the machine or the cause links them.
+        # Without a job, only the TaskManager, executor or cause can relate them.
         both = cause.job is not None and finding.job is not None
         return both or _same_machine(cause, finding) or _same_cause(cause, finding)
     if shared is Shared.MACHINE:
@@ -293,7 +293,7 @@ def _meets(relation: Relation, cause: Finding, finding: Finding) -> bool:
 
 
 def _without_circles(ranked: Sequence[Pair], explained: Explained) -> dict[int, int]:
-    """Choose one explanation for each: the nearest to the root that the finding does not itself explain."""
+    """Choose one explanation for each finding: the closest to the root that it does not itself explain."""
     parents: dict[int, int] = {}
     for number in range(len(ranked)):
         for other in explained.get(number, {}):
@@ -310,7 +310,7 @@ def _root(number: int, parents: Mapping[int, int]) -> int:
 
 
 def _competing_roots(explained: Explained, roots: Mapping[int, int]) -> Mapping[int, set[int]]:
-    """By root, the roots of other stories that could explain one of its consequences, or the reverse."""
+    """Return for each root the roots of other stories that could explain one of its consequences, or vice versa."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     for number, by in explained.items():
         root = roots[number]

@@ -1,7 +1,7 @@
-"""Suggests the next evidence: the checks that separate the explanations that remain, the cheapest first.
+"""Suggests what to collect next: the checks that distinguish the remaining explanations, cheapest first.
 
-A check is a file or command in `knowledge/checks.toml`. Each cause lists the checks that confirm it or rule it out. A check
-whose answer is among the inputs is left out. A certain answer needs no check.
+A check is a file or command in `knowledge/checks.toml`. Each cause lists the checks that confirm it or rule it out. A
+check is left out if the inputs already contain its answer, or if the explanation is certain.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _TICK: Final = re.compile(r"(?:^|[/!])tick-\d+\.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """The inputs of a report, to decide which checks they answer and how the job is deployed.
+    """The inputs of a report, which show what checks are already answered and how the job is deployed.
 
     Args:
         inputs: as in the report.
-        topics: the topics that were assessed.
+        topics: the assessed topics.
         data: the tables of the report.
     """
 
@@ -44,7 +44,7 @@ class Inputs:
     data: w.Data
 
     def answer(self, check: Check, taskmanager: str | None) -> bool:
-        """Return whether the inputs contain the answer of a check about a TaskManager, if one is known."""
+        """Return whether the inputs contain the answer of a check, about a certain TaskManager if one is given."""
         return any(
             sign.topic in self.topics
             if sign.topic is not None
@@ -54,7 +54,7 @@ class Inputs:
 
     @property
     def names(self) -> Iterator[str]:
-        """The names that may show the deployment: of inputs, TaskManagers and hosts."""
+        """The names of inputs, TaskManagers and hosts, which may reveal the deployment."""
         for item in self.inputs:
             yield item.source
             for process in item.processes:
@@ -77,7 +77,7 @@ class Inputs:
 
 
 def _is_sign(sign: Given, item: w.Input, taskmanager: str | None) -> bool:
-    """Return whether an input has every property of a sign."""
+    """Return whether an input matches all fields of a sign."""
     roles = {item.role, *(process.role for process in item.processes)}
     known = {name for process in item.processes for name in (process.taskmanager, process.host)}
     collected = _COLLECTED.get(item.kind) if _TICK.search(item.source) else None
@@ -101,17 +101,17 @@ _WORDS_OF: Final = {
         r"\bYARN\b|NodeManager|Container (?:killed|marked|from a bad node)|appattempt_|container_\d"
     ),
 }
-"""Words of messages that only one platform prints."""
+"""Words in messages that only one platform prints."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Fills names of the finding in question into checks.
+    """Fills placeholders in checks with names from the finding.
 
     Args:
-        subjects: of the finding, then of its consequences.
+        subjects: subjects of the finding, then of its consequences.
         inputs: of the report.
-        texts: titles of these findings, whose words may show the deployment.
+        texts: titles of these findings, which may reveal the deployment.
     """
 
     subjects: Sequence[f.Subject]
@@ -127,11 +127,11 @@ class _Place:
 
     @property
     def in_one_process(self) -> bool:
-        """Whether the application has no executor but its driver, as with the master `local[*]`."""
+        """Whether the application runs only in its driver, as with the master `local[*]`."""
         return (self._first("application") or "").startswith("local-")
 
     def deployment(self) -> str:
-        """Return `yarn`, `kubernetes`, or `any` if no name shows the deployment."""
+        """Return `yarn` or `kubernetes`, or `any` if the deployment is unknown."""
         names = [*self.inputs.names, *filter(None, map(self._first, _PLACES))]
         if any(_CONTAINER.search(name) or _APPLICATION.search(name) for name in names):
             return "yarn"
@@ -144,7 +144,7 @@ class _Place:
         return next((name for name, words in _WORDS_OF.items() if words.search(text)), "any")
 
     def words(self) -> Mapping[str, str]:
-        """Return the names for readers."""
+        """Return the names to show to readers."""
         taskmanager, executor, task = map(self._first, ("taskmanager", "executor", "task"))
         checkpoint = self.inputs.failed_checkpoint(self._first("job_id"))
         host, stage = self._first("host"), self._first("stage")
@@ -162,7 +162,7 @@ class _Place:
         }
 
     def ids(self) -> Mapping[str, str]:
-        """Return the ids for commands, quoted for a shell. An unknown one is in capitals."""
+        """Return the ids for commands, quoted for a shell. Unknown ids become placeholders in capitals."""
         taskmanager, host = self.taskmanager, self._first("host")
         address = self.inputs.address
         container = taskmanager if taskmanager and _CONTAINER.fullmatch(taskmanager) else None
@@ -227,9 +227,9 @@ class _Question:
     """A question that the inputs leave open.
 
     Args:
-        place: fills in names.
+        place: fills in the names.
         codes: the rules in question.
-        causes: the possible causes, the most probable first.
+        causes: the possible causes, most probable first.
         checks: the names of checks, if a rule lists them.
         reason: why a rule is inconclusive.
         fingerprint: of the finding in question.
@@ -251,7 +251,7 @@ class _Question:
         return "spark" if self.codes[0].startswith("RT") else "flink"
 
     def candidates(self) -> list[tuple[str, Check, str]]:
-        """Return the checks that help, each with its name and decision, the cheapest first."""
+        """Return the checks that help as (name, check, decision), cheapest first."""
         deciding = self.checks or dict.fromkeys(n for c in self.causes for n in CAUSES[c].checks)
         found = self._usable(deciding)
         if not found and not deciding:
@@ -302,7 +302,7 @@ def suggestions_for(
     *,
     undecided: bool,
 ) -> list[w.Suggestion]:
-    """Return the checks that separate the explanations that remain.
+    """Return the checks that distinguish the remaining explanations.
 
     Args:
         linked: the stories, ranked.
@@ -320,7 +320,7 @@ def suggestions_for(
 
 
 def is_certain(story: LinkedFindings) -> bool:
-    """Whether no other cause could explain a story, and its cause is not itself a consequence."""
+    """Whether no other cause could explain a story and its cause is not a consequence itself."""
     head = (story.culprit or story.root)[1]
     cause = CAUSES.get(story.cause or "")
     sure = head.confidence is f.Confidence.HIGH and not story.competing
@@ -328,12 +328,12 @@ def is_certain(story: LinkedFindings) -> bool:
 
 
 def phrase_of(check: str) -> str:
-    """Return the answer of a check as a noun phrase, without names."""
+    """Return what a check examines as a noun phrase, without names."""
     return CHECKS[check].what.format_map(_Place((), _NOTHING).words())
 
 
 def command_of(check: str) -> str:
-    """Return the command of a check for an unknown deployment, with names in capitals to fill in."""
+    """Return the command of a check for an unknown deployment, with placeholders in capitals."""
     return CHECKS[check].command["any"].format_map(_Place((), _NOTHING).ids())
 
 
@@ -361,7 +361,7 @@ def _question(
 
 
 def _of_rules(outcomes: Sequence[f.RuleOutcome], inputs: Inputs) -> Iterator[_Question]:
-    """Yield what inconclusive rules miss, core rules first; without any, what all rules miss."""
+    """Yield questions about what inconclusive rules lack, core rules first, or what all rules lack if there are none."""
     active = [outcome for outcome in outcomes if outcome.ignored is None]
     ranked = sorted(active, key=lambda outcome: not outcome.core)
     listed = False

@@ -1,4 +1,4 @@
-"""The tables of `--data-dir` and their columns (docs/tables.md).
+"""Declares the tables of `--data-dir` and their columns (docs/tables.md).
 
 `events` and `metrics` are the parsed records (`engine.views`). The other tables are the uncut lists of the report's
 `data`. Each row has the keys of its job or application.
@@ -18,7 +18,7 @@ from flowdiag.analyses.engine import views
 from flowdiag.analyses.model.columns import Column, columns_of, schema_of
 
 SCHEMA: Final = "flowdiag.tables/1"
-"""The schema of `flowdiag.json`, next to the tables. Added tables and columns do not raise the number."""
+"""The schema of `flowdiag.json`, next to the tables. Adding tables and columns does not change the number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Reads, filters, masks and redacts whole reports, and describes them as a JSON Schema."""
+"""Decodes, filters, masks and redacts whole reports, and provides their JSON Schema."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def decode(document: bytes) -> Report:
 
 
 def at_least(report: Report, severity: Severity) -> Report:
-    """Remove and count the findings below a severity, and remove the stories that start with one."""
+    """Remove findings below a severity, count them, and remove the stories that start with one of them."""
     below = [found.severity for found in report.findings if found.severity.weight < severity.weight]
     if not below:
         return report
@@ -56,19 +56,19 @@ def _stories_with(stories: list[Story], shown: set[str]) -> list[Story]:
 
 
 _AT_ONCE: Final = 50_000
-"""Characters per search for secrets: a document of megabytes takes too long in one piece."""
+"""Characters to search for secrets at once. Searching megabytes in one piece takes too long."""
 
 
 def without_credentials(report: Report) -> Report:
-    """Mask text with the shape of a secret in all names: of jobs, files, queries.
+    """Mask anything that looks like a secret in names of jobs, files and queries.
 
-    Log text was already masked, by more than its shape, when it was quoted.
+    Log text was masked more thoroughly when it was quoted.
     """
     document = msgspec.to_builtins(report, enc_hook=str.__str__)
     masked = {
         text: mask_credentials(text)
         for piece in _pieces(dict.fromkeys(_texts(document)))
-        # A hundred times faster than one text at a time.
+        # Searching a joined text is a hundred times faster than searching each text.
         if (whole := "\n".join(piece)) != mask_credentials(whole)
         for text in piece
     }
@@ -78,7 +78,7 @@ def without_credentials(report: Report) -> Report:
 
 
 def _texts(node: Any) -> Iterator[str]:
-    """Yield all texts of a document except the names of its fields."""
+    """Yield all texts in a document except field names."""
     if isinstance(node, str):
         yield node
     elif isinstance(node, dict | list):
@@ -109,7 +109,7 @@ def _replaced(node: Any, masked: Mapping[str, str]) -> Any:
 
 
 def redacted(report: Report) -> Report:
-    """Replace hosts, users, jobs, tasks and paths by pseudonyms."""
+    """Replace hosts, users, jobs, tasks and paths with pseudonyms."""
     document = msgspec.to_builtins(report, enc_hook=str.__str__)  # `Name` is a subclass of str
     return msgspec.convert(pseudonymise(document), type=Report)
 
@@ -117,11 +117,11 @@ def redacted(report: Report) -> Report:
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of the document, generated from its types."""
     schema = msgspec.json.schema(Report)
-    # Rules may leave these out. Documents always have them.
+    # Rules may leave these fields out, but documents always contain them.
     schema["$defs"]["Measurement"]["required"] = list(Measurement.__struct_fields__)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 def schema_text() -> str:
-    """Return the schema as indented JSON: docs/report.schema.json."""
+    """Return the schema as indented JSON, for docs/report.schema.json."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False, sort_keys=True) + "\n"

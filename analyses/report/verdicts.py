@@ -1,4 +1,4 @@
-"""From outcomes of rules to verdicts, causes and culprits: of all jobs, of one job, of a topic."""
+"""Derives verdicts, causes and culprits from the outcomes of rules, for all jobs, one job or a topic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The verdict, cause and culprits of one job, or of all."""
+    """The verdict, cause and culprits of one job or of all jobs."""
 
     verdict: f.Verdict
     cause: str | None
@@ -31,7 +31,7 @@ class Judgement:
 
 
 def judge(outcomes: Iterable[f.RuleOutcome], job: JobKey | None = None) -> Judgement:
-    """Judge all jobs or (with `job`) one.
+    """Judge all jobs or, with `job`, a single one.
 
     An ongoing critical finding means failing. Any other finding at warning or above means degraded. Otherwise
     an inconclusive core rule makes the verdict inconclusive: not assessed is never healthy.
@@ -49,7 +49,7 @@ def judge(outcomes: Iterable[f.RuleOutcome], job: JobKey | None = None) -> Judge
 def judge_each(
     outcomes: Iterable[f.RuleOutcome], jobs: Iterable[JobKey]
 ) -> dict[JobKey, Judgement]:
-    """Judge each of many jobs, with one pass over the findings."""
+    """Judge each of many jobs in one pass over the findings."""
     outcomes = tuple(outcomes)
     found: defaultdict[JobKey | None, list[tuple[int, Pair]]] = defaultdict(list)
     for number, pair in enumerate(pairs_of(outcomes)):
@@ -84,7 +84,7 @@ _OUTSIDE: Final = frozenset({"service", "storage"})
 
 
 def _without_waiting(ranked: Sequence[Pair]) -> list[Pair]:
-    """Leave out the findings that a culprit outside the job explains: a task that waits for it is no culprit."""
+    """Leave out findings explained by a culprit outside the job, because a task that waits for it is not a culprit."""
     stories = [
         each
         for each in link_ranked(ranked)
@@ -95,7 +95,7 @@ def _without_waiting(ranked: Sequence[Pair]) -> list[Pair]:
 
 
 def final_verdict(verdict: f.Verdict, *, doubted: bool, calculated: bool) -> f.Verdict:
-    """Replace healthy by inconclusive if there are doubts, and by calculated if nothing was running."""
+    """Replace healthy with inconclusive if there are doubts, or with calculated if nothing was running."""
     if verdict is not f.Verdict.HEALTHY:
         return verdict
     if doubted:
@@ -126,7 +126,7 @@ def topic_of(
         name: the topic.
         outcomes: outcomes of its rules.
         assessed: whether the input held anything that the topic judges.
-        calculated: whether all facts are arithmetic about a planned configuration.
+        calculated: whether all facts are derived from a planned configuration.
         failed: whether a fault prevented any part from being judged.
     """
     reasons = reasons_for_doubt(outcomes, assessed=assessed)
@@ -147,7 +147,7 @@ def topic_of(
 
 
 def topic_without_input(name: str) -> Topic:
-    """Return the status of a topic for which there is no input."""
+    """Return the status of a topic without input."""
     return Topic(
         topic=name,
         status=TopicStatus.NOTHING,
@@ -165,18 +165,18 @@ def pairs_of(outcomes: Iterable[f.RuleOutcome]) -> list[Pair]:
 
 
 def serious(pairs: Iterable[Pair]) -> list[Pair]:
-    """Return the findings above info: they count for the verdict."""
+    """Return the findings above info, which count for the verdict."""
     return [(o, x) for o, x in pairs if x.severity is not f.Severity.INFO]
 
 
 def link_ranked(ranked: Sequence[Pair]) -> tuple[LinkedFindings, ...]:
-    """Link findings that are already in order."""
+    """Link findings that are already sorted."""
     places = {id(finding): place for place, (_, finding) in enumerate(ranked)}
     return link_findings(ranked, lambda pair: places[id(pair[1])])
 
 
 def rank_findings(pairs: Iterable[Pair]) -> list[Pair]:
-    """Sort the findings that count, the nearest to the root first.
+    """Sort the findings that count, closest to the root first.
 
     If two findings name different culprits and neither explains the other, the one that cost more
     checkpoints comes first.
@@ -196,10 +196,10 @@ def rank_findings(pairs: Iterable[Pair]) -> list[Pair]:
 
 
 def latest_first(items: Sequence[Item], pair_of: Callable[[Item], Pair | None]) -> list[Item]:
-    """Keep the order, but move the latest culprit to the front if one culprit followed another.
+    """Keep the order, but move the latest culprit to the front if the culprit moved.
 
-    A culprit moved if one rule names several subjects of a kind, in one job and task, for the same cause. A vote
-    of low confidence proves no move.
+    A culprit moved if one rule names several subjects of the same kind, in the same job and task and for the same cause.
+    Votes of low confidence do not prove a move.
 
     Args:
         items: findings or linked findings, ranked.
@@ -221,7 +221,7 @@ def latest_first(items: Sequence[Item], pair_of: Callable[[Item], Pair | None]) 
 
 
 def culprits_of(ranked: Iterable[Pair]) -> tuple[Culprit, ...]:
-    """Return the culprits, nearest to the root first, each once."""
+    """Return the culprits without repetitions, closest to the root first."""
     culprits: dict[f.Subject, Culprit] = {}
     for outcome, finding in ranked:
         if finding.why:
@@ -249,7 +249,7 @@ def _is_over(finding: f.Finding) -> bool:
 
 
 def _culprit_order(pair: Pair) -> tuple[Any, ...]:
-    """Sort by ongoing before recovered, root before consequence, then severity and confidence.
+    """Return the sort key: ongoing before recovered, root before consequence, then severity and confidence.
 
     A finding of low confidence never outranks a proven one, at any severity.
     """
@@ -267,7 +267,7 @@ def _culprit_order(pair: Pair) -> tuple[Any, ...]:
 
 
 def report_order(pair: Pair) -> tuple[Any, ...]:
-    """Sort key of the report's findings: severity, ongoing before recovered, root before consequence."""
+    """Return the sort key of findings in a report: severity, ongoing before recovered, root before consequence."""
     outcome, x = pair
     return (-x.severity.weight, _is_over(x), x.rank, *_tie_break(outcome, x))
 

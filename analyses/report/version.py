@@ -1,4 +1,4 @@
-"""The version in documents."""
+"""The flowdiag version in documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's choices: which rules, which jobs, which time span, and what a report may show.
+"""The user's choices: which rules, jobs and time span to judge, and what a report may show.
 
-Start with `options.Options`, which carries all of them.
+Start with `options.Options`, which contains all of them.
 """

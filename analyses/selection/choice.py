@@ -1,10 +1,10 @@
-"""The user's selection of rules and limits, and the effect of ignored rules on the verdict.
+"""Applies the user's selection of rules and limits, and determines how ignored rules affect the verdict.
 
-A word selects a rule by its code (`CP101`) or its name (`checkpoint-expired`), or many rules by a code prefix (`CP`,
-`RT4`). The longer prefix wins in any order: `--ignore CP3 --select CP307` keeps CP307. On a tie `--ignore` wins.
+A word selects a rule by its code (`CP101`) or name (`checkpoint-expired`), or many rules by a code prefix (`CP`,
+`RT4`). The longer prefix wins, regardless of order: `--ignore CP3 --select CP307` keeps CP307. `--ignore` wins a tie.
 
-An ignored rule still runs. Its findings are not shown and fail no build, but `without` keeps the verdict from
-becoming healthy because of that.
+An ignored rule still runs. Its findings are not shown and fail no build, but `without` prevents them from making the
+verdict healthy.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Choice:
 
 
 def _closest(rule: Rule, words: Iterable[str]) -> str | None:
-    """The most specific word that matches a rule."""
+    """Return the most specific word that matches a rule."""
     return max((word for word in words if matches_rule(word, rule)), key=_length, default=None)
 
 
 def _length(word: str) -> int:
-    """How specific a word is. A name is as specific as a code.
+    """Return how specific a word is. A name is as specific as a code.
 
     >>> _length("CP"), _length("CP101"), _length("checkpoint-expired")
     (2, 5, 5)
@@ -57,10 +57,10 @@ def matches_rule(word: str, rule: Rule) -> bool:
 
 
 def chosen(select: Iterable[str], ignore: Iterable[str], rules: Sequence[Rule]) -> Choice:
-    """Check the words against the existing rules.
+    """Check that each word matches a rule.
 
     Raises:
-        FlowdiagError: a word matches no rule. The hint names the nearest rule.
+        FlowdiagError: if a word matches no rule. The hint names the most similar rule.
     """
     choice = Choice(select=tuple(select), ignore=tuple(ignore))
     for todo, words in (("select", choice.select), ("ignore", choice.ignore)):
@@ -73,10 +73,10 @@ def chosen(select: Iterable[str], ignore: Iterable[str], rules: Sequence[Rule]) 
 def rule_overrides(
     thresholds: Mapping[str, Thresholds], rules: Iterable[Rule]
 ) -> dict[str, Thresholds]:
-    """Check `[thresholds.…]` against the existing rules, by code or name.
+    """Check that `[thresholds.…]` refer to existing rules, by code or name.
 
     Raises:
-        FlowdiagError: an unknown rule or threshold.
+        FlowdiagError: if a rule or threshold is unknown.
     """
     known = {key: rule for rule in rules for key in (rule.code, rule.name)}
     checked: dict[str, Any] = {}

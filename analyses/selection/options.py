@@ -1,4 +1,4 @@
-"""The user's options for a diagnosis, in the terms of the analyses."""
+"""The user's options for a diagnosis, as used by the analyses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MemoryOptions:
     Args:
         given: memory options of the command line, by key. They override files.
         version: the version of Flink.
-        container: whether the processes run in containers. None: derive it from the input.
+        container: whether the processes run in containers. None: determine it from the input.
     """
 
     given: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class RateOptions:
 
     Args:
         trigger_interval_ms: the trigger interval of the queries, which Spark does not record.
-        real_time: whether the queries run in real-time mode. None: derive it from the input.
+        real_time: whether the queries run in real-time mode. None: determine it from the input.
         configuration: options of the application.
         retention_ms: the retention of the Kafka topics.
     """
@@ -71,11 +71,11 @@ class RateOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of all topics and of single ones.
+    """The options of all topics, including those of single topics.
 
     Args:
         selection: which jobs (or applications) and which time range to judge. Joins always use all data.
-        tz: the name of a time zone that overrides every inferred one.
+        tz: the name of a time zone that overrides every inferred zone.
         thresholds: values by rule code and threshold name.
         choice: the selected and ignored rules.
         privacy: how much log text the report may contain.

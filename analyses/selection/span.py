@@ -1,7 +1,7 @@
 """The selected part of the input: a time span and some of the jobs.
 
-A selection restricts judgement, never joins: an attempt deployed before `--since` still has its name. Relative
-moments count back from the end of the input, not from now, so an old log gives the same result every day.
+A selection restricts what is judged, never joins: an attempt deployed before `--since` still has its name. Relative
+times count back from the end of the input, not from now, so an old log gives the same result every day.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Moment:
 
 
 def parse_moment(text: str) -> Moment:
-    """Parse `--since` and `--until`.
+    """Parse a value of `--since` or `--until`.
 
     Accepts ISO-8601 (`2026-01-31`, `2026-01-31 18:43`, `2026-01-31T18:43:04.5Z`, `…+08:00`) and
     durations (`90s`, `30m`, `2h`, `1d12h`) before the end of the input.
 
     Raises:
-        FlowdiagError: it is neither.
+        FlowdiagError: if it is neither.
 
     >>> parse_moment("1h30m").before_end_us == 5400 * 1_000_000
     True
@@ -84,7 +84,7 @@ class Selection:
     job: str | None = None
 
     def selects(self, job_id: str | None, name: str | None) -> bool:
-        """Return whether a job is selected by an id prefix, a name or a name glob, in upper or lower case.
+        """Return whether a job is selected by id prefix, name or name glob, ignoring case.
 
         >>> Selection(job="OR*").selects("ab12", "Orders"), Selection(job="ab").selects("ab12", None)
         (True, True)
@@ -101,7 +101,7 @@ class Selection:
         """Check that at least one of the jobs (id, name) is selected.
 
         Raises:
-            FlowdiagError: `--job` matches none of them.
+            FlowdiagError: if `--job` matches none of them.
         """
         known = list(dict.fromkeys(jobs))
         if self.job is None or not known or any(self.selects(*job) for job in known):
@@ -116,8 +116,8 @@ class Selection:
 class Span:
     """The selected time span, in microseconds since the epoch, including both ends.
 
-    All topics use the same span. Wall-clock times without a zone are in the zone of `--tz`, else in the zone that
-    the report prints. Durations count back from the end of the input.
+    All topics use the same span. Wall-clock times without a zone are in the zone of `--tz` or, without it, in the zone
+    that the report prints. Durations count back from the end of the input.
     """
 
     low_us: int
@@ -130,7 +130,7 @@ class Span:
         Args:
             selection: the user's selection.
             end_us: the end of the input.
-            zone: the zone of wall-clock times without one.
+            zone: the zone for wall-clock times that have none.
         """
         if selection.since is None and selection.until is None:
             return None
@@ -168,7 +168,7 @@ def instant(moment: Moment, end_us: int, zone: timezone | ZoneInfo) -> int:
     Args:
         moment: the user's option.
         end_us: the end of the input.
-        zone: the zone of wall-clock times without one.
+        zone: the zone for wall-clock times that have none.
 
     >>> noon = parse_moment("2026-01-31T12:00")
     >>> (instant(noon, 0, UTC) - instant(noon, 0, timezone(timedelta(hours=8)))) // 3_600_000_000
@@ -183,7 +183,7 @@ def instant(moment: Moment, end_us: int, zone: timezone | ZoneInfo) -> int:
 
 
 def zone_of(processes: Iterable[Process], tz: str | None) -> timezone | ZoneInfo:
-    """Return the zone of wall-clock times: `--tz`, else the zone that the report prints.
+    """Return the zone of wall-clock times: `--tz` or, without it, the zone that the report prints.
 
     The report prints the zone of the JobManager's log, else of the first input with a zone, else UTC.
 

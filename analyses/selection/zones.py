@@ -1,4 +1,4 @@
-"""Time zones in user options: of inputs, and of the times in a report."""
+"""Parses time zones in user options, for inputs and for the times in a report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def zone_name(text: str | None) -> str | None:
     """Return the name of a zone that both Python and Spark know.
 
     Raises:
-        FlowdiagError: the zone does not exist.
+        FlowdiagError: if the zone does not exist.
 
     >>> zone_name("+08:00"), zone_name("Asia/Kolkata"), zone_name("Z"), zone_name(None)
     ('Etc/GMT-8', 'Asia/Kolkata', 'UTC', None)
@@ -30,7 +30,7 @@ def zone_name(text: str | None) -> str | None:
     offset = name.upper().removeprefix("UTC").removeprefix("GMT")
     hours = offset[1:].removesuffix("00").removesuffix(":")
     if offset[:1] in ("+", "-") and hours.isdecimal() and int(hours) <= 14:
-        # In these names the sign is reversed.
+        # These names reverse the sign.
         return f"Etc/GMT{'-' if offset[0] == '+' else '+'}{int(hours)}" if int(hours) else "UTC"
     if known_zone(name) is None:
         raise FlowdiagError(
@@ -40,10 +40,10 @@ def zone_name(text: str | None) -> str | None:
 
 
 def shown_zone(text: str) -> tuple[str, tzinfo | None]:
-    """Return the name of a time zone and the zone; None for the zone of this machine.
+    """Return the name of a time zone and the zone itself, which is None for the local zone.
 
     Raises:
-        FlowdiagError: the time zone is unknown.
+        FlowdiagError: if the time zone is unknown.
 
     >>> shown_zone("local"), shown_zone("+05:30")[0], shown_zone("-8")[0], shown_zone("z")[0]
     (('local time', None), 'UTC+05:30', 'UTC-08:00', 'UTC')

@@ -44,9 +44,7 @@ class Shape(StrEnum):
 
     SLOW_SNAPSHOT = "slow-snapshot"
     STUCK_BARRIER = "stuck-barrier"
-    ONE_LATE = (
-        "one-late"  # one of the two above: the input does not show whether downstream was on time
-    )
+    ONE_LATE = "one-late"  # one of the above; unknown whether downstream was on time
     UNIFORM = "uniform"
     UNKNOWN = "unknown"
 

@@ -29,9 +29,7 @@ from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.model.derived import once
 
 MINIMUM_DISTINCT: Final = 5  # late subtasks; fewer make a p-value meaningless
-_MOST_WEIGHT: Final = (
-    5_000  # beyond this, an exact distribution takes seconds, so there is no p-value
-)
+_MOST_WEIGHT: Final = 5_000  # beyond this, an exact p-value takes seconds
 
 
 class SubtaskKey(NamedTuple):

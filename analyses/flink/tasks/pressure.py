@@ -32,13 +32,9 @@ BUSY: Final = (
 PRESSED: Final = 0.5  # Flink's own boundary between low and high back pressure
 FULL: Final = 0.85  # buffers in use, in place of busy time; half full is normal
 IDLE: Final = 0.25  # share of the time; a subtask that is busy for less has nothing to do
-AT_REST: Final = (
-    3.0  # factor; a subtask this much less busy than a saturated sibling counts as idle, too
-)
+AT_REST: Final = 3.0  # factor; this much less busy than a saturated sibling is idle, too
 AS_BUSY: Final = 0.1  # shares of the time that differ by less count as equal
-CALM: Final = (
-    0.3  # share of the time; with less back pressure, the busy time is the subtask's own work
-)
+CALM: Final = 0.3  # share of the time; with less, the busy time is the subtask's own work
 SKEWED: Final = 2.0  # times the siblings' records; key groups alone cause up to 1.5
 WORKING: Final = 0.1  # share of the time; less work is not comparable
 COSTLY: Final = 3.0  # times the siblings' time per record
@@ -54,9 +50,7 @@ MOST_ALIKE: Final = 2 / 3  # share of a task's busy subtasks above which the tas
 # Factor over the cost per record elsewhere, if several subtasks of one TaskManager exceed it.
 COSTLY_TOGETHER: Final = 2.0
 HALF_BUSY: Final = 0.4  # share of the time; a slow TaskManager with less work delays no other task
-ALIKE: Final = (
-    1.5  # factor to the median in either direction; the spread among healthy TaskManagers
-)
+ALIKE: Final = 1.5  # factor to the median, up or down; the spread on healthy hosts
 
 IN_POOL: Final = ("Shuffle.Netty.Input.Buffers.inPoolUsage", "buffers.inPoolUsage")
 OUT_POOL: Final = ("Shuffle.Netty.Output.Buffers.outPoolUsage", "buffers.outPoolUsage")
