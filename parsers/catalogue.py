@@ -100,9 +100,8 @@ class Template:
     versions: str  # first and last sampled version with this wording
     levels: tuple[str, ...] = ()
     trace: bool = False  # the stack trace below the line belongs to the message
-    begins: tuple[
-        str, ...
-    ] = ()  # possible first words, if the pattern does not start with a literal
+    # Possible first words, if the pattern does not start with a literal.
+    begins: tuple[str, ...] = ()
     fields: tuple[tuple[str, str], ...] = ()  # constant fields implied by the message
     engine: str = "flink"
 

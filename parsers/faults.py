@@ -32,9 +32,8 @@ class InternalFault(msgspec.Struct, frozen=True, kw_only=True):
 
     what: str
     fingerprint: str
-    modules: tuple[
-        str, ...
-    ] = ()  # flowdiag's modules in the stack, outermost first, without the prefix `flowdiag.`
+    # Flowdiag's modules in the stack, outermost first, without the prefix `flowdiag.`.
+    modules: tuple[str, ...] = ()
     trace: str = ""
     source: int | None = None
     split: int | None = None  # start of the part that was being read

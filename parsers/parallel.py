@@ -38,11 +38,8 @@ from flowdiag.parsers.split import Split, parse_splits
 Answer = tuple[int, int] | OSError | MemoryError | InternalFault
 """The result of a process: its numbers of rows, or an error."""
 
-_PROCESS_DIED: Final = (
-    EOFError,
-    OSError,
-    pickle.PickleError,
-)  # errors when using the pipe to a dead process
+# Errors when using the pipe to a dead process.
+_PROCESS_DIED: Final = (EOFError, OSError, pickle.PickleError)
 _GROUP_ROWS: Final = 32_768  # rows of a Parquet file that are in memory at once
 
 

@@ -21,9 +21,8 @@ from flowdiag.parsers.focus import Focus
 from flowdiag.parsers.json_values import close_truncated_json, object_at, objects_at
 from flowdiag.parsers.stacks.dumps import Thread, flink_threads, jcmd_threads
 
-MAX_LINE: Final = (
-    8192  # far longer than the line of a sample; of a longer line, only the beginning is quoted
-)
+# Far longer than the line of a sample; of a longer line, only the beginning is quoted.
+MAX_LINE: Final = 8192
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,8 @@ from flowdiag.parsers.stacks.texts import ReadStacks, stack_text_of
 TASK_BYTES: Final = 96 * 1024 * 1024
 """Maximum bytes per task. A reused Spark worker stalls for about 40 ms per task, so tasks should be large."""
 _LEAST_BYTES: Final = 16 * 1024 * 1024  # minimum bytes per task, unless the whole input is smaller
-_TASKS: Final = (
-    16  # number of tasks for an input of medium size: enough to keep all workers busy until the end
-)
+# Number of tasks for an input of medium size: enough to keep all workers busy until the end.
+_TASKS: Final = 16
 UNPACKED: Final = 10  # typical compression ratio of logs
 
 

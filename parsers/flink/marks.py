@@ -89,9 +89,8 @@ class ZoneMarks(msgspec.Struct, kw_only=True, array_like=True):
 
     owner: str | None
     clock: str | None
-    zone: (
-        int | None
-    )  # milliseconds, in whole quarters of an hour; None for times since the process start
+    # Milliseconds, in whole quarters of an hour; None for times since the process start.
+    zone: int | None
     n: int
     offset: int
     shown_us: int

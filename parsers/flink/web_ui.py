@@ -213,9 +213,8 @@ class _Page:
             known.add(item["id"])
             yield _Body(
                 kind=Kind.CHECKPOINTS,
-                offset=self._offset(
-                    found.start("acked")
-                ),  # cite the line that contains most of the row
+                # Cite the line that contains most of the row.
+                offset=self._offset(found.start("acked")),
                 content={"history": [item]},
                 dated="-" in found["trigger"],
             )

@@ -25,9 +25,8 @@ _SLIM: Final = 32  # maximum patterns for eight buckets; for more, the library u
 _FAT: Final = 64  # maximum patterns for which the library vectorizes the search
 _CANDIDATE: Final = 1300  # bytes that are read in the time of one full comparison
 _MOST_GROUPS: Final = 8
-_SAMPLE: Final = (
-    32 * 1024
-)  # bytes of the sample for up to sixty fragments; smaller for more fragments
+# Bytes of the sample for up to sixty fragments; smaller for more fragments.
+_SAMPLE: Final = 32 * 1024
 _LEAST_SAMPLE: Final = 8 * 1024
 _FEW: Final = 60
 

@@ -26,9 +26,8 @@ HEADER_CHARACTERS: Final = 16 * 1024
 MAX_CARRIERS: Final = 8
 """Maximum number of carriers stripped from a line."""
 
-DEFAULT_LAYOUTS: Final = (
-    2  # number of first layouts in the file that are Flink's own, for log4j and logback
-)
+# Number of first layouts in the file that are Flink's own, for log4j and logback.
+DEFAULT_LAYOUTS: Final = 2
 
 JSON_BEGINS: Final = ("{", '"', "[{")
 """Characters with which JSON may start after the carriers of a line."""

@@ -37,9 +37,8 @@ LOOKBACK_BYTES: Final = 4 * 1024
 FOLLOWING_LINE_BYTES: Final = 64 * 1024
 EDGE_BYTES: Final = 4 * 1024
 
-PATIENCE_BYTES: Final = (
-    32 * 1024 * 1024
-)  # selecting fragments takes as long as scanning this many bytes
+# Selecting fragments takes as long as scanning this many bytes.
+PATIENCE_BYTES: Final = 32 * 1024 * 1024
 SAMPLE_SHARE: Final = 256  # one of this many bytes is part of the sample
 LEAST_SAMPLE_BYTES: Final = 16 * 1024
 _WORTHWHILE: Final = 4 * 1024  # bytes; in a smaller region, more than one call does not pay off
@@ -324,9 +323,8 @@ class LineScanner:
         self._fill = 0  # valid bytes in the window
         self._eof = False
         self._line_start = 0  # window position of the current candidate
-        self._line_end = (
-            0  # window position of the end of its content: its line end if not truncated
-        )
+        # Window position of the end of its content: its line end if not truncated.
+        self._line_end = 0
         self.first_bytes = b""  # bytes from both ends of the range, for its first and last time
         self.last_bytes = b""
         self.error: str | None = None  # one clause that explains why reading ended early

@@ -59,9 +59,8 @@ MAX_SUBTASKS: Final = 500
 SUSPECTS_SHARE: Final = 0.8  # of MAX_SUBTASKS; the other subtasks take turns
 MAX_PARALLELISM: Final = 32_768  # Flink's own limit
 MAX_KNOWN: Final = 100_000  # maximum subtasks of a job that are tracked
-MAX_SOURCE_SUBTASKS: Final = (
-    100  # maximum parallelism of a source whose metric IDs are listed for each subtask
-)
+# Maximum parallelism of a source whose metric IDs are listed for each subtask.
+MAX_SOURCE_SUBTASKS: Final = 100
 LISTED_TICKS: Final = 4  # ticks after a deployment in which operators may still register metrics
 MAX_MANAGERS: Final = 20  # maximum TaskManagers whose metrics are requested in one tick
 MAX_JOBS: Final = 20
@@ -121,9 +120,8 @@ class _Vertex:
     name: str
     parallelism: int
     ids: tuple[str, ...] = ()  # metric IDs without the subtask
-    own_ids: dict[int, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # additional metric IDs of single subtasks
+    # Additional metric IDs of single subtasks.
+    own_ids: dict[int, tuple[str, ...]] = field(default_factory=dict)
     is_source: bool = False
     managers: list[str | None] = field(default_factory=list)
     hosts: dict[str, str] = field(default_factory=dict)

@@ -63,9 +63,8 @@ class Folder:
         try:
             self._lock()
             written = (self.path / MANIFEST).read_bytes()
-            if written and not written.endswith(
-                b"\n"
-            ):  # end the unfinished line of a run that was killed
+            # End the unfinished line of a run that was killed.
+            if written and not written.endswith(b"\n"):
                 self._manifest.write(b"\n")
                 self._manifest.flush()
         except BaseException:

@@ -72,12 +72,10 @@ class _Application:
     batches: dict[int, str] = field(default_factory=dict)  # batches as last stored
     failed: set[int] = field(default_factory=set)  # failed batches whose operations were stored
     streaming: bool | None = None
-    triggers: dict[str, str] = field(
-        default_factory=dict
-    )  # start of the last stored trigger, by run
-    executors: dict[str, int] = field(
-        default_factory=dict
-    )  # running tasks per executor, busiest first
+    # Start of the last stored trigger, by run.
+    triggers: dict[str, str] = field(default_factory=dict)
+    # Running tasks per executor, busiest first.
+    executors: dict[str, int] = field(default_factory=dict)
 
 
 async def collect_spark(

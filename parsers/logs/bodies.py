@@ -1,7 +1,7 @@
-"""JSON bodies in the messages of exceptions: a service's answer that a client prints below its own sentence.
+"""Folds JSON bodies into exception messages: a client prints the response of a service below its own message.
 
-`fold_bodies` puts such a body on the line of its exception, reduced to the message of the service. The body may
-be cut, wrapped or in a fence of its own, so no parser reads it as a document.
+`fold_bodies` replaces such a body by the message of the service, on the line of the exception. The body may be
+truncated, wrapped or fenced, so it is not read as a JSON document.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Final
 
 from flowdiag.parsers.lines.decoration import LINE, unescape
 
-_MOST: Final = 60  # lines of one body
+_MOST: Final = 60  # maximum lines of a body
 _TEXT: Final = 8192
 _Lines = list[tuple[int, str]]
-# A sentence that a body continues: of an exception or an error.
+# The start of an exception or error message that a body continues.
 _BEFORE: Final = re.compile(
     r"(?=.{0,2000}?(?:Exception|Error|ERROR)).{0,4000}(?P<mark>\{|:[ `]{0,4})\Z"
 )
@@ -29,7 +29,7 @@ _FAILED: Final = re.compile(
 
 
 def message_of_body(body: str) -> str:
-    """Return the message of a service in a JSON body; empty if it has none.
+    """Return the service's message in a JSON body; empty if there is none.
 
     >>> message_of_body('{"Status": "Fail", "Message": "too many filtered rows", "TxnId": 7}')
     'too many filtered rows'
@@ -39,12 +39,12 @@ def message_of_body(body: str) -> str:
 
 
 def fold_bodies(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """Yield the lines, with bodies folded into the exception or the error above them.
+    """Yield the lines, with each body folded into the exception or error above it.
 
-    A body on its own counts if its status is a failure.
+    A body without a message above it becomes an error line if its status is a failure.
 
     Args:
-        lines: offsets and texts.
+        lines: the offset and text of each line.
 
     >>> text = ["a.StreamLoadException: {", '  "Status": "Fail",', '  "Message": "no partition"', "}", "\\tat a.B.c(B.java:1)"]
     >>> [line for _, line in fold_bodies(enumerate(text))]
@@ -59,12 +59,12 @@ def fold_bodies(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 
 def lines_of(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yield the offset and the text of each line, with the bodies of answers folded."""
+    """Yield the offset and text of each line, with the bodies of responses folded."""
     lines = _printed_lines(data)
     return fold_bodies(lines) if _BODY in data else lines
 
 
-_BODY: Final = b'":'  # of a service's answer
+_BODY: Final = b'":'  # a sign of a service's response
 
 
 def _printed_lines(data: bytes) -> Iterator[tuple[int, str]]:
@@ -76,17 +76,17 @@ def _printed_lines(data: bytes) -> Iterator[tuple[int, str]]:
 
 
 class _Folder:
-    """Collects a body until its last brace."""
+    """Collects the lines of a body until its last brace."""
 
     def __init__(self) -> None:
-        self._above: _Lines = []  # the line that a body may continue, and a fence below it
-        self._is_folded = False  # whether a body already continues it: another one may follow
+        self._above: _Lines = []  # the line that a body may continue, and possibly a fence below it
+        self._is_folded = False  # whether a body was already folded into it; another one may follow
         self._body: _Lines = []
         self._depth = 0
         self._done: _Lines = []
 
     def take_done(self) -> _Lines:
-        """Return the lines that no body can continue any more."""
+        """Return and remove the lines that no further body can continue."""
         done, self._done = self._done, []
         return done
 
@@ -106,7 +106,7 @@ class _Folder:
             self._above, self._is_folded = [(offset, line)], False
 
     def end(self) -> None:
-        """Give up on a body without an end."""
+        """Release all lines at the end of the text, including a body that is not closed."""
         if self._body:
             self._fold()
         self._done += self._above
@@ -123,19 +123,19 @@ class _Folder:
         return self._is_folded or bool(self._above and _BEFORE.match(self._above[0][1].rstrip()))
 
     def _opened_above(self) -> bool:
-        """Return whether the first brace of a body ends the line above."""
+        """Return whether the line above ends with the first brace of a body."""
         found = _BEFORE.match(self._above[0][1].rstrip()) if self._above else None
         return found is not None and found["mark"] == "{"
 
     def _opens(self, line: str) -> bool:
-        """Return whether a line begins a body: one that continues the line above, or one on its own."""
+        """Return whether a line begins a body, which continues the line above or stands alone."""
         text = line.strip(" \t`\r")
         if text[:1] != "{" or (text != "{" and '"' not in text):
             return False
         return self._is_continued() or not any(above.strip() for _, above in self._above)
 
     def _fold(self) -> None:
-        """Put the message of the body on the line above; keep a body without one."""
+        """Append the body's message to the line above; keep the lines of a body without a message."""
         text = "\n".join(line for _, line in self._body)
         body, self._body = self._body, []
         message = message_of_body(text)

@@ -1,4 +1,4 @@
-"""Describes failures without their exception by the frames, the record above, or the header of a notebook's traceback."""
+"""Describes failures whose exception is cut off, from stack frames, the record above, or a notebook's header."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AT: Final = re.compile(r"\s{0,40}at (?:[\w.$@-]{0,80}/{1,2}){0,2}(\S{3,300}\(.{
 
 
 def name_cut(block: Pasted) -> None:
-    """Describe a failure without an exception, if its text shows one, in place."""
+    """Give a failure whose exception is missing a description instead, if its text allows one (in place)."""
     offset, text = block.offset, None
     if block.python_trace.frame is not None:
         text = f"Python traceback without its last line, at {block.python_trace.frame}"
@@ -32,7 +32,7 @@ def name_cut(block: Pasted) -> None:
 
 
 def read_notebook(block: Pasted, bare: str) -> bool:
-    """Read a line of code in a notebook's traceback, of which the first is the cell's; return whether it is one."""
+    """Read a line of code in a notebook's traceback (the first is the cell's); return whether it was one."""
     code = p.NOTEBOOK_CODE.match(bare) if block.notebook else None
     if code is None:
         return False
@@ -42,12 +42,12 @@ def read_notebook(block: Pasted, bare: str) -> bool:
 
 
 def _announces(block: Pasted) -> bool:
-    """Return whether the record above is a failure even without an exception."""
+    """Return whether the record above reports a failure even without an exception."""
     text = block.heading.message if block.heading is not None else ""
     return bool(text) and (block.level in p.GRAVE or failure_line(text) is not None)
 
 
 def _frames_of(block: Pasted) -> list[str]:
-    """Return the top frames of a stack trace without its exception; of other texts none."""
+    """Return the topmost frames of a stack trace without its exception; empty for other texts."""
     found = [frame[1] for line in block.lines if (frame := _AT.match(line)) is not None]
     return found[:2] if len(found) > 1 and len(found) >= block.frames - 1 else []

@@ -1,4 +1,4 @@
-"""The patterns of pasted texts: words that show the engine, and the forms of exceptions."""
+"""Patterns for pasted texts: words that identify the engine, and the formats of exceptions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flowdiag.parsers.lines.failure_lines import failure_line
 
 
 def engine_in(text: str) -> str | None:
-    """Return the engine that a text without its own log lines is about, by its words; None if undecided.
+    """Determine from its words which engine a text without log lines is about; None if they do not decide.
 
     >>> engine_in("Cannot execute: spark-submit job.py"), engine_in("kubectl logs flink-taskmanager-1-1"), engine_in("a")
     ('spark', 'flink', None)
@@ -26,7 +26,7 @@ def engine_in(text: str) -> str | None:
     return "spark" if spark > flink else "flink"
 
 
-# Py4J, which Spark uses as well, names the Java method that PyFlink called.
+# Py4J, which Spark uses as well, prints the Java method that PyFlink called.
 _PYFLINK_CALL: Final = re.compile(
     r"calling [oz]:?[\w.]{1,120}\.(?:executeSql|sqlQuery|executeInsert|executeAsync|addInsertSql|createTemporarySystemFunction|createTemporaryFunction|createTemporaryView"
     r"|createStatementSet|fromDataStream|toRetractStream|toAppendStream|toChangelogStream|fromSource|addSource|sinkTo|addSink|executeAndCollect)\b"
@@ -67,14 +67,14 @@ FRAMEISH = re.compile(
 IN_MESSAGE = re.compile(
     rf"(?:: |\s)(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{ENDS}(?::.*|\s*)\Z)"
 )
-# In a sentence, in quotes or after a mark of emphasis: only with package and message, or as an error condition
-# of Spark, which mails and pages quote without a class.
+# In a sentence, in quotes or after emphasis marks: only with package and message, or as a Spark error condition,
+# which mails and web pages quote without a class.
 IN_PROSE = re.compile(
     rf"(?:^|[\s\"'`“‘«(*{{：])(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{ENDS}: [^\n]{{3,3000}}"
     r"|\[[A-Z]{2,20}_[A-Z_.]{3,60}\] [^\n]{3,3000}"
     r"|[A-Z][a-z]{1,40}[A-Z]\w{0,80}(?:Exception|Error): [^\n]{8,3000})"
 )
-# A JSON record whose appender prints the trace behind it, on the same line.
+# A JSON record whose appender prints the stack trace after it on the same line.
 BEHIND_OBJECT = re.compile(
     rf"\}}\s{{0,8}}(?=(?:[a-z_]\w{{0,80}}\.){{1,20}}[A-Z][\w$]{{0,120}}{ENDS}(?:[:\s]|\Z)|Traceback \(most recent|Caused by: )"
 )
@@ -86,29 +86,29 @@ PYTHON_BEGIN: Final = "Traceback (most recent call last)"
 PYTHON = re.compile(
     r"(?P<text>(?:[a-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Warning)(?:: .*)?\Z)"
 )
-# Python prints the exception that caused another one first.
+# Python prints the cause before the exception.
 BEFORE = re.compile(
     r"(?:During handling of the above exception|The above exception was the direct cause)\b"
 )
-# A traceback as IPython and Jupyter print it: frames without `File`, an arrow at each line.
+# A traceback in the format of IPython and Jupyter: frames have no `File`, and an arrow marks the line.
 NOTEBOOK = re.compile(
     r"\s{0,8}(?P<error>[A-Z]\w{2,80}(?:Error|Exception))\s{2,200}Traceback \(most recent call last\)"
 )
 NOTEBOOK_CODE = re.compile(r"-{2,8}> ?\d{1,6} (?P<code>\s*\S.{0,200})")
-# The last line of a Python traceback whose class has an unusual name.
+# The last line of a Python traceback whose exception has an unusual name.
 PYTHON_UNUSUAL = re.compile(r"(?P<text>(?:[A-Za-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:: .*)?\Z)")
-# The first line of an exception whose class is cut off or missing, above its stack frames; not a thread of a dump.
+# The first line of an exception above its stack frames, if the class is cut off or missing; not a thread of a dump.
 CUT_MESSAGE = re.compile(
     r"(?i)(?!\")(?!.*Thread\.State).*\b(?:exception|errors?|failed|failure|denied|cannot|can't|could not|unable|invalid|missing"
     r"|refused|timed out|not (?:in|found|supported|exists?|allowed|available))\b"
 )
 EVENT = re.compile(r"\s{0,8}(?:Normal|Warning)\s{1,12}[A-Z]\w{2,40}\s{1,30}\d{1,4}[smhd]")
-# Python marks the failed part of an indented line of code with the same characters, and always with a `^`.
+# Python marks the failed part of an indented line of code with these characters, but always with a `^`.
 FENCE = re.compile(r"\s{0,40}(?:```|~~~)[^\^]*\Z")
 PYTHON_FILE = re.compile(r"\s{0,8}File \"[^\"\n]{1,300}\", line \d")
-# A class with an unusual name: an exception if a stack frame follows.
+# A class with an unusual name, which is an exception if a stack frame follows.
 UNUSUAL = re.compile(r"(?:Caused by: )?(?:[a-z_][\w$]{0,80}\.){1,20}_?[A-Z][\w$]{0,120}(?:: .*)?\Z")
-# A header of an unknown layout: a level after at most six words, and the message after it.
+# A header with an unknown layout: at most six words, a level, then the message.
 LOOSE_HEADER = re.compile(
     r"(?:[^\s,;|]{1,120}[\s,;|]{1,8}){0,6}?[\"'\[(<{]?"
     r"(?P<level>TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE)(?=[\"'\])>}\s,;|:-])"
@@ -116,7 +116,7 @@ LOOSE_HEADER = re.compile(
     r"(?:(?P<logger>(?:[a-z_]\w{0,80}\.){1,10}[\w$]{1,120}|__main__|root)(?::(?=\S)| - ))?(?P<message>\S.*)",
     re.DOTALL,
 )
-# A title in bold between paragraphs, and a piece of code in a sentence.
+# A bold title between paragraphs, and code in a sentence.
 TITLE = re.compile(r"\s{0,8}\*\*[\w ,'/-]{2,60}:?\*\*\s{0,8}\Z")
 PROMPT = re.compile(
     r"\s{0,4}(?:[\w.-]{1,60}@[\w.-]{1,80}[: ][^\s$#]{0,100} ?)?\$ [a-z./]\S{0,200}(?: |\Z)"
@@ -124,14 +124,14 @@ PROMPT = re.compile(
 WHOLE = re.compile(
     r"\s{0,8}`[^`]{10,8000}`\s*\Z|\s{0,40}\"[\w .-]{1,60}\"\s{0,3}:\s{0,3}\"(?:[^\"\\]|\\.){0,8000}\",?\s*\Z"
 )
-"""A line that contains its whole message: a piece of code, or a string in a JSON object."""
+"""A line that contains its whole message: inline code, or a string in a JSON object."""
 INLINE = re.compile(r"`([^`\n]{10,3000})`")
 MENTION = re.compile(r"\A@[\w-]{1,40},? ")
-# A logger with its package, behind a level and a date.
+# A logger with its package, after a level and a date.
 LOGGER = re.compile(
     r"\s{0,4}(?P<logger>(?:[a-z][\w$]{0,80}\.){1,12}(?![\w$]{0,100}(?:Exception|Error|Throwable)\b)[A-Z][\w$]{0,120})(?:: | - )(?=\S)"
 )
-# After a date, a level needs no mark behind it.
+# After a date, a level needs no punctuation after it.
 DATED_LEVEL = re.compile(
     r"\s{0,8}(?:\[[^\]\n]{0,120}\]\s{1,4}|\([^)\n]{0,120}\)\s{1,4}){0,3}"
     r"(?P<level>WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE)(?P<logger>)\s{1,8}(?P<message>\S.*)",
@@ -140,7 +140,7 @@ DATED_LEVEL = re.compile(
 TAGGED = re.compile(
     r"\s{0,8}(?:time(?:stamp)?|date|at|when|first seen|last seen)\s?[:=]?\s", re.IGNORECASE
 )
-# The status of a FlinkDeployment (`error:` in YAML, JSON or `kubectl describe`): outermost first, then causes.
+# The status of a FlinkDeployment (`error:` in YAML, JSON or `kubectl describe`), with the outermost exception first.
 TYPED: Final = tuple(
     re.compile(
         rf"{quote}type{quote}\s?:\s?{quote}(?P<name>{NAME}){quote}\s?,"
@@ -148,11 +148,11 @@ TYPED: Final = tuple(
     )
     for quote, inside in (('"', r'[^"\\\n]|\\{1,3}"|\\.'), (r'\\"', r'[^"\\\n]|\\\\\\"|\\(?!")'))
 )
-# The start of a paragraph that describes what happens in case of a failure.
+# The start of a paragraph that explains what happens in case of a failure.
 GENERAL = re.compile(
     r"(?:When|Whenever|If|In case|Whether|Unless|By default|Note that)\b(?!.{0,300}\b(?:I|we|my|our)\b)"
 )
-# A sentence about the meaning of a word, a level or a code in general.
+# A sentence that explains the meaning of a word, level or code in general.
 MEANING = re.compile(
     r"(?!This\b|That\b|It\b)(?:[\w`'\"()./-]{1,40} ){1,6}(?:means?|indicates?|signals?|stands? for|denotes?)(?: that)? (?:an?|the|some|one|any|your)\b"
 )
@@ -160,12 +160,12 @@ SERIAL = re.compile(r"(?:[\w$]{1,80}\.){0,20}SerializedThrowable(?:: |\s*\Z)")
 
 
 def announces(text: str, bare: str) -> bool:
-    """Return whether a line outside records announces a failure, not failures in general."""
+    """Return whether a line outside records reports a failure, rather than explaining failures in general."""
     return failure_line(text) is not None and GENERAL.match(bare) is None
 
 
 def without_brackets(text: str) -> str:
-    """Return a text without the quotes and brackets of the sentence around it.
+    """Remove closing quotes and brackets that belong to the sentence around a text.
 
     >>> without_brackets("a.B: x')"), without_brackets("a.B: exited (crashed)")
     ('a.B: x', 'a.B: exited (crashed)')
@@ -181,7 +181,7 @@ _CLOSING: Final = {")": "(", "}": "{", "]": "[", '"': '"', "'": "'", "`": "`", "
 
 
 def fact_in(text: str) -> str:
-    """Return the part of a line that announces a failure: the code in a sentence, or all of it.
+    """Return the part of a line that reports a failure: the inline code in a sentence, or the whole line.
 
     >>> fact_in("@ann We get `Job aborted due to stage failure: no disk` here"), fact_in("@ann Job aborted.")
     ('Job aborted due to stage failure: no disk', 'Job aborted.')

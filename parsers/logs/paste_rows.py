@@ -1,4 +1,4 @@
-"""Rows for the failures of a text that no record reports."""
+"""Creates rows for the failures in a text that no record reports."""
 
 from __future__ import annotations
 
@@ -50,24 +50,24 @@ def paste_rows(
 ) -> Iterator[Row]:
     """Yield rows for the failures that no record reports.
 
-    An exception of a known class is a failure of the job. Below other records it may have been handled: it is
-    such a failure only if its text shows so. Everything else is a `failure`, which rules compare with the outcome of
+    An exception of a known class is a failure of the job. Below other records, the job may have handled it, so there
+    its text must show that the job failed. Everything else is a `failure`, which rules compare with the outcome of
     the job.
 
     Args:
-        data: the start of the text, or all of it.
-        engine: of the source: flink, spark or unknown.
-        source: its index.
+        data: the text, or its beginning.
+        engine: engine of the source: flink, spark or unknown.
+        source: index of the source.
         whole: whether `data` is the whole text.
-        failed: whether records report failures; exceptions below other records then only repeat them.
-        known: the records with a known message, by offset, and whether they report their own exceptions.
-        counts: whether a failure counts; False leaves it out.
+        failed: whether records report failures. If so, exceptions below other records only repeat them.
+        known: the records with a known message, by offset, with whether each reports its own exception.
+        counts: returns whether to include a failure.
     """
     given = engine if engine in ("flink", "spark") else None
     for pasted in filter(counts, failures_in(data, whole=whole)):
         written_by, found = engine_and_class(pasted, given)
         if _is_reported(pasted, known):
-            # Below INFO, rules may ignore a record: its exception may then be all that the text has.
+            # Rules may ignore records below INFO, and then the exception may be the only sign of the failure.
             if pasted.plain != (pasted.level in _QUIET) and len(data) <= PROSE_BYTES:
                 yield _failure(pasted, found, written_by, source) | {"template": KNOWN_RECORD}
             continue
@@ -84,9 +84,9 @@ def paste_rows(
 
 
 def _ends_script(one: Pasted, data: bytes) -> bool:
-    """Return whether a Python exception ended the script: the text ends with it, or Spark shuts down after it.
+    """Return whether a Python exception ended the script, because the text ends with it or Spark then shuts down.
 
-    Spark's own exceptions have rules of their own.
+    Spark's own exceptions do not count, because other rules judge them.
     """
     if not one.python_trace.in_module or one.python_at is None or one.chain[:1] != [one.python]:
         return False
@@ -95,32 +95,33 @@ def _ends_script(one: Pasted, data: bytes) -> bool:
 
 
 _SHUTDOWN_BYTES: Final = 4000
-"""A script that ends stops Spark in its shutdown hook: some lines later."""
+"""Maximum distance to the shutdown: when a script ends, a shutdown hook stops Spark a few lines later."""
 
 
 def _is_undecided(one: Pasted, found: Classified | None, engine: str, *, failed: bool) -> bool:
-    """Return whether the text does not show that the job failed for this reason."""
+    """Return whether the text leaves open whether the job failed for this reason."""
     if one.plain or (one.inline and not (one.frames or one.task)):
-        return True  # perhaps a record of an unknown layout
+        return True  # perhaps a record with an unknown layout
     if one.level is not None:
         return failed or not _is_failure(one, found, engine)
     return found is None and _ended(one) not in _OF_JOBS
 
 
 def _is_reported(one: Pasted, known: Mapping[int, bool]) -> bool:
-    """Return whether a record with a known message reports a failure."""
+    """Return whether a record with a known message already reports this failure."""
     if one.heading is not None:
         above = known.get(one.heading.offset)
-        is_message = any(at in known for at in one.at)  # its own line is a known message
+        # The exception's own line may be a known message.
+        is_message = any(at in known for at in one.at)
         return bool(above) or (above is not None and one.plain) or is_message
     if one.inline and not one.frames:
         return one.offset in known
-    # A record with the same line may report less: a lost task, not the end of its job.
+    # The record on the same line may report less, such as a lost task instead of the end of the job.
     return one.plain and one.offset in known and _ended(one) in (None, "task", "process")
 
 
 _OF_JOBS: Final = ("query", "job", "batch", "task")
-"""Ends that the rules about tasks, jobs and batches report."""
+"""What a failure ended, if rules about tasks, jobs and batches report it."""
 
 
 def _ended(one: Pasted) -> str | None:
@@ -130,13 +131,13 @@ def _ended(one: Pasted) -> str | None:
 
 
 def _is_failure(one: Pasted, found: Classified | None, engine: str | None) -> bool:
-    """Return whether an exception below an unknown record is a failure, not a handled exception.
+    """Return whether an exception below an unknown record is a failure rather than a handled exception.
 
-    Clients log errors before a retry: timeouts, refused connections, missing files. Spark's own messages
-    report the end of a job or a query.
+    Clients log errors such as timeouts, refused connections and missing files before they retry. Only Spark's own
+    messages report the end of a job or query.
     """
     if one.thread is not None:
-        return True  # uncaught: the query's own thread ended
+        return True  # uncaught: it ended the query's thread
     if one.level not in GRAVE or found is None:
         return False
     if engine == "spark":
@@ -180,10 +181,10 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
 
 
 def _failure(one: Pasted, found: Classified | None, engine: str, source: int) -> Row:
-    """Return the row of a failure whose effect the text does not show, or which no class describes."""
+    """Build the row for a failure that belongs to no class, or whose effect the text does not show."""
     cause, offset = one.cause(found, outer=False)
     if found is None and one.heading is not None and one.level in GRAVE and is_routine((cause,)):
-        above = one.heading.message  # the exception only follows from the error above it
+        above = one.heading.message  # the exception is only a consequence of the error above it
         if len(above.split()) > 3 and not is_routine((above,)):
             cause, offset = above, one.heading.offset
     fields = _fields(one, found, engine)
@@ -192,7 +193,7 @@ def _failure(one: Pasted, found: Classified | None, engine: str, source: int) ->
     logger = None
     if one.heading is not None:
         logger, fields["message"] = one.heading.logger, one.heading.message[:CAUSE_CHARACTERS]
-    # Some other event stopped the process.
+    # Something else stopped the process.
     if _SHUTDOWN.search(f"{logger} {fields.get('message', '')} {cause} {' '.join(one.lines[1:9])}"):
         fields["follows"] = "yes"
         fields.pop("component", None)
@@ -236,12 +237,12 @@ def _fields(one: Pasted, found: Classified | None, engine: str) -> dict[str, str
 
 
 def logger_above(one: Pasted) -> str | None:
-    """Return the logger of the record above an exception."""
+    """Return the logger of the record above an exception, if any."""
     return one.heading.logger if one.heading is not None else None
 
 
 def _task_columns(one: Pasted) -> Row:
-    """Return the outermost subtask, operator or source named by an exception of Flink, as columns."""
+    """Return the outermost subtask, operator or source that a Flink exception mentions, as columns."""
     if one.task is not None:
         name = parse_task(one.task)
         return {
@@ -261,7 +262,7 @@ def _task_columns(one: Pasted) -> Row:
 
 
 def _of_query(one: Pasted, fields: dict[str, str]) -> Row:
-    """Return the columns of a Spark exception: the query that it ended, or a failed batch."""
+    """Return the columns for a Spark exception: the query that it ended, or the batch that failed."""
     text = " ".join((*one.chain, f"query {one.thread}" if one.thread else ""))
     named = _QUERY.search(text) or _QUERY_ID.search(text)
     fields |= {"origin": "paste", "what": "terminated"}

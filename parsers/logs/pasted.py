@@ -1,4 +1,4 @@
-"""One failure of a pasted text: its exceptions, the record above it, its class, engine and process."""
+"""A failure in a pasted text: its exceptions, the record above it, its class, engine and process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MESSAGE: Final = 3000
 
 
 class Heading(NamedTuple):
-    """A log record above an exception: the offset of its line, its logger, message and time."""
+    """The log record above an exception: the offset of its line, its logger, message and time."""
 
     offset: int
     logger: str | None
@@ -35,26 +35,26 @@ class Heading(NamedTuple):
 
 @dataclass(slots=True)
 class Pasted:
-    """One exception with its causes.
+    """A failure in a pasted text, usually an exception with its causes.
 
     Attributes:
-        offset: of its first line in the decoded stream.
-        local_us, utc_us: time of the date above or before it.
-        clock: as in `Prefix`.
-        chain: classes and messages, outermost first.
-        glued: the same texts, joined without spaces where they were wrapped.
-        at: offsets of their first lines.
-        python, python_at: last line of a Python traceback inside the exception, and its offset.
-        frames: number of frames.
-        level: of the record above; None outside records.
-        task, location: other columns of its row in the Web UI's table of exceptions.
-        thread: name of the query thread that it ended, as printed by the JVM.
+        offset: offset of the first line in the decoded stream.
+        local_us, utc_us: time, from a date above or before the exception.
+        clock: see `Prefix`.
+        chain: the exceptions as class and message, outermost first.
+        glued: the chain, with wrapped lines joined without spaces.
+        at: offset of the first line of each exception.
+        python, python_at: the last line of a Python traceback in the exception, and its offset.
+        frames: number of stack frames.
+        level: level of the record above; None outside records.
+        task, location: the other columns, if the exception is a row of the Web UI's table of exceptions.
+        thread: name of the query thread that the exception ended, as printed by the JVM.
         python_trace: the user's own frames of a Python traceback.
         inline: whether its date is on the same line, so that it may be the message of a record.
-        lines: of the trace, without formatting.
+        lines: lines of the stack trace, without formatting.
         heading: the record above; None outside records.
-        plain: whether it is a failure without an exception; its chain is then its message.
-        headless: whether it is only the frames of a stack trace.
+        plain: whether the failure has no exception. Its chain is then its message.
+        headless: whether the text has only the frames of a stack trace.
         notebook: class of the error in a notebook, with the code of the cell.
     """
 
@@ -81,13 +81,13 @@ class Pasted:
     notebook: str | None = None
 
     def add(self, offset: int, text: str) -> None:
-        """Add the next exception of the chain and the offset of its line."""
+        """Add the next exception of the chain, with the offset of its line."""
         self.chain.append(text)
         self.glued.append(text)
         self.at.append(offset)
 
     def classified(self, engine: str | None = None) -> Classified | None:
-        """Return its class of failure, also for a message wrapped in the middle of a word."""
+        """Return the failure class, even if the message was wrapped in the middle of a word."""
         if self.python is not None:
             found = classify([self.python], engine)
             if found is not None:
@@ -101,19 +101,19 @@ class Pasted:
         return found
 
     def classified_by_words(self, engine: str | None) -> Classified | None:
-        """Return the class of its chain, wherever it comes from."""
+        """Return the failure class by wording alone, without checking where the exception comes from."""
         found = classify(self.chain, engine) or classify(self.glued, engine)
         return found or classify(self._with_method(), engine)
 
     def _with_method(self) -> list[str]:
-        """Return the chain with the method that threw the deepest exception, if that has no message."""
+        """Return the chain. If the deepest exception has no message, append the method that threw it."""
         if not self.chain or self.plain or ": " in self.chain[-1]:
             return []
         methods = links_of(self.chain, self.lines)[-1].methods[:1]
         return [*self.chain[:-1], f"{self.chain[-1]} at {methods[0]}"] if methods else []
 
     def _is_elsewhere(self, found: Classified, text: str) -> bool:
-        """Return whether a class with a generic name comes from a place where it means something else."""
+        """Return whether the exception only sounds like this class, because it comes from an unrelated place."""
         logger = self.heading.logger if self.heading is not None else None
         if found.name in _ELSEWHERE and (found.name != "invalid-sql" or text.startswith(OF_TABLES)):
             process = process_of(self.chain, self.lines, logger)
@@ -123,7 +123,7 @@ class Pasted:
         return is_of_other_service(found.name, text, source)
 
     def _process(self, engine: str | None) -> Mapping[str, str]:
-        """Return the fields of the process that ran out of memory, if the trace shows the process."""
+        """Return fields for the process that ran out of memory, if the trace shows it."""
         logger = self.heading.logger if self.heading is not None else None
         process = process_of(self.chain, self.lines, logger)
         values: dict[str, str] = {} if process is None else {"process": process.name}
@@ -133,7 +133,7 @@ class Pasted:
         return {**values, **full_heap((*self.lines[:1], self.thread or "", above, *self.lines[1:]))}
 
     def cause(self, found: Classified | None, *, outer: bool) -> tuple[str, int]:
-        """Return the decisive exception and its offset: the classified one or the deepest, with its context."""
+        """Return the decisive exception (the classified one, else the deepest) with its context, and its offset."""
         above = self.heading.message if self.heading is not None and self.level in GRAVE else ""
         if self.python is not None and (found is None or found.link >= len(self.chain) or outer):
             at = self.offset if self.python_at is None else self.python_at
@@ -146,12 +146,12 @@ class Pasted:
 
     @property
     def user_frame(self) -> str | None:
-        """Topmost frame of user code, as in `read_trace`."""
+        """The topmost frame of user code; see `read_trace`."""
         return read_trace(self.lines).user_frame
 
     @property
     def of_dstream(self) -> bool:
-        """Whether it made a batch of a DStream fail, not a streaming query."""
+        """Whether the exception failed a DStream batch rather than a streaming query."""
         text = "\n".join((*self.chain, *self.lines))
         return (
             "org.apache.spark.streaming." in text
@@ -162,7 +162,7 @@ class Pasted:
 
     @property
     def engine(self) -> str | None:
-        """Engine of the trace, by its classes; None if it cannot be determined."""
+        """The engine, from the classes in the trace; None if they do not show it."""
         above = self.heading.message if self.heading is not None else ""
         text = "\n".join((*self.chain, *self.lines, above))
         flink, spark = text.count("org.apache.flink."), text.count("org.apache.spark.")
@@ -174,9 +174,10 @@ class Pasted:
         return "flink" if flink >= spark else "spark"
 
 
-# The main thread also sets the application up.
+# Not the main thread alone, because it also sets up the application.
 _OF_BATCH: Final = re.compile(r"Job aborted|streaming\.(?:scheduler|dstream)\.")
-# Processes that read no records, and processes that plan no statements: the planner's classes also name errors of rows.
+# Processes that do not read records, and those that do not plan statements, where the planner's classes mean bad
+# rows.
 _ELSEWHERE: Final = {
     "unreadable-record": (
         "flink-jobmanager", "flink-client", "flink-main", "flink-history-server", "flink-kubernetes-operator",

@@ -1,11 +1,11 @@
-"""Failures in pasted, quoted, commented or exported text.
+"""Finds failures in pasted, quoted, commented or exported text.
 
-People copy traces from the Web UI, a mail or a comment, as one JSON element per frame, or escaped for HTML.
-`exceptions_in` strips this formatting and finds the traces, outside and below records. `failures_in` also finds
-failures without an exception: errors of a log, and the lines of `formats/failure-lines.toml`. A record owns the
-lines below it. A line with only a date ends the record and is the time of the next exception.
+People copy stack traces from the Web UI, a mail or a comment, as one JSON element per frame, or escaped for HTML.
+`exceptions_in` strips this formatting and finds the traces, both outside and below records. `failures_in` also finds
+failures without an exception: error records, and the lines in `formats/failure-lines.toml`. The lines below a record
+    belong to it. A line with only a date ends the record, and dates the next exception.
 
-Bad text never raises; all patterns are bounded.
+Bad text never raises, and all patterns are bounded.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from flowdiag.parsers.logs.pasted import Heading, Pasted
 from flowdiag.parsers.logs.records import Record, open_record
 
 PASTE_BYTES: Final = 256 * 1024
-"""Texts up to this size are searched completely, larger ones only before the first header."""
+"""Maximum size of a text that is searched completely; a larger one is searched only before its first header."""
 PROSE_BYTES: Final = 4 * 1024
-"""In longer texts, such as runbooks and documentation, sentences with exceptions only explain them."""
+"""Maximum size of a text in which exceptions in sentences count; longer prose, such as a runbook, only explains them."""
 HEAD_BYTES: Final = 64 * 1024
 _MESSAGE: Final = 3000
-_MOST: Final = 200  # exceptions of one text
+_MOST: Final = 200  # maximum exceptions of one text
 
 
 def shown_engine(one: Pasted) -> str | None:
-    """Return the engine that an exception itself shows, or None."""
+    """Return the engine that the exception itself shows, if any."""
     if one.engine is not None:
         return one.engine
     found = one.classified()
@@ -55,11 +55,11 @@ def shown_engine(one: Pasted) -> str | None:
 
 
 def engine_and_class(one: Pasted, known: str | None) -> tuple[str, Classified | None]:
-    """Return the engine of an exception, flink or spark, and its class of failure.
+    """Return the engine of an exception, flink or spark, and its failure class.
 
     Args:
         one: the exception.
-        known: engine that wrote the text, if known.
+        known: the engine that wrote the text, if known.
     """
     engine = known or one.engine
     found = one.classified(engine)
@@ -69,7 +69,7 @@ def engine_and_class(one: Pasted, known: str | None) -> tuple[str, Classified | 
 
 
 def _json_record(line: str, head: prefix.Prefix) -> Record | None:
-    """Return the record in a line with a JSON object; None for other lines."""
+    """Return the record in a JSON object on the line; None for other lines."""
     if head.complete or not head.text.startswith("{", head.inner):
         return None
     record = open_record(line)
@@ -77,9 +77,9 @@ def _json_record(line: str, head: prefix.Prefix) -> Record | None:
 
 
 def _owns(record: Record) -> bool:
-    """Return whether a JSON object is a log record, with a time, a logger or a level.
+    """Return whether a JSON object is a log record, because it has a time, a logger or a level.
 
-    A time inside the message of an exception is not a time of the object.
+    A time in an exception's message is not a time of the object.
     """
     head = record.head
     if head.logger or head.level:
@@ -94,7 +94,7 @@ def _owns(record: Record) -> bool:
 
 
 def _header_of(head: prefix.Prefix) -> prefix.Prefix:
-    """Return a header of an unknown layout with its level and message; other headers unchanged."""
+    """Find the level and message of a header with an unknown layout; return other headers unchanged."""
     if head.dated and head.level is not None and not head.complete:
         named = p.LOGGER.match(head.text, head.begin, head.begin + 400)
         if named is None:
@@ -118,11 +118,11 @@ def _header_of(head: prefix.Prefix) -> prefix.Prefix:
 
 
 def exceptions_in(data: bytes, *, whole: bool = True) -> Iterator[Pasted]:
-    """Yield the exceptions of a text that cannot be mere prose, in order.
+    """Yield the exceptions in a text, in order, unless they are only mentioned in prose.
 
     Args:
-        data: the text; UTF-8.
-        whole: search also after the first header; exceptions below a record then have its level.
+        data: the text in UTF-8.
+        whole: whether to search after the first header as well. Exceptions below a record have the record's level.
     """
     count = 0
     segments = _Segments(data, whole)
@@ -138,11 +138,11 @@ def exceptions_in(data: bytes, *, whole: bool = True) -> Iterator[Pasted]:
 
 
 def failures_in(data: bytes, *, whole: bool = True, vague: bool = True) -> Iterator[Pasted]:
-    """Yield the failures of a text, in order: exceptions, errors of a log, lines that announce a failure.
+    """Yield the failures in a text, in order: exceptions, error records, and lines that report a failure.
 
     Args:
-        data, whole: as in `exceptions_in`.
-        vague: whether wordings such as `failed to` count in a short text without any other failure.
+        data, whole: see `exceptions_in`.
+        vague: whether wordings such as `failed to` count in a short text that contains no other failure.
     """
     count = 0
     short = len(data) <= PROSE_BYTES
@@ -167,7 +167,7 @@ def _is_informative(one: Pasted) -> bool:
 
 
 def _quoted_in_prose(data: bytes) -> Iterator[Pasted]:
-    """Yield the exceptions quoted in sentences."""
+    """Yield the exceptions that are quoted in sentences."""
     for offset, line in lines_of(data):
         for quoted in p.IN_PROSE.finditer(line):
             pasted = Pasted(offset)
@@ -179,7 +179,7 @@ def _quoted_in_prose(data: bytes) -> Iterator[Pasted]:
 
 def _vague_failures(data: bytes) -> Iterator[Pasted]:
     """Yield the lines that only mention a failure."""
-    explains = False  # whether the paragraph is about failures in general
+    explains = False  # whether the paragraph explains failures in general
     for offset, line in lines_of(data):
         head = prefix.parse(line)
         record = _json_record(line, head)
@@ -199,7 +199,7 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
 
 
 def classify_text(text: str | None, engine: str) -> Classified | None:
-    """Return the class of failure of an exception given as text with its trace.
+    """Return the failure class of an exception, given as text with its stack trace.
 
     >>> classify_text("a.b.XException: x\\n\\tat a.B.c(B.java:1)\\nCaused by: java.io.IOException: "
     ...               "No space left on device", "flink").name
@@ -226,22 +226,24 @@ class _Segments:
         self._escaped = any(sign in text for sign in (*_ESCAPES, *_TAGS))
         self._done: list[Pasted] = []
         self._block: Pasted | None = None
-        self._stamp: prefix.Stamp | None = None  # of a line with only a date
-        self._level: str | None = None  # of the record whose lines these are
-        self._heading: Heading | None = None  # that record
+        self._stamp: prefix.Stamp | None = None  # time of a line with only a date
+        self._level: str | None = None  # level of the record that the current lines belong to
+        self._heading: Heading | None = None  # the record that the current lines belong to
         self._like: prefix.Prefix | None = None  # the last record with carriers
         self._python = False
-        self._shape = ""  # of the header of the last record: a Python traceback may repeat it
-        self._code = False  # a line of a Python traceback named a file: the next one is its code
-        self._kept = False  # the first of two Python errors is the cause of the second
-        self._again = False  # frames followed the last exception of the chain
-        self._unusual: tuple[int, str] | None = None  # a line that may be an unusual exception
-        self._before: tuple[int, str] | None = None  # the line above, if it belongs to nothing
+        self._shape = ""  # format of the last record's header, which a Python traceback may repeat
+        self._code = False  # the line above is a Python frame, so the next line is its code
+        self._kept = False  # whether the first of two Python errors is the cause of the second
+        self._again = False  # whether frames have followed the last exception of the chain
+        self._unusual: tuple[int, str] | None = (
+            None  # a line that may be an exception with an unusual name
+        )
+        self._before: tuple[int, str] | None = None  # the line above, if it belongs to no failure
         self._blank = False  # whether the line above is blank
-        self.headed = False  # whether any line was a log record
+        self.headed = False  # whether any line has been a log record
 
     def blocks(self) -> Iterator[Pasted]:
-        """Yield the failures; a failure without an exception has its message as the chain."""
+        """Yield the failures of the text."""
         for offset, line in lines_of(self._data):
             if not line.strip("> \t\r"):
                 self._blank = True
@@ -251,7 +253,8 @@ class _Segments:
                     self._again = self._again or p.WHOLE.match(line) is not None
                 self._blank = False
                 yield from self._take_done()
-                if self._level is not None and not self._whole:  # a record owns the other lines
+                # The other lines belong to a record.
+                if self._level is not None and not self._whole:
                     return
         self._end()
         yield from self._take_done()
@@ -275,12 +278,12 @@ class _Segments:
             self._headed(offset, line, head)
 
     def _headed(self, offset: int, line: str, head: prefix.Prefix) -> None:
-        """Read a line that may have a header."""
+        """Process a line that may have a header."""
         if self._like is not None and not head.complete and not (head.dated and head.level):
             line = prefix.strip_like(line, self._like)
             head = prefix.parse(line)
         if head.inner and not head.complete and p.ELEMENT.match(line) is not None:
-            self._take_decorated(offset, line)  # a class that looks like the name of a file
+            self._take_decorated(offset, line)  # a class that looks like a file name
             return
         record = _json_record(line, head)
         if record is not None:
@@ -294,13 +297,13 @@ class _Segments:
             self._take_decorated(offset, head.text[head.begin if head.complete else head.inner :])
 
     def _is_sentence(self, head: prefix.Prefix) -> bool:
-        """Return whether a line continues a message with a word such as `Error`, which is no level there."""
+        """Return whether a line continues a message with a word such as `Error`, which is then not a level."""
         if not self._has_chain() or self._again or head.stamped or not head.level:
             return False
         return re.match(r"\s*[A-Z][a-z]+ \w", head.text[head.inner :]) is not None
 
     def _json_line(self, offset: int, head: prefix.Prefix, record: Record) -> None:
-        """Read a line with a JSON object: a log record, exceptions of the operator, or other text."""
+        """Process a line with a JSON object: a log record, exceptions from the Kubernetes operator, or other text."""
         lines = record.more or []
         if _owns(record) and not self._continues_trace(record.head):
             self._header(offset, record.head)
@@ -316,13 +319,13 @@ class _Segments:
             self._take(offset, line)
 
     def _in_message(self, head: prefix.Prefix) -> bool:
-        """Return whether a line continues a message or a trace, whose words are no header."""
+        """Return whether a line continues a message or a trace, so that its words are not a header."""
         text = strip_marks(head.text[head.inner :])
         inside = self._block is not None and not self._again and text[:1] not in "[0123456789"
         return inside or p.ELEMENT.match(text) is not None or is_trace_line(text)
 
     def _continues_trace(self, head: prefix.Prefix) -> bool:
-        """Return whether a line with a header belongs to a trace: some layouts print headers everywhere."""
+        """Return whether a line with a header continues a trace, because some layouts print a header on every line."""
         body = head.text[head.begin : head.end]
         if is_trace_line(body) or p.BELOW.match(body) is not None:
             return True
@@ -335,7 +338,7 @@ class _Segments:
         return body.lstrip().startswith(p.PYTHON_BEGIN)
 
     def _repeats_header(self, head: prefix.Prefix) -> bool:
-        """Return whether a header is only a carrier's, or the one of the record above."""
+        """Return whether a header is only that of a carrier, or repeats the header of the record above."""
         above = self._heading
         if above is None:
             return False
@@ -347,7 +350,7 @@ class _Segments:
         return head.level is None or (same_time and head.logger == above.logger)
 
     def _header(self, offset: int, head: prefix.Prefix) -> None:
-        """Start a record, which owns the lines below it."""
+        """Start a record; the lines below belong to it."""
         self._end()
         self.headed = True
         self._like = head if head.carriers else None
@@ -368,7 +371,7 @@ class _Segments:
             self._begin(offset)
 
     def _take(self, offset: int, text: str) -> None:
-        """Read one line without formatting."""
+        """Process one line, whose formatting has been stripped."""
         text = text[:LINE]
         bare = text.strip()
         if not bare:
@@ -400,7 +403,7 @@ class _Segments:
             self._first_line(offset, text, element, counted is not None)
 
     def _first_line(self, offset: int, text: str, element: re.Match[str], counted: bool) -> None:
-        """Read the first line of an exception."""
+        """Process the first line of an exception."""
         bare = text.strip()
         self._uncaught(bare)
         block = self._element(offset, element["text"], counted)
@@ -409,13 +412,13 @@ class _Segments:
         block.lines[-1] = bare
 
     def _uncaught(self, text: str) -> None:
-        """End the record above, unless it is an error: the JVM and Python print uncaught exceptions themselves."""
+        """End the record above, unless it is an error: uncaught exceptions are printed outside records."""
         inside = self._level is not None and self._level not in GRAVE
         if inside and text.startswith(("Exception in thread ", p.PYTHON_BEGIN)):
             self._level, self._heading = "ERROR", None
 
     def _read_typed(self, offset: int, text: str) -> bool:
-        """Read exceptions printed by the Kubernetes operator as JSON objects with type and message."""
+        """Process exceptions that the Kubernetes operator prints as JSON objects; return whether there were any."""
         if self._level is not None or "message" not in text:
             return False
         found = next(filter(None, ([*one.finditer(text)] for one in p.TYPED)), None)
@@ -423,8 +426,8 @@ class _Segments:
             return False
         block = self._begin(offset)
         for one in found:
-            message = unescape(one["message"]).replace("\\", "")  # of escapes in escapes
-            # The operator's wrappers add nothing: their message is the exception.
+            message = unescape(one["message"]).replace("\\", "")  # unescape nested escapes
+            # The operator's wrappers add nothing, because their message is the exception.
             inner = bool(p.ELEMENT.match(message)) and is_exception_line(message)
             exception = message if inner else f"{one['name']}: {message}".rstrip(" :")
             if exception not in block.chain:
@@ -479,7 +482,7 @@ class _Segments:
         if below["text"].strip():
             self._link(offset, block, below["text"])
         else:
-            self._again = False  # a terminal wrapped the line: its exception follows
+            self._again = False  # a terminal wrapped the line, and its exception follows
 
     def _link(self, offset: int, block: Pasted, text: str) -> None:
         wrapper = p.SERIAL.match(text)
@@ -502,7 +505,7 @@ class _Segments:
         return block
 
     def _table_row(self, offset: int, text: str) -> bool:
-        """Read a row of the Web UI's table of exceptions; return whether it is one."""
+        """Process a row of the Web UI's table of exceptions; return whether it was one."""
         row = p.TABLE_ROW.match(text)
         element = p.ELEMENT.match(row["text"].strip()) if row is not None else None
         if row is None or element is None:
@@ -513,7 +516,7 @@ class _Segments:
         return True
 
     def _python_line(self, offset: int, text: str, bare: str) -> bool:
-        """Read a line of a Python traceback, whose last line is the error; return whether it is one."""
+        """Process a line of a Python traceback, whose last line is the error; return whether it was one."""
         below_file, self._code = self._code, bare.startswith('File "')
         if self._block is not None:
             self._block.python_trace.add(bare)
@@ -523,9 +526,8 @@ class _Segments:
             return False
         if read_notebook(self._block, bare):
             return True
-        if (
-            not self._python
-        ):  # a frame below an error, unless it continues a message with a traceback
+        # A frame below an error, unless it continues a message.
+        if not self._python:
             is_frame = self._code and not any(p.PYTHON_BEGIN in one for one in self._block.chain)
             self._again = self._again or is_frame
             return is_frame
@@ -539,7 +541,7 @@ class _Segments:
         return below_file
 
     def _begins_traceback(self, offset: int, text: str, bare: str) -> bool:
-        """Begin a Python traceback at its first line, or at a frame; return whether it is the first line."""
+        """Begin a Python traceback at its first line or at a frame; return whether the line was the first."""
         if p.BEFORE.match(bare) and self._has_chain():
             self._kept = True
             return True
@@ -564,14 +566,14 @@ class _Segments:
             self._link(offset, block, text)
             return
         if self._kept:
-            self._kept = False  # it only happened while the first one was handled
+            self._kept = False  # it only occurred while the first one was handled
             return
         block.python, block.python_at = text[:_MESSAGE], offset
         if not block.chain:
             block.add(offset, text[:_MESSAGE])
 
     def _other(self, offset: int, text: str, bare: str) -> None:
-        """Read a date, a line that announces a failure, the continuation of a message, or unrelated text."""
+        """Process a date, a line that reports a failure, the continuation of a message, or unrelated text."""
         tagged = p.TAGGED.match(text)
         start = tagged.end() if tagged is not None else len(text) - len(text.lstrip())
         stamp = prefix.read_stamp(text, start)
@@ -594,7 +596,7 @@ class _Segments:
             self._continue(block, text)
 
     def _announced(self, line: str) -> bool:
-        """Return whether the message above announces this line: the line then belongs to it, even with a date."""
+        """Return whether the message above introduces this line, which then belongs to it even with a date."""
         block = self._block
         if block is None or self._again or block.frames or is_trace_line(line):
             return False
@@ -605,14 +607,14 @@ class _Segments:
         return self._block is not None and bool(self._block.chain)
 
     def _continue(self, block: Pasted, text: str) -> None:
-        """Read the continuation of a message, unless another paragraph begins."""
+        """Process the continuation of a message, unless another paragraph begins."""
         if self._blank and _is_whole(block):
             self._again = True  # another paragraph
         else:
             _continue_message(block, text.strip())
 
     def _dated(self, offset: int, stamp: prefix.Stamp, text: str) -> None:
-        """Read a date, alone or before an exception or a record of an unknown layout."""
+        """Process a date, alone or before an exception or a record with an unknown layout."""
         self._end()
         self._stamp = stamp
         if len(text) < 8:
@@ -633,12 +635,12 @@ class _Segments:
 
 
 def _is_whole(block: Pasted) -> bool:
-    """Return whether a message ends before a blank line: others announce a list below it."""
+    """Return whether a message ends at a blank line; others introduce a list below it."""
     return bool(block.chain) and not block.chain[-1].endswith(":")
 
 
 def _continue_message(block: Pasted | None, text: str) -> None:
-    """Add a line to the message of the last exception, or of the record."""
+    """Append a line to the message of the last exception, or of the record."""
     if block is None or text.startswith("Driver stacktrace"):
         return
     if block.chain and len(block.chain[-1]) < _MESSAGE:

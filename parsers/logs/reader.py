@@ -1,4 +1,4 @@
-"""Conversion of a scanner's candidate lines to event rows: records, the lines below them, blocks, sections."""
+"""Converts a scanner's candidate lines, and the lines below them, to rows of events."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ TRACE_BYTES: Final = 64 * 1024
 REPORT_BYTES: Final = 16 * 1024 * 1024
 PARTIAL_BYTES: Final = 1024 * 1024
 WRAPPED_LINES: Final = 3
-_DIAGNOSTICS: Final = 12  # lines of YARN's diagnostics below the line about a container
-_CRASH_LINES: Final = 20  # first lines of a JVM crash report
+_DIAGNOSTICS: Final = 12  # maximum lines of YARN's diagnostics below the line about a container
+_CRASH_LINES: Final = 20  # maximum lines read from the start of a JVM crash report
 _SIGNAL: Final = re.compile(
     r"(?:SIG[A-Z0-9]{2,8}|EXCEPTION_[A-Z_]{3,40}|Internal Error) \([^()\n]{1,120}\)"
 )
 INNER_LINES: Final = 4000
 
 _REPORT_BEGIN: Final = "Starting metrics report"
-# A line of pretty-printed JSON with a text, and the starts of the other lines of the object.
+# A line of pretty-printed JSON with a string, and the starts of the object's other lines.
 _MEMBER: Final = re.compile(r'\s{0,200}\{?\s{0,40}"[\w .@/-]{1,80}"\s{0,8}:\s{0,8}"')
 _BODY_STARTS: Final = (b"", b'"', b"{", b"}", b"[", b"]")
 _GIVEN_UP: Final = "JobException: Recovery is suppressed by "
@@ -65,7 +65,7 @@ STRUCTURE: Final = (_REPORT_BEGIN, "Container: ", "LogType:", " <==")
 
 
 class _State(Enum):
-    """Position of a record's header and message."""
+    """Where a record has its header and its message."""
 
     HEADER = auto()  # on the same line
     ALONE = auto()  # the header fills its line; the message is on the next one
@@ -74,7 +74,7 @@ class _State(Enum):
 
 
 class _Candidate(NamedTuple):
-    """A record that may have a known message; `found` is its message if already recognised."""
+    """A record that may have a known message; `found` is that message if it is already recognized."""
 
     state: _State
     offset: int
@@ -83,7 +83,7 @@ class _Candidate(NamedTuple):
 
 
 def _is_only_known(record: Record, found: Recognised) -> bool:
-    """Return whether a record announces a failure that no rule reads, although its message is known."""
+    """Return whether a record reports a failure that no rule uses, although its message is known."""
     only_known = found.template.trace and found.template.event is Event.KNOWN
     return only_known and failure_line(body_of(record.head)) is not None
 
@@ -99,30 +99,30 @@ class Reader:
         tally: Tally,
         metrics: Collection[str] | None = None,
     ) -> None:
-        """Prepare to read; nothing is read yet.
+        """Prepare to read, without reading anything.
 
         Args:
             source: index of the source.
-            scanner: yields the candidates.
-            known: recognises their messages.
+            scanner: yields the candidate lines.
+            known: recognizes their messages.
             tally: counts for the `split` row, updated while reading.
             metrics: names of the metrics to extract; None for all known metrics.
         """
         self.folder = MetricFolder(source, metrics)
         self.known: dict[int, bool] = {}
-        """The records with a known message in the first bytes, by offset, and whether it reads its trace."""
+        """The records with a known message, by offset, each with whether its stack trace is read."""
         self._source = source
         self._scanner = scanner
         self._known = known
         self._tally = tally
 
     def events(self) -> Iterator[dict[str, Any] | pa.RecordBatch]:
-        """Yield rows (absent columns are null) and batches of metric rows."""
+        """Yield rows (missing columns are null) and batches of metric rows."""
         tally = self._tally
         for line in self._scanner:
             tally.candidates += 1
             data = line.data
-            # Stack frames contain class names that are anchors: the most frequent false hits.
+            # Stack frames contain class names that are anchors. They are the most frequent false hits.
             if data.lstrip().startswith((b"at ", b"... ")):
                 continue
             text = data.decode("utf-8", "replace")
@@ -147,7 +147,7 @@ class Reader:
                 yield from self._inner_lines(line, record)
 
     def _record(self, line: Line, record: Record) -> dict[str, Any] | None:
-        """Return the row for a candidate line; None if it has no message or belongs to another record."""
+        """Return the row for a candidate line; None if it has no known message or belongs to another record."""
         candidate = self._candidate(line.offset, record)
         if candidate is None:
             return None
@@ -163,7 +163,7 @@ class Reader:
         if found is None:
             found = self._message_on_wrapped_lines(record)
             if found is not None and state is _State.ALONE:
-                return None  # the line with the message joins this header
+                return None  # the line with the message will be joined with this header
         self._tally.logger_hits += drift
         if found is None:
             if drift and (state is not _State.ALONE or head.alone):
@@ -171,20 +171,19 @@ class Reader:
                 self._tally.add_unrecognised(head.text[head.inner : head.inner + SAMPLE_CHARACTERS])
             return None
         if found.template.id == _NOT_FINALIZED and not head.complete:
-            return None  # an exception without a record: `pastes` reports it
+            return None  # an exception outside records, which `pastes` reports
         self._tally.recognised += 1
         self._add_time(head)
-        below = (
-            line.offset != offset
-        )  # the message on the line below its header may be the exception itself
+        # The message below the header may be the exception itself.
+        below = line.offset != offset
         return self._row_with_lines(offset, record, found, is_trace=found.template.trace or below)
 
     def _row_with_lines(
         self, offset: int, record: Record, found: Recognised, *, is_trace: bool
     ) -> dict[str, Any]:
-        """Return the row of a record, including the lines below it that belong to its message."""
+        """Return the row of a record, completed from the lines below that belong to its message."""
         if offset < PASTE_BYTES and not _is_only_known(record, found):
-            # A client repeats a refused request; only many of them are a finding of their own.
+            # A client repeats a refused request, so only many refusals are a finding of their own.
             self.known[offset] = is_trace and found.template.event is not Event.REFUSED
         row = self._row(offset, record.head, found)
         if found.template.trace:
@@ -198,7 +197,7 @@ class Reader:
         return row
 
     def _message_on_line(self, record: Record, state: _State) -> Recognised | None:
-        """Find the message on the record's own line, also in a message-first layout."""
+        """Find the message on the record's own line, also if the layout starts with the message."""
         found = self._known.recognise(record.head) if state is not _State.ALONE else None
         if found is None and record.head.complete:
             other = prefix.with_message_first(record.head)
@@ -214,7 +213,7 @@ class Reader:
         return None if wrapped is None else self._known.recognise(wrapped)
 
     def _is_of_drift_class(self, head: Prefix, body: str, found: Recognised | None) -> bool:
-        """Return whether flowdiag should know this line: its class logs only known messages."""
+        """Return whether flowdiag should know this line, because it knows all messages of the class."""
         return (
             head.complete
             and head.logger is not None
@@ -224,7 +223,7 @@ class Reader:
         )
 
     def _candidate(self, offset: int, record: Record) -> _Candidate | None:
-        """Return the record of a candidate line; None if another record reports the line."""
+        """Return the record of a candidate line; None if the line belongs to another record."""
         if record.head.complete or record.head.dated:
             return _Candidate(_State.HEADER, offset, record)
         before = self._scanner.preceding()
@@ -240,28 +239,28 @@ class Reader:
     def _below_record(
         self, offset: int, record: Record, before: Line, above: Record
     ) -> _Candidate | None:
-        """Return the candidate for a line without header below a record with one."""
+        """Return the candidate for a line without a header, below a record that has one."""
         joined = join(above, record)
         if above.head.alone or not body_of(above.head).strip():
             return _Candidate(_State.JOINED, before.offset, joined)
-        # The record above reads its own lines if it is a candidate.
+        # If the record above is a candidate, it reads its own lines.
         if not self._known.is_candidate(before.data):
             found = self._known.recognise(joined.head)
             if found is not None and found.end > joined.head.begin + len(body_of(above.head)):
                 return _Candidate(_State.JOINED, before.offset, joined, found)
-        # Exceptions and similar messages have no header; messages of a logger always have one.
+        # Exceptions and the like have no header, but messages of a logger always have one.
         found = self._known.recognise(record.head)
         if found is None or found.template.loggers:
             return None
         if found.template.id == _NOT_FINALIZED:
-            # It happened at the time of the record above, unless that record reports it.
+            # The event happened at the time of the record above, unless that record reports it.
             if self._known.recognise(above.head) is not None:
                 return None
             return _Candidate(_State.JOINED, before.offset, joined, found)
         return _Candidate(_State.BARE, offset, record, found)
 
     def _quoted(self, record: Record) -> bool:
-        """Return whether a line belongs to a JSON body quoted in a record above: it reports no event here."""
+        """Return whether a line belongs to a JSON body that a record above quotes, and so is not an event here."""
         if record.json or not _MEMBER.match(record.head.text, record.head.inner):
             return False
         for line in self._scanner.above():
@@ -271,7 +270,7 @@ class Reader:
         return False
 
     def _inner_lines(self, line: Line, record: Record) -> Iterator[dict[str, Any]]:
-        """Yield rows for the further lines of one JSON line, treated as lines of the file."""
+        """Yield rows for the other lines inside a JSON line, treated like lines of the file."""
         for text in (record.more or ())[:INNER_LINES]:
             if not self._known.holds_message(text) or is_trace_line(text):
                 continue
@@ -311,15 +310,15 @@ class Reader:
     # -- times -------------------------------------------------------------------------------
 
     def _add_time(self, head: Prefix) -> None:
-        """Extend the range of times by that of a record, unless it has no date."""
+        """Extend the time range to include a record, unless the record has no date."""
         if head.clock is None:
             self._tally.add_time(head.local_us if head.local_us is not None else head.utc_us)
 
     def extend_time_range(self) -> None:
-        """Extend the range of times by the first and last lines of the range, whether candidates or not."""
+        """Extend the time range to include the first and last lines of the split, whether candidates or not."""
         scanner = self._scanner
         lines = scanner.first_bytes.split(b"\n")[:40]
-        # The bytes before the first line end may be part of a line.
+        # The bytes before the first newline may be only part of a line.
         lines += scanner.last_bytes.split(b"\n")[1:][-40:]
         # In a short file both ends contain the same lines.
         for data in prefix.lines_bounding_time(
@@ -335,7 +334,7 @@ class Reader:
     # -- neighbours --------------------------------------------------------------------------
 
     def _add_partials(self, record: Record) -> None:
-        """Join a line that the container runtime split into pieces of 16 KiB."""
+        """Append the other pieces of a line that the container runtime split at 16 KiB."""
         head = record.head
         if not record.partial and not head.text.endswith(" P ", 0, head.inner):
             return
@@ -359,7 +358,7 @@ class Reader:
         head.end = len(head.text)
 
     def _with_lines(self, record: Record) -> Prefix | None:
-        """Return the record joined with up to three following lines, because mail and terminals wrap lines."""
+        """Return the record joined with up to three following lines, because mail programs and terminals wrap lines."""
         head = record.head
         pieces: list[str] = []
         for text in self._continuation(record):
@@ -374,7 +373,7 @@ class Reader:
         )
 
     def _continuation(self, record: Record) -> Iterator[str]:
-        """Yield the following lines of the record without carriers, within the limits of a trace."""
+        """Yield the record's other lines without carriers, within the limits of a stack trace."""
         if record.more is not None:
             return iter(record.more[:TRACE_LINES])
         return self._json_below(record) if record.json else self._text_below(record)
@@ -437,7 +436,7 @@ class Reader:
 
     @staticmethod
     def _follows(line: Prefix, head: Prefix, first: bool) -> str | None:
-        """Return the text that a line adds to the record above; None if it starts a new record."""
+        """Return the text that a line adds to the record above; None if it starts another record."""
         text = line.text[line.begin : line.end]
         if line.complete or line.dated:
             # Some layouts print a header on every line of a stack trace.
@@ -449,7 +448,7 @@ class Reader:
         return text if is_exception_line(text) or is_trace_line(text) else None
 
     def _add_diagnostics(self, record: Record, row: dict[str, Any]) -> None:
-        """Check YARN's diagnostics of an ended container, on the lines below, for exceeded memory."""
+        """Check YARN's diagnostics for an ended container, on the lines below, for exceeded memory."""
         below = (text.strip() for text in islice(self._continuation(record), _DIAGNOSTICS))
         diagnostics = " ".join(filter(None, [row.get("cause"), *below]))[:CAUSE_CHARACTERS]
         found = classify([diagnostics], "flink")
@@ -457,7 +456,7 @@ class Reader:
             row["event"], row["cause"] = Event.RESOURCE_FAILURE.value, diagnostics
 
     def _add_crash(self, record: Record, row: dict[str, Any]) -> None:
-        """Add the signal that ended a JVM and the problematic frame, from the comment lines below."""
+        """Add the signal that ended a JVM, and the problematic frame, from the comment lines below."""
         parts: list[str] = []
         framed = False
         for line in islice(self._scanner.following(), _CRASH_LINES):
@@ -473,7 +472,7 @@ class Reader:
         row["fields"] = {"exception": row["cause"]}
 
     def _add_process(self, record: Record, row: dict[str, Any]) -> None:
-        """Add the process whose memory ran out, by the record above and the stack frames below."""
+        """Add the process that ran out of memory, determined from the record and the stack frames below."""
         before = self._scanner.preceding()
         above = None if before is None else prefix.parse(before.data.decode("utf-8", "replace"))
         lines = [record.head.text]
@@ -498,7 +497,7 @@ class Reader:
     # -- blocks ------------------------------------------------------------------------------
 
     def _report(self, line: Line, record: Record) -> Iterator[pa.RecordBatch]:
-        """Read a metrics report: its header is on this line or the line above, its values on the lines below."""
+        """Read a metrics report, whose header is on this line or the one above, and its values on the lines below."""
         scanner = self._scanner
         offset = line.offset
         header = record
@@ -518,8 +517,8 @@ class Reader:
         else:
             block = scanner.block(_REPORT_END, REPORT_BYTES, before=_REPORT_BEGIN.encode())
             self._tally.truncated += len(block) == REPORT_BYTES
-            # Candidates inside the report are read as well: a split that starts in the middle of the
-            # report sees only them.
+            # Candidates inside the report are read as well, because a split that starts in the middle of the
+            # report sees only those.
             lines = block.split(b"\n")
             cut = functools.partial(_cut, block)
         yield from self.folder.add_block(
@@ -561,7 +560,7 @@ class Reader:
                 return
 
     def _section(self, line: Line, record: Record) -> dict[str, Any] | None:
-        """Return the row of a header inside the stream: YARN's aggregated logs, or `tail` of several files."""
+        """Return the row for a header inside the stream, as in YARN's aggregated logs or `tail` of several files."""
         found = _STRUCTURE_LINE.match(record.head.text, record.head.inner)
         if found is None:
             return None
@@ -586,7 +585,7 @@ class Reader:
         return row
 
     def _explode(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a `CheckpointStatistics … dump`, and remove the dump from its row."""
+        """Yield the rows in a `CheckpointStatistics … dump`, and remove the dump from the record's row."""
         fields = row["fields"]
         dump = fields.pop("dump")
         for found in parse_dump(dump, row.get("job_id"), row.get("checkpoint")):
@@ -598,11 +597,11 @@ class Reader:
             yield found
 
 
-# An exception that names the failed checkpoint, below records that do not name it.
+# An exception with the number of the failed checkpoint, which the record above does not print.
 _NOT_FINALIZED: Final = "checkpoint-not-finalized"
-# Records of Spark with the exception of a task, a batch or a query.
+# Spark records with the exception of a task, batch or query.
 _OF_SPARK: Final = (Event.SPARK_INCIDENT, Event.SPARK_QUERY, Event.SPARK_OUTPUT)
-# Records of a job or a checkpoint with an exception that names its subtask.
+# Records of a job or checkpoint whose exception contains the subtask.
 _NAMING: Final = (Event.JOB_STATE, Event.CHECKPOINT_FAILED)
 _STRUCTURE_LINE = re.compile(
     r"(?:Container: (?P<container>container_\S+) on (?P<node>\S+)"
@@ -617,7 +616,7 @@ _PORT = re.compile(r"[_:]\d{1,5}$")
 def _trace_fields(
     row: dict[str, Any], trace: Trace, lines: list[str], *, of_spark: bool
 ) -> dict[str, str]:
-    """Return the `fields` that a trace adds to the row of its record."""
+    """Return the `fields` that a stack trace adds to the row of its record."""
     extra: dict[str, str] = {}
     if of_spark and row["event"] == Event.SPARK_QUERY:
         extra |= full_heap(lines)
@@ -628,7 +627,7 @@ def _trace_fields(
     if trace.exception is not None:
         extra["exception"] = trace.exception
         if row["event"] == Event.JOB_STATE and _GIVEN_UP in trace.exception:
-            # This exception only suppresses the restart; the exception below it is the failure.
+            # This exception only explains why the job does not restart; the exception below is the failure.
             extra["exception"] = trace.second or trace.exception
     if trace.user_frame is not None:
         extra["user_frame"] = trace.user_frame
@@ -641,7 +640,7 @@ def _trace_fields(
 
 
 def _origin(row: dict[str, Any], trace: Trace, lines: list[str]) -> dict[str, str]:
-    """Return the software that threw an exception of Spark, and the process of a query's, as fields."""
+    """Return, as fields, the software that threw a Spark exception and, for a query, the process."""
     if row["event"] not in _OF_SPARK:
         return {}
     chain = trace.chain or tuple(filter(None, (row.get("cause"),)))
@@ -654,14 +653,14 @@ def _origin(row: dict[str, Any], trace: Trace, lines: list[str]) -> dict[str, st
 
 
 def _memory_process(trace: Trace, lines: list[str], logger: str | None) -> dict[str, str]:
-    """Return the process whose memory ran out, as fields."""
+    """Return, as fields, the process that ran out of memory."""
     ran_out = any("MemoryError" in text for text in trace.chain)
     process = process_of((), lines, logger) if ran_out else None
     return {} if process is None else {"process": process.name}
 
 
 def _named_task(chain: Iterable[str]) -> dict[str, str]:
-    """Return the subtask named by a chain of exceptions, as fields."""
+    """Return, as fields, the subtask that a chain of exceptions mentions."""
     named = task_named_in(chain)
     if named is None or not named.task:
         return {}
@@ -679,7 +678,7 @@ def _cut(block: bytes) -> list[bytes]:
 
 @functools.cache
 def _next_record() -> re.Pattern[bytes]:
-    """Return the pattern of the start of the next record in a truncated report."""
+    """Return a pattern for the start of the next record in a truncated report."""
     stampish = prefix.load_layouts().stampish.pattern
-    # It starts with a literal, which is much faster to search than an assertion.
+    # The pattern starts with a literal, because searching for an assertion would be much slower.
     return re.compile(b"\n(?:" + stampish.encode() + b")")

@@ -1,7 +1,7 @@
-"""Log records: stripping of carriers and envelopes, and recognition of the message.
+"""Strips carriers and envelopes from log records, and recognizes their messages.
 
 `open_record` strips carriers and JSON envelopes from a line, however they are nested. `Recogniser` finds a
-known message in the rest and checks that the record itself logs it. Stack frames, exceptions and other
+known message in the rest and checks that the record itself logs it, because stack frames, exceptions and other
 loggers quote Flink's messages, and other engines use its class names.
 """
 
@@ -27,12 +27,14 @@ MAX_ENVELOPES: Final = 4
 
 @dataclass(slots=True)
 class Record:
-    """A parsed line."""
+    """A log record: a line whose carriers, envelopes and header have been parsed."""
 
     head: Prefix
-    more: list[str] | None = None  # further lines in the same JSON line
+    more: list[str] | None = None  # further lines of the record, from the same JSON line
     json: bool = False
-    partial: bool = False  # the container runtime split the line; it continues on the next one
+    partial: bool = (
+        False  # whether the container runtime split the line, so that the next line continues it
+    )
 
 
 def open_record(text: str, depth: int = 0) -> Record:
@@ -55,7 +57,7 @@ def open_record(text: str, depth: int = 0) -> Record:
     if record.head.utc_us is None:
         record.head.utc_us = head.utc_us
     if record.head.local_us is None and record.head.utc_us is None:
-        # A carrier's wall clock is better than none (`aws logs tail` before JSON).
+        # A carrier's wall clock is better than none (`aws logs tail` prints one before JSON).
         record.head.local_us, record.head.clock = head.local_us, head.clock
     # The following lines have the same carriers before their JSON.
     record.head.carriers = head.carriers
@@ -69,7 +71,7 @@ def body_of(head: Prefix) -> str:
 
 
 def join(above: Record, below: Record) -> Record:
-    """Return one record from a header, possibly with half a message, and the line below it."""
+    """Join a header, possibly with the first part of a message, and the line below it into one record."""
     header = above.head.text[above.head.inner : above.head.end].rstrip()
     message = below.head.text[below.head.inner :].strip()
     joined = open_record(f"{header} {message}")
@@ -82,7 +84,7 @@ def join(above: Record, below: Record) -> Record:
 
 
 def _open_string(text: str, depth: int) -> Record | None:
-    """Open a JSON string that fills the line, as in an array printed line by line."""
+    """Open a JSON string that is the whole line, as in an array printed line by line."""
     try:
         inner = msgspec.json.decode(text.strip().rstrip(",").encode("utf-8", "replace"), type=str)
     except msgspec.DecodeError:
@@ -91,7 +93,7 @@ def _open_string(text: str, depth: int) -> Record | None:
 
 
 def _open_object(text: str, depth: int) -> Record | None:
-    """Open the record in a JSON object; the object provides the values that its text lacks."""
+    """Open the record in a JSON object, which provides the values that its text lacks."""
     unwrapped, behind = unwrap_json(text.encode("utf-8", "surrogatepass")), ""
     if unwrapped is None and (trace := BEHIND_OBJECT.search(text)) is not None:
         behind = text[trace.end() :]
@@ -117,14 +119,14 @@ def _open_object(text: str, depth: int) -> Record | None:
     return record
 
 
-# Between the parts of a trace on one line.
+# Between the parts of a stack trace on a single line.
 _TRACE_PARTS: Final = re.compile(
     r"(?:\\r)?\\n(?:\\t)?|\s{1,8}(?=(?:\\t)?at [\w.$/@]{3,300}\(|Caused by: |\.\.\. \d)"
 )
 
 
 def _open_lines(text: str, depth: int, *, has_logger: bool) -> Record:
-    """Open the text of an envelope; below a logger, it has a header only if it starts with a time."""
+    """Open the text of an envelope; if the envelope has a logger, only a time starts a header in the text."""
     # A message that starts with a line break (PIDRateEstimator) begins on its second line.
     first, *more = _split_lines(text.lstrip("\r\n") if has_logger else text)
     record: Record | None = None
@@ -142,7 +144,7 @@ def _split_lines(text: str) -> list[str]:
 
 
 def level_of(printed: str | None) -> str | None:
-    """Return the standard name of a level; unknown levels stay as printed."""
+    """Return the standard name of a level; unknown levels are returned as printed."""
     if printed is None:
         return None
     return prefix.load_layouts().levels.get(printed.strip().upper(), printed)
@@ -155,7 +157,7 @@ _FAMILIAR: Final = re.compile(
     r"(?:^|[._-])(?:flink|kafka|hadoop|zookeeper|curator|akka|pekko|netty|rocksdb|frocksdb)",
     re.IGNORECASE,
 )
-# Spark's packages below `org.apache.spark`; the layouts of CDH, HDP and EMR start with them.
+# Spark's packages below `org.apache.spark`, with which loggers start in the layouts of CDH, HDP and EMR.
 _SPARK_PACKAGES: Final = frozenset(
     (
         "scheduler", "streaming", "receiver", "rate", "dstream", "kafka", "kafka010", "kinesis",
@@ -173,7 +175,7 @@ _DOMAINS: Final = frozenset(("com", "net", "io", "cn", "ru", "de", "edu", "gov",
 def is_foreign(logger: str, engine: str = "flink") -> bool:
     """Return whether a logger belongs to another engine, which may use the same names and messages.
 
-    Abbreviated packages count: `o.a.s.` is SeaTunnel or Spark, `o.a.f.` is Flink.
+    Abbreviated packages count as well: `o.a.s.` is SeaTunnel or Spark, `o.a.f.` is Flink.
 
     >>> is_foreign("org.apache.seatunnel.engine.server.checkpoint.CheckpointCoordinator")
     True
@@ -189,7 +191,7 @@ def is_foreign(logger: str, engine: str = "flink") -> bool:
     if engine == "spark":
         if "spark" in parts or parts[:3] in (["o", "a", "s"], ["org", "a", "s"]):
             return False
-        # `%c{2}` and `%c{3}` remove leading packages; a name with a domain is complete.
+        # `%c{2}` and `%c{3}` drop leading packages. A name that starts with a domain is complete.
         abbreviated = parts[0] in _SPARK_PACKAGES and len(parts) <= 3
         return not abbreviated
     if _FOREIGN.intersection(parts):
@@ -203,14 +205,14 @@ def is_foreign(logger: str, engine: str = "flink") -> bool:
 
 _SEPARATED = re.compile(r"(?:^|- |-|: |\] ?|\| ?|[\t;,#=]|[\"'`(]|[-—>~:] )\s*\Z")
 _THROWN = re.compile(r"(?:Exception|Error|Throwable)[\w$]*: ?\Z|Caused by: \Z")
-# A member of a JSON body quoted in a record: its text reports an event elsewhere.
+# A member of a JSON body that a record quotes. Its text reports an event elsewhere.
 _IN_BODY = re.compile(
     r"[{,]\s{0,8}\\{0,4}\"[\w .@/-]{1,80}\\{0,4}\"\s{0,8}:\s{0,8}\\{0,4}\"\s{0,8}\Z"
 )
 _CLASS_BEFORE = re.compile(r"(?<![\w$.])(?:[\w$]+\.)+[A-Z][\w$]*(?::\d+)?\]?\s*(?:[-:|]\s*)?\Z")
 _LEVEL_WORD = re.compile(r"(?<![\w.])(TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|SEVERE)(?![\w.])")
 _BRACKETS = re.compile(r"\[([^\[\]\n]{1,512})\]")
-# Separators between the parts of a header, and parts without words.
+# Separators between the parts of a header, and parts that contain no words.
 _FILLER = re.compile(
     r"(?:[\s\-:|;,#~>=»*—/\"'`\])}]++|\[[^\[\]\n]*+\]|\([^()\n]*+\)|\{[^{}\n]*+\}|<[^<>\n]*+>"
     r"|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)(?![\w.])|(?:msg|message|log)(?==))*+"
@@ -221,16 +223,16 @@ _NEAR_CHARACTERS: Final = 512
 
 
 class Recogniser:
-    """The catalogue with its matchers and the check of message positions.
+    """Recognizes the messages of a catalogue, and checks their positions in the line.
 
     Args:
         catalogue: messages and classes to find.
         structure: further literals that make a line a candidate.
 
     Attributes:
-        catalogue: as given.
-        matcher: finds lines with any anchor: of a message, a class or `structure`.
-        drift: simple names of the classes whose lines flowdiag should all recognise.
+        catalogue: the given catalogue.
+        matcher: finds lines with any anchor: of a message, a class, or in `structure`.
+        drift: simple names of the classes whose every message flowdiag should recognize.
     """
 
     def __init__(self, catalogue: Catalogue, structure: tuple[str, ...] = ()) -> None:
@@ -253,13 +255,13 @@ class Recogniser:
         return bool(self._finder.which(text))
 
     def is_candidate(self, line: bytes) -> bool:
-        """Return whether the scanner would yield this line."""
+        """Return whether a scanner with this matcher would yield the line."""
         return bool(self.matcher.find(line))
 
     def recognise(self, head: Prefix) -> Recognised | None:
         """Find the message of a record, if it is known and its position is plausible.
 
-        For a header of unknown shape this also fills in level, logger and thread.
+        If the header has an unknown layout, fill in its level, logger and thread as well.
         """
         text = head.text if head.end == len(head.text) else head.text[: head.end]
         which = self._finder.which(text)
@@ -288,7 +290,7 @@ class Recogniser:
         return best
 
     def _further_right(self, head: Prefix, text: str, anchors: list[int]) -> Recognised | None:
-        """Return a message after unknown text, preceded by its logger or by no logger."""
+        """Return a message after unknown text, if the text before it contains its logger or no logger."""
         begin = head.begin
         if head.complete and head.dated and (stamp := prefix.read_stamp(text, head.inner)):
             begin = stamp.end
@@ -318,18 +320,18 @@ class Recogniser:
         head: Prefix, text: str, found: Recognised, begin: int, logger: re.Match[str] | None
     ) -> bool:
         before = text[begin : found.start]
-        # All these patterns end at the message; the limit guards against endless whitespace.
+        # All these patterns end at the message. The limit guards against endless whitespace.
         near = max(0, len(before) - _NEAR_CHARACTERS)
         if _THROWN.search(before, near) or (head.complete and _IN_BODY.search(before, near)):
             return False
         loggers = found.template.loggers
         if head.complete and head.logger and "." in head.logger:
-            # The header is unambiguous: its logger must match the template.
+            # The header is unambiguous, so its logger must match the template.
             start, is_own = None, bool(loggers) and _logged_by(head.logger, found)
         elif logger is not None and logger.end() <= found.start:
             start, is_own = logger.end(), _is_logger_of(logger[0], found)
         else:
-            # If a class name is in front of the message, another class logs it.
+            # If another class name is in front of the message, that class logs it.
             start, is_own = begin, not (loggers and _CLASS_BEFORE.search(before, near))
         if not is_own:
             return False
@@ -340,7 +342,7 @@ class Recogniser:
 
 
 def _is_logger_of(printed: str, found: Recognised) -> bool:
-    """Return whether a printed class, with its method or line number, may log the message."""
+    """Return whether a printed class, possibly with method or line number, may log the message."""
     loggers = found.template.loggers
     name = printed.split("(")[0].split(":")[0]
     own = not loggers or any(part in loggers for part in name.split("."))
@@ -357,7 +359,7 @@ def _logged_by(logger: str, found: Recognised) -> bool:
 def _fill_header(
     head: Prefix, before: str, logger: re.Match[str] | None, found: Recognised
 ) -> None:
-    """Fill in level, logger and thread from a header of unknown shape."""
+    """Fill in the level, logger and thread from a header with an unknown layout."""
     level = _LEVEL_WORD.search(before)
     if level is not None and head.level is None:
         head.level = level_of(level[1])

@@ -1,4 +1,4 @@
 """Reads the output of systems around a job: consumer groups, database sessions, server logs.
 
-Start with `kinds`, which recognises the format of a text. Nothing here knows a job.
+Start with `kinds`, which recognizes the format of a text. Nothing here knows about jobs.
 """

@@ -1,4 +1,4 @@
-"""Reads when a Kafka broker started and stopped, from its log."""
+"""Reads from a Kafka broker's log when the broker started and stopped."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MAX_EVENTS: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerEvent:
-    """A change of a broker's state.
+    """A change in a broker's state.
 
     Attributes:
         kind: `stopping` or `started`.
-        time_us: as printed; broker logs print no zone, so it counts as UTC.
-        offset: first byte of the record in its text.
+        time_us: the printed time. Broker logs print no time zone, so it is taken as UTC.
+        offset: offset of the record in the text.
     """
 
     kind: str
@@ -36,7 +36,7 @@ _EVENT: Final = re.compile(
 
 
 def read_broker_log(text: str) -> list[BrokerEvent]:
-    """Return the starts and stops in a broker's log, in its order.
+    """Return the starts and stops in a broker's log, in order of appearance.
 
     >>> read_broker_log("[2026-11-25 21:30:00,000] INFO [KafkaRaftServer nodeId=1] Kafka Server started (kafka.s.K)")[0].kind
     'started'

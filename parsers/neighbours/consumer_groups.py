@@ -1,12 +1,13 @@
-"""Reads the lag of consumer groups: `kafka-consumer-groups --describe`, JSON of wrappers, exporters' metrics.
+"""Reads the lag of consumer groups, as printed by Kafka's tool and others, or exported as metrics.
 
-| input | recognised by |
+| input | recognized by |
 |---|---|
 | Kafka's tool, 0.8 to 4.x | a header with TOPIC, PARTITION and LAG |
 | Burrow, and tools that print JSON | objects with a topic, a partition and a lag |
 | kafka_exporter, Burrow's and KMinion's exporters, kafka-lag-exporter | series of the lag with a partition |
 
-Loops write several outputs into one file. A time in the line above an output, or else in the name of the file, dates it.
+A file may contain several outputs, written by a loop. The time of an output is in the line above it, else in the name
+of the file.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ MAX_ROWS: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """The position of a group in one partition.
+    """The position of a consumer group in a partition.
 
     Attributes:
-        committed: None: the group has not committed any offset.
-        lag: records between the committed offset and the end; None if unknown.
-        consumer: the member that owns the partition; None without one, as for Flink, which joins no group.
-        offset: first byte of the line in its text.
+        committed: the committed offset; None if the group has not committed any.
+        end: the end offset of the partition.
+        lag: number of records between the committed offset and the end; None if unknown.
+        consumer: the group member that owns the partition; None without one. Flink's consumers do not join the group.
+        offset: offset of the line in the text.
     """
 
     group: str | None
@@ -65,7 +67,7 @@ _SERIES: Final = re.compile(
     r"\s+(?P<value>[-+.\deE]{1,30})(?:\s+(?P<time>\d{10,13}))?[ \t\r]*$",
     re.MULTILINE,
 )
-# Of Kafka's tool: errors of the tool are no failures of a job.
+# Output of Kafka's tool: its errors are not failures of a job.
 _TOOL: Final = re.compile(
     r"^(?:Error: (?:Executing consumer group command failed|Consumer group '[^'\n]{1,255}' does not exist)"
     r"|Consumer group '[^'\n]{1,255}' (?:has no active members|is rebalancing))",
@@ -89,7 +91,7 @@ _NAMES: Final = {
 
 
 def looks_like_lags(text: str) -> bool:
-    """Return whether a text shows the lag of a consumer group in any known form.
+    """Return whether a text contains the lag of a consumer group in any known format.
 
     >>> looks_like_lags("GROUP  TOPIC  PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST  CLIENT-ID")
     True
@@ -104,11 +106,11 @@ def looks_like_lags(text: str) -> bool:
 
 
 def read_lags(text: str, name: str = "") -> list[PartitionLag]:
-    """Return all positions in a text, in its order; empty if it shows none.
+    """Return all positions in a text, in order of appearance.
 
     Args:
-        text: whole file.
-        name: of the file, which may hold the time.
+        text: the whole file.
+        name: name of the file, which may contain the time.
     """
     text = text[:MAX_TEXT]
     default_us = time_of_name(name)
@@ -120,7 +122,7 @@ def read_lags(text: str, name: str = "") -> list[PartitionLag]:
 
 
 def _of_tables(text: str, default_us: int | None) -> Iterator[PartitionLag]:
-    """Yield the rows of Kafka's tool. Spaces separate the columns; topic names contain none."""
+    """Yield the rows printed by Kafka's tool. Spaces separate the columns, because names of topics contain none."""
     columns: list[str | None] = []
     time_us, at = default_us, 0
     for line in text.splitlines(keepends=True):
@@ -150,7 +152,7 @@ def _of_tables(text: str, default_us: int | None) -> Iterator[PartitionLag]:
 
 
 def _of_series(text: str, default_us: int | None) -> Iterator[PartitionLag]:
-    """Yield the series of exporters; their labels differ only in the names of group and topic."""
+    """Yield the series of exporters, whose labels differ only in the names for group and topic."""
     for found in _SERIES.finditer(text):
         labels = dict(_LABEL.findall(found["labels"]))
         topic = labels.get("topic") or labels.get("topic_name")
@@ -190,7 +192,7 @@ def _of_json(text: str, default_us: int | None) -> list[PartitionLag]:
 def _of_object(
     group: str | None, topic: str, item: Mapping[str, Any], default_us: int | None
 ) -> PartitionLag | None:
-    """Return the position that an object holds. Burrow nests the newest one under `end`."""
+    """Return the position in an object. Burrow puts the latest position under `end`."""
     end = item.get("end")
     last: Mapping[str, Any] = end if isinstance(end, Mapping) else {}
 
@@ -222,7 +224,7 @@ def _of_object(
 def _objects(
     body: Any, group: str | None, topic: str | None, depth: int = 0
 ) -> Iterator[tuple[str | None, str | None, Mapping[str, Any]]]:
-    """Yield each object with the group and the topic that it, or an object around it, names."""
+    """Yield each object with its group and topic, which may be in an object around it."""
     if depth > 12:
         return
     if isinstance(body, list):

@@ -1,4 +1,4 @@
-"""Recognition of what the systems around a job print, by content."""
+"""Recognizes, by content, what the systems around a job print."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flowdiag.parsers.neighbours.store_log import looks_like_store_log
 
 
 class NeighbourKind(StrEnum):
-    """Kinds of inputs of other systems, as the report calls them."""
+    """Kinds of inputs from other systems, with their names in the report."""
 
     LAGS = "consumer-groups"
     SESSIONS = "database-sessions"
@@ -22,7 +22,7 @@ class NeighbourKind(StrEnum):
 
     @property
     def reason(self) -> str:
-        """Why the scan for log records does not read it."""
+        """Why the scan for log records does not read an input of this kind."""
         return _REASONS[self]
 
 
@@ -41,7 +41,7 @@ _ENOUGH: Final = 3
 
 
 def neighbour_kind(text: str) -> NeighbourKind | None:
-    """Return the kind of a text, or of the beginning of one; None if it is of another kind.
+    """Return the kind of a text, or of the beginning of a text; None if it is of another kind.
 
     >>> neighbour_kind("GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID")
     <NeighbourKind.LAGS: 'consumer-groups'>

@@ -1,6 +1,6 @@
-"""Reads sessions of databases as their clients print them, and what the logs of the servers show.
+"""Reads database sessions as printed by database clients, and lock waits from the servers' logs.
 
-Sessions are rows of PostgreSQL's `pg_stat_activity`, or of `innodb_trx` of MariaDB and MySQL, alone or joined with
+Sessions are rows of PostgreSQL's `pg_stat_activity`, or of `innodb_trx` in MariaDB and MySQL, alone or joined with
 `processlist`.
 """
 
@@ -20,20 +20,20 @@ _COLUMNS: Final = frozenset(("pid", "state", "query", "wait_event", "wait_event_
 POSTGRES: Final = "PostgreSQL"
 MARIADB: Final = "MySQL or MariaDB"
 _INNODB: Final = "trx_state"
-"""The column of `innodb_trx` that shows waits; no view of PostgreSQL has it."""
+"""The column of `innodb_trx` that shows waits; no view of PostgreSQL has such a column."""
 _THREAD: Final = ("trx_mysql_thread_id", "id", "processlist_id", "thread_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One session at one time.
+    """A session at one point in time.
 
     Attributes:
         state: `active`, `idle`, `idle in transaction`, …
-        wait: kind of the event that it waits for: `Lock`, `Client`, `IO`, …; None if it works.
-        blocked_by: process ids of the sessions that hold the lock, if the query selects them.
-        offset: first byte of the row in its text.
-        system: the name of the database.
+        wait: type of the event that the session waits for: `Lock`, `Client`, `IO`, …; None if it does not wait.
+        blocked_by: process IDs of the sessions that hold the lock, if the query selects them.
+        offset: offset of the row in the text.
+        system: name of the database system.
     """
 
     pid: int
@@ -50,22 +50,22 @@ class Session:
 
     @property
     def waits_for_lock(self) -> bool:
-        """Whether another session blocks it."""
+        """Whether another session blocks this one."""
         return self.wait == "Lock" or bool(self.blocked_by)
 
     @property
     def from_java(self) -> bool:
-        """Whether PostgreSQL's Java driver opened it."""
+        """Whether PostgreSQL's Java driver opened the session."""
         return self.application == "PostgreSQL JDBC Driver"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockWait:
-    """A wait of at least `deadlock_timeout` in the server's log (`log_lock_waits`).
+    """A wait for a lock of at least `deadlock_timeout`, from the server's log (`log_lock_waits`).
 
     Attributes:
-        ended: whether the process has the lock now.
-        holders: processes that hold the lock, from the detail below the line.
+        ended: whether the process has got the lock.
+        holders: processes that hold the lock, from the DETAIL line.
     """
 
     pid: int
@@ -92,7 +92,7 @@ _HOLDERS: Final = re.compile(r"Process(?:es)? holding the lock: ([\d, ]{1,200})"
 
 
 def looks_like_sessions(text: str) -> bool:
-    """Return whether a text holds rows of `pg_stat_activity`.
+    """Return whether a text contains rows of `pg_stat_activity` or `innodb_trx`.
 
     >>> looks_like_sessions(" pid | state  | wait_event_type | query\\n-----+--------+---\\n   1 | active | Lock | COMMIT\\n")
     True
@@ -117,7 +117,7 @@ _LOG: Final = re.compile(
 
 
 def holds_database_log(text: str) -> bool:
-    """Return whether a text is a PostgreSQL log, as its server writes it: two spaces follow the level.
+    """Return whether a text is a PostgreSQL server log, in which two spaces follow the level.
 
     >>> holds_database_log("2026-11-25 21:30:00.123 UTC [7] LOG:  database system is ready\\n" * 3)
     True
@@ -126,7 +126,7 @@ def holds_database_log(text: str) -> bool:
 
 
 def read_sessions(text: str, name: str = "") -> list[Session]:
-    """Return the sessions in the output of psql, in its order: aligned, expanded, or comma-separated."""
+    """Return the sessions in the output of a database client: aligned, expanded, or comma-separated."""
     text = text[:MAX_TEXT]
     return list(_sessions(text, time_of_name(name)))
 
@@ -197,7 +197,7 @@ def _session(row: dict[str, str], time_us: int | None, offset: int) -> Iterator[
 
 
 def _innodb_session(row: dict[str, str], time_us: int | None, offset: int) -> Iterator[Session]:
-    """Yield a session of MariaDB or MySQL. One that holds a transaction open without a statement is idle in it."""
+    """Yield a session of MariaDB or MySQL. An open transaction without a statement is idle."""
     known = {name: value for name, value in row.items() if value not in ("", "NULL")}
     pid = next((known[name] for name in _THREAD if name in known), "")
     if not pid.isdecimal() or len(pid) > 12:
@@ -220,7 +220,7 @@ def _innodb_session(row: dict[str, str], time_us: int | None, offset: int) -> It
 
 
 def _remote(host: str) -> str | None:
-    """Return the address of a client on another host."""
+    """Return the address of the client if it is on another host."""
     name = host.partition(":")[0]
     return None if name in ("", "localhost") else name
 
@@ -237,7 +237,7 @@ _ADDRESS: Final = re.compile(
 
 
 def read_address(text: str) -> str | None:
-    """Return the `host:port` in a PostgreSQL log; None if it listens on all addresses or on its own host only.
+    """Return the `host:port` that a PostgreSQL server listens on; None for all addresses or only local ones.
 
     >>> read_address('LOG:  listening on IPv4 address "10.0.0.12", port 5432')
     '10.0.0.12:5432'
@@ -250,7 +250,7 @@ def read_address(text: str) -> str | None:
 
 
 def read_lock_waits(text: str) -> list[LockWait]:
-    """Return the waits for locks in a PostgreSQL log, in its order."""
+    """Return the lock waits in a PostgreSQL log, in order of appearance."""
     found = []
     for wait in _WAIT.finditer(text[:MAX_TEXT]):
         detail = _HOLDERS.search(text, wait.end(), wait.end() + 600)

@@ -1,4 +1,4 @@
-"""Reads why RocksDB (or ForSt) slowed down or stopped writes, and its errors, from its own `LOG`."""
+"""Reads from the `LOG` of RocksDB or ForSt why it slowed down or stopped writes, and its errors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ MAX_EVENTS: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreEvent:
-    """A record of a store.
+    """A write stall or an error of a store.
 
     Attributes:
         kind: `slowed`, `stopped` or `error`.
-        reason: `memtables`, `level-0` or `compaction` of a stall; `no-space` or None of an error.
-        family: the column family, which Flink names after the state.
-        amount: memtables, files or bytes that caused a stall.
-        text: of an error.
-        time_us: as printed; the log prints no zone, so it counts as UTC.
-        offset: first byte of the line in its text.
+        reason: for a stall `memtables`, `level-0` or `compaction`; for an error `no-space` or None.
+        family: the column family, which has the name of the Flink state.
+        amount: number of memtables, files or bytes that caused a stall.
+        text: text of an error.
+        time_us: the printed time. The log prints no time zone, so it is taken as UTC.
+        offset: offset of the line in the text.
     """
 
     kind: str
@@ -36,11 +36,11 @@ class StoreEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOwner:
-    """The subtask of a store, from the name of its log, which contains the folder of the store.
+    """The subtask that owns a store, from the name of the log, which contains the path of the store.
 
     Attributes:
-        job_id, operator_id: in hexadecimal; the ID of a vertex is that of its first operator.
-        subtask_index: from 0.
+        job_id, operator_id: IDs in hexadecimal. A vertex has the ID of its first operator.
+        subtask_index: index of the subtask, starting at 0.
     """
 
     job_id: str
@@ -69,7 +69,7 @@ _OWNER: Final = re.compile(
 
 
 def looks_like_store_log(text: str) -> bool:
-    """Return whether a text begins like a log of RocksDB.
+    """Return whether a text starts like a RocksDB log.
 
     >>> looks_like_store_log("2026/11/26-06:36:05.123456 139900 RocksDB version: 6.20.3")
     True
@@ -78,7 +78,7 @@ def looks_like_store_log(text: str) -> bool:
 
 
 def owner_of(name: str) -> StoreOwner | None:
-    """Return the subtask in the name of a log.
+    """Return the subtask in the name of a RocksDB log; None if the name contains none.
 
     >>> owner_of(f"tmp_job_{'a' * 32}_op_KeyedProcessOperator_{'b' * 32}__2_4__uuid_1_db_LOG").subtask_index
     1
@@ -92,7 +92,7 @@ def owner_of(name: str) -> StoreOwner | None:
 
 
 def read_store_log(text: str) -> list[StoreEvent]:
-    """Return the stalls and errors in the log of a store, in its order.
+    """Return the stalls and errors in the log of a store, in order of appearance.
 
     >>> line = "2026/11/26-06:36:05.123456 1399 [WARN] [/column_family.cc:984] [sums] Stopping writes because we have"
     >>> event = read_store_log(f"{line} 36 level-0 files")[-1]

@@ -1,4 +1,4 @@
-"""Times above printed outputs: `date` in a loop, and times in names of files."""
+"""Parses the time of a printed output, from the line above it (`date` in a loop) or the name of the file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DATE: Final = re.compile(
 
 
 def time_of_line(line: str) -> int | None:
-    """Return the time in a line that holds little else, in microseconds; without a zone it counts as UTC.
+    """Return the time in a line that contains little else, in microseconds. Without a zone it is taken as UTC.
 
     >>> time_of_line("2026-11-25T21:30:00Z") == time_of_line("Wed Nov 25 21:30:00 UTC 2026") == 1795642200_000_000
     True
@@ -51,6 +51,6 @@ def time_of_line(line: str) -> int | None:
 
 
 def time_of_name(name: str) -> int | None:
-    """Return the time in the name of a file, in microseconds; without a zone it counts as UTC."""
+    """Return the time in a file name, in microseconds. Without a zone it is taken as UTC."""
     moment = moment_of_name(name)
     return moment.utc_us if moment.utc_us is not None else moment.local_us

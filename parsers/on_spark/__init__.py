@@ -1,4 +1,4 @@
-"""The bridge to PySpark: inputs as a frame of rows, parsed on executors.
+"""Connects the parsers to PySpark: executors parse inputs into a DataFrame of rows.
 
-Start with `frame`. `data_source` registers it as the data source `flowdiag`, and `parts` writes a frame to files.
+Start with `frame`. `data_source` implements the data source `flowdiag`, and `parts` writes a DataFrame to files.
 """

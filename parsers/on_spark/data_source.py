@@ -1,7 +1,7 @@
 """`spark.read.format("flowdiag").load(path)`: raw events as a Spark data source (PySpark 4.0 and later).
 
-Records are returned as printed. Clocks and writers are not resolved, because that requires all records (use
-`flowdiag.read`). Everything runs in Spark's Python processes, which need flowdiag installed.
+Records are returned as printed. Clocks and processes are not resolved, because that requires all records (use
+`flowdiag.read`). Everything runs in Spark's Python processes, where flowdiag must be installed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from flowdiag.parsers.split import Split, parse_splits, plan_splits
 COLUMNS: Final = pa.schema(
     [pa.field("input", pa.string(), nullable=False), *list(EVENTS)[1:]],
 )
-"""`parsers.rows.EVENTS` with the name of the input instead of its number."""
+"""The columns of `parsers.rows.EVENTS`, with the name of the input instead of its index."""
 
 _OPTIONS: Final = ("path", "paths")
 _BOOKKEEPING: Final = (Event.SPLIT.value, Event.MARKS.value)
@@ -35,7 +35,7 @@ _BOOKKEEPING: Final = (Event.SPLIT.value, Event.MARKS.value)
 
 @dataclass
 class _Task(InputPartition):
-    """Input of one Spark task: splits, or a container that the task unpacks."""
+    """The input of a Spark task: splits, or a container that the task unpacks."""
 
     splits: Sequence[Split]
     container: str | None
@@ -47,7 +47,7 @@ class FlowdiagDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for `format(…)`."""
+        """Return the name to use in `format(…)`."""
         return "flowdiag"
 
     def schema(self) -> T.StructType:
@@ -55,10 +55,10 @@ class FlowdiagDataSource(DataSource):
         return spark_schema(COLUMNS)
 
     def reader(self, schema: T.StructType) -> DataSourceReader:
-        """Return a reader for the columns of a schema; the user's schema may reorder or omit columns.
+        """Return a reader for the columns of a schema. The user's schema may reorder or omit columns.
 
         Raises:
-            FlowdiagError: an unknown column or option, or no path.
+            FlowdiagError: a column or option is unknown, or there is no path.
         """
         known = {each.name: each for each in spark_schema(COLUMNS)}
         for each in schema:
@@ -84,7 +84,7 @@ class _Reader(DataSourceReader):
         discovery = discover(self._paths)
         if not discovery.sources:
             raise InputError(str(next(iter(discovery.errors), "no input found")))
-        # Files unpacked here are deleted before the tasks run.
+        # Files that are unpacked here are deleted before the tasks run.
         packed = [source for source in discovery.sources if is_private(source.path)]
         containers = dict.fromkeys(source.name.partition("!")[0] for source in packed)
         missing = next((name for name in containers if not os.path.exists(name)), None)
@@ -121,10 +121,10 @@ class _Reader(DataSourceReader):
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:
-    """Return the paths of `load`: a single path, or several as JSON.
+    """Return the paths passed to `load`: a single path, or several as JSON.
 
     Raises:
-        FlowdiagError: no path, or an unknown option.
+        FlowdiagError: there is no path, or an option is unknown.
     """
     for name in options:
         if name.lower() not in _OPTIONS:
@@ -138,5 +138,5 @@ def _paths(options: Mapping[str, str]) -> list[str]:
 
 
 def _with_hint(message: str, word: str, known: Any) -> str:
-    """Append the hint to the message, because Spark only passes on the message of an exception."""
+    """Append the hint to the message, because Spark passes on only the message of an exception."""
     return f"{message}: {nearest(word, known)}"

@@ -1,7 +1,7 @@
-"""Raw events as a Spark DataFrame; the only parser module that imports Spark.
+"""Provides raw events as a Spark DataFrame.
 
-Small inputs are parsed on the driver while the JVM starts, and passed on as one Arrow table. Large inputs are
-parsed in Spark tasks. Both ways call the same `parse_split`, so the events are identical.
+Small inputs are parsed on the driver while the JVM starts, and passed to Spark as one Arrow table. Large inputs are
+parsed in Spark tasks. Both ways use the same `parse_split`, so the events are identical.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SIMPLE: Final[dict[pa.DataType, T.DataType]] = {
 
 
 def spark_type(arrow_type: pa.DataType) -> T.DataType:
-    """Return the Spark type with the same values, for the types in flowdiag's tables.
+    """Return the equivalent Spark type of an Arrow type, for the types in flowdiag's tables.
 
     Raises:
         TypeError: an unsupported type.
@@ -75,12 +75,12 @@ def events_frame(
 
     Args:
         spark: the session.
-        events: a table from `flowdiag.parsers.split.parse_on_driver`, or the tasks to parse; each inner sequence
+        events: a table from `flowdiag.parsers.split.parse_on_driver`, or the tasks to parse. Each inner sequence
             becomes one Spark task.
-        metrics: for tasks, as in `parse_split`.
+        metrics: for tasks: see `parse_split`.
     """
     if isinstance(events, pa.Table):
-        # Combined: a separate batch costs Spark more than its rows.
+        # Combine the chunks, because each batch costs Spark more than its rows.
         return spark.createDataFrame(events.combine_chunks(), schema=EVENTS)
     tasks = [pickle.dumps([_with_absolute_path(split) for split in task]) for task in events]
     if not tasks:
@@ -105,15 +105,15 @@ def files_frame(spark: SparkSession, files: Sequence[str]) -> DataFrame:
 def check_executors(
     spark: SparkSession, files: Mapping[str, int] | None = None, *, tasks: int = 8
 ) -> list[str]:
-    """Find problems that prevent parsing in Spark tasks.
+    """Find problems on the executors that would prevent parsing in Spark tasks.
 
     Args:
         spark: a session on a cluster.
-        files: local paths that the tasks will open, with their sizes here.
-        tasks: number of tasks to send; a few more than executors reach most of them.
+        files: local paths that the tasks will open, with their sizes on this host.
+        tasks: number of probe tasks. A few more than there are executors reach most of them.
 
     Returns:
-        One clause per host and problem, sorted; empty without problems.
+        One clause per host and problem, sorted.
     """
     needed = dict(files or {})
 
@@ -145,7 +145,7 @@ def check_executors(
 
 
 def _with_absolute_path(split: Split) -> Split:
-    """Return the split with an absolute path: Spark's workers run in another folder."""
+    """Return the split with an absolute path, because Spark's workers run in another folder."""
     path = os.path.abspath(split.source.path)
     if path == split.source.path or "://" in split.source.path:
         return split

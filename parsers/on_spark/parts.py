@@ -1,4 +1,4 @@
-"""Writes a frame as Parquet files in Spark tasks, with secrets masked."""
+"""Writes a DataFrame as Parquet files in Spark tasks, with secrets masked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 GROUP_ROWS: Final = 32_768
-"""Rows of a row group, which a task holds in memory."""
+"""Rows per row group, which a task holds in memory."""
 
 _TEXTS: Final = ("cause", "thread")
 
@@ -21,19 +21,19 @@ _TEXTS: Final = ("cause", "thread")
 def write_parts(
     frame: DataFrame, folder: str, schema: pa.Schema, *, name: str, excerpts: bool
 ) -> list[tuple[str, int]]:
-    """Write each partition with rows as a file; return the file names with their row counts.
+    """Write each partition that has rows to a file; return the file names with their row counts.
 
-    If Spark repeats a task, the file of the other attempt remains but is not in the result.
+    If Spark repeats a task, the other attempt's file stays in the folder but is not in the result.
 
     Args:
-        frame: with the columns of the schema.
-        folder: a path or a URL that tasks can write to.
-        schema: of the files.
+        frame: a DataFrame with the columns of the schema.
+        folder: a path or URL that tasks can write to.
+        schema: schema of the files.
         name: prefix of the file names.
-        excerpts: False omits log text.
+        excerpts: whether to include log text.
 
     Raises:
-        Exception: from Spark, if a task could not write.
+        Exception: a task could not write; the type is Spark's.
     """
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -57,13 +57,13 @@ def write_parts(
 def write_file(
     path: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], *, always: bool = False
 ) -> int:
-    """Write batches as a Parquet file; return the number of rows.
+    """Write batches to a Parquet file; return the number of rows.
 
     Args:
-        path: a path or a URL.
-        schema: of the batches.
-        batches: generated one by one.
-        always: write a file even without rows.
+        path: a path or URL.
+        schema: schema of the batches.
+        batches: the batches, consumed one by one.
+        always: whether to write a file even without rows.
 
     Raises:
         OSError: the file is not writable.
@@ -102,7 +102,7 @@ def _open_parquet(path: str, schema: pa.Schema) -> tuple[Any, Any]:
 def _masked(
     batches: Iterator[pa.RecordBatch], schema: pa.Schema, excerpts: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Convert batches to the schema's types and mask possible secrets."""
+    """Convert batches to the types of the schema, and mask possible secrets."""
     for batch in batches:
         arrays = []
         for field in schema:
@@ -118,7 +118,7 @@ def _masked(
 
 
 def _masked_fields(pairs: list[tuple[str, str]] | None) -> list[tuple[str, str | None]] | None:
-    """Mask secrets in captured texts; the value of a secret option is always masked.
+    """Mask secrets in captured texts, and the whole value of an option with a secret.
 
     >>> _masked_fields([("key", "s3.secret-key"), ("value", "abc")])
     [('key', 's3.secret-key'), ('value', '***')]

@@ -91,9 +91,7 @@ class _EventName(msgspec.Struct):
 
 _EVENT_NAME = msgspec.json.Decoder(_EventName)
 _ANY = msgspec.json.Decoder()
-_DAMAGE: Final = (
-    msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, TypeError
-)  # fmt: skip
+_DAMAGE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, TypeError)
 
 
 class _Sum(msgspec.Struct, gc=False):
