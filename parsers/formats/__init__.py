@@ -1,4 +1,4 @@
-"""Messages, layouts, metrics, failures and components as data; each file has samples or cites its source."""
+"""Loads the data files: messages, layouts, metrics, failures, components. Each has samples or cites its source."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SAMPLE: Final = re.compile(r"^\[\[message\.sample\]\]\n.*?(?=^\[|\Z)", re.MULTI
 
 
 def read_format(name: str, *, samples: bool = True) -> dict[str, Any]:
-    """Read a data file of this folder, also from a zip on an executor.
+    """Read a data file of this folder, which may be in a zip file on an executor.
 
     Args:
-        name: path inside `flowdiag.parsers`: formats/metrics.toml.
-        samples: whether to keep the samples, which only tests and documentation need. Without them the
+        name: path inside `flowdiag.parsers`, such as formats/metrics.toml.
+        samples: whether to keep the samples, which only tests and documentation need. Without them, the
             file loads in half the time.
 
     Raises:

@@ -121,7 +121,7 @@ def _is_reported(one: Pasted, known: Mapping[int, bool]) -> bool:
 
 
 _OF_JOBS: Final = ("query", "job", "batch", "task")
-"""What a failure ended, if rules about tasks, jobs and batches report it."""
+"""Values of `_ended` that the rules about tasks, jobs and batches report."""
 
 
 def _ended(one: Pasted) -> str | None:

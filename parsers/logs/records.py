@@ -1,8 +1,8 @@
 """Strips carriers and envelopes from log records, and recognizes their messages.
 
-`open_record` strips carriers and JSON envelopes from a line, however they are nested. `Recogniser` finds a
-known message in the rest and checks that the record itself logs it, because stack frames, exceptions and other
-loggers quote Flink's messages, and other engines use its class names.
+`open_record` strips carriers and JSON envelopes from a line, however they are nested. `Recogniser` finds a known
+message in the rest and checks that the record itself logs it: stack frames, exceptions and other loggers quote
+Flink's messages. Other engines use the same class names.
 """
 
 from __future__ import annotations

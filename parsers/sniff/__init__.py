@@ -1,1 +1,1 @@
-"""Recognises the kind, engine and role of an input by its content. Start with `text.sniff`."""
+"""Determines the kind, engine and role of an input from its content. Start with `text.sniff`."""

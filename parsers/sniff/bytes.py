@@ -1,4 +1,4 @@
-"""Recognition of binary formats and text encodings by the first bytes."""
+"""Recognizes binary formats and text encodings by the first bytes of a file."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ _FORMATS: Final = (
     (b"!<arch>\n", "ar archive"),
     (b"\xd4\xc3\xb2\xa1", "packet capture"),
 )
-# Without tab, line ends, form feed, backspace and the escape of terminal codes, which text can contain.
+# Text can contain tabs, newlines, form feeds, backspaces, and the escape character of terminal codes.
 _CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\0"))
 _WORD_LIKE: Final = frozenset(b"MZ ORC LZIP".split())
 
 
 def binary_reason(head: bytes) -> str | None:
-    """Return why a file with this start is not text; None if it may be text."""
+    """Return why a file that starts like this is not text; None if it may be text."""
     return binary_format(head) or ("binary file" if is_binary(head, 0.3) else None)
 
 
 def binary_format(head: bytes) -> str | None:
-    """Return the binary format with these magic bytes, if any."""
+    """Return the binary format that these magic bytes identify, if any."""
     for magic, reason in _FORMATS:
         if head.startswith(magic):
-            # Text can start with short magic words, too.
+            # Text can start with a short magic word as well.
             if magic in _WORD_LIKE and not is_binary(head[:4096]):
                 continue
             return reason
@@ -54,13 +54,13 @@ def binary_format(head: bytes) -> str | None:
 
 
 def is_binary(data: bytes, share: float = 0.05) -> bool:
-    """Return whether data has too many control characters; NUL bytes, as in sparse files, do not count."""
+    """Return whether data has too many control characters for text. NUL bytes, as in sparse files, do not count."""
     rest = data.replace(b"\0", b"")
     return len(rest) - len(rest.translate(None, _CONTROLS)) > share * len(rest)
 
 
 def encoding_of(data: bytes) -> str:
-    """Detect the encoding by byte-order mark, positions of NUL bytes, or validity.
+    """Detect the encoding by the byte-order mark, the positions of NUL bytes, or validity.
 
     >>> [encoding_of(text.encode(name)) for text, name in (("a log", "utf-16-be"), ("é!", "latin-1"))]
     ['utf-16-be', 'latin-1']
@@ -77,20 +77,20 @@ def encoding_of(data: bytes) -> str:
     piece = data[: 64 * 1024]
     if b"\0" in piece:
         even, odd = piece[0::2], piece[1::2]
-        # In ASCII as UTF-16 every other byte is NUL; a sparse file has NUL in both places.
+        # In ASCII text as UTF-16, every other byte is NUL. A sparse file has NULs in both positions.
         if odd and odd.count(0) > 0.4 * len(odd) and even.count(0) < 0.05 * len(even):
             return "utf-16-le"
         if odd and even.count(0) > 0.4 * len(even) and odd.count(0) < 0.05 * len(odd):
             return "utf-16-be"
     if data.isascii():
         return "utf-8"
-    # The decoder ignores a truncated last character; a few stray bytes do not mean latin-1.
+    # The decoder ignores a truncated last character. A few stray bytes do not mean latin-1.
     text = codecs.getincrementaldecoder("utf-8")("replace").decode(data)
     stray = text.count("\ufffd")
     return "latin-1" if stray > sum(not c.isascii() for c in text) - stray else "utf-8"
 
 
 def to_utf8(data: bytes, encoding: str) -> bytes:
-    """Convert text to UTF-8 without byte-order mark; damaged characters are replaced."""
+    """Convert text to UTF-8 without a byte-order mark, and replace damaged characters."""
     text = data.decode(encoding, "replace").removeprefix("\ufeff")
     return text.encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Recognition of JSON and other exports: log events, REST responses, event logs, metric histories."""
+"""Recognizes JSON and other exports: log events, REST responses, event logs, metric histories."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
 
 
 def _sniff_objects(sample: Sample, start: bytes, lines: list[bytes]) -> Sniffed | None:
-    """Return the verdict on one object per line, on a record above plain lines, or on a document."""
+    """Return the verdict on a file with one object per line, a record above plain lines, or a document."""
     objects = [_object(line) for line in lines[:_LINES] if line.strip()]
     found = [value for value in objects if value is not None]
     if len(found) > 0.5 * len(objects) and len(objects) > 1 and objects[0] is not None:
@@ -64,14 +64,14 @@ def _sniff_objects(sample: Sample, start: bytes, lines: list[bytes]) -> Sniffed 
 
 
 def _is_record_with_trace(lines: list[bytes], objects: list[dict[str, Any] | None]) -> bool:
-    """Return whether the first line is a log record, and stack frames follow it as plain lines."""
+    """Return whether the first line is a log record that is followed by stack frames as plain lines."""
     if not objects or objects[0] is None or unwrap_json(lines[0]) is None:
         return False
     return any(is_trace_line(line.decode("utf-8", "replace")) for line in lines[1:_LINES])
 
 
 def _has_trace_behind(lines: list[bytes]) -> bool:
-    """Return whether a line has a log record, and an exception on the same line."""
+    """Return whether a line contains a log record followed by an exception."""
     for line in lines[:_LINES]:
         text = line[:_LONG_TRACE].decode("utf-8", "replace")
         behind = BEHIND_OBJECT.search(text) if text.startswith("{") else None
@@ -88,11 +88,11 @@ _COLLECTED: Final = {
     "spark": Sniffed(kind="spark-rest", engine="spark", role="driver"),
     "prometheus": Sniffed(kind="prometheus", engine="flink"),
 }
-"""Verdicts on files of `flowdiag collect`, by kind."""
+"""Verdicts on files from `flowdiag collect`, by kind."""
 
 
 def _first_whole(lines: list[bytes], sample: Sample) -> list[bytes]:
-    """Return the first complete lines; a first line longer than the head is read completely."""
+    """Return the first complete lines; if the first line is longer than the head, read all of it."""
     if len(lines) == 1 and not sample.complete:
         data = sample.read(_LONG_LINE)
         lines = data.lstrip(b"\0 \t\r\n").split(b"\n", 1)
@@ -114,7 +114,7 @@ _BATCHES: Final = ("logEvents", "resourceLogs", "streams", "hits", "data", "even
 def _sniff_lines(
     sample: Sample, start: bytes, lines: list[bytes], found: list[dict[str, Any]]
 ) -> Sniffed:
-    """Return the verdict on a file with one JSON object per line: records, batches, answers, or others."""
+    """Return the verdict on a file with one JSON object per line: records, batches, responses, or others."""
     batches = any(isinstance(found[0].get(key), (list, dict)) for key in _BATCHES)
     if start[:1] == b"[" or (batches and unwrap_json(lines[0]) is None):
         verdict = _sniff_document(sample)
@@ -132,10 +132,10 @@ def _sniff_lines(
 
 
 def _sniff_records(sample: Sample, start: bytes, lines: list[bytes]) -> Sniffed:
-    """Return the verdict on a file with one log record per line, in JSON."""
+    """Return the verdict on a file with one JSON log record per line."""
     if is_seatunnel(start):
         return not_read(SEATUNNEL)
-    if _newest_first(lines):  # multi-line records are in reverse order: read it as a document
+    if _newest_first(lines):  # multi-line records are in reverse order, so read it as a document
         verdict = _sniff_document(sample)
         if verdict is not None and verdict.kind == "document":
             return verdict
@@ -143,7 +143,7 @@ def _sniff_records(sample: Sample, start: bytes, lines: list[bytes]) -> Sniffed:
 
 
 def _newest_first(lines: list[bytes]) -> bool:
-    """Return whether carrier times decrease from line to line, as in exports."""
+    """Return whether the carriers' times decrease from line to line, as in exports."""
     events = (unwrap_json(line) for line in lines[:-1])
     times = [
         time
@@ -184,7 +184,7 @@ def _spark_answer(kind: str) -> Sniffed:
 
 
 def sniff_printed(printed: PrintedJson) -> Sniffed | None:
-    """Return the verdict on JSON printed by a terminal or a page: REST responses and query reports."""
+    """Return the verdict on JSON from a terminal or web page: REST responses and query reports."""
     body = printed.data.strip()
     if (answer := recognise(body, printed.path or "")) is not None:
         return Sniffed(kind=answer[0], engine="flink", url=printed.path or answer[1])
@@ -198,7 +198,7 @@ _LABELLED: Final = re.compile(rb'"__name__"\s*:\s*"(flink[._](?:task|job)manager
 
 
 def _sniff_history(data: bytes) -> Sniffed | None:
-    """Return the verdict on a response of Prometheus' query API or an export of VictoriaMetrics."""
+    """Return the verdict on a response of Prometheus' query API or an export from VictoriaMetrics."""
     head = data[:4096]
     if _HISTORY.search(head) is None and not re.match(rb'\s*\{\s*"metric"\s*:\s*\{', head):
         return None
@@ -220,7 +220,7 @@ def _too_large() -> Sniffed:
 
 
 def _sniff_events(data: bytes) -> Sniffed | None:
-    """Return the verdict on a document of log events, if its texts look like a log."""
+    """Return the verdict on a document with log events, if their texts look like a log."""
     events = read_document(data)
     if not events:
         return None
@@ -260,7 +260,7 @@ _GRAFANA_LINE: Final = re.compile(rb"\n\d{13}\t\d{4}-\d\d-\d\dT[\d:.]+Z\t")
 
 
 def sniff_export(sample: Sample, start: bytes) -> Sniffed | None:
-    """Return the verdict on tables of log lines and text downloads of Grafana."""
+    """Return the verdict on tables of log lines and on text downloads from Grafana."""
     first = start.split(b"\n", 1)[0].rstrip(b"\r")
     is_table = len(first) < 4096 and len(_EXPORT_COLUMN.findall(first)) > 0 and len(first) > 8
     if not is_table and not _GRAFANA_LINE.search(b"\n" + start[: 16 * 1024]):

@@ -1,4 +1,4 @@
-"""The kinds of lines in a text that is no log, and the first syntax error of a JSON document, for readers."""
+"""Describes, for users, the lines of a text that is not a log, and the first syntax error of a JSON document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from flowdiag.parsers.lines.traces import is_trace_line
 
 _MARGIN: Final = 1024
-"""Bytes before the end of an incomplete document in which an error may only be the end."""
+"""An error in this many last bytes of an incomplete document may be only the end of the data."""
 _KINDS: Final = (
     (re.compile(r"\s*(?:#|//|--)"), "comment"),
     (re.compile(r"\s*[\w.\-\"']{1,100}\s*[:=](?:\s|$)"), "setting"),
@@ -22,7 +22,7 @@ _KINDS: Final = (
 
 
 def kinds_of_lines(lines: Iterable[bytes]) -> str:
-    """Return the number of lines of each kind, the most frequent first.
+    """Count the lines of each kind, most frequent first.
 
     >>> kinds_of_lines([b"Hello", b"a.b: 1", b"\\tat a.B.c(B.java:1)", b"bye"])
     '2 lines of text, 1 setting, 1 stack frame'
@@ -43,10 +43,10 @@ def _plural(kind: str) -> str:
 
 
 def syntax_error(data: bytes, *, complete: bool) -> str | None:
-    """Return the place of the first syntax error of a JSON document; None if it has none.
+    """Return the position of the first syntax error in a JSON document; None if it has none.
 
     Args:
-        data: the document or its start.
+        data: the document or its beginning.
         complete: whether it is the whole document.
 
     >>> syntax_error(b'{"a": 1,\\n "b: 2}', complete=True)

@@ -1,4 +1,4 @@
-"""Signs of logs, engines and roles: words and patterns that identify the writer of a text."""
+"""Finds signs of logs, engines and roles: words and patterns that identify the writer of a text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from flowdiag.parsers.lines.scan import PlaceFinder
 from flowdiag.parsers.sniff.verdict import Sniffed
 
-# Messages of a running Flink that rarely occur in prose about Flink: a literal and the full pattern.
+# Messages of a running Flink that are rare in prose about Flink, each with a literal and the full pattern.
 _MESSAGES: Final = tuple(
     (literal, re.compile(pattern))
     for literal, pattern in (
@@ -25,7 +25,7 @@ _MESSAGES: Final = tuple(
 )
 _TIME: Final = re.compile(rb".{0,80}?\d\d:\d\d:\d\d")
 _LEVEL: Final = re.compile(rb"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b")
-_TIMED: Final = 0.05  # the share of lines
+_TIMED: Final = 0.05  # minimum share of lines
 _TRACE: Final = re.compile(
     rb"\s+at [\w.$/@]+\([^)\n]*\)|(?:Caused by: )?[\w.$]+(?:Exception|Error)\b"
 )
@@ -36,7 +36,7 @@ FLINK_WORDS: Final = (
     b"ClusterEntrypoint", b"org.apache.iceberg.flink", b"org.apache.paimon.flink", b"org.apache.doris.flink",
     b"com.ververica.cdc.", b"com.starrocks.connector.flink", b"org.apache.hudi.sink.",
 )  # fmt: skip
-# HDFS's NameNode has a logger of this name as well: only messages about Spark's blocks count.
+# HDFS's NameNode has a logger with this name as well, so only messages about Spark's blocks count.
 _BLOCK_MANAGER: Final = b" BlockManager:"
 _OF_SPARKS_BLOCKS: Final = re.compile(
     rb" BlockManager: [^\n]{0,200}?(?:BlockManager|[Bb]lock manager|[Bb]roadcast|RDD|\brdd_|[Ss]huffle|taskresult_"
@@ -52,12 +52,12 @@ SPARK_WORDS: Final = (
     b"org.apache.iceberg.spark", b"org.apache.hudi.HoodieSpark", b"com.databricks.", b"com.datastax.spark",
     b"com.mongodb.spark", b"org.elasticsearch.spark", b"org.opensearch.spark", b"net.snowflake.spark",
 )  # fmt: skip
-# SeaTunnel's own engine also has a CheckpointCoordinator; on Flink, SeaTunnel writes Flink's logs.
+# SeaTunnel's own engine also has a CheckpointCoordinator. When SeaTunnel runs on Flink, it writes Flink's logs.
 _SEATUNNEL: Final = (b"org.apache.seatunnel.engine.", b"o.a.s.e.s.", b"hz.main.seaTunnel")
 
 SEATUNNEL: Final = "an Apache SeaTunnel log, which uses Flink's class names"
 
-# Classes that log only in one kind of process; a star matches any start of the name.
+# Classes that log in only one kind of process. A star matches any beginning of the name.
 _ROLES: Final = {
     "flink": {
         "jobmanager": (
@@ -86,7 +86,7 @@ _ROLES: Final = {
         ),
     },
 }  # fmt: skip
-# Text after a logger in a layout and in JSON; in a stack frame a dot follows.
+# What follows a logger in a layout or in JSON. In a stack frame, a dot follows.
 _AFTER_LOGGER: Final = re.compile(rb"(?::\d+)?(?:\s{0,80}(?:\[[^\]\n]{0,120}\]\s*)?[-:|] |\"|\])")
 _HEADERS: Final = re.compile(rb"^(?:Container: container_\w+ on |LogType: ?\S)", re.MULTILINE)
 _HEADER_WORDS: Final = (b"Container: container_", b"LogType:")
@@ -94,14 +94,14 @@ _ENOUGH: Final = 20
 
 
 def holds_flink_message(data: bytes) -> bool:
-    """Return whether the data contains a message that a running Flink process logs."""
+    """Return whether the data contains a message that only a running Flink process logs."""
     return any(literal in data and message.search(data) for literal, message in _MESSAGES)
 
 
 def engine_lines(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the engine (`flink` or `spark`) and the first `LINE_BYTES` of lines that may be its messages.
+    """Yield lines that may be messages of an engine: `flink` or `spark`, and the first `LINE_BYTES` of the line.
 
-    The search jumps from engine word to engine word: a text without signs can have millions of lines.
+    The search jumps from one engine word to the next, because a text without signs can have millions of lines.
     """
     at = 0
     while found := _ENGINE_WORD.search(data, at):
@@ -137,7 +137,7 @@ _LOGGERS: Final = {
     }
     for engine, classes in _ROLES.items()
 }
-"""The classes of each role as bytes, and whether other letters may precede them."""
+"""Each role's classes as bytes, with whether other letters may precede them."""
 
 _WORDS: Final = tuple(
     dict.fromkeys(
@@ -160,10 +160,10 @@ def _finder() -> PlaceFinder:
 
 
 class Signs:
-    """Signs of the writer of a text, found in one pass.
+    """Signs that identify the writer of a text, found in one pass.
 
     Attributes:
-        holds_flink_message: whether it contains a message of Flink.
+        holds_flink_message: whether the text contains a message of Flink.
         engine: flink, spark or unknown.
     """
 
@@ -196,7 +196,7 @@ class Signs:
 
     @property
     def role(self) -> str:
-        """Kind of process that wrote the text; `mixed` for several kinds."""
+        """The kind of process that wrote the text; `mixed` for several kinds."""
         data, engine = self._data, self.engine
         headers = (at for word in _HEADER_WORDS for at in self._places.get(word, ()))
         if engine == "flink" and any(_HEADERS.match(data, at) for at in headers):
@@ -213,7 +213,7 @@ class Signs:
         return "client" if clients else "unknown"
 
     def _logs(self, word: bytes, loose: bool) -> int:
-        """Count the places, up to `_ENOUGH`, with this class as a logger."""
+        """Count the places, up to `_ENOUGH`, where this class is the logger."""
         data = self._data
         count = 0
         for at in self._places[word]:
@@ -228,7 +228,7 @@ class Signs:
 
 
 def is_seatunnel(data: bytes) -> bool:
-    """Return whether SeaTunnel's own engine wrote a text, without a search for other signs."""
+    """Return whether SeaTunnel's own engine wrote a text, without searching for other signs."""
     return has_any(data, _SEATUNNEL) and not has_any(data, FLINK_WORDS[:3])
 
 
@@ -243,7 +243,7 @@ def has_time(line: bytes) -> bool:
 
 
 def is_dated(data: bytes) -> bool:
-    """Return whether enough of the first lines have a time to satisfy `looks_like_log` for any length."""
+    """Return whether so many of the first lines have a time that `looks_like_log` holds for any number of lines."""
     return _reaches(_TIMED * 200, map(_TIME.match, data.split(b"\n", 50)[:50]))
 
 
@@ -262,7 +262,7 @@ def looks_like_log(lines: Sequence[bytes]) -> bool:
 
 
 def _reaches(least: float, found: Iterable[object]) -> bool:
-    """Return whether at least `least` items are not None; stop as soon as that is certain."""
+    """Return whether at least `least` items are not None; stop as soon as there are enough."""
     count = 0
     for item in found:
         count += item is not None

@@ -1,8 +1,8 @@
-"""Recognition of a file by its content, never by its name or extension.
+"""Determines the kind of a file from its content, never from its name or extension.
 
-`sniff` examines the first bytes, and a few from the middle and the end of large files. It decodes whole JSON
+`sniff` examines the first bytes, and in large files some bytes from the middle and the end. It decodes whole JSON
 documents. Any text that may be a log counts as a log, because skipping a log is worse than reading other text
-without result. The verdict `not-read` needs a reason for the user.
+for nothing. The verdict `not-read` contains a reason for the user.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ from flowdiag.parsers.stacks.dumps import contains_dump
 from flowdiag.parsers.stacks.texts import engine_of_stacks, stack_text_of
 from flowdiag.parsers.yarn.answers import looks_like_yarn
 
-_FEW: Final = 3  # lines that are as likely an error as a configuration
+_FEW: Final = 3  # a shorter text may be an error message rather than a configuration
 _UNLIKE_A_LOG: Final = "text, but it does not look like a log"
-_DOUBTFUL_BYTES: Final = 8 * 1024 * 1024  # of a text without signs of a log, searched for messages
+# Bytes to search for messages, in a text without signs of a log.
+_DOUBTFUL_BYTES: Final = 8 * 1024 * 1024
 
 
 def sniff(sample: Sample) -> Sniffed:
-    """Return the verdict on one file that is not a container and is already decompressed."""
+    """Return the verdict on a file that is not a container and is already decompressed."""
     if not sample.head:
         return not_read("empty file")
     if reason := binary_format(sample.head):
@@ -64,7 +65,7 @@ def sniff(sample: Sample) -> Sniffed:
             read=lambda size: to_utf8(read(2 * size), encoding)[:size],
         )
     elif not sample.complete:
-        # Only whole lines: a truncated character is not an invalid one.
+        # Use only whole lines, because a truncated character would look invalid.
         encoding = encoding_of(sample.head[: sample.head.rfind(b"\n") + 1] + sample.elsewhere)
     verdict = _sniff_text(sample)
     if verdict.kind == "not-read":
@@ -79,7 +80,7 @@ _TEXTS: Final = tuple(
         (rb"\A\s*<(?:!DOCTYPE )?html", "HTML page"),
         (rb"\A\s*<\?xml", "XML"),
         (rb"^# (?:HELP|TYPE) \w+ ", "Prometheus metrics, but none of Flink's"),
-        # A crash report without a command line is searched: it may belong to Flink or Spark.
+        # A crash report without a command line may belong to Flink or Spark, so it is searched.
         (
             (
                 rb"^# (?:A fatal error has been detected by|There is insufficient memory for) the Java Runtime"
@@ -125,7 +126,7 @@ class _Text:
 
     @cached_property
     def lines(self) -> list[bytes]:
-        """Lines that are not blank: all of a short text, else from both ends."""
+        """The lines that are not blank: of a short text all, of a longer one some from both ends."""
         lines = [line for line in self.data.split(b"\n") if line.strip(b"\0 \t\r")]
         return lines[:150] + lines[-50:] if len(lines) > 200 else lines
 
@@ -143,7 +144,7 @@ def _sniff_text(sample: Sample) -> Sniffed:
 
 
 def _unlike_a_log(text: _Text) -> str:
-    """Return why a text is not read: where its JSON is damaged, or the kinds of its lines."""
+    """Explain why a text is not read: where its JSON is damaged, or which kinds of lines it has."""
     if not text.is_json:
         return f"{_UNLIKE_A_LOG}: {kinds_of_lines(text.lines)}"
     place = syntax_error(text.head, complete=text.sample.complete)
@@ -154,14 +155,14 @@ def _sniff_binary(text: _Text) -> Sniffed | None:
     data = text.data
     if not data.strip(b"\0 \t\r\n"):
         return not_read("nothing but NUL bytes" if b"\0" in data else "nothing but whitespace")
-    # Text with messages of Flink can have more control characters than other text.
+    # A text with Flink's messages may have more control characters than other text.
     if is_binary(data) and (is_binary(data, 0.3) or not holds_flink_message(data)):
         return not_read("binary file")
     return None
 
 
 def _sniff_neighbour(text: _Text) -> Sniffed | None:
-    """Return the verdict on output of the tools of Kafka and databases, and on their logs."""
+    """Return the verdict on output from tools of Kafka and databases, and on their logs."""
     kind = neighbour_kind(text.head.decode("utf-8", "replace"))
     return None if kind is None else not_read(kind.reason)
 
@@ -176,7 +177,7 @@ def _sniff_structured(text: _Text) -> Sniffed | None:
 
 
 def _sniff_stacks(text: _Text) -> Sniffed | None:
-    """Return the verdict on a thread dump or a profile as text, not on a log that contains a dump."""
+    """Return the verdict on a text that is a thread dump or profile, rather than a log that contains a dump."""
     head = text.head
     if stack_text_of(head) is None and not (contains_dump(head) and not is_dated(text.data)):
         return None
@@ -185,7 +186,7 @@ def _sniff_stacks(text: _Text) -> Sniffed | None:
 
 
 def _sniff_exposition(text: _Text) -> Sniffed | None:
-    """Return the verdict on a text in Prometheus' exposition format with metrics of Flink."""
+    """Return the verdict on a text with Flink metrics in Prometheus' exposition format."""
     sample = text.sample
     given = text.start.split(b"\n", 400)[:400]
     if not _may_be_exposition(given):
@@ -194,7 +195,7 @@ def _sniff_exposition(text: _Text) -> Sniffed | None:
     if not sample.complete or len(lines) == 400:
         lines = lines[:-1]
     exposed = sum(bool(_EXPOSED.match(line)) for line in lines)
-    # A time or a title may separate several scrapes.
+    # Scrapes may be separated by a time or title.
     if exposed < 0.7 * len(lines) or not lines:
         return None
     data = text.start if sample.complete else sample.read(_DOUBTFUL_BYTES)
@@ -207,7 +208,7 @@ def _sniff_exposition(text: _Text) -> Sniffed | None:
 
 
 def _sniff_engine_log(text: _Text) -> Sniffed | None:
-    """Return the verdict on a text that an engine certainly wrote, or a text about ended containers."""
+    """Return the verdict on a text that an engine certainly wrote, or that is about ended containers."""
     signs, data = text.signs, text.data
     if signs.engine == "unknown" and (ended := _sniff_container_texts(text.start)) is not None:
         return ended
@@ -231,7 +232,7 @@ def _sniff_settings_or_code(text: _Text) -> Sniffed | None:
     if any(has_time(line) for line in text.lines):
         return None
     if 2 * sum(bool(_JSON_KEY.match(line)) for line in text.lines) > len(text.lines):
-        return None  # a part of a JSON document
+        return None  # part of a JSON document
     settings = sum(bool(_SETTING.match(line)) for line in text.lines)
     if settings > 0.8 * len(text.lines) and not text.is_json:
         return _search_doubtful_text(text.sample, _CONFIGURATION)
@@ -241,7 +242,7 @@ def _sniff_settings_or_code(text: _Text) -> Sniffed | None:
 
 
 def _sniff_any_log(text: _Text) -> Sniffed | None:
-    """Return the verdict on other logs, or printed answers with times but without words of an engine."""
+    """Return the verdict on other logs, or on printed responses that have times but no words of an engine."""
     if not text.like_a_log:
         return None
     sample = text.sample
@@ -264,10 +265,10 @@ _DETECTORS: Final[tuple[Callable[[_Text], Sniffed | None], ...]] = (
     _sniff_settings_or_code,
     _sniff_any_log,
 )
-"""Detectors in order: the first verdict counts."""
+"""Detectors in the order in which they are tried; the first verdict counts."""
 
 
-# A report of the Slf4jReporter: thousands of lines without a time, below one line with a time.
+# A report of the Slf4jReporter has thousands of lines without a time below one line with a time.
 _REPORT: Final = re.compile(
     rb"^[^\n=]{0,200}=++ Starting metrics report =++[^=]{0,400}^[^\n=]{0,200}?-- \w{1,40} --",
     re.MULTILINE,
@@ -296,10 +297,10 @@ _EXPOSED: Final = re.compile(
 
 
 def _may_be_exposition(lines: list[bytes]) -> bool:
-    """Return False as soon as 30% of the lines have another format, after few lines of almost all texts."""
+    """Return whether less than 30% of the lines have another format; for most other texts, a few lines decide."""
     odd, most = 0, 0.3 * len(lines) + 2
     for line in lines:
-        if line[:1] != b"2":  # the year, in most lines of most logs
+        if line[:1] != b"2":  # a year: most lines of most logs start with it
             stripped = line.strip()
             if not stripped or _EXPOSED.match(stripped):
                 continue
@@ -312,7 +313,7 @@ def _may_be_exposition(lines: list[bytes]) -> bool:
 _CONFIGURATION: Final = "looks like a configuration file"
 _SOURCE_CODE: Final = "looks like source code"
 _UNLIKE_LOGS: Final = frozenset({_CONFIGURATION, _SOURCE_CODE})
-"""Texts whose words for failures are names of options or of classes."""
+"""Texts in which words for failures are only names of options or classes."""
 _KUBECTL: Final = "kubectl output: `flowdiag memory` reads which containers ended and why"
 _YARN: Final = "a YARN response: `flowdiag memory` reads which containers ended and why"
 _FINAL: Final = frozenset(
@@ -321,7 +322,7 @@ _FINAL: Final = frozenset(
 
 
 def _sniff_unread(sample: Sample, verdict: Sniffed) -> Sniffed | None:
-    """Return the verdict on a text without signs of a log, if it contains failures or progress reports."""
+    """Return the verdict on a text without signs of a log that contains failures or progress reports."""
     reason = verdict.reason or ""
     if not sample.complete:
         data = sample.read(EXCERPTED_BYTES + 1) if reason.startswith(_UNLIKE_A_LOG) else b""
@@ -340,7 +341,7 @@ def _sniff_unread(sample: Sample, verdict: Sniffed) -> Sniffed | None:
 
 
 def _sniff_failures(data: bytes, *, vague: bool) -> Sniffed | None:
-    """Return the verdict on other text with a failure: in a comment, a page, an array."""
+    """Return the verdict on any other text with a failure, such as a comment, a web page or an array."""
     found = next(failures_in(data, vague=vague), None) if len(data) <= PASTE_BYTES else None
     if found is None:
         return None
@@ -352,7 +353,7 @@ def _sniff_failures(data: bytes, *, vague: bool) -> Sniffed | None:
 
 
 def _search_doubtful_text(sample: Sample, reason: str) -> Sniffed:
-    """Search a text without signs of a log for known messages before rejecting it."""
+    """Reject a text without signs of a log, unless it contains known messages."""
     data = sample.head if sample.complete else sample.read(_DOUBTFUL_BYTES + 1)
     if len(data) > _DOUBTFUL_BYTES:
         return log_of(Signs(sample.head + sample.elsewhere))
@@ -360,7 +361,7 @@ def _search_doubtful_text(sample: Sample, reason: str) -> Sniffed:
     answers = None if printed is None else sniff_printed(printed)
     from flowdiag.parsers.catalogue import load_catalogue
 
-    # Text quoted in an answer is not a log line.
+    # A text that is quoted in a response is not a log line.
     text = printed.around if printed is not None and answers else data
     for engine, line in engine_lines(text):
         if load_catalogue(engine).recognise(line.decode("utf-8", "replace")) is not None:

@@ -11,12 +11,12 @@ HEAD_BYTES: Final = 256 * 1024
 
 
 GC_LOG: Final = "looks like a GC log"
-"""Reason not to scan a garbage collection log; topics that need it read it on their own."""
+"""Reason not to scan a garbage collection log. Topics that need it read it separately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sniffed:
-    """The verdict on one file, with the fields of `sources.Source`."""
+    """The verdict on a file; the fields are those of `source.Source`."""
 
     kind: str
     engine: str = "unknown"
@@ -31,11 +31,11 @@ class Sample:
     """The decompressed parts of a file that `sniff` may examine.
 
     Attributes:
-        name: path and name; used only for IDs in names of REST responses.
-        head: the first `HEAD_BYTES`, or the whole file.
+        name: path and name, used only to find IDs in the names of saved REST responses.
+        head: the first `HEAD_BYTES`, or the whole file if it is shorter.
         complete: whether `head` is the whole file.
         elsewhere: some lines from the middle and the end, if they are cheap to read.
-        read: returns the first n bytes.
+        read: returns the given number of first bytes.
     """
 
     name: str

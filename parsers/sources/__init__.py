@@ -1,4 +1,4 @@
-"""Where bytes come from: codecs, containers, remote files, rolled series, marks of collected files.
+"""Reads the bytes of inputs: codecs, containers, remote files, rolled logs, collected files.
 
-`flowdiag.parsers.discover` lists the inputs, and `flowdiag.parsers.source` opens one.
+`flowdiag.parsers.discover` lists the inputs, and `flowdiag.parsers.source` opens them.
 """

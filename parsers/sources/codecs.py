@@ -1,9 +1,9 @@
-"""Decompression: codec selection by magic bytes, bounded pieces, no exceptions for bad data.
+"""Decompresses files in bounded pieces, without exceptions for bad data.
 
-Every codec is a generator from an open file to decoded pieces; `CODECS` lists all codecs. A truncated or
-damaged stream yields everything before the damage and then sets `ByteStream.error`. In addition to the common
-formats, flowdiag decodes those of Spark's event logs (lz4-java blocks, snappy-java, lzf): catalogue, Spark
-section 5.
+Magic bytes identify the codec. Every codec is a generator that takes an open file and yields decoded pieces; `CODECS`
+lists all codecs. A truncated or damaged stream yields everything before the damage and then sets `ByteStream.error`.
+In addition to common formats, flowdiag decodes those of Spark's event logs: lz4-java blocks, snappy-java and lzf
+(catalogue/spark.md section 5).
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from typing import BinaryIO, Final, Protocol, cast
 from flowdiag.parsers.sources.remote import RemoteFile, is_url
 
 CHUNK: Final = 64 * 1024
-"""Bytes per read from a file, and maximum bytes per piece of a decoder."""
+"""Bytes per read from a file, and maximum bytes per decoded piece."""
 
 MAGIC_BYTES: Final = 16
-"""Number of leading bytes that `codec_of` needs."""
+"""Number of first bytes that `codec_of` needs."""
 
-_MAX_BLOCK: Final = (
-    64 * 1024 * 1024
-)  # for formats with stated block sizes; larger values mean damage
-_MAX_WINDOW: Final = 256 * 1024 * 1024  # zstd --long=28; limits memory
+# For formats that state block sizes; a larger size means damage.
+_MAX_BLOCK: Final = 64 * 1024 * 1024
+_MAX_WINDOW: Final = 256 * 1024 * 1024  # as for zstd --long=28; limits memory
 _BOMB_BYTES: Final = 1024 * 1024 * 1024
-_BOMB_RATIO: Final = 1000  # logs compress by a factor of 10, metric reports by a factor of 100
-_ZSTD_PIECE: Final = 512  # the decoder has no output limit: this input gives at most 22 MB
+_BOMB_RATIO: Final = 1000  # logs compress by a factor of 10, metrics reports by a factor of 100
+# The decoder does not limit its output: this much input gives at most 22 MB.
+_ZSTD_PIECE: Final = 512
 
 
 class Damaged(Exception):
-    """The stream is truncated or damaged, as stated in the message."""
+    """A stream is truncated or damaged; the message explains how."""
 
 
 class _Inflater(Protocol):
-    """Common interface of the decompressors of bz2 and lzma."""
+    """The common interface of the decompressors for bz2 and lzma."""
 
     @property
     def eof(self) -> bool: ...
@@ -53,7 +53,7 @@ class _Inflater(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """One compression format: its name in `Source.codec`, its magic bytes, its decoder."""
+    """A compression format: its name in `Source.codec`, its magic bytes, its decoder."""
 
     name: str
     magic: tuple[bytes, ...]
@@ -61,7 +61,7 @@ class Codec:
 
 
 def codec_of(head: bytes) -> str:
-    """Return the name of the codec for a file that starts with `head`; `none` for uncompressed files.
+    """Return the name of the codec for a file that starts with `head`; `none` if the file is not compressed.
 
     >>> codec_of(bytes.fromhex("1f8b0800")), codec_of(b"2026-01-01 INFO")
     ('gzip', 'none')
@@ -73,10 +73,10 @@ def codec_of(head: bytes) -> str:
 
 
 class ByteStream(io.RawIOBase):
-    """A readable, non-seekable stream of pieces; errors end the stream instead of raising.
+    """A readable, non-seekable stream of pieces. Errors end the stream instead of raising.
 
-    `error` is None or one clause for the user about this stream or the stream `below`, for example
-    `truncated gzip after 4096 bytes` (decoded bytes). It is final at the end of the stream.
+    `error` is one clause for the user about an error in this stream or the stream `below`, for example
+    `truncated gzip after 4096 bytes` (decoded bytes); None without an error. It is final once the stream has ended.
     """
 
     def __init__(
@@ -99,8 +99,8 @@ class ByteStream(io.RawIOBase):
 
     @property
     def error(self) -> str | None:
-        """The first error so far, or None."""
-        # An error of the stream below also truncates this one.
+        """The first error so far, if any."""
+        # An error in the stream below also truncates this one.
         return (self._below.error if self._below is not None else None) or self._error
 
     def readable(self) -> bool:
@@ -108,7 +108,7 @@ class ByteStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview | bytearray) -> int:  # type: ignore[override]
-        """Fill `buffer` completely, unless the stream ends first."""
+        """Fill the whole buffer, unless the stream ends first."""
         view = memoryview(buffer).cast("B")
         filled = 0
         while filled < len(view):
@@ -141,7 +141,7 @@ class ByteStream(io.RawIOBase):
         return None
 
     def note(self, error: str) -> None:
-        """Record an error that does not end the stream; the first error is kept."""
+        """Record an error that does not end the stream; only the first error is kept."""
         if self._error is None:
             self._error = error
 
@@ -155,17 +155,17 @@ class ByteStream(io.RawIOBase):
 
 
 def open_file(path: str, *, expected: int | None = None) -> PlainFile | RemoteFile:
-    """Open a local path or a URL; raises OSError."""
+    """Open a local path or URL for reading; raises OSError."""
     if is_url(path):
         return RemoteFile(path, expected=expected)
     return PlainFile(path, expected=expected)
 
 
 class PlainFile(io.FileIO):
-    """An unbuffered file; a read error ends it and sets `error`.
+    """An unbuffered file. A read error ends it and sets `error`.
 
-    `readinto` calls the operating system directly. `expected` is an earlier size: if the file is shorter at
-    its end, it was truncated while being read, and `error` reports that.
+    `readinto` calls the operating system directly. `expected` is the size at discovery. If the file turns out to be
+    shorter, it was truncated while it was read, and `error` reports that.
     """
 
     def __init__(self, path: str, *, expected: int | None = None) -> None:
@@ -179,7 +179,7 @@ class PlainFile(io.FileIO):
         return os.fstat(self.fileno()).st_size
 
     def readinto(self, buffer: memoryview | bytearray) -> int:  # type: ignore[override]
-        """Read with one system call; return 0 at the end and after a read error."""
+        """Read with one system call; return 0 at the end or after a read error."""
         try:
             count = super().readinto(buffer)
         except OSError as trouble:
@@ -219,7 +219,7 @@ def decode(raw: BinaryIO, codec: str, *, close: Callable[[], None] | None = None
     """Decode `raw` from its start.
 
     Args:
-        raw: compressed bytes, read in pieces of `CHUNK`.
+        raw: compressed file, read in pieces of `CHUNK`.
         codec: a name from `CODECS`, or `none`.
         close: called when the stream is closed; by default `raw.close`.
 
@@ -237,10 +237,10 @@ def decode(raw: BinaryIO, codec: str, *, close: Callable[[], None] | None = None
 
 
 def limit_expansion(pieces: Iterable[bytes], taken: Callable[[], int]) -> Iterator[bytes]:
-    """Yield pieces until the compression ratio is implausible.
+    """Yield pieces until the compression ratio becomes implausible.
 
     Args:
-        pieces: decompressed.
+        pieces: decompressed pieces.
         taken: returns the number of compressed bytes read so far.
     """
     given = 0
@@ -254,7 +254,7 @@ def limit_expansion(pieces: Iterable[bytes], taken: Callable[[], int]) -> Iterat
 
 
 class _Counted:
-    """A file that counts the bytes read."""
+    """A file that counts the bytes that are read from it."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -278,8 +278,8 @@ def open_decoded(path: str, codec: str) -> ByteStream:
 
 
 def read_first(stream: Stream | BinaryIO, count: int, head: bytes = b"") -> bytes:
-    """Return the first bytes of a stream; `head` was already read."""
-    # Each read allocates its full size: use small ones.
+    """Return the first `count` bytes of a stream, of which `head` was already read."""
+    # Use small reads, because each read allocates its full size.
     parts = [head]
     count -= len(head)
     while count > 0 and (part := stream.read(min(count, CHUNK))):
@@ -289,7 +289,7 @@ def read_first(stream: Stream | BinaryIO, count: int, head: bytes = b"") -> byte
 
 
 def transcode(stream: ByteStream, encoding: str) -> ByteStream:
-    """Convert a UTF-16 or UTF-32 stream to UTF-8 without byte-order mark; invalid bytes become U+FFFD."""
+    """Convert a UTF-16 or UTF-32 stream to UTF-8 without a byte-order mark; invalid bytes become U+FFFD."""
 
     def pieces() -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
@@ -325,9 +325,9 @@ def _gzip(raw: BinaryIO) -> Iterator[bytes]:
 
 
 def inflate(raw: BinaryIO) -> Generator[bytes, None, bytes]:
-    """Decode one raw deflate stream, such as a zip member, up to its end.
+    """Decode a raw deflate stream, such as a zip member, up to its end.
 
-    The generator returns the bytes of `raw` read beyond that end.
+    The generator returns the bytes that it read from `raw` beyond that end.
     """
     member = zlib.decompressobj(wbits=-15)
     while not member.eof:
@@ -340,13 +340,13 @@ def inflate(raw: BinaryIO) -> Generator[bytes, None, bytes]:
 
 
 def _inflated(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
-    """Decode `data` in bounded pieces, including all bytes before a damaged byte."""
+    """Decode `data` in bounded pieces, up to the last byte before any damage."""
     before, fed, given = member.copy(), data, 0
     while True:
         try:
             piece = member.decompress(data, CHUNK)
         except zlib.error:
-            # The failed call discarded its output: repeat it byte by byte.
+            # The failed call discarded its output, so repeat it byte by byte.
             try:
                 for i in range(len(fed)):
                     piece = before.decompress(fed[i : i + 1])
@@ -363,7 +363,7 @@ def _inflated(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
 
 
 def _skip_padding(data: bytes, raw: BinaryIO, magic: bytes) -> bytes:
-    """Skip zero bytes after a finished stream; only another stream may follow."""
+    """Skip zero padding after a finished stream; nothing but another stream may follow."""
     while True:
         data = data.lstrip(b"\0")
         if len(data) >= len(magic):
@@ -401,7 +401,7 @@ def _streams(raw: BinaryIO, new: Callable[[], _Inflater], magic: bytes) -> Itera
                 if not data:
                     raise Damaged("truncated {label}")
             try:
-                # Small steps: a failed call discards its output.
+                # In small steps, because a failed call discards its output.
                 piece = stream.decompress(data, CHUNK // 8)
             except (OSError, lzma.LZMAError, ValueError):
                 raise Damaged("damaged {label}") from None
@@ -411,7 +411,7 @@ def _streams(raw: BinaryIO, new: Callable[[], _Inflater], magic: bytes) -> Itera
 
 
 def _zstd(raw: BinaryIO) -> Iterator[bytes]:
-    """Decode frame by frame, to detect truncation: Spark's event logs have hundreds of frames."""
+    """Decode frame by frame to detect truncation, because Spark's event logs have hundreds of frames."""
     import zstandard
 
     context = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
@@ -446,7 +446,7 @@ def _lz4_frame(raw: BinaryIO) -> Iterator[bytes]:
         return
     except (OSError, pa.ArrowException) as trouble:
         what = "truncated {label}" if "runcated" in str(trouble) else "damaged {label}"
-    # The failed call discarded its output: repeat it with single bytes.
+    # The failed call discarded its output, so repeat it with single bytes.
     if raw.seekable():
         raw.seek(0)
         read = reader()
@@ -461,7 +461,7 @@ def _lz4_frame(raw: BinaryIO) -> Iterator[bytes]:
 
 
 class _NonClosing:
-    """A wrapper that keeps its file open when closed."""
+    """A wrapper whose file stays open when the wrapper is closed."""
 
     closed = False
 
@@ -476,13 +476,13 @@ class _NonClosing:
 
 
 class _Blocks:
-    """Reads exact numbers of bytes from a format of blocks with stated lengths."""
+    """Reads exact numbers of bytes, for formats that consist of blocks with stated lengths."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
 
     def take(self, size: int) -> bytes:
-        """Read exactly `size` bytes; an implausible length means damage."""
+        """Read exactly `size` bytes; an implausible size means damage."""
         if not 0 <= size <= _MAX_BLOCK:
             raise Damaged("damaged {label}")
         data = self._read(size)
@@ -530,18 +530,18 @@ def _snappy_framed(raw: BinaryIO) -> Iterator[bytes]:
 
 
 def _snappy_java(raw: BinaryIO) -> Iterator[bytes]:
-    """Decode snappy-java: a 16-byte header, then blocks after a big-endian length."""
+    """Decode snappy-java: a 16-byte header, then blocks that each follow a big-endian length."""
     blocks = _Blocks(raw)
     blocks.take(16)
     while head := blocks.take_or_end(4):
-        if head == b"\x82SNA":  # another stream starts
+        if head == b"\x82SNA":  # another stream begins
             blocks.take(12)
             continue
         yield _unsnap(blocks.take(int.from_bytes(head, "big")))
 
 
 def _lz4_java(raw: BinaryIO) -> Iterator[bytes]:
-    """Decode lz4-java's block stream; streams may be concatenated, an empty block ends one."""
+    """Decode lz4-java's block streams, which may be concatenated; an empty block ends a stream."""
     import cramjam
 
     blocks = _Blocks(raw)
@@ -580,7 +580,7 @@ def _lzf(raw: BinaryIO) -> Iterator[bytes]:
 
 
 def _unlzf(block: bytes) -> bytes:
-    """Decompress one LZF chunk: runs of literals and copies of earlier output."""
+    """Decompress an LZF chunk, which consists of literal runs and copies of earlier output."""
     out, at = bytearray(), 0
     try:
         while at < len(block):
@@ -598,7 +598,7 @@ def _unlzf(block: bytes) -> bytes:
             at += 1
             if start < 0:
                 raise Damaged("damaged {label}")
-            for i in range(start, start + length + 2):  # can overlap its own output
+            for i in range(start, start + length + 2):  # a copy can overlap its own output
                 out.append(out[i])
     except IndexError:
         raise Damaged("damaged {label}") from None
@@ -609,7 +609,7 @@ CODECS: Final[tuple[Codec, ...]] = (
     Codec("gzip", (b"\x1f\x8b\x08",), _gzip),
     Codec("bz2", tuple(b"BZh%d1AY&SY" % n for n in range(1, 10)), _bz2),
     Codec("xz", (b"\xfd7zXZ\0",), _xz),
-    # The other magic bytes are skippable frames, which parallel compressors write first.
+    # The other magic bytes are those of skippable frames, which parallel compressors write first.
     Codec(
         "zstd", (b"\x28\xb5\x2f\xfd", *(b"%c\x2a\x4d\x18" % n for n in range(0x50, 0x60))), _zstd
     ),
@@ -619,4 +619,4 @@ CODECS: Final[tuple[Codec, ...]] = (
     Codec("snappy-java", (b"\x82SNAPPY\0",), _snappy_java),
     Codec("lzf", (b"ZV\0", b"ZV\1"), _lzf),
 )
-"""All codecs, frequent ones first."""
+"""All codecs, the most frequent first."""

@@ -1,7 +1,7 @@
-"""Files of `flowdiag collect`: answers with their paths and times, in one JSON document per tick.
+"""Reads the files of `flowdiag collect`: responses with their paths and times, in one JSON document per tick.
 
-`flowdiag.parsers.live.folder` writes these files. An answer has any kind known to the readers of saved
-answers, along with its owner and time, which those readers would otherwise have to guess.
+`flowdiag.parsers.live.folder` writes these files. The responses are the same as saved ones, but the owner and the
+time of each are known, which readers of saved responses have to guess.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MANIFEST_LINE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedAnswer:
-    """One answer of a tick.
+    """A response in a tick.
 
     Attributes:
-        path: of the request.
-        time_ms: arrival time.
-        at_ms: time of its values, if known to be earlier.
-        body: the decoded answer.
+        path: path of the request.
+        time_ms: when the response arrived.
+        at_ms: when its values were measured, if known.
+        body: the decoded response.
     """
 
     path: str
@@ -41,13 +41,13 @@ class CollectedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """One file of a collection.
+    """A file of a collection.
 
     Attributes:
         kind: flink, spark or prometheus.
         time_ms: start of the tick.
-        context: names and locations, in a format specific to the kind.
-        answers: in file order.
+        context: names and locations, in a format that depends on the kind.
+        answers: the responses, in file order.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Collected:
 
 
 def collected_kind(head: bytes) -> str | None:
-    """Return the kind of a collected file by its first bytes; None for other files.
+    """Return the kind of a collected file from its first bytes; None for other files.
 
     >>> collected_kind(b'{"schema":"flowdiag.collected/1","kind":"flink","tick":1')
     'flink'
@@ -67,7 +67,7 @@ def collected_kind(head: bytes) -> str | None:
 
 
 def collected_of(body: object) -> Collected | None:
-    """Parse a decoded file of a collection; None for other values."""
+    """Parse a decoded file of a collection; return None for other values."""
     if not isinstance(body, Mapping):
         return None
     kind = as_string(body.get("kind"))
@@ -95,7 +95,7 @@ def _answers(body: Mapping[str, Any]) -> Iterator[CollectedAnswer]:
 
 @dataclass(slots=True)
 class TaskPlaces:
-    """Names of jobs and vertices, and locations of subtasks, from a collected file of Flink."""
+    """Names of jobs and vertices, and locations of subtasks, from a file collected from Flink."""
 
     names: dict[str, str] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class TaskPlaces:
         return found
 
     def taskmanager(self, vertex_id: str | None, subtask_index: int | None) -> str | None:
-        """Return the TaskManager of a subtask during the tick."""
+        """Return the TaskManager that ran a subtask during the tick."""
         managers = self.managers.get(vertex_id or "", ())
         if subtask_index is None or not 0 <= subtask_index < len(managers):
             return None

@@ -1,7 +1,7 @@
-"""Zip and tar archives: names and streams of their members.
+"""Opens members of zip and tar archives.
 
 Members of tar archives and of nested containers are copied to a private temporary directory, because they
-can be read only once. The directory is removed when the process ends. Member names of a hostile archive are
+can be read only once. The directory is removed when the process ends. Member names from a hostile archive are
 displayed, but never used as paths.
 """
 
@@ -26,12 +26,12 @@ from flowdiag.parsers.errors import no_temporary_space
 from flowdiag.parsers.sources import codecs, remote
 
 TAR_BLOCK: Final = 512
-COPIED: Final = 4 * 1024  # bytes per read: a failed read loses its data
+COPIED: Final = 4 * 1024  # bytes per read, because a failed read loses its data
 ZIP_MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")
 
 
 def is_tar(head: bytes) -> bool:
-    """Return whether this is the first block of a tar archive of any version."""
+    """Return whether `head` is the first block of a tar archive of any version."""
     if len(head) < TAR_BLOCK or not head[0]:
         return False
     try:
@@ -53,7 +53,7 @@ def is_container(path: str) -> bool:
 
 
 def open_member(path: str, member: str, codec: str) -> codecs.ByteStream:
-    """Open a member of a zip archive; raises OSError with a clause for the user."""
+    """Open a member of a zip archive; raises OSError, whose message is a clause for the user."""
     try:
         container = _zip(path, *_state_of(path))
         info = container.getinfo(member)
@@ -72,14 +72,14 @@ def open_member(path: str, member: str, codec: str) -> codecs.ByteStream:
 
 @functools.lru_cache(maxsize=2)
 def _zip(path: str, mtime_ns: int, size: int) -> zipfile.ZipFile:
-    """Open a container, cached: reading its directory for each member would take quadratic time."""
+    """Open a container. Cached, because reading its directory for each member would take quadratic time."""
     if remote.is_url(path):
         return zipfile.ZipFile(cast(BinaryIO, codecs.open_file(path)))
     return zipfile.ZipFile(path)
 
 
 def _state_of(path: str) -> tuple[int, int]:
-    """Return modification time (0 if unknown) and size, which change with the file."""
+    """Return the modification time (0 if unknown) and the size of a file, to detect changes."""
     if remote.is_url(path):
         with codecs.open_file(path) as file:
             return 0, file.size()
@@ -88,7 +88,7 @@ def _state_of(path: str) -> tuple[int, int]:
 
 
 def _member_pieces(path: str, info: zipfile.ZipInfo) -> Iterator[bytes]:
-    """Decode a member without Python's reader, which discards data before a damaged place."""
+    """Decode a member without Python's reader, which would discard data before any damage."""
     with codecs.open_file(path) as file:
         file.seek(info.header_offset)
         head = file.read(_LOCAL_HEADER.size)
@@ -136,7 +136,7 @@ _LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")
 
 
 def members_in_order(file: BinaryIO) -> Iterator[tuple[str, Callable[[int], bytes | None]]]:
-    """Yield the members of a zip archive by their local headers, up to the first damage."""
+    """Yield the members of a zip archive from their local headers, up to the first damage."""
     at = 0
     while True:
         file.seek(at)
@@ -147,7 +147,7 @@ def members_in_order(file: BinaryIO) -> Iterator[tuple[str, Callable[[int], byte
         name = file.read(name_length).decode("utf-8" if flags & 0x800 else "cp437", "replace")
         at += _LOCAL_HEADER.size + name_length + extra_length
         file.seek(at)
-        # Written as a stream: the sizes follow the data, which marks its own end.
+        # The archive was written as a stream: the sizes follow the data, which marks its own end.
         unknown = bool(flags & 8) or packed == 0xFFFFFFFF
         if flags & 1 or method not in (0, 8) or (unknown and method == 0):
             return
@@ -180,7 +180,7 @@ def _remember(pieces: Generator[bytes, None, bytes], behind: list[bytes]) -> Ite
 
 
 def _descriptor_length(data: bytes) -> int:
-    """Return the length of the sizes and checksum before the next header."""
+    """Return the length of the data descriptor (checksum and sizes) before the next header."""
     found = re.search(rb"PK(?:\x03\x04|\x01\x02)", data[4:32], re.DOTALL)
     return found.start() + 4 if found else len(data)
 
@@ -190,7 +190,7 @@ _remove: list[Callable[[], None]] = []
 
 
 def _private_directory() -> str:
-    """Return a directory that only this user can enter; this process removes it at exit, or a later one does."""
+    """Return a directory that only this user can access; this process removes it at exit, or else a later one."""
     if not _private:
         folder, forget = cleanup.private_folder("flowdiag-")
         lock = cleanup.lock_folder(folder)
@@ -208,7 +208,7 @@ def _private_directory() -> str:
 
 
 def remove_copies() -> None:
-    """Remove all copies; sources found before can no longer be read."""
+    """Remove all copies. Sources that were copied can no longer be read."""
     for remove in _remove:
         remove()
     _private.clear()
@@ -224,14 +224,14 @@ _HARMLESS: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 
 
 def copy_location(member: str, folders: dict[str, str]) -> tuple[str, str]:
-    """Return folder and file name for the copy of a member; each folder of a container has its own folder.
+    """Return the folder and file name for the copy of a member; each folder of the container has its own.
 
     Args:
-        member: its name in the container.
-        folders: private folder for each known folder of the container; extended by new ones.
+        member: name of the member in the container.
+        folders: private folder of each folder in the container, to which new ones are added.
 
     Returns:
-        the private folder, and the name in it; empty if the member's own name is unsafe.
+        The private folder, and the file name in it. The name is empty if the member's own name is unsafe.
     """
     folder, _, name = member.rpartition("/")
     if folder not in folders:
@@ -242,12 +242,12 @@ def copy_location(member: str, folders: dict[str, str]) -> tuple[str, str]:
 def spool(
     read: Callable[[int], bytes | None], head: bytes = b"", place: tuple[str, str] = ("", "")
 ) -> str:
-    """Copy a stream to a private file and return its path; read errors propagate.
+    """Copy a stream to a private file, and return its path. Read errors propagate.
 
     Args:
         read: reads the stream.
-        head: bytes already read.
-        place: folder and name of the copy; a random name if the name is empty or in use.
+        head: bytes that were already read.
+        place: folder and name of the copy. If the name is empty or in use, a random name is used.
 
     Raises:
         FlowdiagError: the disk is full.
@@ -278,7 +278,7 @@ def spool(
 
 @contextmanager
 def _reporting_full_disk() -> Iterator[None]:
-    """Convert write errors to a user error: a full disk is not a problem of the input."""
+    """Convert write errors to a user error, because a full disk is not a problem of the input."""
     try:
         yield
     except OSError as error:
@@ -286,7 +286,7 @@ def _reporting_full_disk() -> Iterator[None]:
 
 
 def members_overlap(infos: Iterable[zipfile.ZipInfo]) -> bool:
-    """Return whether members of a zip archive overlap, so that several members share the same bytes."""
+    """Return whether members of a zip archive overlap, that is, share the same bytes."""
     places = sorted((info.header_offset, info.compress_size) for info in infos)
     return any(
         begin + _LOCAL_HEADER.size + size > after for (begin, size), (after, _) in pairwise(places)
@@ -294,14 +294,14 @@ def members_overlap(infos: Iterable[zipfile.ZipInfo]) -> bool:
 
 
 class MemberReader:
-    """Reads a member up to a damaged place; `cut` is then true."""
+    """Reads a member until any damage, which sets `cut`."""
 
     def __init__(self, read: Callable[[int], bytes | None]) -> None:
         self._read = read
         self.cut = False
 
     def __call__(self, size: int) -> bytes:
-        """Return the next bytes; none after a damaged place."""
+        """Return the next bytes; empty at the end or after damage."""
         try:
             return self._read(size) or b""
         except (tarfile.TarError, EOFError, ValueError):

@@ -1,8 +1,8 @@
-"""Excerpts of a large text around the lines that may announce a failure.
+"""Extracts excerpts of a large text around lines that may report a failure.
 
-A text of an unknown layout has no known messages: only its failures can be read. Logs also contain failures that no
-known message reports. Searching all lines for them is slow, so one pattern, or the search for known messages, finds the
-places, and only their surroundings are read line by line.
+In a text with an unknown layout, there are no known messages, and only failures can be read. Logs, too, contain
+failures without a known message. Reading all lines for them is slow. So a single pattern, or the search for known
+messages, finds the places, and only the text around them is read line by line.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import BinaryIO, Final, NamedTuple
 from flowdiag.parsers.sources.codecs import read_first
 
 TEXT_BYTES: Final = 8 * 1024 * 1024
-"""Maximum size of a searched text."""
-_AROUND: Final = 6 * 1024  # bytes kept before and after a sign: a header and a stack trace
-_PART: Final = 128 * 1024  # bytes kept of the first signs, and of the last ones
+"""Maximum size of a text to search."""
+_AROUND: Final = 6 * 1024  # bytes kept before and after a sign, for a header and a stack trace
+_PART: Final = 128 * 1024  # bytes kept for the first signs, and again for the last ones
 _SIGN: Final = re.compile(
     rb"Exception\b|Error\b|ERROR|FATAL|SEVERE|CRITICAL|Traceback \(most|\baborted due to|terminated with"
 )
 
 
 class Excerpts(NamedTuple):
-    """Parts of a text, joined; `at` maps their offsets to offsets in the text."""
+    """Joined parts of a text; `at` maps an offset in them to the offset in the text."""
 
     data: bytes
-    starts: list[int]  # of each part in `data`
-    begins: list[int]  # of each part in the text
+    starts: list[int]  # offset of each part in `data`
+    begins: list[int]  # offset of each part in the text
 
     def at(self, offset: int) -> int:
-        """Return the offset in the text of an offset in the excerpts."""
+        """Map an offset in the excerpts to the offset in the text."""
         part = bisect_right(self.starts, offset) - 1
         return self.begins[part] + offset - self.starts[part]
 
@@ -57,7 +57,7 @@ def excerpts(data: bytes) -> Excerpts:
 
 
 def _regions(data: bytes) -> list[tuple[int, int]]:
-    """Return the surroundings of all signs, without overlaps, each at most about a quarter of a part."""
+    """Return the regions around all signs, without overlaps, each at most about a quarter of `_PART`."""
     regions: list[tuple[int, int]] = []
     at = 0
     while (sign := _SIGN.search(data, at)) is not None:
@@ -72,7 +72,7 @@ def _regions(data: bytes) -> list[tuple[int, int]]:
 
 
 def _up_to(regions: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
-    """Return the first regions of at most this size in total."""
+    """Return the first regions whose total size does not exceed this size."""
     for number, (begin, end) in enumerate(regions):
         size -= end - begin
         if size < 0:
@@ -84,8 +84,8 @@ def excerpts_at(stream: BinaryIO, places: Iterable[int], *, seekable: bool) -> E
     r"""Return the whole lines around places in a stream.
 
     Args:
-        stream: from its beginning.
-        places: offsets, ascending.
+        stream: stream at its beginning.
+        places: offsets in ascending order.
         seekable: whether the stream can skip bytes without reading them.
 
     >>> import io

@@ -1,7 +1,7 @@
-"""Times in file names: `metrics-20261121T021500Z.prom`, `scrape.1795228110.txt`.
+"""Reads times in file names, such as `metrics-20261121T021500Z.prom` and `scrape.1795228110.txt`.
 
 Saved responses and scrapes contain no time, but scripts that save them in a loop put it into the file name.
-File system times are not used: copies and archives change them.
+Times of the file system are not used, because copying and archiving change them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EPOCH = re.compile(r"(?<!\d)(?P<s>1[5-9]\d{8}|2[01]\d{8})(?P<ms>\d{3})?(?!\d)")
 
 
 class Moment(NamedTuple):
-    """An instant, or a wall clock without zone; microseconds."""
+    """An instant or, without a time zone, a wall clock; both in microseconds."""
 
     utc_us: int | None = None
     local_us: int | None = None

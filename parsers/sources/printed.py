@@ -1,6 +1,6 @@
-"""JSON in the output of terminals and on pages.
+"""Finds JSON in terminal output and on web pages.
 
-It may be in the output of `curl -v`, below a prompt, in a fence, quoted, in the colours of `jq`, or printed by
+The JSON may be in the output of `curl -v`, below a prompt, fenced, quoted, colored by `jq`, or printed by
 Python (`print(response.json())`, `pprint`).
 
 Text around the JSON is replaced by spaces, so that offsets stay those of the file.
@@ -15,24 +15,24 @@ from typing import Final
 
 MOST_VALUES: Final = 100_000
 MOST_WASTED: Final = 32 * 1024 * 1024
-"""Maximum effort for text that starts like JSON but is not, in characters read."""
+"""Maximum number of characters read in text that starts like JSON but is something else."""
 
-# At the start of a line; also reports of streaming queries anywhere, because listeners print them.
+# At the start of a line. Reports of streaming queries can be anywhere, because listeners print them.
 _BEGIN: Final = re.compile(
     r'^[ \t]*+([{\[])(?=\s*[\[{"\'\]}])|(\{)(?=\s{0,20}"id"\s?:\s?"[0-9a-f]{8}-[0-9a-f-]{27}"\s{0,20},)',
     re.MULTILINE,
 )
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]{0,12}m")
-# Bounded, because it runs at each bracket: maximum distance between brackets and the first word.
+# Runs at each bracket, so the distance between brackets and the first word is bounded.
 _OF_PYTHON: Final = re.compile(r"[{\[][\s{\[]{0,200}+'")
-# A word in either quotes, a constant, a bracket.
+# A word in single or double quotes, a constant, or a bracket.
 _TOKEN: Final = re.compile(
     r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|\b(?:True|False|None)\b|[{}\[\]]", re.DOTALL
 )
-_INNER: Final = re.compile(r"(\\?)\"")  # a double quote inside a word of single ones
+_INNER: Final = re.compile(r"(\\?)\"")  # a double quote inside a single-quoted word
 _BY_NUMBER: Final = re.compile(r"\\x[0-9a-f]{2}")
-_PYTHON_CHARACTERS: Final = 4 * 1024 * 1024  # of one object
-_REWRITTEN: Final = 20  # cost of rewriting a character, in characters read
+_PYTHON_CHARACTERS: Final = 4 * 1024 * 1024  # maximum characters of one object
+_REWRITTEN: Final = 20  # rewriting a character costs as much as reading this many
 _CONSTANTS: Final = {"True": "true", "False": "false", "None": "null"}
 _QUOTED: Final = re.compile(r"^[ \t]?(?:>[ ]?)+|^[ ]\*(?=[ ])", re.MULTILINE)
 _REQUESTED: Final = re.compile(
@@ -42,13 +42,13 @@ _REQUESTED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PrintedJson:
-    """JSON values found in a text.
+    """The JSON values found in a text.
 
     Attributes:
-        data: the JSON values at their offsets, with spaces around them.
-        around: the rest of the text, with spaces in place of the values.
+        data: the JSON values at their offsets, with spaces in place of the other text.
+        around: the other text, with spaces in place of the values.
         values: offsets of the values.
-        path: requested path, if the text contains exactly one.
+        path: the requested path, if the text contains exactly one.
     """
 
     data: bytes
@@ -58,14 +58,14 @@ class PrintedJson:
 
 
 def json_printed(data: bytes) -> PrintedJson | None:
-    r"""Find the JSON values in a text; None if there are none.
+    r"""Find the JSON values in a text; return None if there are none.
 
     >>> json_printed(b"> GET /overview HTTP/1.1\n< HTTP/1.1 200 OK\n{}* Connection #0\n").path
     '/overview'
     >>> json_printed(b"{ [123 bytes data]\n") is None
     True
     """
-    text = _undecorated(data.decode("latin-1"))  # a character is a byte
+    text = _undecorated(data.decode("latin-1"))  # latin-1, so that a character is a byte
     decoder = json.JSONDecoder(strict=False)
     values: list[tuple[int, str]] = []
     at = wasted = 0
@@ -81,7 +81,7 @@ def json_printed(data: bytes) -> PrintedJson | None:
         except (ValueError, RecursionError) as problem:
             reached = problem.pos if isinstance(problem, json.JSONDecodeError) else len(text)
             reached = begin + _REWRITTEN * len(shown) if shown else reached
-            # Creating the error also counts the lines before it.
+            # Creating the error is expensive, because it counts the lines before it.
             at, wasted = begin + 1, wasted + 100 + max(0, reached - begin) + reached // 50
             if wasted > MOST_WASTED:
                 break
@@ -108,14 +108,14 @@ def json_printed(data: bytes) -> PrintedJson | None:
 
 
 def _undecorated(text: str) -> str:
-    """Replace quote marks and colours with spaces."""
+    """Replace quote marks and color codes with spaces."""
     if text.count("\n>") * 2 > text.count("\n") or text.count("\n * ") * 2 > text.count("\n"):
         text = _QUOTED.sub(lambda found: " " * len(found[0]), text)
     return _COLOUR.sub(lambda found: " " * len(found[0]), text)
 
 
 def begins_as_json(data: bytes) -> bool:
-    """Return whether a text probably is JSON from its first character.
+    """Return whether a text is probably JSON from its first character on.
 
     >>> begins_as_json(b' [{"a": 1}]'), begins_as_json(b"[{'a': 1}]"), begins_as_json(b"< HTTP/1.1 200 OK")
     (True, False, False)
@@ -129,7 +129,7 @@ def begins_as_json(data: bytes) -> bool:
 def _as_json(text: str, begin: int) -> str:
     """Convert a printed Python object to JSON of the same length.
 
-    Quotes inside a string become single quotes, and numeric character escapes become question marks.
+    Double quotes in a string become single quotes, and numeric character escapes become question marks.
     """
     pieces: list[str] = []
     at, depth = begin, 0

@@ -1,7 +1,7 @@
-"""Inputs given by URL: the driver lists them, and the parsing process reads them.
+"""Reads inputs by URL: the driver lists them, and the process that parses them reads them.
 
 All access uses `fsspec`, whose backends are separate packages. Credentials come from the environment of each
-host, as documented by the backend, and are never sent to other hosts. `file://` names a local path that all
+host, as documented by the backend, and are never sent to other hosts. A `file://` URL is a local path that all
 hosts share.
 """
 
@@ -19,7 +19,7 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.extras import pip_install
 
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
-_BLOCK: Final = 4 * 1024 * 1024  # bytes per request
+_BLOCK: Final = 4 * 1024 * 1024  # bytes to read per request
 _FILES: Final = 100_000  # maximum number of files under one URL
 
 BACKENDS: Final = {
@@ -38,7 +38,7 @@ BACKENDS: Final = {
     "sftp": "paramiko",
     "webhdfs": "requests",
 }
-"""Supported schemes, and the packages that they require."""
+"""Supported URL schemes, and the package that each requires."""
 
 _EXTRAS: Final = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "abfs", "aiohttp requests": "http"}
 _WITH_HOST: Final = frozenset({"hdfs", "sftp", "webhdfs"})
@@ -47,7 +47,7 @@ _HADOOP: Final = (
     "reading hdfs requires Hadoop's libhdfs and a Java (HADOOP_HOME, JAVA_HOME, CLASSPATH from `hadoop classpath --glob`),"
     " or use webhdfs://namenode:9870/path"
 )
-_UNLISTABLE: Final = re.compile(r"https?", re.IGNORECASE)  # schemes without folder listings
+_UNLISTABLE: Final = re.compile(r"https?", re.IGNORECASE)  # schemes that cannot list folders
 
 
 def is_url(path: str) -> bool:
@@ -72,7 +72,7 @@ def local_path(url: str) -> str | None:
 
 
 def without_credentials(url: str) -> str:
-    """Return a URL without user, password and signatures in its query.
+    """Remove the user and password from a URL, and from a web URL the query, which may contain a signature.
 
     >>> without_credentials("https://me:secret@host:8443/a.log?sig=1"), without_credentials("s3://bucket/a?.log")
     ('https://host:8443/a.log', 's3://bucket/a?.log')
@@ -86,19 +86,19 @@ def without_credentials(url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file below a URL, and its size in bytes."""
+    """A file under a URL, with its size in bytes."""
 
     url: str
     size: int
 
 
 def list_files(url: str) -> list[FoundFile]:
-    """Return the files of a URL, sorted: the file itself, those under a folder, or the matches of a glob.
+    """Return, sorted, the file at a URL, the files under a folder, or the files that match a glob.
 
     Hidden files and folders (names with a leading dot) are ignored.
 
     Raises:
-        OSError: with a clause for the user: not found, no backend, no access.
+        OSError: there is no such file, no backend or no access; the message is a clause for the user.
     """
     system, path = system_of(url)
     scheme = _scheme(url)
@@ -127,7 +127,7 @@ def list_files(url: str) -> list[FoundFile]:
 
 
 def _listed(system: Any, path: str) -> dict[str, Any]:
-    """Return the details of the files at or under a path, or of those that a glob matches.
+    """Return the details of the files at or under a path, or of those that match a glob.
 
     Raises:
         FileNotFoundError: there are none.
@@ -146,7 +146,7 @@ def _listed(system: Any, path: str) -> dict[str, Any]:
 
 
 def _url_of(name: str, url: str, system: Any) -> str:
-    """Return the URL of a listed file: some file systems list names without the host."""
+    """Return the URL of a listed file, adding the host if the file system lists names without it."""
     parts = urlsplit(url)
     if parts.scheme.lower() in _WITH_HOST:
         return f"{parts.scheme}://{parts.netloc}/{name.lstrip('/')}"
@@ -154,10 +154,10 @@ def _url_of(name: str, url: str, system: Any) -> str:
 
 
 def sends_ranges(url: str) -> bool:
-    """Whether parts of a file can be read: a web server may send only whole files, or not know their size.
+    """Return whether parts of a file can be read. Some web servers send only whole files, or no size.
 
     Raises:
-        OSError: with a clause for the user.
+        OSError: the server fails; the message is a clause for the user.
     """
     if _UNLISTABLE.fullmatch(_scheme(url)) is None:
         return True
@@ -182,30 +182,30 @@ def sends_ranges(url: str) -> bool:
 
 @contextmanager
 def whole_file(url: str) -> Iterator[Callable[[int], bytes]]:
-    """Open a file of a web server for one pass from its start, and yield the function that reads it.
+    """Open a file on a web server for one pass from its start, and yield a function that reads it.
 
     Raises:
-        OSError: with a clause for the user, here and from the function.
+        OSError: reading fails, here or in the function; the message is a clause for the user.
     """
     system, path = system_of(url)
     try:
-        # Blocks of no size mean a single request.
+        # A block size of 0 means a single request.
         with system.open(path, "rb", block_size=0) as file:
             yield lambda _size: file.read(_BLOCK)
-    except FlowdiagError:  # of the caller: no space for a copy
+    except FlowdiagError:  # raised by the caller: no space for a copy
         raise
     except Exception as error:  # noqa: BLE001 - see `list_files`
         raise OSError(_clause(error)) from None
 
 
 class RemoteFile(io.RawIOBase):
-    """A file at a URL, read in large blocks; a read error ends it and sets `error`, as in `codecs.PlainFile`."""
+    """A file at a URL, read in large blocks. As in `codecs.PlainFile`, a read error ends it and sets `error`."""
 
     def __init__(self, url: str, *, expected: int | None = None) -> None:
         """Open `url` for reading.
 
         Raises:
-            OSError: with a clause for the user.
+            OSError: it cannot be opened; the message is a clause for the user.
         """
         super().__init__()
         self.error: str | None = None
@@ -245,7 +245,7 @@ class RemoteFile(io.RawIOBase):
         return data
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill `buffer` up to the end of the file."""
+        """Fill `buffer`, unless the file ends first."""
         with memoryview(buffer).cast("B") as view:
             data = self.read(len(view))
             view[: len(data)] = data
@@ -272,10 +272,10 @@ def _scheme(url: str) -> str:
 
 
 def system_of(url: str) -> tuple[Any, str]:
-    """Return the file system of a URL and the path in it.
+    """Return the file system for a URL, and the path in it.
 
     Raises:
-        OSError: with a clause for the user.
+        OSError: there is no backend; the message is a clause for the user.
     """
     scheme = _scheme(url)
     package = BACKENDS.get(scheme)
@@ -301,9 +301,10 @@ def _size(info: Any) -> int:
 
 
 def _clause(error: BaseException) -> str:
-    """Return the error of a backend in one line."""
+    """Describe an error of a backend in one line."""
     status, message = getattr(error, "status", None), getattr(error, "message", None)
-    if isinstance(status, int) and isinstance(message, str):  # its text has the whole URL
+    # The error's text contains the whole URL.
+    if isinstance(status, int) and isinstance(message, str):
         return f"the server responds with {status} {message}".rstrip()
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[:1].lower() + error.strerror[1:]

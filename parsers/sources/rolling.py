@@ -1,7 +1,7 @@
-"""Grouping of rolled log files by name.
+"""Groups rolled log files by name.
 
-A file name determines only the group, not the order of its files: log4j 2 gives number 1 to the oldest file,
-log4j 1 and logrotate give it to the newest (catalogue, section 9.1).
+The name determines only the group, not the order in it: log4j 2 gives number 1 to the oldest file, log4j 1 and
+logrotate to the newest (catalogue, section 9.1).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _LONGEST: Final = 400
 
 
 def group_of(name: str, beside: Collection[str] = ()) -> str:
-    """Return the base file of a rolled file; `name` itself if it is not rolled.
+    """Return the base name of a rolled file; `name` itself if it is not rolled.
 
     `x.log.1`, `x.log.2.gz`, `x.log.2026-01-01` and `x-2026-01-01-3.log.gz` belong to `x.log`. A number before
-    the extension (`x.1.log`) or without extension (`x.1`) can also be the number of a process. It marks a
-    rolled file only if the unnumbered name is in `beside`.
+    the extension (`x.1.log`) or without an extension (`x.1`) can also be the number of a process. It means a
+    rolled file only if the name without the number is in `beside`.
 
     >>> [group_of(name) for name in ("a/x.log.2.gz", "x-2026-01-01-3.log", "x.2.log")]
     ['a/x.log', 'x.log', 'x.2.log']

@@ -1,4 +1,4 @@
-"""Formats that only Spark prints: event logs, listener files, progress reports, REST responses.
+"""Reads what only Spark prints: event logs, listener files, progress reports, REST responses.
 
 Start with `events` (event logs) and `rest`.
 """

@@ -19,7 +19,7 @@ _LINE: Final = 500
 def python_error(lines: Iterable[str]) -> str | None:
     """Return the last line of the last Python traceback in a stack trace; the JVM's message has fewer details.
 
-    Errors of Py4J do not count: they only report that the JVM failed.
+    Errors of Py4J do not count, because they only report that the JVM failed.
     """
     inside, found = False, None
     for line in lines:
@@ -42,11 +42,11 @@ _LIBRARY: Final = re.compile(
 
 @dataclass(slots=True)
 class PythonTrace:
-    """The frames of a Python traceback in user code, line by line.
+    """Collects the frames of a Python traceback that are in user code.
 
     Attributes:
-        frame: the deepest one: function, file and line. One that only waits for the query does not count.
-        in_module: whether a script is among them.
+        frame: the deepest frame, with function, file and line. A frame that only waits for the query does not count.
+        in_module: whether one of the frames is at the top level of a script.
     """
 
     frame: str | None = None
@@ -54,7 +54,7 @@ class PythonTrace:
     _above: str | None = None
 
     def add(self, line: str) -> None:
-        """Read the line of a frame, or the code below it."""
+        """Process the line of a frame, or the line of code below it."""
         if _waits_for_query(line):
             self.frame = self._above
         found = _PYTHON_FRAME.match(line) if 'File "' in line else None
@@ -67,7 +67,7 @@ class PythonTrace:
 
 
 def python_frame(lines: Iterable[str]) -> str | None:
-    """Return the deepest frame of a Python traceback in user code: function, file and line.
+    """Return the deepest frame in user code of a Python traceback, with function, file and line.
 
     >>> python_frame(['  File "/opt/app/job.py", line 61, in upsert', '    c = connect()',
     ...               '  File "/usr/lib/python3.10/site-packages/psycopg2/__init__.py", line 122, in connect'])
@@ -82,12 +82,12 @@ def python_frame(lines: Iterable[str]) -> str | None:
 
 
 def _waits_for_query(code: str) -> bool:
-    """Return whether a line of code waits for the end of a query or of a streaming context."""
+    """Return whether a line of code waits for the end of a query or streaming context."""
     return ".await" in code and "Termination" in code
 
 
 def decisive_exception(chain: Sequence[str]) -> str | None:
-    """Pick the decisive exception of a chain: the deepest known root cause, else the deepest exception.
+    """Return the decisive exception of a chain: the deepest known root cause, else the deepest exception.
 
     >>> decisive_exception(["a.B: Multiple streaming queries are concurrently using hdfs://n/ck/offsets/7",
     ...          "c.FileAlreadyExistsException: Rename destination exists"])
@@ -106,7 +106,7 @@ _LOST_TASK: Final = re.compile(
 
 
 def without_lost_task(text: str) -> str:
-    """Return the failure of a task without Spark's words before it; any other text unchanged.
+    """Remove Spark's description of the job and task from the failure of a task; return other texts unchanged.
 
     >>> without_lost_task("a.SparkException: Job aborted due to stage failure: Task 3 in stage 1.0 failed 4 times, "
     ...     "most recent failure: Lost task 3.3 in stage 1.0 (TID 88, worker-3, executor 2): a.B: / by zero")
@@ -120,7 +120,7 @@ _OF_QUERY: Final = re.compile(r"(?: SQLSTATE: \w{5}){0,2}\s*=== Streaming Query 
 
 
 def without_query(text: str) -> str:
-    """Return an exception of a streaming query without the description of the query behind it.
+    """Remove the description of the query from the end of a streaming query's exception.
 
     >>> without_query("KeyError: 'id' SQLSTATE: 38000 SQLSTATE: XXKST === Streaming Query === Identifier: [id = 7]")
     "KeyError: 'id'"
@@ -142,7 +142,7 @@ _COLLECT: Final = re.compile(
 
 
 def full_heap(lines: Iterable[str]) -> Mapping[str, str]:
-    """Name the process with a full heap and the cause, by the frames of an OutOfMemoryError, if they reveal both.
+    """Return, as fields, whose heap is full and why, if the frames of an OutOfMemoryError show both.
 
     >>> full_heap(["java.lang.OutOfMemoryError: Java heap space", "at a.SparkPlan.executeCollect(S.scala:4)"])
     {'where': 'driver', 'by': 'collect'}
@@ -169,7 +169,7 @@ def full_heap(lines: Iterable[str]) -> Mapping[str, str]:
 
 
 def last_cause(text: str) -> str | None:
-    """Return the decisive line of a stack trace; None if it has no causes.
+    """Return the decisive line of a stack trace; None if the trace has no causes.
 
     >>> last_cause("a.E: x\\n\\tat b.C\\nCaused by: d.F: y\\n\\tat b.C\\nCaused by: g.H: z")
     'Caused by: g.H: z'
@@ -180,10 +180,10 @@ def last_cause(text: str) -> str | None:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return the beginning of a long stack trace and its decisive line.
+    """Shorten a long stack trace to its beginning and its decisive line.
 
     Args:
-        text: the trace.
+        text: the stack trace.
         most: maximum number of characters.
     """
     if len(text) <= most:

@@ -1,9 +1,9 @@
-"""Reads Spark event logs and the files of flowdiag's listener: JSON lines in, rows of `EVENTS` out.
+"""Reads the JSON lines of Spark event logs and of flowdiag's listener into rows of `EVENTS`.
 
-Most of an event log are task events, and most of a task event is irrelevant. So only lines with the name of a relevant
-event are decoded, only with the required keys. Tasks are summed per stage and executor while they are read (event
-`spark_tasks`), never kept individually. The sums of a file's splits are combined later. Shapes:
-catalogue/spark.md 5.3 (event log) and 4.2 (progress), docs/listener.md.
+Most of an event log consists of task events, and most of a task event is irrelevant. So only relevant events are
+decoded, and only their required keys. Tasks are summed up per stage and executor while they are read (event
+`spark_tasks`), and not kept individually. The sums of a file's splits are combined later. For the shapes see
+catalogue/spark.md 5.3 (event log) and 4.2 (progress), and docs/listener.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flowdiag.parsers.spark.plan import EXECUTION_START, plan_rows
 from flowdiag.parsers.spark.progress import instant, progress_row
 from flowdiag.parsers.spark.tasks import TASK_END, OpenTasks, TaskSum
 
-# Event names as they appear in lines; the listener's names are distinct words, too.
+# Event names as they appear in lines. The listener's names are distinct words as well.
 _LOGGED: Final = (
     "SparkListenerLogStart",
     "SparkListenerApplicationStart",
@@ -78,7 +78,7 @@ SETTINGS: Final = (
     "spark.submit.deployMode",
     "spark.task.",
 )
-"""Prefixes of the options that a report may need; other options may be secrets and are dropped."""
+"""Prefixes of the options that a report may need. Other options are dropped, because they may be secrets."""
 
 _TEXT_CHARACTERS: Final = 2000
 _MAX_SETTINGS: Final = 400
@@ -152,7 +152,7 @@ _JOB_END = msgspec.json.Decoder(_JobEnd)
 
 
 def drop_oversized_numbers(row: Row) -> None:
-    """Remove numbers that no column can store; real values are never that large."""
+    """Remove numbers that are too large for their columns; real values never are."""
     for name, value in row.items():
         if isinstance(value, int) and not isinstance(value, bool):
             most = 2**31 if name in ("attempt", "parallelism") else 2**63
@@ -161,13 +161,13 @@ def drop_oversized_numbers(row: Row) -> None:
 
 
 class EventReader:
-    """Converts the candidate lines of one scanner to rows.
+    """Converts the candidate lines of a scanner to rows.
 
-    Damaged lines, and lines of an unknown listener version, count as unrecognised.
+    Damaged lines, and lines of an unknown listener version, count as unrecognized.
     """
 
     def __init__(self, source: int, tally: Tally) -> None:
-        """Start without lines; `tally` counts the event lines as rows are consumed."""
+        """Prepare to read; `tally` counts the event lines while rows are consumed."""
         self._source = source
         self._tasks: dict[tuple[int, int, str], TaskSum] = {}
         self._open = OpenTasks()
@@ -186,13 +186,13 @@ class EventReader:
         )
 
     def rows(self, scanner: LineScanner) -> Iterator[Row]:
-        """Yield every row of the scanner's range; task sums follow once their stage is complete."""
+        """Yield the rows of the scanner's range. The sums of tasks follow once their stage is complete."""
         for line in scanner:
             self._tally.candidates += 1
             for row in self._line(line):
                 drop_oversized_numbers(row)
                 if row.get("checkpoint", 0) is None and row["event"] != Event.SPARK_PROGRESS:
-                    continue  # a job or stage without a number
+                    continue  # a job or stage has no number
                 row["source"] = self._source
                 row.setdefault("offset", line.offset)
                 if (time := row.get("utc_us")) is not None and time > 0:
@@ -209,21 +209,21 @@ class EventReader:
                 who = _EVENT_NAME.decode(line.data)
                 name = who.Event or who.event
             if name in ("SparkListenerTaskStart", "SparkListenerTaskEnd"):
-                self._tally.candidates -= 1  # `_add_task` counts it
+                self._tally.candidates -= 1  # `_add_task` counts this line
                 self._add_task(line.data, line.offset)
                 return []
             read = _READERS.get(name)
             if read is None and "StreamingQueryListener$Query" in name:
                 read = _query_event
             if read is None:
-                return []  # another line whose text mentions an event
+                return []  # some other line that mentions an event
             rows = read(line.data)
         except _DAMAGE:
             self._add_unrecognised(line.data)
             return []
         self._tally.recognised += 1
         if read is plan_rows:
-            rows = [row for row in rows if row not in self._plans]  # each trigger repeats its plan
+            rows = [row for row in rows if row not in self._plans]  # each trigger repeats the plan
             self._plans += [{**row} for row in rows]
         if name == "SparkListenerStageCompleted":
             done = rows[0]
@@ -256,7 +256,7 @@ class EventReader:
         total.add(end)
 
     def _flush(self, stage: tuple[int, int] | None) -> list[Row]:
-        """Return and drop the sums of one stage, or of all stages."""
+        """Return and forget the sums of one stage, or of all stages."""
         keys = [key for key in self._tasks if stage is None or key[:2] == stage]
         rows = []
         for key in keys:
@@ -285,13 +285,13 @@ def _us(milliseconds: object) -> int | None:
 
 
 def _moment(value: object) -> int | None:
-    """Return epoch milliseconds if they are plausible."""
+    """Return epoch milliseconds; None if they are implausible."""
     time = _whole(value)
     return time if time is not None and time <= MOMENT_MAX else None
 
 
 def _whole(value: object) -> int | None:
-    """Return an integer in range; negative numbers (PySpark's -1 for "none") give None."""
+    """Return an integer in range; None for negative numbers, because PySpark writes -1 for "none"."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value < 2**62 else None
@@ -308,7 +308,7 @@ def _text(value: object, most: int = _TEXT_CHARACTERS) -> str | None:
 
 
 def _cause(value: object) -> str | None:
-    """Shorten an exception with its stack trace, keeping its decisive line."""
+    """Shorten an exception with its stack trace, but keep its decisive line."""
     return shorten(value, _TEXT_CHARACTERS) if isinstance(value, str) and value.strip() else None
 
 
@@ -358,7 +358,7 @@ def settings_of(values: object) -> dict[str, str]:
     >>> settings_of({"spark.streaming.blockInterval": "50ms", "spark.hadoop.secret": "s"})
     {'spark.streaming.blockInterval': '50ms'}
     """
-    if isinstance(values, list):  # up to 2.x, some exports write pairs
+    if isinstance(values, list):  # up to 2.x, some exports contain pairs
         values = {
             str(pair[0]): pair[1] for pair in values if isinstance(pair, list) and len(pair) == 2
         }
@@ -386,7 +386,7 @@ def _job_start(data: bytes) -> list[Row]:
         return value if isinstance(value, str) else None
 
     time = text("spark.streaming.internal.batchTime")
-    # Listing the files of a source runs as a job, but its tasks are not those of the batch.
+    # Spark lists the files of a source in a job, but the tasks of this job are not those of the batch.
     listing = (text("spark.job.description") or "").startswith("Listing leaf files")
     fields = {
         "what": "started",
@@ -450,12 +450,12 @@ _SENT_TO_PYTHON: Final = "data sent to Python workers"
 _STAGE_TIMES: Final = {
     "internal.metrics.executorRunTime": ("run_ms", 1),
     "internal.metrics.executorCpuTime": ("cpu_ms", 1_000_000),
-    "time to run Python workers": ("python_ms", 1),  # from 4.0
+    "time to run Python workers": ("python_ms", 1),  # 4.0 and later
 }
 
 
 def _times_of_stage(sums: list[_Sum]) -> dict[str, str]:
-    """Return the run time of a stage's tasks, and its parts in the JVM and in Python workers."""
+    """Return the run time of a stage's tasks, and how much of it was in the JVM and in Python workers."""
     times: dict[str, int] = {}
     for each in sums:
         found, text = _STAGE_TIMES.get(each.name), str(each.value)
@@ -497,7 +497,7 @@ def _executor_removed(data: bytes) -> list[Row]:
 
 
 def _query_event(data: bytes) -> list[Row]:
-    """Read an event of Structured Streaming, which Jackson writes with its class name."""
+    """Read an event of Structured Streaming, which Jackson writes with the name of its class."""
     event = _dict(data)
     kind = str(event.get("Event", "")).rpartition("$")[2]
     if kind.startswith("QueryProgress"):
@@ -734,7 +734,7 @@ _READERS: Final[dict[str, Callable[[bytes], list[Row]]]] = {
 
 
 def is_event_log(line: bytes) -> bool:
-    """Whether a line belongs to an event log or a listener file.
+    """Return whether a line belongs to an event log or a listener file.
 
     >>> is_event_log(b'{"Event":"SparkListenerLogStart","Spark Version":"3.5.1"}')
     True

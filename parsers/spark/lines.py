@@ -1,8 +1,8 @@
 """Finds the relevant lines of an event log by their beginnings.
 
-Spark writes the event name first, so a few bytes decide whether a line is relevant. A literal search through
-whole lines, as for logs, would take twice as long as decoding the hits. Task events, nearly all of an event log, are
-passed on inside the read buffer without copying.
+Spark writes the event name first, so a few bytes decide whether a line is relevant. Searching whole lines for
+literals, as in logs, would take twice as long as decoding the hits. Task events, which are nearly all of an event
+log, are passed on inside the read buffer without being copied.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from flowdiag.parsers.lines.scan import (
 FIRST_KEY: Final = re.compile(
     rb'[^\S\n]{0,16}\{[^\S\n]{0,16}"[Ee]vent"[^\S\n]{0,4}:[^\S\n]{0,4}"([\w.$]{1,200})"'
 )
-"""Beginning of a line whose first key is the event name."""
+"""Matches the beginning of a line whose first key is the event name."""
 
 TASK_START: Final = b"SparkListenerTaskStart"
 TASK_END: Final = b"SparkListenerTaskEnd"
-# As Spark writes them.
+# Task events as Spark writes them.
 _TASK_LINES: Final = (b'{"Event":"SparkListenerTaskEnd",', b'{"Event":"SparkListenerTaskStart",')
-_QUERY: Final = b"StreamingQueryListener$Query"  # within the name of a class
+_QUERY: Final = b"StreamingQueryListener$Query"  # part of the name of a class
 
 TakeTask = Callable[[bytes | memoryview, int], None]
 
 
 class EventScanner(LineScanner):
-    """Iterates over the relevant lines of one byte range, except task events.
+    """Iterates over the relevant lines of a byte range, except task events.
 
-    A line without the event name as first key is relevant if `matcher` finds a match in it.
+    If the first key of a line is not the event name, the line is relevant if `matcher` finds a match in it.
 
     Args:
-        stream, start, end, buffer_bytes: as for `LineScanner`.
-        matcher: for lines without the event name as first key.
-        event_names: relevant events.
-        take_task: receives each line of a task event with its offset, in the order of the stream; the bytes are only
-            valid during the call.
+        stream, start, end, buffer_bytes: see `LineScanner`.
+        matcher: for lines whose first key is not the event name.
+        event_names: names of the relevant events.
+        take_task: is called with each task event line and its offset, in the order of the stream. The bytes are valid
+            only during the call.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class EventScanner(LineScanner):
         take_task: TakeTask,
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
-        """Position the scanner before the range; nothing is read yet."""
+        """Position the scanner before the range, without reading."""
         super().__init__(stream, matcher, start, end, buffer_bytes=buffer_bytes)
         self._event_names = frozenset(name.encode() for name in event_names)
         self._take_task = take_task

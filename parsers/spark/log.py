@@ -1,4 +1,4 @@
-"""Completes recognised messages of a Spark log: units, failures, progress."""
+"""Completes the rows of recognized messages in a Spark log: units, failures, progress."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from flowdiag.parsers.spark.causes import python_error
 from flowdiag.parsers.spark.progress import progress_row
 from flowdiag.parsers.units import duration_ms, size_bytes
 
-PROGRESS_BYTES: Final = (
-    1024 * 1024
-)  # of one report; a query with hundreds of state stores fills pages
-_REASON_LINES: Final = 60  # containers of a pod, a few lines each
+# Maximum size of a report; a query with hundreds of state stores fills pages.
+PROGRESS_BYTES: Final = 1024 * 1024
+_REASON_LINES: Final = 60  # maximum lines about a pod's containers, which take a few lines each
 _REASON: Final = 500
 _KEPT: Final = ("source", "offset", "template", "local_us", "level", "logger", "process")
 
 
 def parse_seconds_ms(text: str) -> int | None:
-    """Parse seconds with three decimals, in any locale, into milliseconds.
+    """Parse seconds with three decimals, printed in any locale, into milliseconds.
 
     >>> parse_seconds_ms("14.831"), parse_seconds_ms("14,831"), parse_seconds_ms("1.2.3")
     (14831, 14831, None)
@@ -34,7 +33,7 @@ def parse_seconds_ms(text: str) -> int | None:
 
 
 def parse_size(text: str) -> int | None:
-    """Parse a size as Spark prints it: powers of 1024, as KB (up to 2.4) or KiB.
+    """Parse a size printed by Spark into bytes: powers of 1024, as KB (up to 2.4) or KiB.
 
     >>> parse_size("415.0 B"), parse_size("12.5 KiB"), parse_size("2,4 GB"), parse_size("much")
     (415, 12800, 2576980378, None)
@@ -44,14 +43,14 @@ def parse_size(text: str) -> int | None:
 
 
 def finish(row: Row, following: Iterable[str]) -> list[Row]:
-    """Return the rows of a recognised message.
+    """Return the rows for a recognized message.
 
     Args:
-        row: from the catalogue; its `fields` may be changed.
-        following: the remaining lines of the record, for objects that continue there.
+        row: row from the catalogue, whose `fields` may be modified.
+        following: the other lines of the record, for objects that continue there.
     """
     if row["event"] == Event.KNOWN:
-        return []  # no rule uses it; it only prevents the warning about unrecognised records
+        return []  # no rule uses it; it only avoids the warning about unrecognized records
     fields = row.get("fields") or {}
     if "application" in fields:
         row["application"] = fields.pop("application")
@@ -64,7 +63,7 @@ def finish(row: Row, following: Iterable[str]) -> list[Row]:
 
 
 def _executor_lost(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
-    """Add why Kubernetes ended an executor, from the lines below: the exited container and its reason."""
+    """Add why Kubernetes ended an executor, from the lines below: the container that exited, and its reason."""
     lines = [text for line in islice(following, _REASON_LINES) if (text := line.strip())]
     if lines and not row.get("cause"):
         first = lines[0] if lines[0].endswith(".") else f"{lines[0]}."
@@ -83,7 +82,7 @@ def _total_delay(row: Row, fields: Fields, following: Iterable[str]) -> list[Row
 
 
 def _job_error(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
-    # A failed batch has no "Total delay".
+    # For a failed batch, there is no "Total delay" message.
     failed = {"origin": "log", "state": "completed", "failed": "1"}
     batch = {**row, "event": Event.SPARK_BATCH.value, "fields": failed}
     row["cause"] = python_error(following) or row.get("cause") or "an error"
@@ -106,7 +105,7 @@ def _pid_input(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
 
 
 def _progress(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
-    """Parse the report that starts in the message and continues below; a truncated report gives no row."""
+    """Parse the progress report that starts in the message and continues below; none if it is truncated."""
     text = fields.pop("progress", "")
     found = _decoded(text)
     if found is None:
@@ -114,7 +113,7 @@ def _progress(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
             text += "\n" + line
             if len(text) > PROGRESS_BYTES:
                 return []
-            # Only an unindented closing brace can end it; decoding after each line would be quadratic.
+            # Only an unindented closing brace can end it. Decoding after each line would take quadratic time.
             if line[:1] == "}":
                 found = _decoded(text)
                 break
@@ -135,7 +134,7 @@ _TEMPLATES: Final[dict[str, Callable[[Row, Fields, Iterable[str]], list[Row]]]] 
     "block-added": _block_added,
     "pid-input": _pid_input,
 }
-# Its line, or the printed object of a container that ended.
+# The line about a container that ended, or the printed object.
 _TERMINATION: Final = re.compile(
     r"\Atermination reason: (\w{3,60})|ContainerStateTerminated\([^()]{0,2000}?(?:\([^()]{0,400}\)[^()]{0,2000}?)?\breason=(?!null)(\w{3,60})"
 )

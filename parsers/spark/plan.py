@@ -1,7 +1,7 @@
-"""Reads what a streaming query's physical plan contains, from the start of an SQL execution in an event log.
+"""Reads properties of a streaming query's physical plan from the start of an SQL execution in an event log.
 
-Kept are the output mode, the delay of the watermark, the length of windows, and the Python functions. The line has the
-plan as text first and as a tree of tens of kilobytes after it, so only the text is decoded.
+These are the output mode, the watermark delay, the length of windows, and the Python functions. The line contains the
+plan first as text, then as a tree of tens of kilobytes, so only the text is decoded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COLUMN: Final = re.compile(
     re.MULTILINE,
 )
 _JOIN: Final = "StreamingSymmetricHashJoin"
-_DELAY: Final = re.compile(r"-T(\d{1,15})ms\b")  # an attribute with a watermark
+_DELAY: Final = re.compile(r"-T(\d{1,15})ms\b")  # an attribute that has a watermark
 _WINDOW: Final = re.compile(r"END\) - -?\d{1,15}\) \+ (\d{1,15})\), LongType, TimestampType")
 _PYTHON: Final = re.compile(
     r"^\(\d+\) (?=[^\n]{0,60}(?:Python|Pandas|Arrow))[^\n]{0,80}\n(?:[^\n]{0,4000}\n){0,2}?Arguments: ([^\n]{1,4000})",
@@ -37,7 +37,7 @@ _MOST_MS: Final = 2**53
 
 
 def plan_rows(data: bytes) -> list[Row]:
-    """Return at most one row of event `spark_plan`: for executions of a streaming query with a plan of interest."""
+    """Return a row of event `spark_plan` if the line is a streaming query's execution with a plan of interest."""
     text = data.decode("utf-8", "replace")
     query = _TRIGGER.search(_string(text, "description"))
     if query is None:
@@ -50,14 +50,14 @@ def plan_rows(data: bytes) -> list[Row]:
 
 
 def _string(text: str, key: str) -> str:
-    """Return the first string value of a key in JSON text, or an empty string."""
+    """Return the first string value of a key in JSON text; empty if there is none."""
     mark = f'"{key}":"'
     place = text.find(mark)
     return "" if place < 0 else str(scanstring(text, place + len(mark), False)[0])
 
 
 def fields_of(plan: str) -> dict[str, str]:
-    """Return the properties of a plan in Spark's formatted text, without its missing properties.
+    """Return the properties found in a plan, given as Spark's formatted text.
 
     >>> fields_of("(3) BatchEvalPython\\nInput [1]: [v#1L]\\nArguments: [ask((v#1L % 97))#2], [pythonUDF0#7]\\n")
     {'functions': 'ask'}
@@ -81,7 +81,7 @@ def fields_of(plan: str) -> dict[str, str]:
 
 
 def _functions(arguments: str) -> Iterator[str]:
-    """Yield the functions called at the top of a node's arguments: `[f(a, g(b))#1, h(c)#2], [out#3]`."""
+    """Yield the functions that are called at the top level of a node's arguments: `[f(a, g(b))#1, h(c)#2], [out#3]`."""
     depth, name = 0, ""
     for character in arguments.removeprefix("["):
         if character == "(":

@@ -1,8 +1,8 @@
-"""Parses one progress report of a streaming query, in either of its JSON shapes, into a row.
+"""Parses a progress report of a streaming query, in either of its JSON shapes, into a row.
 
 The event log contains the fields of the class: offsets are JSON in strings, rates may be the text `NaN`, and there
 are no totals. `lastProgress` and the driver's log contain the readable form: offsets are JSON, unknown rates are
-omitted, and there are totals (catalogue/spark.md 4.2). Both give the same row.
+missing, and there are totals (catalogue/spark.md 4.2). Both give the same row.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ N = TypeVar("N", int, float)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR: Final = re.compile(r"\+?(?P<year>\d{5,6})(?P<rest>-\d\d-\d\dT.{1,30})")
-_CYCLE: Final = 400  # years, after which the calendar repeats
+_CYCLE: Final = 400  # years after which the calendar repeats
 _CYCLE_US: Final = 146_097 * 86_400_000_000
-_DEPTH: Final = 4  # nesting of offsets: source, topic, partition
-PARTITIONS: Final = 16  # kept, the largest backlogs first
-METRICS: Final = 4000  # of a state store that are looked at
-TEXT: Final = 400  # characters kept of a description
+_DEPTH: Final = 4  # maximum nesting of offsets: source, topic, partition
+PARTITIONS: Final = 16  # maximum partitions kept, those with the largest backlogs first
+METRICS: Final = 4000  # maximum metrics of a state store that are read
+TEXT: Final = 400  # maximum characters kept of a description
 
 
 def progress_row(progress: object) -> Row | None:
@@ -89,7 +89,7 @@ def _source(item: dict[str, Any]) -> dict[str, Any]:
     behind = _by_partition(end, latest)
     backlog = _behind(end, latest)
     if backlog is None and lag[1] is not None and (parts := _partitions(end)):
-        backlog = round(lag[1] * parts)  # the average covers all partitions
+        backlog = round(lag[1] * parts)  # the average is over all partitions
     return {
         "name": str(item.get("description") or "")[:TEXT],
         "rows": _integer(item.get("numInputRows")),
@@ -125,7 +125,7 @@ def _state(item: object) -> dict[str, Any]:
 
 
 def _custom(metrics: dict[str, Any]) -> dict[str, int]:
-    """Return the metrics of a state store, without those per partition: a large query has hundreds of them."""
+    """Return the metrics of a state store, except those per partition, of which a large query has hundreds."""
     known = ((str(key)[:80], _integer(value)) for key, value in metrics.items())
     return {
         key: value for key, value in islice(known, METRICS) if value is not None and "." not in key
@@ -153,7 +153,7 @@ def _sum_of_known(values: Iterable[N | None]) -> N | None:
 
 
 def _offsets(value: object) -> object:
-    """Decode offsets, which may be JSON inside a string."""
+    """Decode offsets, which may be JSON in a string."""
     if not isinstance(value, str):
         return value
     try:
@@ -175,7 +175,7 @@ def _behind(earlier: object, later: object, depth: int = 0) -> int | None:
 
 
 def _by_partition(end: object, latest: object) -> dict[str, int]:
-    """Return how far the end of a trigger is behind, by `topic-partition`; empty for other offsets.
+    """Return how far a trigger's end offset is behind the latest one, by `topic-partition`; empty for other offsets.
 
     >>> _by_partition({"t": {"0": 5, "1": 9}}, {"t": {"0": 15, "1": 9}})
     {'t-0': 10, 't-1': 0}
@@ -191,7 +191,7 @@ def _by_partition(end: object, latest: object) -> dict[str, int]:
 
 
 def _partitions(offsets: object) -> int:
-    """Count the partitions in Kafka offsets; 0 for other shapes."""
+    """Count the partitions in Kafka's offsets; 0 for other offsets."""
     return sum(len(_map(topic)) for topic in _map(offsets).values())
 
 
@@ -208,7 +208,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _number(value: object) -> float | None:
-    """Parse a finite number, which may be text.
+    """Parse a finite number, possibly printed as text.
 
     >>> _number("12.5"), _number("NaN"), _number(True), _number(3)
     (12.5, None, None, 3.0)
@@ -249,7 +249,7 @@ def instant(value: object) -> int | None:
 
 
 def _far_instant(year: int, rest: str) -> int | None:
-    """Parse an instant after the year 9999, which `datetime` does not know."""
+    """Parse an instant after the year 9999, which `datetime` does not support."""
     cycles = (year - 2000) // _CYCLE
     near = instant(f"{year - cycles * _CYCLE}{rest}")
     return None if near is None else near + cycles * _CYCLE_US

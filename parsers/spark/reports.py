@@ -1,7 +1,7 @@
-"""Finds printed reports of streaming queries (`lastProgress` as JSON or as a Python dict) anywhere in a text.
+"""Finds printed progress reports of streaming queries (`lastProgress` as JSON or a Python dict) anywhere in a text.
 
-Reports may be between the records of a driver's log. The reports that Spark logs itself ("Streaming query
-made progress: ") are records, and are parsed as records.
+Reports may be between the records of a driver's log. Reports that Spark itself logs ("Streaming query made
+progress: ") are parsed as records instead.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from flowdiag.parsers.spark.log import PROGRESS_BYTES
 from flowdiag.parsers.spark.progress import progress_row
 
 TEXT_BYTES: Final = 16 * 1024 * 1024
-"""Maximum size of a searched text; in larger texts only records are read."""
-_MOST: Final = 20_000  # reports per text
+"""Maximum size of a text to search; in a larger text, only records are read."""
+_MOST: Final = 20_000  # maximum reports in a text
 _DEPTH: Final = 12
 _BEGIN: Final = re.compile(
     rb"""\{\s{0,20}(["'])id\1\s{0,3}:\s{0,3}\1[0-9a-f]{8}-[0-9a-f-]{27}\1\s{0,20},\s{0,20}\1runId\1"""
 )
 _LOGGED: Final = b"made progress: "
-# A string ends on its line, so that a missing quote damages one line only.
+# A string ends on its own line, so that a missing quote damages only that line.
 _TOKEN: Final = re.compile(rb"""\"(?:[^"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|[{}]""")
 _TRAILING_COMMA: Final = re.compile(r",(?=\s{0,200}[}\]])")
 _DAMAGED: Final = 3
-"""Lines of a report that may be damaged, such as by a missing quote."""
+"""Maximum damaged lines in a report, for example because of a missing quote."""
 _NO_NUMBER: Final = re.compile(r"(?<=[:\s,\[])-?(?:nan|inf)(?=\s{0,8}[,}\]])")
 
 
 def contains_report(data: bytes) -> bool:
-    """Whether a text seems to contain a report."""
+    """Return whether a text probably contains a report."""
     return b"runId" in data and _BEGIN.search(data) is not None
 
 
 def printed_reports(data: bytes) -> Iterator[tuple[int, Row, list[int]]]:
-    """Yield the offset, the row (without source and offset) and the damaged lines of each report outside Spark's records.
+    """Yield each report outside Spark's records: its offset, its row and its damaged lines.
 
     Args:
         data: the text.
@@ -79,7 +79,7 @@ def _end(data: bytes, begin: int, following: int) -> int | None:
 
 
 def _decoded(text: bytes) -> tuple[Any, list[int]]:
-    """Decode JSON or a Python literal, and return the lines of JSON that are damaged; None for other text."""
+    """Decode JSON or a Python literal, and return the value with the numbers of damaged lines; None for other text."""
     try:
         return decode_json(text), []
     except ValueError:
@@ -91,7 +91,7 @@ def _decoded(text: bytes) -> tuple[Any, list[int]]:
 
 
 def _without_damage(text: str) -> tuple[Any, list[int]]:
-    """Decode a report with one field per line without its damaged lines; None if more than a few are damaged.
+    """Decode a report with one field per line, leaving out damaged lines; None if there are more than a few.
 
     >>> _without_damage('{\\n"batchId": 3,\\n"rows: 4,\\n"name": "orders"\\n}')
     ({'batchId': 3, 'name': 'orders'}, [3])
@@ -99,7 +99,7 @@ def _without_damage(text: str) -> tuple[Any, list[int]]:
     lines, damaged = text.split("\n"), list[int]()
     while len(damaged) <= _DAMAGED < len(lines):
         try:
-            # Only commas are removed, so that the place of an error is on the same line.
+            # Remove nothing but commas, so that line numbers in errors stay correct.
             return json.loads(_TRAILING_COMMA.sub("", "\n".join(lines))), damaged
         except json.JSONDecodeError as error:
             damaged.append(error.lineno)

@@ -1,10 +1,10 @@
 """Reads saved responses of Spark's REST API about DStreams: `/streaming/statistics` and its siblings.
 
-`/environment` is read as well: no other response shows whether back pressure is enabled.
+`/environment` is read as well, because no other response shows whether back pressure is enabled.
 
-Only running applications offer this API (catalogue/spark.md 3.3 b). A response does not name its application:
-its kind is recognised by its keys, its application by an id in the file name, or later by its batch times.
-`totalDelay` and `schedulingDelay` count from the submission, which no response contains.
+Only running applications have this API (catalogue/spark.md 3.3 b). The keys of a response show its kind. The
+application, which the response does not contain, is identified by an ID in the file name, or later by its batch
+times. `totalDelay` and `schedulingDelay` count from the submission time, which no response contains.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _BATCH_IN_NAME = re.compile(r"(?<!\d)\d{13}(?!\d)")
 
 
 def recognise_answer(data: bytes) -> str | None:
-    """Recognise a response: statistics, batches, receivers, operations, environment, threads, or None.
+    """Return the kind of a response: statistics, batches, receivers, operations, environment, threads, or None.
 
-    Reports of streaming queries (`lastProgress`) are `progress`. The first of several values counts.
+    Reports of streaming queries (`lastProgress`) are `progress`. Of several values, the first counts.
 
     >>> recognise_answer(b'{"batchDuration": 1000, "numReceivers": 1}')
     'statistics'
@@ -59,7 +59,7 @@ def recognise_answer(data: bytes) -> str | None:
 
 
 def kind_of(value: object) -> str | None:
-    """Recognise a decoded response, as `recognise_answer` does."""
+    """Return the kind of a decoded response; see `recognise_answer`."""
     if isinstance(value, dict):
         if isinstance(value.get("sparkProperties"), list):
             return "environment"
@@ -71,7 +71,7 @@ def kind_of(value: object) -> str | None:
     return None
 
 
-# The keys of each kind of item: all of the first, and one of the second if there are any.
+# The keys of each kind of item: all of the first group are required, and one of the second unless that is empty.
 _KINDS: Final[tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]] = (
     ("batches", ("batchId", "batchTime"), ()),
     ("progress", ("runId", "timestamp"), ("durationMs", "sources")),
@@ -91,7 +91,7 @@ def _kind_of_item(item: dict[str, Any]) -> str | None:
 
 
 def application_in(name: str) -> str | None:
-    """Find an application id in a file name, in the format of any cluster manager.
+    """Find an application ID in a file name, in the format of any cluster manager.
 
     >>> application_in("rest/applications_app-20260101120000-0003_streaming_batches.json")
     'app-20260101120000-0003'
@@ -101,7 +101,7 @@ def application_in(name: str) -> str | None:
 
 
 def application_of_container(container: str) -> str | None:
-    """Return the application of a YARN container, with the attempt number from the second on.
+    """Return the application ID of a YARN container, with the attempt number from the second attempt on.
 
     >>> application_of_container("container_e17_1466086160000_0007_02_000003")
     'application_1466086160000_0007/2'
@@ -114,13 +114,13 @@ def application_of_container(container: str) -> str | None:
 
 
 def answer_rows(data: bytes, name: str) -> Iterator[Row]:
-    """Yield the rows of one response, or of several with other printed text around them.
+    """Yield the rows of a response, or of several responses with other text around them.
 
-    `offset` is 0, because documents have no lines; with several responses it is the start of each.
+    `offset` is 0, because documents have no lines. With several responses, it is the start of each.
 
     Args:
         data: the document.
-        name: of its file; it may contain the application id and, for operations, the batch time.
+        name: name of the file, which may contain the application ID and, for operations, the batch time.
     """
     value = _decoded(data)
     if value is None:
@@ -150,7 +150,7 @@ def _decoded(data: bytes) -> object:
 
 
 def _values(printed: PrintedJson) -> list[tuple[int, bytes]]:
-    """Return the offset and text of each value."""
+    """Return the offset and text of each JSON value."""
     ends = [*printed.values[1:], len(printed.data)]
     pairs = zip(printed.values, ends, strict=True)
     return [(begin, printed.data[begin:end].strip()) for begin, end in pairs]
@@ -176,14 +176,14 @@ def _rows_of(
     place: str = "",
     at_ms: int | None = None,
 ) -> Iterator[Row]:
-    """Yield the rows of one decoded response.
+    """Yield the rows of a decoded response.
 
     Args:
         value: the response.
-        application: its ID.
-        time: contains the batch time, if known.
-        place: identifies the response among others, with its time.
-        at_ms: when it arrived, if known.
+        application: application ID, if known.
+        time: a list with the batch time, or empty if it is unknown.
+        place: identifies the response among others, together with its time.
+        at_ms: when the response arrived, if known.
     """
     if isinstance(value, list) and is_spark_dump(value):
         process = _EXECUTOR_IN_NAME.search(place)
@@ -269,7 +269,7 @@ def _statistics(item: Row) -> list[Row]:
 
 
 def _environment(item: Row) -> list[Row]:
-    """Read the configuration, which only `/environment` contains."""
+    """Read the configuration, which no other response contains."""
     settings = settings_of(item.get("sparkProperties"))
     return [{"event": Event.SPARK_SETTINGS.value, "fields": settings}] if settings else []
 
@@ -303,7 +303,7 @@ def _batch(item: Row) -> list[Row]:
 
 
 def _look(at_ms: int | None) -> Row:
-    """Return a request for the running jobs: what it does not list has ended."""
+    """Return a row for the request of running jobs, because jobs that the response does not list have ended."""
     return {
         "event": Event.SPARK_JOB.value,
         "utc_us": None if at_ms is None else at_ms * 1000,
@@ -312,7 +312,7 @@ def _look(at_ms: int | None) -> Row:
 
 
 def _job(item: Row, at_ms: int | None) -> list[Row]:
-    """Read a running job. Its group is the run of a query, and its description names the batch."""
+    """Read a running job. Its group is the run ID of a query, and its description contains the batch."""
     if item.get("status") != "RUNNING" or at_ms is None:
         return []
     started, batch = _millis(item.get("submissionTime")), _batch_of(item.get("description"))
@@ -340,7 +340,7 @@ def _job(item: Row, at_ms: int | None) -> list[Row]:
 
 
 def _batch_of(description: object) -> int | None:
-    """Return the number of a query's batch, or the time of a DStream's batch, from a job's description.
+    """Return a query's batch number, or a DStream's batch time, from the description of a job.
 
     >>> _batch_of("orders<br/>id = 3f08900d<br/>runId = e0119127<br/>batch = 17")
     17
@@ -352,7 +352,7 @@ def _batch_of(description: object) -> int | None:
 
 
 def _task(item: Row, place: str, at_ms: int | None) -> list[Row]:
-    """Read a running task; the path of its list contains the stage and the attempt."""
+    """Read a running task; the path of the response contains the stage and its attempt."""
     stage, task = _STAGE_IN_PATH.search(place), _whole(item.get("taskId"))
     started = _millis(item.get("launchTime"))
     if item.get("status") != "RUNNING" or stage is None or task is None or at_ms is None:
@@ -376,7 +376,7 @@ def _task(item: Row, place: str, at_ms: int | None) -> list[Row]:
 
 
 def _ended_query(item: Row) -> list[Row]:
-    """Read a query that the Web UI lists as ended. Its end is not dated."""
+    """Read a query that the Web UI lists as ended; the time of its end is unknown."""
     error = _text(item.get("exception"), _STACK)
     return [
         {
@@ -441,7 +441,7 @@ def _receiver(item: Row) -> list[Row]:
                 name=_text(item.get("streamName"), 300),
                 executor=_text(item.get("executorId"), 100),
                 active=str(bool(item.get("isActive", True))).lower(),
-                # Records of one stream per batch as records per second; converted back later.
+                # Convert the records of a stream per batch to records per second; this is converted back later.
                 rates=msgspec.json.encode(rates).decode() if rates else None,
             ),
         }

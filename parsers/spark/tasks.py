@@ -1,4 +1,4 @@
-"""Task events in an event log: the sums of ended tasks, and the tasks that have not ended."""
+"""Reads task events in an event log: sums of the tasks that ended, and the tasks that did not."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class TaskEnd(msgspec.Struct, gc=False):
 TASK_END = msgspec.json.Decoder(TaskEnd)
 _TASK_ID: Final = re.compile(rb'"Task ID"\s{0,4}:\s{0,4}([0-9]{1,18})\s{0,4},')
 _IS_START: Final = re.compile(rb'\{\s{0,16}"Event"\s{0,4}:\s{0,4}"SparkListenerTaskStart"')
-_MOST_OPEN: Final = 10_000  # tasks that run at the same time
+_MOST_OPEN: Final = 10_000  # maximum tasks that run at the same time
 
 
 class OpenTasks:
-    """The tasks of a split that start without an end, and those that end without a start."""
+    """The tasks of a split for which the split contains only the start or only the end."""
 
     __slots__ = ("_ended", "_started")
 
@@ -70,7 +70,7 @@ class OpenTasks:
         self._ended: dict[int, int] = {}
 
     def add_start(self, data: bytes | memoryview, offset: int) -> bool:
-        """Remember a line if it starts a task; decoding waits, because nearly all tasks end."""
+        """Remember a line if it starts a task. It is not decoded yet, because nearly all tasks end."""
         if _IS_START.match(data) is None:
             return False
         found = _TASK_ID.search(data)
@@ -83,7 +83,7 @@ class OpenTasks:
             self._ended[task] = offset
 
     def rows(self) -> Iterator[Row]:
-        """Yield and drop a row for each of these tasks."""
+        """Yield a row for each of these tasks, and forget the tasks."""
         for task, (offset, line) in self._started.items():
             try:
                 begun = TASK_END.decode(line)
@@ -112,7 +112,7 @@ class OpenTasks:
 
 
 class TaskSum:
-    """The sum of the tasks of one stage attempt on one executor."""
+    """The sums over the tasks of a stage attempt on an executor."""
 
     __slots__ = (
         "bytes", "failed", "fetch", "first", "gc", "host", "index", "last", "longest", "offset",

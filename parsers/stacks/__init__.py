@@ -1,4 +1,5 @@
-"""Thread dumps and profiles: reading them in every format, and what each thread is doing.
+"""Reads thread dumps and profiles in every format, and determines what each thread is doing.
 
-Start with `dumps` and `profiles`. `activities` names what a thread does, from the frame patterns in `formats/stacks.toml`.
+Start with `dumps` and `profiles`. `activities` determines what a thread is doing from the frame patterns in
+`formats/stacks.toml`.
 """

@@ -1,4 +1,4 @@
-"""The activity of a thread, by the table `formats/stacks.toml` of frame patterns."""
+"""Determines the activity of a thread from the frame patterns in `formats/stacks.toml`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _MAILBOX: Final = "org.apache.flink.streaming.runtime.tasks.mailbox.MailboxProce
 _GENERATED: Final = re.compile(
     r"\$\$Lambda|\$Proxy\d|\$\$FastClass|LambdaForm\$|\$\$Enhancer|(?:^|/)0x[0-9a-f]{6}"
 )
-"""Classes that no source file contains; hidden classes are named by an address."""
+"""Generated classes, which are in no source file. The name of a hidden class contains an address."""
 _FRAME: Final = re.compile(r"(?:[\w.@+-]{0,120}/){0,3}(?P<method>[^\s(]+)(?P<place>\([^)\n]*\)?)?")
 _MODULE: Final = re.compile(r"\((?:[\w.-]{1,80}(?:@[\w.+-]{1,40})?/)")
-_FRAMES: Final = 40  # of a path: enough for a flame graph
+_FRAMES: Final = 40  # maximum frames of a path, enough for a flame graph
 _FRAME_CHARACTERS: Final = 200
-_CALLERS: Final = 40  # library frames above the user frame that may name the called system
+_CALLERS: Final = 40  # library frames above the user frame that may identify the called system
 
 
 class Frame(NamedTuple):
-    """A stack frame: `package.Class.method`, and its place such as `(File.java:7)`."""
+    """A stack frame: `package.Class.method`, and the location such as `(File.java:7)`."""
 
     method: str
     place: str
@@ -38,7 +38,7 @@ class Frame(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """One entry of the table; the head of the data file explains the fields."""
+    """An entry of the table; the header of the data file explains the fields."""
 
     name: str
     kind: str
@@ -56,13 +56,13 @@ class Reading:
 
     Attributes:
         activity: name of the entry in the table.
-        kind: what it means for a job; a word of `KINDS`.
+        kind: what the activity means for a job; the data file lists the words.
         frame: the topmost frame of user code, if any.
         call: the library method that the user code calls.
-        component: the software that it calls, by the component table.
+        component: the software that the user code calls, from the table of components.
         inside_async: whether the code runs in the asynchronous function of an `AsyncWaitOperator`.
-        chained: whether it processes a record that another operator of the chain, or the input, passed on.
-        path: its frames above Flink's mailbox loop, topmost first.
+        chained: whether the thread processes a record that the input or another operator of the chain passed on.
+        path: the frames above Flink's mailbox loop, topmost first.
     """
 
     activity: str
@@ -77,7 +77,7 @@ class Reading:
 
 @functools.cache
 def activities() -> tuple[Activity, ...]:
-    """Return the table in its order: the first entry that matches counts."""
+    """Return the entries in the order of the table; the first entry that matches counts."""
     return tuple(
         Activity(
             name=entry["name"],
@@ -95,13 +95,13 @@ def activities() -> tuple[Activity, ...]:
 
 @functools.cache
 def activity_named(name: str) -> Activity | None:
-    """Return an entry of the table by its name."""
+    """Return the entry of the table with this name."""
     return next((each for each in activities() if each.name == name), None)
 
 
 @functools.lru_cache(maxsize=65_536)
 def frame_of(text: str) -> Frame | None:
-    """Parse a frame, without its module or class loader.
+    """Parse a frame, and drop its module or class loader.
 
     >>> frame_of("java.base@17.0.15/java.lang.Thread.sleep(Native Method)")
     Frame(method='java.lang.Thread.sleep', place='(Native Method)')
@@ -115,14 +115,15 @@ def frame_of(text: str) -> Frame | None:
 
 
 def read_stack(frames: Sequence[Frame], state: str, *, path: bool = True) -> Reading:
-    """Return what a thread with these frames, topmost first, is doing.
+    """Return what a thread with these frames is doing.
 
     Args:
-        frames: all frames. Those at and below the first one of Flink's mailbox loop are the same in every task.
-        state: as Java names it: RUNNABLE, BLOCKED, WAITING or TIMED_WAITING.
-        path: whether to include the frames.
+        frames: all frames, topmost first. From the first frame of Flink's mailbox loop down, they are the same in
+            every task.
+        state: Java's name of the state: RUNNABLE, BLOCKED, WAITING or TIMED_WAITING.
+        path: whether the reading includes the frames.
     """
-    # A profile has ten thousand stacks of the same few thousand methods, so each method is classified once.
+    # A profile has ten thousand stacks but only a few thousand methods, so classify each method once.
     marks = [_marks(each.method) for each in frames]
     if reduce(or_, marks, 0) & _LOOP:
         marks = marks[: next(n for n, each in enumerate(marks) if each & _LOOP)]
@@ -150,15 +151,16 @@ def read_stack(frames: Sequence[Frame], state: str, *, path: bool = True) -> Rea
 
 
 def _entry(marks: Sequence[int], whole: int, state: str, *, known: bool) -> Activity:
-    """Return the first matching entry; those that name a caller need user code or a known component.
+    """Return the first matching entry; an entry with `caller` matches only if `known` is true.
 
     Args:
-        marks: of the frames, topmost first. `whole`: of all together.
-        state: of the thread.
+        marks: marks of each frame, topmost first.
+        whole: the marks of all frames combined.
+        state: state of the thread.
         known: whether the stack contains user code or a known component.
     """
     for first, each in _candidates(whole, state):
-        # What the user code is called by is no part of what it does: its own serializer, not the engine's below.
+        # The frame must be near the top: the user code's own serializer counts, but not the engine's below it.
         if (known or not each.caller) and (
             not each.top or reduce(or_, marks[: each.top], 0) & first == first
         ):
@@ -168,7 +170,7 @@ def _entry(marks: Sequence[int], whole: int, state: str, *, known: bool) -> Acti
 
 @functools.lru_cache(maxsize=65_536)
 def _candidates(whole: int, state: str) -> tuple[tuple[int, Activity], ...]:
-    """Return the entries that match if all frames count, each with the mark that its topmost frames need."""
+    """Return the entries that may match these combined marks, each with the mark that its topmost frames need."""
     found = []
     for number, each in enumerate(activities()):
         first = _USER if "user" in each.frames else (1 << _TABLE + 2 * number) * bool(each.frames)
@@ -180,12 +182,12 @@ def _candidates(whole: int, state: str) -> tuple[tuple[int, Activity], ...]:
 
 _UNKNOWN: Final = Activity("unknown", "unknown", "works", frozenset(), (), (), 0, caller=False)
 _ASYNC, _CHAINED, _LOOP, _USER = 1, 2, 4, 8  # marks of a method
-_TABLE: Final = 4  # those of the table begin at this bit
+_TABLE: Final = 4  # the marks of the table's entries start at this bit
 
 
 @functools.lru_cache(maxsize=65_536)
 def _marks(method: str) -> int:
-    """Return the marks of a method, with one bit for each pattern of the table: `frames` and `below` of each entry."""
+    """Return the marks of a method, with one bit for `frames` and one for `below` of each entry in the table."""
     found = _ASYNC if method.startswith("org.apache.flink.streaming.api.operators.async.") else 0
     if ".processElement" in method or "ChainingOutput." in method:
         found |= _CHAINED
@@ -204,7 +206,7 @@ def _marks(method: str) -> int:
 
 @functools.cache
 def _all_prefixes() -> tuple[str, ...]:
-    """Return all patterns of the table for one fast test, because most methods match none."""
+    """Return all patterns of the table, for one fast test that most methods fail."""
     return tuple(prefix for each in activities() for prefix in (*each.frames, *each.below))
 
 
@@ -215,7 +217,7 @@ def _is_user_code(method: str) -> bool:
 
 
 def _component(frames: Iterator[Frame]) -> str | None:
-    """Return the software that user code calls: the first specific one below the user's frame, else a transport."""
+    """Return the software that user code calls: the first specific component, else a transport."""
     weak: Component | None = None
     for _, each in zip(range(_CALLERS), frames, strict=False):
         found = component_named(each.method)

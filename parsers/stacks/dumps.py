@@ -1,4 +1,4 @@
-"""Thread dumps in every format, read into one row of `Event.THREAD` per interesting thread.
+"""Reads thread dumps in every format into rows of `Event.THREAD`, one per interesting thread.
 
 | format | origin |
 |---|---|
@@ -7,21 +7,22 @@
 | `{"threadDump": …}` | `jcmd Thread.dump_to_file -format=json` (21 and later) |
 | `[{"threadId": …, "stackTrace": …}]` | Spark's REST API: `/executors/:id/threads` |
 
-A row is emitted for threads of tasks and streaming queries, and for threads in a deadlock.
+Interesting are threads that run tasks, streaming queries or batches, and threads in a deadlock.
 
 | column | meaning |
 |---|---|
 | thread, task, subtask_index, parallelism, attempt | from the name of the thread |
 | to_state | state of the thread |
-| fields.dump | identifies the dump |
+| fields.dump | identifier of the dump |
 | fields.activity, kind, frame, call, component, async, chained, path | see `activities.Reading` |
-| fields.legacy | whether it is the thread of a legacy source |
-| fields.lock, owner, owner_frame, owner_activity | the lock that it waits for, and the thread that holds it |
-| fields.deadlock | the threads of a cycle |
-| fields.crowd, crowd_name | the largest group of threads with alike names, from `CROWD` on |
-| fields.samples | how often it was seen, in a profile |
-| fields.cpu_ms, threads | processor time; number of threads in the dump |
-| fields.role, thread, stage, query, run | of Spark's threads: `task`, `query` or `batch`, and what it runs |
+| fields.legacy | whether the thread is that of a legacy source |
+| fields.lock, owner, owner_frame, owner_activity | the lock that the thread waits for, and the thread that holds it |
+| fields.deadlock | the threads that wait for each other |
+| fields.crowd, crowd_name | size and name of the largest group of threads with similar names, if it has at least
+`CROWD` threads |
+| fields.samples | number of samples, in a profile |
+| fields.cpu_ms, threads | CPU time of the thread; number of threads in the dump |
+| fields.role, thread, stage, query, run | for Spark's threads: `task`, `query` or `batch`, and what the thread runs |
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.stacks.activities import Frame, Reading, frame_of, read_stack
 
 TEXT_BYTES: Final = 64 * 1024 * 1024
-"""Maximum size of a searched text: a dump of 10,000 threads has 20 MB."""
+"""Maximum size of a text to search; a dump of 10,000 threads has 20 MB."""
 MAX_FRAMES: Final = 400
 CROWD: Final = 100
 """Minimum number of threads with similar names to combine in one row."""
@@ -50,8 +51,8 @@ _DIGITS: Final = re.compile(r"[0-9]{1,20}|(?<=[-@#])[0-9a-f]{6,40}\b")
 _OWN: Final = re.compile(
     r"(?i)^(?:flink|akka|pekko|taskexecutor|jobmanager|netty|GC |G1 )|\(#/#\)|OutputFlusher"
 )
-_DEADLOCK: Final = 20  # threads of a cycle that are listed
-_NAME: Final = 400  # characters of a thread's name
+_DEADLOCK: Final = 20  # maximum threads of a deadlock that are listed
+_NAME: Final = 400  # maximum characters of a thread's name
 
 _LEGACY: Final = "Legacy Source Thread - "
 _SPARK: Final = (
@@ -70,22 +71,22 @@ _SPARK: Final = (
     ),
     ("batch", re.compile(r"streaming-job-executor-\d")),
 )
-"""Threads of Spark that run tasks of a stage, triggers of a query, or batches of DStreams."""
+"""Names of Spark's threads that run tasks of a stage, triggers of a query, or batches of DStreams."""
 
 
 @dataclass(slots=True)
 class Thread:
-    """One thread of a dump.
+    """A thread in a dump.
 
     Attributes:
-        name: of the thread.
+        name: name of the thread.
         state: RUNNABLE, BLOCKED, WAITING, TIMED_WAITING, or empty if the format does not contain it.
-        lines: its frames as printed, topmost first.
-        lock: the lock that it waits for.
+        lines: the frames as printed, topmost first.
+        lock: the lock that the thread waits for.
         owner: name of the thread that holds the lock.
-        cpu_ms: processor time since its start.
-        offset: of its first line.
-        block: the lines below its first line, in HotSpot's text.
+        cpu_ms: CPU time since the thread started.
+        offset: offset of the first line.
+        block: the lines below the first line, in HotSpot's text.
         block_at: offset of the block.
     """
 
@@ -103,7 +104,7 @@ class Thread:
     def read(self, *, path: bool = True) -> Reading:
         """Parse the frames, and return what the thread is doing.
 
-        Most threads of a large dump are idle helpers, whose frames are never parsed.
+        Parsing waits until this call, because most threads of a large dump are idle helpers and never read.
 
         Args:
             path: whether the reading includes the frames.
@@ -118,18 +119,18 @@ class Thread:
 
 
 def _state_by(frames: Sequence[Frame]) -> str:
-    """Infer the state where the format does not contain it."""
+    """Infer the state from the frames, for a format that does not contain it."""
     top = frames[0].method if frames else ""
     waits = top.endswith((".park", ".sleep", ".sleepNanos0", ".sleep0", ".wait", ".wait0"))
     return "WAITING" if waits else "RUNNABLE"
 
 
 def thread_rows(threads: Sequence[Thread], dump: str) -> Iterator[tuple[int, Row]]:
-    """Yield the rows of one dump, each with its offset.
+    """Yield the rows of a dump, each with its offset.
 
     Args:
         threads: all threads of the dump.
-        dump: identifies the dump: its time, or its place.
+        dump: identifier of the dump, such as its time or its place.
     """
     by_name = {thread.name: thread for thread in threads}
     cycles = _deadlocks(threads)
@@ -158,7 +159,7 @@ def thread_rows(threads: Sequence[Thread], dump: str) -> Iterator[tuple[int, Row
 
 
 def _crowd(threads: Sequence[Thread]) -> dict[str, str]:
-    """Return the largest group of threads whose names differ only in numbers, except those of Flink."""
+    """Return, as fields, the largest group of threads whose names differ only in numbers, except Flink's own."""
     if len(threads) < CROWD:
         return {}
     names = Counter(_DIGITS.sub("#", each.name[:_NAME]) for each in threads)
@@ -168,7 +169,7 @@ def _crowd(threads: Sequence[Thread]) -> dict[str, str]:
 
 
 def _fields_of(thread: Thread, reading: Reading, owner: Thread | None) -> dict[str, str]:
-    """Return the known fields of a thread and of the thread that holds its lock."""
+    """Return the known fields of a thread and of the thread that holds the lock it waits for."""
     held = owner.read() if owner is not None else None
     found = {
         **reading_fields(reading),
@@ -198,7 +199,7 @@ def reading_fields(reading: Reading) -> dict[str, str]:
 
 
 def owner_columns(name: str) -> dict[str, Any] | None:
-    """Return the columns of a thread that runs a task, a query or a batch; None for other threads."""
+    """Return the columns for a thread that runs a task, query or batch; None for other threads."""
     columns, spark = _task_columns(name), _spark_fields(name)
     if columns is None and spark is None:
         return None
@@ -207,14 +208,14 @@ def owner_columns(name: str) -> dict[str, Any] | None:
 
 
 def _task_columns(name: str) -> dict[str, Any] | None:
-    """Return the columns of a task's own thread, or of a legacy source's; None for other threads."""
+    """Return the columns for the thread of a task or of a legacy source; None for other threads."""
     task = parse_task(name.removeprefix(_LEGACY))
     known = task.attempt is not None or (name.startswith(_LEGACY) and task.parallelism is not None)
     return task._asdict() if known and not _HELPER.match(name) else None
 
 
 def _spark_fields(name: str) -> dict[str, str] | None:
-    """Return what a thread of Spark runs; None for other threads."""
+    """Return, as fields, what a Spark thread runs; None for other threads."""
     for role, pattern in _SPARK:
         if (found := pattern.match(name)) is not None:
             known = {key: value for key, value in found.groupdict().items() if value}
@@ -222,7 +223,7 @@ def _spark_fields(name: str) -> dict[str, str] | None:
     return None
 
 
-# Helper threads of a task have its name at the end.
+# The names of a task's helper threads end with the name of the task.
 _HELPER: Final = re.compile(
     r"(?:OutputFlusher|System Time Trigger|Time Trigger|Source Data Fetcher|AsyncOperations|Channel state writer"
     r"|Canceler/Interrupts|Cancellation Watchdog|Task Canceler|flink-)"
@@ -230,7 +231,7 @@ _HELPER: Final = re.compile(
 
 
 def _offset_of(thread: Thread, reading: Reading) -> int:
-    """Return the place of the user's frame in a text, or else of the thread."""
+    """Return the offset of the user's frame in the text, else that of the thread."""
     for found in _AT.finditer(thread.block) if reading.frame is not None else ():
         frame = frame_of(found[1].decode("utf-8", "replace"))
         if frame is not None and frame.text == reading.frame:
@@ -239,7 +240,7 @@ def _offset_of(thread: Thread, reading: Reading) -> int:
 
 
 def _deadlocks(threads: Sequence[Thread]) -> dict[str, list[str]]:
-    """Return the threads that wait for each other, by the name of each thread."""
+    """Return the threads of each deadlock, by the name of every thread in it."""
     owners = {t.name: t.owner for t in threads if t.owner is not None and t.owner != t.name}
     found: dict[str, list[str]] = {}
     for name, owner in owners.items():
@@ -261,12 +262,12 @@ _INFO = re.compile(
 
 
 def is_flink_dump(body: Mapping[str, Any]) -> bool:
-    """Whether a decoded response of Flink is a thread dump."""
+    """Return whether a decoded response of Flink is a thread dump."""
     return isinstance(body.get("threadInfos"), list)
 
 
 def flink_threads(body: Mapping[str, Any]) -> list[Thread]:
-    """Return the threads of a response of Flink's REST API."""
+    """Return the threads in a response of Flink's REST API."""
     found = (
         info_thread(
             as_string(item.get("stringifiedThreadInfo")) or "", as_string(item.get("threadName"))
@@ -277,11 +278,11 @@ def flink_threads(body: Mapping[str, Any]) -> list[Thread]:
 
 
 def info_thread(text: str, name: str | None = None) -> Thread | None:
-    """Return a thread as `ThreadInfo.toString` prints it; None for other texts.
+    """Parse a thread printed by `ThreadInfo.toString`; return None for other texts.
 
     Args:
-        text: the first line, and the frames below it.
-        name: of the thread, if known.
+        text: the first line and the frames below it.
+        name: name of the thread, if known.
     """
     head, _, below = text.partition("\n")
     info = _INFO.match(head)
@@ -300,12 +301,12 @@ def info_thread(text: str, name: str | None = None) -> Thread | None:
 
 
 def is_jcmd_dump(body: Mapping[str, Any]) -> bool:
-    """Whether a decoded document is a thread dump that `jcmd` wrote as JSON."""
+    """Return whether a decoded document is a thread dump that `jcmd` wrote as JSON."""
     return isinstance(object_at(body, "threadDump").get("threadContainers"), list)
 
 
 def jcmd_threads(body: Mapping[str, Any]) -> tuple[list[Thread], int | None]:
-    """Return the threads of the JSON that `jcmd` writes, and its time in microseconds."""
+    """Return the threads in JSON written by `jcmd`, and the time of the dump in microseconds."""
     dump = object_at(body, "threadDump")
     items = [
         item
@@ -350,13 +351,13 @@ def _instant(text: str | None) -> int | None:
 
 
 def is_spark_dump(body: object) -> bool:
-    """Whether a decoded response of Spark is a list of threads."""
+    """Return whether a decoded response of Spark is a list of threads."""
     first = body[0] if isinstance(body, list) and body else None
     return isinstance(first, Mapping) and {"threadId", "threadName", "stackTrace"} <= first.keys()
 
 
 def spark_threads(body: Sequence[Any]) -> list[Thread]:
-    """Return the threads of a response of Spark's REST API."""
+    """Return the threads in a response of Spark's REST API."""
     items = [item for item in body if isinstance(item, Mapping)]
     names = {item.get("threadId"): as_string(item.get("threadName")) or "" for item in items}
     found = []
@@ -377,7 +378,7 @@ def spark_threads(body: Sequence[Any]) -> list[Thread]:
 
 
 def _lock_name(text: str | None) -> str | None:
-    """Return the name of a lock, without the wrapping of Spark 4.
+    """Return the name of a lock without the `Lock(…)` that Spark 4 puts around it.
 
     >>> _lock_name("Lock(java.lang.Object@1)"), _lock_name("")
     ('java.lang.Object@1', None)
@@ -406,20 +407,20 @@ _HOLDS = re.compile(rb"- (?:locked )?<(0x[0-9a-f]{1,16})> \(a ")
 
 
 def contains_dump(data: bytes) -> bool:
-    """Whether a text contains a thread dump."""
+    """Return whether a text contains a thread dump."""
     return b"Full thread dump " in data and _BEGIN.search(data) is not None
 
 
-# The prefix of each line in a container log (CRI).
+# The prefix of each line in a log of a container runtime (CRI).
 _CARRIER = re.compile(rb"^\d{4}-\d\d-\d\dT[\d:.]{8,20}\S{1,6} std(?:out|err) [FP] ")
 
 
 def wrapped_rows(data: bytes, place: str) -> Iterator[tuple[int, Row]]:
-    """Yield the rows of dumps whose lines a container runtime wrapped, with a prefix or in JSON.
+    """Yield the rows of dumps whose lines a container runtime wrapped in a prefix or in JSON.
 
     Args:
         data: the text.
-        place: as in `printed_rows`.
+        place: see `printed_rows`.
     """
     lines, texts = data.split(b"\n"), []
     for line in lines:
@@ -432,7 +433,7 @@ def wrapped_rows(data: bytes, place: str) -> Iterator[tuple[int, Row]]:
         yield starts[bisect_right(plain, at) - 1], row
 
 
-# The first line after a dump: a log record or an exception.
+# The first line after a dump is a log record or an exception.
 _AFTER = re.compile(
     rb"^(?:\[?\d{2,4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d[^\n\d][^\n]*|Exception in thread |(?:[\w$]{1,80}\.){1,12}"
     rb"[\w$]{0,80}(?:Exception|Error)\b)[^\n]*$",
@@ -441,7 +442,7 @@ _AFTER = re.compile(
 
 
 def without_dumps(data: bytes) -> bytes:
-    """Replace thread dumps by spaces: their stack traces belong to no exception.
+    """Replace thread dumps by spaces, because their stack traces belong to no exception.
 
     >>> without_dumps(b"a\\nFull thread dump X\\n\\tat b.C.d(C.java:1)\\njava.io.IOException: e").split()
     [b'a', b'java.io.IOException:', b'e']
@@ -464,7 +465,7 @@ def printed_rows(data: bytes, place: str) -> Iterator[tuple[int, Row]]:
 
     Args:
         data: the text.
-        place: identifies the text, for dumps without a time.
+        place: identifier of the text, for dumps without a time.
     """
     begins = [*_BEGIN.finditer(data)]
     for number, begin in enumerate(begins):
@@ -487,7 +488,7 @@ def _printed_threads(data: bytes, start: int, end: int) -> list[Thread]:
     for number, head in enumerate(heads):
         stop = heads[number + 1].start() if number + 1 < len(heads) else end
         body = data[head.end() : stop]
-        # The locked synchronizers of `-l` follow after one blank line.
+        # With `-l`, the locked synchronizers follow after a blank line.
         frames, _, synchronizers = body.partition(b"\n\n")
         name = head["name"].decode("utf-8", "replace")
         state, waits = _STATE_LINE.search(frames), _WAITS.search(frames)
@@ -512,4 +513,4 @@ def _printed_threads(data: bytes, start: int, end: int) -> list[Thread]:
     return [thread for thread, _ in found]
 
 
-_SYNCHRONIZERS: Final = 4096  # bytes; a list of locks is short
+_SYNCHRONIZERS: Final = 4096  # maximum bytes; a list of locks is short

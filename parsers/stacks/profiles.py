@@ -1,14 +1,14 @@
-"""Profiles of the JVM: many samples of stacks, counted instead of printed one by one.
+"""Reads profiles of the JVM, which contain many samples of stacks.
 
 | format | origin |
 |---|---|
 | `{"endTimestamp": …, "data": {"name": "root", …}}` | Flink's REST API: `/jobs/:jobid/vertices/:vertexid/flamegraph` |
-| `a;b;c 42` | collapsed stacks of async-profiler, of py-spy, and of scripts around `perf` |
+| `a;b;c 42` | collapsed stacks from async-profiler, py-spy, and scripts around `perf` |
 | `{"$schema": ".../file-format-schema.json", …}` | speedscope |
 | `{"recording": {"events": …}}` | `jfr print --json` |
 
-Equal readings of one thread become one row of `Event.THREAD`, as in `dumps`, with `fields.samples`. Samples without the
-name of a thread belong to no task, except in a flame graph, whose path names the vertex.
+Equal readings of one thread become one row of `Event.THREAD`, as in `dumps`, with `fields.samples`. Samples without
+the name of a thread belong to no task, except in a flame graph, where the path contains the vertex.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from flowdiag.parsers.stacks.activities import Reading
 from flowdiag.parsers.stacks.dumps import Thread, owner_columns, reading_fields
 
 MAX_NODES: Final = 200_000
-MAX_STACKS: Final = 200  # that keep their frames
+MAX_STACKS: Final = 200  # maximum stacks that keep their frames
 PERIOD_MS: Final = 20.0
-"""Time that one sample stands for, in a recording of Java Flight Recorder: its default period of `ExecutionSample`."""
+"""Time that a sample of Java Flight Recorder stands for: the default period of `ExecutionSample`."""
 
 
 class Sample(NamedTuple):
-    """A stack, topmost frame first, and how often it was seen."""
+    """A stack, with the topmost frame first, and how often it was seen."""
 
     thread: str
     frames: tuple[str, ...]
@@ -45,12 +45,12 @@ class Sample(NamedTuple):
 def profile_rows(
     samples: Iterable[Sample], profile: str, columns: Mapping[str, Any] | None = None
 ) -> Iterator[Row]:
-    """Yield one row per thread and reading, the most frequent first.
+    """Yield one row per thread and reading, most frequent first.
 
     Args:
-        samples: of the profile.
-        profile: identifies the profile.
-        columns: of the task, if the profile is about a single one.
+        samples: the samples of the profile.
+        profile: identifier of the profile.
+        columns: columns of the task, if the profile is about a single task.
     """
     owners: dict[str, Mapping[str, Any] | None] = {}
     stacks: Counter[Stack] = Counter()
@@ -85,11 +85,11 @@ Stack = tuple[str, tuple[str, ...], str, str | None, str | None]
 
 
 def _read(stacks: Counter[Stack]) -> Counter[tuple[str, Reading, str | None, str | None]]:
-    """Count the readings of each thread. Only the most frequent stacks keep their frames."""
+    """Count the readings of each thread; only the most frequent stacks keep their frames."""
 
     @cache
     def read(frames: tuple[str, ...], state: str, path: bool) -> Reading:
-        return Thread("", state, frames).read(path=path)  # subtasks share their stacks
+        return Thread("", state, frames).read(path=path)  # subtasks have the same stacks
 
     found: Counter[tuple[str, Reading, str | None, str | None]] = Counter()
     for number, (stack, count) in enumerate(stacks.most_common()):
@@ -102,14 +102,14 @@ def _read(stacks: Counter[Stack]) -> Counter[tuple[str, Reading, str | None, str
 
 
 def is_flame_graph(body: Mapping[str, Any]) -> bool:
-    """Whether a decoded response of Flink is a flame graph, or the answer that it has none."""
+    """Return whether a decoded response of Flink is a flame graph, or reports that there is none."""
     if "endTimestamp" not in body:
         return False
     return body.keys() == {"endTimestamp"} or "value" in object_at(body, "data")
 
 
 def flame_graph_samples(body: Mapping[str, Any]) -> tuple[list[Sample], int | None]:
-    """Return the stacks of a flame graph, and its time in milliseconds; none if it is switched off."""
+    """Return the stacks of a flame graph, and its time in milliseconds; empty if flame graphs are disabled."""
     found: list[Sample] = []
     open_nodes: list[tuple[Mapping[str, Any], tuple[str, ...]]] = [(object_at(body, "data"), ())]
     seen = 0
@@ -133,7 +133,7 @@ _LINE = re.compile(r":(-?\d{1,9})$")
 
 
 def _with_line(name: str) -> str:
-    """Return a frame in the format of stack traces.
+    """Convert a frame of a flame graph to the format of stack traces.
 
     >>> _with_line("com.acme.Price.map:31"), _with_line("java.lang.Thread.sleep:-2")
     ('com.acme.Price.map(line 31)', 'java.lang.Thread.sleep')
@@ -162,7 +162,7 @@ _SUFFIX = re.compile(r"_\[[jikt01]\]$")
 
 
 def is_collapsed(head: bytes) -> bool:
-    """Whether a text consists of collapsed stacks.
+    """Return whether a text consists of collapsed stacks.
 
     >>> is_collapsed(b"java/lang/Thread.run;a/B.c;a/B.d 3\\n" * 3)
     True
@@ -173,7 +173,7 @@ def is_collapsed(head: bytes) -> bool:
 
 
 def collapsed_samples(data: bytes) -> Iterator[Sample]:
-    """Yield the stacks of a collapsed text, whose lines begin with the root or with the thread."""
+    """Yield the stacks in a text of collapsed stacks, whose lines start with the root frame or the thread."""
     for line in data.decode("utf-8", "replace").split("\n"):
         text, _, count = line.rstrip("\r").rpartition(" ")
         stack = text.split(";")
@@ -188,7 +188,7 @@ def collapsed_samples(data: bytes) -> Iterator[Sample]:
 
 @lru_cache(maxsize=65_536)
 def _dotted(frame: str) -> str:
-    """Return a frame with dots, as stack traces print it.
+    """Convert a frame with slashes to the format of stack traces.
 
     >>> _dotted("com/acme/Price.map_[j]"), _dotted("[libjvm.so]")
     ('com.acme.Price.map', '[libjvm.so]')
@@ -201,14 +201,14 @@ def _dotted(frame: str) -> str:
 
 
 def is_speedscope(body: Mapping[str, Any]) -> bool:
-    """Whether a decoded document is a profile in the format of speedscope."""
+    """Return whether a decoded document is a profile in speedscope's format."""
     return "speedscope" in str(body.get("$schema", ""))[:200] and isinstance(
         body.get("profiles"), list
     )
 
 
 def speedscope_samples(body: Mapping[str, Any]) -> Iterator[Sample]:
-    """Yield the sampled stacks of each profile, which is one thread."""
+    """Yield the sampled stacks of each profile, which stands for one thread."""
     frames = [_speedscope_frame(item) for item in objects_at(object_at(body, "shared"), "frames")]
     for profile in objects_at(body, "profiles"):
         name = as_string(profile.get("name")) or ""
@@ -224,7 +224,7 @@ def speedscope_samples(body: Mapping[str, Any]) -> Iterator[Sample]:
 
 
 def _picked(frames: Sequence[str], stack: object) -> Iterator[str]:
-    """Yield the frames of a stack of indices, topmost first."""
+    """Yield the frames of a stack of frame indices, topmost first."""
     for index in reversed(stack[-MAX_DEPTH:]) if isinstance(stack, list) else ():
         if isinstance(index, int) and 0 <= index < len(frames):
             yield frames[index]
@@ -254,12 +254,12 @@ _DURATION = re.compile(r"PT(?:(\d{1,6})H)?(?:(\d{1,6})M)?(?:(\d{1,9}(?:\.\d{1,9}
 
 
 def is_flight_recording(body: Mapping[str, Any]) -> bool:
-    """Whether a decoded document is the output of `jfr print --json`."""
+    """Return whether a decoded document is the output of `jfr print --json`."""
     return isinstance(object_at(body, "recording").get("events"), list)
 
 
 def flight_samples(body: Mapping[str, Any]) -> Iterator[Sample]:
-    """Yield the samples of a flight recording, and its waits: one sample per `PERIOD_MS`."""
+    """Yield the samples of a flight recording, and its waits as one sample per `PERIOD_MS`."""
     for event in objects_at(object_at(body, "recording"), "events"):
         state = _JFR_STATES.get(as_string(event.get("type")) or "")
         values = object_at(event, "values")
@@ -292,7 +292,7 @@ def _class_name(value: Mapping[str, Any]) -> str:
 
 
 def _milliseconds(value: object) -> float:
-    """Return a duration in milliseconds.
+    """Parse an ISO 8601 duration into milliseconds.
 
     >>> _milliseconds("PT0.0523S"), _milliseconds(None)
     (52.3, 0.0)

@@ -1,4 +1,4 @@
-"""Stacks in other texts than HotSpot's thread dumps.
+"""Reads stacks in texts other than HotSpot's thread dumps.
 
 | format | origin |
 |---|---|
@@ -28,7 +28,7 @@ ReadStacks = Callable[[bytes, str], Rows]
 
 
 class StackText(NamedTuple):
-    """A format: how to recognise it, and how to read it."""
+    """A format: how to recognize it, and how to read it."""
 
     matches: Callable[[bytes], bool]
     rows: ReadStacks
@@ -40,7 +40,7 @@ def stack_text_of(head: bytes) -> StackText | None:
 
 
 def engine_of_stacks(data: bytes) -> str:
-    """Return the engine whose threads a dump contains; `unknown` without any.
+    """Return the engine whose threads a dump contains; `unknown` if it contains none.
 
     >>> engine_of_stacks(b'"Executor task launch worker for task 1.0 in stage 2.0 (TID 3)" daemon')
     'spark'
@@ -80,12 +80,12 @@ _ARCHIVED: Final = {
     for file in files
 }
 _WORKER: Final = "pyspark/worker.py"
-_DAEMON: Final = "pyspark/daemon.py"  # its own process only forks workers, in `manager`
+_DAEMON: Final = "pyspark/daemon.py"  # the daemon process itself only forks workers, in `manager`
 _GATEWAY: Final = ("py4j/clientserver.py", "py4j/java_gateway.py")
 
 
 class PythonFrame(NamedTuple):
-    """A frame of Python: its function, file and line."""
+    """A Python frame: its function, file and line."""
 
     name: str
     file: str
@@ -97,7 +97,7 @@ class PythonFrame(NamedTuple):
 
     @property
     def package(self) -> str:
-        """The first part of the module.
+        """The first part of the module's path.
 
         >>> PythonFrame("send", "requests/adapters.py", 3).package, PythonFrame("f", "ssl.py", 1).package
         ('requests', 'ssl')
@@ -129,7 +129,7 @@ def _python_rows(data: bytes, place: str) -> Rows:
 
 
 def _python_threads(text: str) -> Iterator[dict[str, str]]:
-    """Yield the fields of threads of Python workers, and of a driver's callbacks."""
+    """Yield the fields of the threads of Python workers, and of callbacks in the driver."""
     heads = [*_THREAD.finditer(text)]
     for number, head in enumerate(heads):
         end = heads[number + 1].start() if number + 1 < len(heads) else len(text)
@@ -150,13 +150,13 @@ def _python_threads(text: str) -> Iterator[dict[str, str]]:
 
 
 def _with_packages(frames: list[PythonFrame]) -> list[PythonFrame]:
-    """Add the package to files that were imported from an archive.
+    """Add the package to the file names of modules that were imported from an archive.
 
     >>> frames = [PythonFrame("f", "util.py", 3), PythonFrame("worker", "daemon.py", 90)]
     >>> [frame.file for frame in _with_packages(frames)], _with_packages(frames[:1]) == frames[:1]
     (['pyspark/util.py', 'pyspark/daemon.py'], True)
     """
-    # The last frames are those of the loop that `python -m pyspark.daemon` runs.
+    # The last frames belong to the loop that `python -m pyspark.daemon` runs.
     on_worker = any(f.file == "daemon.py" and f.name in ("manager", "worker") for f in frames)
     known = {file: name for file, name in _ARCHIVED.items() if on_worker or name != "pyspark"}
     return [

@@ -1,4 +1,4 @@
-"""Reads YARN: the responses of its REST APIs, and the files of its log aggregation.
+"""Reads responses of YARN's REST APIs (`answers`) and files of its log aggregation (`aggregated`).
 
-Start with `aggregated` for the files. `flowdiag.parsers.live.yarn` collects these inputs.
+`flowdiag.parsers.live.yarn` collects these inputs.
 """

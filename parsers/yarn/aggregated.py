@@ -1,11 +1,11 @@
-"""Log files that YARN's log aggregation writes, one per NodeManager: TFile and IndexedFile.
+"""Reads the files that YARN's log aggregation writes, one per NodeManager, in the formats TFile and IndexedFile.
 
-A TFile is a sequence of blocks with an index at the end of the file. Each record has a container ID as its key; its
-value contains the files of the container, each after its name and size. A file that a NodeManager did not finish has no
-index: its uncompressed records are readable from the start.
+A TFile is a sequence of blocks with an index at the end of the file. The key of each record is a container ID. The
+value contains the log files of the container, each after its name and size. If a NodeManager did not finish the file,
+there is no index, but uncompressed records are readable from the start.
 
-An IndexedFile contains the log files one after the other. A serialized Java object before its last bytes lists them. Its
-first and last bytes are the same separator: a UUID, or in newer versions the SHA-256 of the application ID.
+An IndexedFile contains the log files one after the other. Near its end, a serialized Java object lists them. The file
+starts and ends with the same separator: a UUID, or in newer versions the SHA-256 of the application ID.
 
 Sources: Hadoop's `BCFile`, `TFile`, `AggregatedLogFormat` and `LogAggregationIndexedFileController`.
 """
@@ -34,7 +34,7 @@ Member = tuple[str, Callable[[int], bytes]]
 
 
 def is_aggregated_log(file: BinaryIO, head: bytes, size: int) -> bool:
-    """Return whether a file that starts with `head` contains the logs of containers."""
+    """Return whether a file that starts with `head` contains aggregated logs of containers."""
     length = _separator_length(head)
     if not length or size < 2 * length + 4:
         return head.startswith(TFILE_MAGIC)
@@ -46,14 +46,14 @@ def is_aggregated_log(file: BinaryIO, head: bytes, size: int) -> bool:
 
 
 def _separator_length(head: bytes) -> int:
-    """Return the length of the separator that an IndexedFile with this start may have; 0 for other files."""
+    """Return the length of the separator, if an IndexedFile can start like this; 0 for other files."""
     if _UUID.match(head):
         return _UUID_BYTES
     return 0 if head[:_HASH_BYTES].isascii() else _HASH_BYTES
 
 
 def members(file: BinaryIO, head: bytes, size: int) -> Iterator[Member]:
-    """Yield the log files in an aggregated file; read each one before the next.
+    """Yield the log files in an aggregated file. Each must be read before the next is requested.
 
     Raises:
         Damaged: the file ends early, or its index is invalid.
@@ -96,7 +96,7 @@ def _tfile_members(file: BinaryIO, size: int) -> Iterator[Member]:
 
 
 def _block_index(file: BinaryIO, size: int) -> tuple[str, list[tuple[int, int]]] | None:
-    """Return the compression and the places of the data blocks; None without an index."""
+    """Return the compression and the positions of the data blocks; None without an index."""
     trailer = 8 + 4 + len(TFILE_MAGIC)
     if size < len(TFILE_MAGIC) + trailer:
         return None
@@ -116,7 +116,7 @@ def _block_index(file: BinaryIO, size: int) -> tuple[str, list[tuple[int, int]]]
             algorithm = listed.text(listed.number())
             count = listed.number()
             blocks = [[listed.number() for _ in range(3)] for _ in range(min(count, 1 << 20))]
-            # Blocks that overlap would be read many times.
+            # Overlapping blocks could be read many times.
             if sum(max(length, 0) for _, length, _ in blocks) > size:
                 raise Damaged("damaged aggregated log")
             return algorithm, [(place, length) for place, length, _ in blocks]
@@ -140,7 +140,7 @@ def _records(block: _Reader) -> Iterator[Member]:
 
 
 def _chunks(block: _Reader) -> Iterator[bytes]:
-    """Yield the parts of a value; a negative length announces that more parts follow."""
+    """Yield the parts of a value; a negative length means that more parts follow."""
     last = False
     while not last:
         length = block.number()
@@ -203,7 +203,7 @@ def _decoded(file: BinaryIO, length: int, algorithm: str) -> Iterator[bytes]:
 
 
 class _Reader:
-    """Takes numbers, texts and bytes from an iterator of pieces."""
+    """Reads numbers, texts and bytes from an iterator of pieces."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces, self._rest = pieces, b""
@@ -242,7 +242,7 @@ class _Reader:
         return self.take(length).decode("utf-8", "replace")
 
     def number(self) -> int:
-        """Read a number of TFile's variable length (Hadoop's `Utils.readVLong`)."""
+        """Read a number in TFile's variable-length format (Hadoop's `Utils.readVLong`)."""
         first = int.from_bytes(self.take(1), signed=True)
         if first >= -32:
             return first
@@ -257,7 +257,7 @@ class _Reader:
 
 
 class _Limited:
-    """A part of a stream; it ends early at damage, which `skip` reports."""
+    """A part of a stream. It ends early at any damage, which `skip` reports."""
 
     def __init__(self, stream: _Reader, length: int) -> None:
         if length < 0:
@@ -298,7 +298,7 @@ class _Class:
     parent: _Class | None = None
 
     def lineage(self) -> list[_Class]:
-        """Return the classes from the top one to this one."""
+        """Return the class hierarchy from the topmost class to this one."""
         found: list[_Class] = []
         at: _Class | None = self
         while at is not None:
@@ -310,13 +310,13 @@ class _Class:
 
 
 class JavaObjects:
-    """Reads objects of Java's serialization as dictionaries of their fields; maps and lists keep their content.
+    """Reads serialized Java objects as dictionaries of their fields; maps and lists become dictionaries and lists.
 
-    It creates nothing but dictionaries, lists, texts and numbers.
+    Nothing but dictionaries, lists, texts and numbers is created, so untrusted data is safe to read.
     """
 
     def __init__(self, data: bytes) -> None:
-        """Prepare to read a stream with its header."""
+        """Prepare to read a stream, which must start with its header."""
         self._data, self._at = data, 0
         self._known: list[Any] = []
         if self._bytes(4) != b"\xac\xed\0\5":
@@ -326,7 +326,7 @@ class JavaObjects:
         """Read the next object.
 
         Raises:
-            ValueError: the data is damaged, or too deeply nested.
+            ValueError: the data is damaged or too deeply nested.
             IndexError: the data ends early.
         """
         if depth == 0:

@@ -1,7 +1,7 @@
-"""Ended and waiting containers in answers of YARN's REST APIs, and in what `yarn application -status` prints.
+"""Finds containers that ended or wait, in responses of YARN's REST APIs and in output of the `yarn` command.
 
-The answers are those of the ResourceManager (`/ws/v1/cluster/…`) and of the timeline server
-(`/ws/v1/applicationhistory/…`), alone or in a list. The exit statuses are those of Hadoop's `ContainerExitStatus`.
+The responses are those of the ResourceManager (`/ws/v1/cluster/…`) and of the timeline server
+(`/ws/v1/applicationhistory/…`), single or in a list. The exit statuses are those of Hadoop's `ContainerExitStatus`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NOT_STARTED: Final = re.compile(
     r"|Skipping (?:AM )?assign",
     re.IGNORECASE,
 )
-# The time and the general words before the reason; the partition is rarely of interest.
+# The time and general words before the reason. The partition is rarely of interest.
 _PREAMBLE: Final = re.compile(
     r"^\[[^\]]{0,60}\] |Application is added to the scheduler and is not (?:yet )?activated\. |Details : AM Partition = <[^>]{0,80}>; "
 )
@@ -60,7 +60,7 @@ _MIB: Final = 1024 * 1024
 
 
 def looks_like_yarn(text: str) -> bool:
-    """Whether a text is an answer of YARN's REST API, or printed by `yarn application -status`.
+    """Return whether a text is a response of YARN's REST API, or output of `yarn application -status`.
 
     >>> looks_like_yarn('{"app": {"id": "application_1_1", "amContainerLogs": ""}}')
     True
@@ -69,7 +69,7 @@ def looks_like_yarn(text: str) -> bool:
 
 
 def ended_on_yarn(text: str) -> Iterator[EndedContainer]:
-    """Yield the containers and attempts that ended on their own, and an application that does not start."""
+    """Yield containers and attempts that were not ended by their application, and an application that does not start."""
     try:
         value = decode_json(text.encode("utf-8", "replace"))
     except ValueError:
@@ -84,7 +84,7 @@ def ended_on_yarn(text: str) -> Iterator[EndedContainer]:
 
 
 def _items(value: object, depth: int = 6) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the applications, attempts, containers and nodes in an answer."""
+    """Yield the applications, attempts, containers and nodes in a response."""
     if depth == 0:
         return
     if isinstance(value, list):
@@ -124,7 +124,7 @@ def _container(found: Mapping[str, Any]) -> Iterator[EndedContainer]:
 
 
 def _reason_of(status: int | None, diagnostics: str) -> str | None:
-    """Return why a container ended; None if its application ended it, or its own process."""
+    """Return why YARN ended a container; None if its application or its own process ended it."""
     if _MEMORY.search(diagnostics):
         return "OOMKilled"
     if status == -100:
@@ -150,7 +150,7 @@ def _application(found: Mapping[str, Any]) -> Iterator[EndedContainer]:
 def _failed_attempts(
     diagnostics: str, name: str | None, time_us: int | None
 ) -> Iterator[EndedContainer]:
-    """Yield why the last application master ended, and that no attempt is left."""
+    """Yield why the last application master ended, or that no attempt is left."""
     master = _MASTER.search(diagnostics)
     ended = _ENDED.search(diagnostics)
     status = int(ended[1] or ended[2]) if ended is not None else None
@@ -213,7 +213,7 @@ def _text(diagnostics: str, otherwise: str) -> str:
 
 
 def _exceeded(diagnostics: str) -> str | None:
-    """Return the words about an exceeded limit, without the process tree and its command lines."""
+    """Return the text about an exceeded limit, without the process tree and its command lines."""
     found = _MEMORY.search(diagnostics)
     return None if found is None else found[0]
 
