@@ -373,20 +373,25 @@ class Reader:
         )
 
     def _continuation(self, record: Record) -> Iterator[str]:
-        """Yield the record's other lines without carriers, within the limits of a stack trace."""
+        """Yield the record's other lines, without carriers."""
         if record.more is not None:
             return iter(record.more[:TRACE_LINES])
         return self._json_below(record) if record.json else self._text_below(record)
 
-    def _json_below(self, record: Record) -> Iterator[str]:
-        head = record.head
+    def _lines_below(self) -> Iterator[str]:
+        """Yield the decoded lines below the current candidate, within the limits of a stack trace."""
         size = 0
-        first = True
         for line in islice(self._scanner.following(), TRACE_LINES):
             size += len(line.data)
             if size > TRACE_BYTES:
                 return
-            text = prefix.strip_like(line.data.decode("utf-8", "replace"), head)
+            yield line.data.decode("utf-8", "replace")
+
+    def _json_below(self, record: Record) -> Iterator[str]:
+        head = record.head
+        first = True
+        for line in self._lines_below():
+            text = prefix.strip_like(line, head)
             opened = open_record(text)
             if not opened.json:
                 if text.startswith(prefix.JSON_BEGINS):
@@ -403,24 +408,19 @@ class Reader:
 
     def _text_below(self, record: Record) -> Iterator[str]:
         head = record.head
-        size = 0
         first = True
-        for line in islice(self._scanner.following(), TRACE_LINES):
-            size += len(line.data)
-            if size > TRACE_BYTES:
-                return
-            text = line.data.decode("utf-8", "replace")
+        for line in self._lines_below():
             if head.carriers:
                 if head.process is not None:
-                    process = prefix.process_of(text, head)
+                    process = prefix.process_of(line, head)
                     if process is not None and process != head.process:
                         continue  # a line of another process
-                text = prefix.strip_like(text, head)
-            elif text[:4] == "\tat ":
-                yield text
+                text = prefix.strip_like(line, head)
+            elif line[:4] == "\tat ":
+                yield line
                 continue
             else:
-                text = prefix.strip_colours(text)
+                text = prefix.strip_colours(line)
             if not text.strip() or is_trace_line(text):
                 yield text
             elif text.startswith((*_SECTION_BEGINS, "LogLength:")):
