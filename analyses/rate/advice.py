@@ -1,7 +1,7 @@
-"""Predictions of other settings by the model of the application: the numbers behind an action.
+"""Predicts the effect of other settings with a model of the application, for the texts of actions.
 
-The cost per batch and per record is fitted from the batches. If the fit is poor, the text gives the
-reason instead. Several input streams count as one stream with the sum of their limits.
+The cost per batch and per record is fitted from the batches. If the fit is poor, the text contains the reason instead.
+Several input streams count as one stream with the sum of their limits.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.rate.stability import Line
 
 BATCHES: Final = 60
-POOR: Final = 0.25  # of the interval: with a larger error, the model cannot predict
+POOR: Final = 0.25  # share of the interval: with a larger error, the model cannot predict
 APART: Final = 0.1  # batches of equal size do not show the cost of a record
-MORE: Final = 2.0  # times the sustainable rate: a limited source has more
+MORE: Final = 2.0  # times the sustainable rate: assumed rate of a source that is limited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """The outcomes of the current and of the changed settings, by the model."""
+    """The simulated outcomes with the current and with the changed settings."""
 
     before: Outcome
     after: Outcome
@@ -36,7 +36,7 @@ class Prediction:
 
 
 def poor_fit(line: Line | None, interval_ms: int | None) -> str | None:
-    """Return why the batches allow no prediction; None if they do."""
+    """Return why the batches do not allow a prediction; None if they do."""
     if line is None or line.per_x <= 0 or line.spread < APART:
         return "the batches differ too little in size to show the cost of a record"
     if not interval_ms or line.error > POOR * interval_ms:
@@ -45,7 +45,7 @@ def poor_fit(line: Line | None, interval_ms: int | None) -> str | None:
 
 
 def settings_of(app: ApplicationFacts) -> Settings:
-    """Return the settings of an application in the terms of the model."""
+    """Return the settings of an application as the model needs them."""
     return settings_from(
         app.settings,
         interval_ms=app.interval_ms or 1000,
@@ -63,14 +63,14 @@ def settings_from(
     gains: Gains,
     back_pressure: bool,
 ) -> Settings:
-    """Return options in the terms of the model, with the limits of all streams added up.
+    """Return options as the model needs them, with the sum of the limits of all streams.
 
     Args:
-        options: by key.
-        interval_ms: of the batches.
+        options: the configuration, by key.
+        interval_ms: the batch interval.
         streams: number of input streams.
-        gains: of each estimator.
-        back_pressure: whether it is on.
+        gains: the gains of each estimator.
+        back_pressure: whether back pressure is on.
     """
     streams = max(1, streams)
 
@@ -91,8 +91,8 @@ def offered_per_s(taken_per_s: float | None, sustains_per_s: float | None, *, he
     """Return the rate that the source offers: the current rate, or twice the sustainable rate if limited.
 
     Args:
-        taken_per_s: the current median.
-        sustains_per_s: the highest rate that fits into the interval.
+        taken_per_s: the current median rate.
+        sustains_per_s: the highest rate that the job can process within the interval.
         held: whether a limit or the estimator determines the current rate.
 
     >>> offered_per_s(90.0, 100.0, held=True), offered_per_s(90.0, 100.0, held=False)
@@ -104,12 +104,12 @@ def offered_per_s(taken_per_s: float | None, sustains_per_s: float | None, *, he
 def predict(
     assessed: AssessedApplication, state: StreamState, **changes: object
 ) -> Prediction | None:
-    """Run the application's load through the model, with the current and with changed settings.
+    """Simulate the application's load with the current and with changed settings.
 
     Args:
         assessed: the application.
-        state: of its batches, with the fitted cost.
-        changes: fields of `model.Settings` and gains, by their names.
+        state: the state of its batches, with the fitted cost.
+        changes: fields of `model.Settings` and gains, by name.
 
     Returns:
         None if the fit is poor.
@@ -140,7 +140,7 @@ def predict(
 
 
 def _words(outcome: Outcome) -> str:
-    # The processed rate counts completed batches: a growing queue takes in more.
+    # This rate only covers completed batches. If the queue grows, more records come in.
     delay = fmt.duration(outcome.delay_ms)
     text = f"{outcome.steady_per_s:.0f} records/s with a total delay of {delay}"
     if outcome.queued > 2:
@@ -160,7 +160,7 @@ def what_if(assessed: AssessedApplication, state: StreamState, **changes: object
 
 
 LIMITS_OF_KIND: Final = {"max-rate": h.pid.MAX_RATE, "max-per-partition": h.pid.MAX_PER_PARTITION}
-_CATCH_UP: Final = 1.3  # times the arrival rate, so that the backlog shrinks
+_CATCH_UP: Final = 1.3  # times the arrival rate: enough to reduce the backlog
 
 
 def raise_rate(
@@ -191,7 +191,7 @@ def raise_rate(
 
 
 def unread_per_s(late: h.Sequence[h.Trigger]) -> float | None:
-    """Return by how much the backlog of the sources grows per second, if it does."""
+    """Return by how many rows per second the backlog of the sources grows; None if it does not."""
     known = [t for t in late if t.backlog is not None]
     seconds = (known[-1].time_us - known[0].time_us) / 1e6 if len(known) > 1 else 0.0
     growth = ((known[-1].backlog or 0) - (known[0].backlog or 0)) / seconds if seconds else 0.0
@@ -201,7 +201,7 @@ def unread_per_s(late: h.Sequence[h.Trigger]) -> float | None:
 def catch_up_limit(
     late: h.Sequence[h.Trigger], state: h.StreamState, cap: h.defaults.Cap
 ) -> int | None:
-    """Return a limit per trigger that catches up with the arrival rate, if triggers have the time for it."""
+    """Return a limit per trigger that is enough to catch up, if triggers have time for it."""
     growth, seconds = unread_per_s(late), (state.interval_ms or 0) / 1000
     if growth is None or not state.use or not seconds:
         return None
@@ -212,7 +212,7 @@ def catch_up_limit(
 def raise_trigger_limit(
     query: h.QueryFacts, state: h.StreamState, cap: h.defaults.Cap
 ) -> tuple[str, h.Action]:
-    """Return the limit of a query's triggers, with its value if known, and the advice to raise it."""
+    """Return a clause with the limit of a query's triggers, and the advice to raise this limit."""
     late, files = h.late_triggers(query.triggers), query.file_limit or 0
     option = current = more = None
     names = " ".join(source.get("name", "") for t in query.triggers[-1:] for source in t.sources)

@@ -13,9 +13,9 @@ _CLUSTER: Final = re.compile(r"local-cluster\[(\d{1,5}),\s*(\d{1,5}),\s*\d{1,9}\
 
 
 def cores_of(app: ApplicationFacts) -> int | None:
-    """Return the cores of the executors alive at the end, by `spark.task.cpus`; None if unknown.
+    """Return how many tasks the executors alive at the end can run; None if unknown.
 
-    Each receiver holds one while the application runs: see `free_cores`.
+    Each receiver occupies one core (see `free_cores`).
     """
     alive = [one.cores for one in app.executors if one.removed_us is None and one.cores is not None]
     total = sum(alive)
@@ -26,7 +26,7 @@ def cores_of(app: ApplicationFacts) -> int | None:
 
 
 def _configured_cores(settings: Mapping[str, str]) -> int:
-    """Return the cores by the master URL, else by the number of executors; 0 if unknown."""
+    """Return the cores from the master URL, else from the configured executors; 0 if unknown."""
     master = settings.get("spark.master", "")
     if master == "local":
         return 1
@@ -40,7 +40,7 @@ def _configured_cores(settings: Mapping[str, str]) -> int:
 
 
 def free_cores(app: ApplicationFacts) -> int | None:
-    """Return the cores available for batches: receivers hold one each."""
+    """Return the cores that receivers leave for batches."""
     cores = cores_of(app)
     if cores is None:
         return None

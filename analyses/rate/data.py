@@ -37,9 +37,9 @@ def rate_data(
 
     Args:
         facts: the assessment.
-        outcomes: of its rules.
-        max_rows: length of a list; failed and slow rows are kept first.
-        excerpts: False drops the reasons, which are log text.
+        outcomes: the outcomes of the rules.
+        max_rows: maximum length of a list; failed and slow rows are kept first.
+        excerpts: whether to include reasons, which are log text.
     """
     return [
         _application(assessed, outcomes, max_rows, excerpts)
@@ -108,7 +108,7 @@ def _steps(assessed: AssessedApplication) -> Iterator[wire.PidStep]:
 
 
 def missing(app: x.ApplicationFacts) -> list[str]:
-    """Return the missing information, with the input that contains it."""
+    """Return the missing information, with the input that would contain it."""
     gaps = [gap for query in app.queries if (gap := _missing_of(query)) is not None]
     if app.lost:
         gaps.append("listener events, which were dropped")
@@ -138,7 +138,7 @@ def _missing_of(query: x.QueryFacts) -> str | None:
 
 
 def _keep(rows: Sequence[Row], limit: int, badness: Callable[[Row], tuple[bool, int]]) -> list[Row]:
-    """Return at most `limit` rows in order, keeping the worst."""
+    """Return the worst `limit` rows in their order."""
     if len(rows) <= limit:
         return list(rows)
     places = sorted(range(len(rows)), key=lambda i: (badness(rows[i]), i), reverse=True)[:limit]
@@ -179,7 +179,7 @@ def keeping(state: StreamState) -> wire.Keeping:
         queued=state.queued,
         since_ms=state.behind_since_ms,
         cost_per_batch_ms=rounded(line.base) if line else None,
-        # Nine digits, so that a simulation gets the same sustainable rate.
+        # Nine digits are enough for a simulation to reproduce the sustainable rate.
         cost_per_record_ms=float(f"{line.per_x:.9g}") if line else None,
         cost_error_ms=rounded(line.error) if line else None,
         sustainable_per_s=rounded(state.headroom_per_s),
@@ -291,11 +291,11 @@ def _slow_parts(assessed: AssessedApplication) -> list[wire.SlowPart]:
 
 
 def rate_tables(facts: Assessment, *, excerpts: bool) -> Rows:
-    """Yield the complete lists: rows of `report.tables`, generated lazily.
+    """Return the complete lists as rows of `report.tables`, generated lazily.
 
     Args:
         facts: the assessment.
-        excerpts: False drops the reasons, which are log text.
+        excerpts: whether to include reasons, which are log text.
     """
 
     def each(

@@ -1,4 +1,4 @@
-"""Event time of a query against the clock of its triggers."""
+"""Compares the event time of a query with the clock of its triggers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from flowdiag.analyses.rate.facts import QueryFacts, Trigger
 from flowdiag.analyses.rate.stability import Trend, trend
 
 AHEAD_MS: Final = 600_000.0
-"""From there on, a watermark is ahead of the clock, and not only of another clock."""
+"""Minimum lead of a watermark in the future; a smaller lead may come from different clocks."""
 
-STUCK_TRIGGERS: Final = 8  # with rows: a healthy watermark advances with the next one
-STUCK_TIMES: Final = 3  # newest event times
+STUCK_TRIGGERS: Final = 8  # triggers with rows; a healthy watermark advances with the next one
+STUCK_TIMES: Final = 3  # different newest event times
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR_US: Final = 31_556_952_000_000
 
 
 def end_us(trigger: Trigger) -> int:
-    """Return when a trigger ended: none of its events can be later."""
+    """Return when a trigger ended, which is the latest possible time of its events."""
     return trigger.time_us + (trigger.duration_ms or 0) * 1000
 
 
@@ -33,7 +33,7 @@ def is_ahead(trigger: Trigger, ahead_ms: float = AHEAD_MS) -> bool:
 
 
 def day_of(time_us: int) -> str:
-    """Return the date of an instant, or its year if the calendar ends before.
+    """Return the date of a time, or only its year if Python's calendar ends earlier.
 
     >>> day_of(3_508_012_800_000_000), day_of(1_795_603_680_000_000_000)
     ('2081-03-01', 'year 58870')
@@ -45,7 +45,7 @@ def day_of(time_us: int) -> str:
 
 
 def lead_of(lead_us: int) -> str:
-    """Return how far a time is ahead, in years from two years on.
+    """Return how far a time is ahead as text, in years if it is two years or more.
 
     >>> lead_of(7_200_000_000), lead_of(1_712_372_400_000_000)
     ('2 h', '54 years')
@@ -63,12 +63,12 @@ def marked_triggers(query: QueryFacts, fewest: float = STUCK_TRIGGERS) -> list[T
 def stuck_triggers(
     query: QueryFacts, *, fewest: float = STUCK_TRIGGERS, times: float = STUCK_TIMES
 ) -> list[Trigger]:
-    """Return all triggers since the watermark stopped although newer events arrive; none if it advances.
+    """Return all triggers since the watermark stopped although newer events arrive; empty if it advances.
 
     Args:
-        query: its triggers.
-        fewest: number of recent triggers with rows that are needed.
-        times: number of different newest event times that are needed.
+        query: the query with its triggers.
+        fewest: minimum number of recent triggers with rows.
+        times: minimum number of different newest event times.
     """
     late = marked_triggers(query, fewest)
     newest = {t.max_event_us for t in late if t.max_event_us is not None}
@@ -82,7 +82,7 @@ def stuck_triggers(
 
 
 def idle_sources(triggers: Sequence[Trigger]) -> list[str]:
-    """Return the sources without a row in any of the triggers, if others have rows."""
+    """Return the sources that deliver no row in any of the triggers, if other sources do."""
     rows: dict[tuple[int, str], int] = {}
     for trigger in triggers:
         for number, source in enumerate(trigger.sources):
@@ -93,7 +93,7 @@ def idle_sources(triggers: Sequence[Trigger]) -> list[str]:
 
 
 def emitted(query: QueryFacts, trigger: Trigger) -> int | None:
-    """Return the rows that a trigger passed to the sink; None if the input does not show them.
+    """Return how many rows a trigger passed to the sink; None if unknown.
 
     In append mode, an aggregation emits the rows that it removes from its state.
     """
@@ -107,7 +107,7 @@ def emitted(query: QueryFacts, trigger: Trigger) -> int | None:
 
 
 def delay_ms(query: QueryFacts) -> float | None:
-    """Return the delay of the watermark: from the plan, or from the newest event and the next watermark."""
+    """Return the watermark delay from the plan, else from the newest event and the next watermark."""
     if query.plan.delay_ms is not None:
         return float(query.plan.delay_ms)
     newest, gaps = 0, []
@@ -135,7 +135,7 @@ _OVERFLOW_US: Final = 9_200_000_000_000_000_000  # Spark's largest time is 2^63 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A clause about all event times, and the functions that convert them."""
+    """A clause about what is wrong with all event times, and the functions that convert them."""
 
     clause: str
     conversion: str
@@ -144,13 +144,13 @@ class Mistake:
 def mistake_of(
     events: Sequence[Trigger], *, fewest: float, ratio: float, jitter_ms: float
 ) -> Mistake | None:
-    """Return the unit or time zone that all event times share, if it is wrong.
+    """Return the mistake that all event times have in common, a wrong unit or time zone; None without one.
 
     Args:
         events: triggers with event times.
-        fewest: number of event times that are needed.
-        ratio: deviation from a factor of 1,000.
-        jitter_ms: deviation from a multiple of 15 minutes.
+        fewest: minimum number of event times.
+        ratio: maximum deviation from a factor of 1,000.
+        jitter_ms: maximum deviation from a multiple of 15 minutes.
     """
     times = [(t.max_event_us, end_us(t)) for t in events if t.max_event_us]
     if len(times) < max(1, fewest):
@@ -188,13 +188,13 @@ def _offset(leads: Sequence[int], jitter_ms: float) -> Mistake | None:
 
 
 def effect_text(after: Sequence[Trigger], dropped: int) -> str:
-    """Return what the triggers after the event did, each count with what it counts."""
+    """Return sentences about the rows that later triggers read, wrote and dropped."""
     counts = [f"read {fmt.plural(sum(t.rows or 0 for t in after), 'row')}"]
     if all(t.written is not None for t in after):
         counts.append(f"wrote {fmt.plural(sum(t.written or 0 for t in after), 'row')}")
     text = f" Since then, {fmt.plural(len(after), 'trigger')} {' and '.join(counts)}."
     if dropped:
-        # Operators count their own input, often after a partial aggregation.
+        # Operators count the rows of their own input, often after a partial aggregation.
         text += (
             f" Their stateful operators dropped {fmt.plural(dropped, 'row')} of their own input."
         )
@@ -202,11 +202,11 @@ def effect_text(after: Sequence[Trigger], dropped: int) -> str:
 
 
 def lag_growth(late: Sequence[Trigger], *, lag_ms: float, share: float) -> Trend | None:
-    """Return the growth of the gap to the newest event, in milliseconds per second, or None."""
+    """Return the growth of the gap between watermark and newest event, in ms per second; None if it is too small."""
     points = [
         (t.time_us / 1e6, (t.max_event_us - (t.watermark_us or 0)) / 1000)
         for t in late
-        # The first watermark of a query is the epoch. Rows older than the watermark do not show its lag.
+        # The first watermark of a query is the epoch. Events older than the watermark do not show its lag.
         if t.max_event_us is not None and 0 < (t.watermark_us or 0) <= t.max_event_us
     ]
     if len(points) < len(late) / 2:

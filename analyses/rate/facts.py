@@ -1,8 +1,8 @@
-"""Facts of one run of `flowdiag rate`, as plain frozen values.
+"""The facts of one run of `flowdiag rate`, as immutable values.
 
-Spark measures them (`flowdiag.analyses.rate.measure`), and the rules judge them without a JVM. Batch times
-and all other times of DStreams are milliseconds since the epoch, as Spark writes them. `time_us` of single
-records is in microseconds. `None` always means that the input does not contain the value.
+Spark measures them (`flowdiag.analyses.rate.measure`), and the rules judge them without a JVM. Batch times and all
+other times of DStreams are milliseconds since the epoch, as Spark writes them. `time_us` of single records is in
+microseconds. `None` always means that the input does not contain the value.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MANUAL_CLOCK_MS: Final = 365 * 86_400_000
 class StageLoad:
     """The stage of a batch with the longest task, and that task.
 
-    `run_ms` is the run time of all its tasks, `cpu_ms` the part that the JVM computes, and `python_ms` the part in
-    Python workers. `python` is whether its tasks send data to Python workers. `largest` is the stage of the batch
-    with the most task time, if that is another one.
+    `run_ms` is the total run time of its tasks, `cpu_ms` the CPU time of the JVM in it, and `python_ms` the time in
+    Python workers. `python` shows whether its tasks send data to Python workers. `largest` is the stage of the batch
+    with the most task time, if it is another stage.
     """
 
     stage: int
@@ -32,7 +32,7 @@ class StageLoad:
     tasks: int
     total_ms: int
     longest_ms: int
-    index: int  # of the slowest task, its partition
+    index: int  # partition of the slowest task
     executor: str | None
     host: str | None
     slowest_records: int
@@ -63,19 +63,19 @@ class StageLoad:
 class Work:
     """The Spark jobs of a batch or trigger.
 
-    `busy_ms` adds up how long they took (overlapping ones count twice); None where one has no end.
+    `busy_ms` is the sum of their durations, even if they overlap. It is None if a job has no end.
     """
 
     jobs: int
     busy_ms: int | None
-    start_ms: int | None = None  # of the first
+    start_ms: int | None = None  # of the first job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTask:
-    """A task of a batch or trigger that started and has not ended when the input ends.
+    """A task of a batch or trigger that has not ended when the input ends.
 
-    `ended` counts the ended tasks of its stage, and `longest_ms` is the longest of them.
+    `ended` is the number of ended tasks of its stage, and `longest_ms` the duration of the longest one.
     """
 
     stage: int
@@ -91,14 +91,14 @@ class OpenTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTrigger:
-    """The last trigger of a query, if the input has its beginning but no end.
+    """The last trigger of a query, if the input contains its start but not its end.
 
     Args:
-        batch: its id.
+        batch: its batch id.
         since_us: when its offsets were written, or its first job began.
         until_us: the end of the input, or of the query.
         work: its jobs; None if the input has no jobs.
-        tasks: those that have not ended, from an event log.
+        tasks: the tasks that have not ended, from an event log.
     """
 
     batch: int
@@ -147,7 +147,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A host that stores receiver blocks: the memory left at the end, and the storage rate."""
+    """A host that stores receiver blocks, with its free memory at the end and the storage rate."""
 
     host: str
     free_bytes: int | None
@@ -176,8 +176,8 @@ class StreamInput:
 class Batch:
     """A batch of a DStream application, merged from all its inputs.
 
-    `scheduling_ms` starts at the submission, as for the listener and the estimator. `approximate` marks
-    times of its Spark jobs (from an event log alone), which are slightly too short.
+    `scheduling_ms` starts at the submission, as for the listener and the estimator. `approximate` marks times that come
+    from its Spark jobs (in an event log alone), which are slightly too short.
     """
 
     time_ms: int
@@ -199,14 +199,14 @@ class Batch:
 
     @property
     def total_ms(self) -> int | None:
-        """The total delay of the listener: scheduling and processing delay."""
+        """The total delay as the listener defines it: scheduling delay plus processing delay."""
         if self.scheduling_ms is None or self.processing_ms is None:
             return None
         return self.scheduling_ms + self.processing_ms
 
     @property
     def generation_lag_ms(self) -> int | None:
-        """The time from batch time to submission, which Spark counts in no delay."""
+        """The time from batch time to submission, which no delay of Spark contains."""
         if self.submission_ms is None or self.time_ms < MANUAL_CLOCK_MS:
             return None
         return max(0, self.submission_ms - self.time_ms)
@@ -240,7 +240,7 @@ class Output:
 class Record:
     """A single record of a receiver, executor, query or log line."""
 
-    kind: str  # value of `Event`
+    kind: str  # a value of `Event`
     template: str | None
     time_us: int | None
     host: str | None = None
@@ -270,7 +270,9 @@ class Executor:
     tasks: int = 0
     total_ms: int = 0
     stages: int = 0
-    ratio: float | None = None  # median over stages of (its mean task / mean task of the others)
+    ratio: float | None = (
+        None  # median over stages: mean task duration here divided by that elsewhere
+    )
     ref: Ref | None = None
 
 
@@ -299,7 +301,7 @@ class Trigger:
 
     @property
     def backlog(self) -> int | None:
-        """Available offsets that were not read, over all sources that report them."""
+        """The number of available offsets that were not read, over all sources that report them."""
         known = [source["backlog"] for source in self.sources if source.get("backlog") is not None]
         return sum(known) if known else None
 
@@ -315,7 +317,7 @@ class Trigger:
         return float(self.durations.get("walCommit", 0) + self.durations.get("commitOffsets", 0))
 
     def commit_ms(self, cores: int | None) -> float:
-        """Return the minimum time spent on state commits: partitions commit concurrently, one per core."""
+        """Return the minimum time spent on state commits, if one partition per core commits at a time."""
         total = 0.0
         for operator in self.state:
             sum_ms, partitions = operator.get("commit_ms") or 0.0, operator.get("partitions") or 1
@@ -335,9 +337,9 @@ class Plan:
     Args:
         mode: append, update or complete; None without state.
         delay_ms: the longest delay of `withWatermark`.
-        window_ms: the longest window of event time.
+        window_ms: the longest event-time window.
         column: the column of `withWatermark`.
-        functions: names of its Python functions.
+        functions: the names of its Python functions.
     """
 
     mode: str | None = None
@@ -358,17 +360,19 @@ class QueryFacts:
     events: tuple[Record, ...] = ()  # started, idle, terminated
     trigger_interval_ms: int | None = None
     interval_from: str | None = None  # option | log | observed
-    real_time: bool | None = None  # None: unknown
+    real_time: bool | None = None  # None if unknown
     real_time_from: str | None = None  # option | configuration | log
-    tries: Mapping[int, int] = field(default_factory=dict)  # runs by batch id, of those tried twice
-    file_limit: int | None = None  # maxFilesPerTrigger, as the source logs it
-    files_taken: tuple[int, ...] = ()  # new files per trigger, as the source logs them
+    tries: Mapping[int, int] = field(
+        default_factory=dict
+    )  # number of runs by batch id, for batches that several runs began
+    file_limit: int | None = None  # maxFilesPerTrigger that the source logs
+    files_taken: tuple[int, ...] = ()  # new files per trigger that the source logs
     unfinished: OpenTrigger | None = None
     plan: Plan = Plan()
 
     @property
     def label(self) -> str:
-        """The query inside a sentence; a paste may not name it."""
+        """The name of the query for use in a sentence. A pasted text may not contain it."""
         known = self.name or self.id
         return f"query {known}" if known else "the query"
 
@@ -381,7 +385,7 @@ class SparkThread:
         role: `query`, `batch` (both on the driver), or `task`.
         stack: the activity; its `taskmanager` is the executor.
         run: the run of the query.
-        stage: of the task.
+        stage: the stage of the task.
     """
 
     role: str
@@ -392,7 +396,7 @@ class SparkThread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationFacts:
-    key: JobKey  # cluster is empty, job_id the application's id (or a made-up one)
+    key: JobKey  # cluster is empty, job_id is the application's ID or a generated key
     application: str | None
     name: str | None
     version: str | None = None
@@ -410,20 +414,20 @@ class ApplicationFacts:
     queries: tuple[QueryFacts, ...] = ()
     receivers: tuple[Record, ...] = ()
     limits: tuple[Record, ...] = ()  # rate limits that receivers received
-    traces: tuple[Record, ...] = ()  # what the estimator printed
-    lost: tuple[Record, ...] = ()  # dropped listener events
+    traces: tuple[Record, ...] = ()  # lines that the estimator printed
+    lost: tuple[Record, ...] = ()  # number of dropped listener events
     incidents: tuple[Record, ...] = ()
     failures: tuple[Record, ...] = ()  # exceptions and errors that no other record reports
     threads: tuple[SparkThread, ...] = ()
     started_us: int | None = None
     ended_us: int | None = None
     last_us: int | None = None
-    stopped_us: int | None = None  # when its stop began, as `assessment.endings` finds it
+    stopped_us: int | None = None  # when its stop began, from `assessment.endings`
     unseen_stop: str | None = (
-        None  # the failure that names its stop, if the input has no other sign of it
+        None  # the failure that shows its stop, if the input has no other sign of the stop
     )
     origins: frozenset[str] = frozenset()  # listener | rest | log | event-log
-    damaged: bool = False  # one of its inputs is cut
+    damaged: bool = False  # whether one of its inputs is truncated
 
     @property
     def kind(self) -> str:

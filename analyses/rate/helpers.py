@@ -1,8 +1,7 @@
-"""Everything that a rule about a Spark application needs, under one import.
+"""All names that a rule about a Spark application needs, under one import.
 
-Each constructor fills in the fields of a finding that follow from the facts. Unless a rule overrides
-them, a finding is a warning, is ongoing, lasts to the end of the input, and has the explanation of its
-cause.
+Each constructor fills in the fields of a finding that follow from the facts. By default, a finding is a warning, is
+ongoing until the end of the input, and has the explanation of its cause.
 """
 
 from __future__ import annotations
@@ -78,10 +77,12 @@ from flowdiag.analyses.rate.stability import Stability
 from flowdiag.parsers.units import duration_ms
 
 # Defaults of the limits of RT202 (see `fixed_cost`).
-COST: Final = 0.9  # of the interval
-SMALL: Final = 0.25  # of the records of the largest batch
+COST: Final = 0.9  # share of the interval
+SMALL: Final = 0.25  # share of the records of the largest batch
 BATCHES: Final = 3
-SPREAD: Final = 0.5  # of the largest batch: with less, the fitted line has no reliable base
+SPREAD: Final = (
+    0.5  # share of the largest batch: if sizes vary by less, the fitted line is not reliable
+)
 
 DEFAULTS: Final = {
     "spark.streaming.backpressure.enabled": "false",
@@ -163,7 +164,7 @@ def receiver_name(app: ApplicationFacts, stream: int | None) -> str | None:
 
 
 def evidence_of(items: Iterable[Cited]) -> tuple[Evidence, ...]:
-    """Return the records behind batches, triggers or single records, each once."""
+    """Return the evidence of batches, triggers or single records, each once."""
     return cite(
         (
             item.ref,
@@ -240,7 +241,7 @@ def trigger_finding(
     return query_finding(assessed, query, **(filled | fields))
 
 
-# -- batches and triggers alike ------------------------------------------------------------------
+# -- batches and triggers ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,8 +252,8 @@ class Unit:
         record: the batch or trigger.
         lasted_ms: its duration.
         stage: the stage with the longest task; None if the input has no tasks.
-        gap_ms: minimum time without any Spark job; None if the input has no jobs.
-        rows: whether it read any rows; assumed for batches.
+        gap_ms: minimum time without a running Spark job; None if the input has no jobs.
+        rows: whether it read any rows; always True for batches.
     """
 
     record: Batch | Trigger
@@ -263,7 +264,7 @@ class Unit:
 
     @property
     def records(self) -> int | None:
-        """Records of the batch, or rows of the trigger; None if the input has no counts."""
+        """Number of records of the batch, or of rows of the trigger; None if unknown."""
         return self.record.records if isinstance(self.record, Batch) else self.record.rows
 
 
@@ -289,7 +290,7 @@ class Flow:
 
     @property
     def of_query(self) -> str:
-        """The query in a clause: ` of query clicks`; empty for batches."""
+        """The query as a clause, such as ` of query clicks`; empty for batches."""
         return f" of {self.query.label}" if self.query else ""
 
     @property
@@ -328,7 +329,7 @@ def flows_of(assessed: AssessedApplication) -> Iterator[Flow]:
 
 
 def _gap_ms(record: Batch | Trigger, working_ms: int | None) -> int | None:
-    """Return the part of the working time that no Spark job covers."""
+    """Return how much of the working time no Spark job covers; None if unknown."""
     busy = record.work.busy_ms if record.work is not None else None
     return None if busy is None or working_ms is None else max(0, working_ms - busy)
 
@@ -343,11 +344,11 @@ def flow_finding(flow: Flow, units: Iterable[Unit], **fields: Unpack[SubjectFiel
 
 
 def overload_confidence(lasted: Sequence[int | None], few: float) -> Confidence:
-    """Return the confidence in an overload; a few late units may be a start that catches up.
+    """Return the confidence in an overload. A few late units may be a start that catches up.
 
     Args:
         lasted: wait or duration of each batch or trigger, in order.
-        few: number from which confidence is high; below it, the last value must be the highest.
+        few: number of units for high confidence; with fewer, the last value must be the highest.
     """
     known = [ms for ms in lasted if ms is not None]
     worst_at_last = len(known) > 2 and known[-1] >= max(known)
@@ -359,16 +360,16 @@ def slowest_first(items: Iterable[Batch]) -> list[Batch]:
 
 
 def is_limited(state: StreamState) -> bool:
-    """Return whether the job gets less than it could process, or is overloaded."""
+    """Return whether a limit or back pressure holds the job back, or the job is overloaded."""
     return state.stability in (Stability.THROTTLED, Stability.OVERLOADED)
 
 
 def short_of_time(state: StreamState, *, use: float = defaults.NARROW) -> bool:
-    """Return whether batches queue, fill almost the whole interval, or are kept small to fit it.
+    """Return whether batches queue, take almost the whole interval, or are kept small by back pressure.
 
     Args:
-        state: of batches or triggers.
-        use: share of the interval that counts as almost all of it.
+        state: the state of the batches or triggers.
+        use: minimum share of the interval that batches take.
     """
     if state.stability is Stability.THROTTLED:
         return any(cap.kind == "pid" for cap in state.caps)
@@ -378,7 +379,7 @@ def short_of_time(state: StreamState, *, use: float = defaults.NARROW) -> bool:
 def has_no_pause(flow: Flow, *, use: float = defaults.NARROW) -> bool:
     """Return whether a flow is short of time, or is a query whose triggers follow each other without a pause.
 
-    Without a known interval, only the missing pauses show that the triggers set the pace.
+    If the interval is unknown, only missing pauses show that a query is short of time.
     """
     if flow.query is None or flow.state.interval_ms is not None:
         return short_of_time(flow.state, use=use)
@@ -386,9 +387,9 @@ def has_no_pause(flow: Flow, *, use: float = defaults.NARROW) -> bool:
 
 
 def floor_share(estimator: Replay) -> float:
-    """Return the share of late updates whose rate the floor decided.
+    """Return the share of recent updates whose rate the floor determined.
 
-    Updates less than 1% below the floor do not count.
+    Updates that are less than 1% below the floor do not count.
     """
     late = estimator.updates[-max(6, len(estimator.updates) // 3) :]
     floor = 0.99 * estimator.gains.min_rate
@@ -405,15 +406,15 @@ def fixed_cost(
     fewest: float = BATCHES,
     spread: float = SPREAD,
 ) -> float | None:
-    """Return the duration of an almost empty batch if it is about the interval, else None.
+    """Return the duration of an almost empty batch if it takes about the whole interval, else None.
 
     Args:
         assessed: the application.
-        state: of its batches, with the fitted cost.
-        cost: share of the interval that counts as about all of it.
-        small: share of the largest batch that counts as almost empty.
-        fewest: number of small batches that are needed.
-        spread: spread of batch sizes that the fitted line needs.
+        state: the state of its batches, with the fitted cost.
+        cost: minimum share of the interval that an almost empty batch takes.
+        small: maximum share of the records of the largest batch for an almost empty batch.
+        fewest: minimum number of almost empty batches.
+        spread: minimum spread of batch sizes for the fitted line.
     """
     line, least = state.line, cost * (state.interval_ms or 0)
     warm = assessed.app.completed[defaults.COLD :]
@@ -430,19 +431,19 @@ def fixed_cost(
 def _median_of_small(
     sized: Sequence[tuple[int, float]], small: float, fewest: float
 ) -> float | None:
-    """Return the median duration of almost empty batches; None if too few, or if all are empty."""
+    """Return the median duration of almost empty batches; None if there are too few, or if all are empty."""
     top = max(records for records, _ in sized)
     took = [ms for records, ms in sized if records <= small * top]
     return median(took) if top and len(took) >= fewest else None
 
 
 def time_to(state: StreamState, limit_intervals: float) -> str | None:
-    """Return the time until the delay reaches this many intervals; None if never or above two weeks."""
+    """Return the time until the delay reaches `limit_intervals` as text; None if it takes more than two weeks."""
     slope, interval, delay = state.delay_trend, state.interval_ms, state.delay_ms
     if slope is None or slope.slope <= 0 or not interval or delay is None:
         return None
     left = limit_intervals * interval - delay
-    # The slope is per second of batch times; a batch is processed after its wait.
+    # The slope refers to batch times, but a batch is processed after its wait.
     takes_ms = left / slope.slope * (1 + slope.slope)
     return fmt.duration(takes_ms) if 0 < takes_ms < _WEEKS_MS else None
 
@@ -451,13 +452,13 @@ def time_to(state: StreamState, limit_intervals: float) -> str | None:
 
 
 def explanation(cause: str, **fill: str) -> str:
-    """Return the explanation of a cause; `fill` replaces the names in braces."""
+    """Return the explanation of a cause. `fill` replaces the names in braces."""
     text = CAUSES[cause].explanation
     return text.format(**fill) if fill else text
 
 
 def current_value(app: ApplicationFacts, option: str) -> Present | None:
-    """Return the value of an option with its unit; marked as default if Spark's default applies."""
+    """Return the value of an option with its unit. It is marked if it is Spark's default."""
     value = app.settings.get(option)
     if value is not None:
         return Present(shown(option, value))
@@ -477,11 +478,11 @@ def remedies(
     """Return the actions against a cause, without those that the configuration already applies.
 
     Args:
-        cause: a word of `causes.CAUSES`.
-        app: its settings.
-        names: the remedies to return, in this order; none: all.
-        proposed: values to try, by remedy, if they depend on the application.
-        fill: replaces the names in braces.
+        cause: a key of `causes.CAUSES`.
+        app: the application with its settings.
+        names: the remedies to return, in this order; by default all.
+        proposed: proposed values that depend on the application, by remedy.
+        fill: values for the names in braces.
     """
     table = CAUSES[cause].remedies or {}
     advice = [
@@ -520,8 +521,8 @@ def longer_interval(
     """Return the advice to run batches or triggers less often.
 
     Args:
-        option: `BATCH_INTERVAL` or `TRIGGER_INTERVAL`.
-        now_ms, proposed_ms: the intervals; from one second up, the proposal has whole seconds.
+        option: `BATCH_INTERVAL` or `TRIGGER_INTERVAL`. now_ms, proposed_ms: the intervals. A proposal of a second or
+            more is rounded to whole seconds.
         text: the advice with its reason.
         verify: how to check that it worked.
     """

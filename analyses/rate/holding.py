@@ -1,8 +1,8 @@
-"""The reason for the rate of an input stream, as a keyword and a sentence.
+"""Determines the reason for the rate of an input stream, as a keyword and a clause.
 
-The words: `source` (the source delivers less), `floor`, `delay`, `processing` (what the estimator computes from),
-`max-rate`, `max-per-partition`, `first-batch` (no estimate yet, nothing limits it), `not-enabled`,
-`cannot-act`, `unknown`.
+The keyword is `source` (the source delivers less), a term of the estimator (`floor`, `delay` or `processing`), or a
+fixed limit (`max-rate` or `max-per-partition`). It is `first-batch` if there is no estimate yet, so that nothing limits
+the rate. The others are `not-enabled`, `cannot-act` and `unknown`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FIXED: Final = {"max-rate": pid.MAX_RATE, "max-per-partition": pid.MAX_PER_PART
 
 
 def held_by(assessed: AssessedApplication, stream: int) -> tuple[str, str]:
-    """Return what determines the records of a stream per batch: a word and a sentence."""
+    """Return the reason for the number of records per batch of a stream, as keyword and clause."""
     state, on = assessed.state, pid.enabled(assessed.app)
     caps = [cap for cap in (state.caps if state else ()) if cap.stream in (stream, None)]
     for cap in caps:
@@ -38,7 +38,7 @@ def held_by(assessed: AssessedApplication, stream: int) -> tuple[str, str]:
 def _held_by_estimator(
     assessed: AssessedApplication, stream: int, *, reached: bool
 ) -> tuple[str, str]:
-    """Return the reason under back pressure; `reached`: most batches reach the estimator's rate."""
+    """Return the reason with back pressure; `reached` is whether most batches reach the estimator's rate."""
     app = assessed.app
     busy = any((b.processing_ms or 0) > 100 for b in app.completed)
     if busy and not any(parts.records_of_stream(app.completed, stream)):
@@ -61,11 +61,11 @@ def _held_by_estimator(
 
 
 def deciding_term(estimator: Replay, *, several: bool = False) -> tuple[str, str]:
-    """Return the term of the estimator that determines the late rates.
+    """Return the term of the estimator that determines the recent rates, as keyword and clause.
 
     Args:
-        estimator: of one stream.
-        several: whether other streams exist, so the estimator sees part of the records.
+        estimator: the estimator of one stream.
+        several: whether there are other streams, so that the estimator only sees some of the records.
     """
     late = [step for step in estimator.updates[-12:] if step.processing_rate]
     if not late:

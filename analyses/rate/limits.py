@@ -1,4 +1,4 @@
-"""The time until a growing delay fills the memory, or exceeds the retention of a topic.
+"""Calculates when a growing delay fills the memory, or exceeds the retention of a topic.
 
 Receivers keep the blocks of queued batches in the memory of executors. Unread records of a direct stream
 remain in the topic until its retention ends. Both times follow from the slope of the delay.
@@ -23,7 +23,7 @@ class Limit:
     Args:
         kind: `memory`, `retention`, or `source` (files and similar).
         left_ms: time left at the current slope; None if unknown.
-        text: the same in a sentence.
+        text: the same as sentences.
     """
 
     kind: str
@@ -50,20 +50,20 @@ def limit_of(
     """Return the limit of an application with a growing delay, or None.
 
     Args:
-        app: its streams, and the blocks of its receivers.
-        slope: of the delay, milliseconds per millisecond.
+        app: the application, with its streams and the blocks of its receivers.
+        slope: slope of the delay, in milliseconds per millisecond.
         delay_ms: the current delay.
-        retention_ms: of the topics; None: Kafka's default.
+        retention_ms: retention time of the topics; None for Kafka's default.
     """
     if slope is None or not slope.rises:
         return None
     kind = kind_of(app)
     if kind is None:
         return None
-    # The slope is per second of batch times; a batch is processed after its wait.
+    # The slope refers to batch times, but a batch is processed after its wait.
     grows = slope.slope / (1 + slope.slope)
     if kind == "memory":
-        # Until the first memory is full: the share that the delay grows by stays in it.
+        # Time until the first host is full. The share of the blocks by which the delay grows remains in memory.
         left = min(
             (
                 one.free_bytes / (grows * one.bytes_per_s / 1000)

@@ -1,9 +1,9 @@
 """Measures batches, triggers and tasks in Spark's logs, with Spark itself.
 
-`survey` collects the few records that distinguish applications and clocks, `assign_owners` judges them in
-Python, and `facts_frame` merges everything else under those owners. A batch has the same key in every source:
-(application, batch time). The key of a trigger is (run, batch, start). Rows come back as JSON text, one
-column for any shape, so that a single query returns all of them.
+`survey` collects the few records that distinguish applications and clocks, `assign_owners` evaluates them in Python,
+and `facts_frame` merges all other records by application. In every source, the key of a batch is (application, batch
+time), and the key of a trigger is (run, batch, start). Each row is returned as JSON in one text column, so a single
+query can return rows with different columns.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 QUARTER_MS: Final = 15 * 60 * 1000
 END: Final = 2**62
-UNKNOWN: Final = "?"  # prefix of the key of an application without a known ID
+UNKNOWN: Final = "?"  # prefix of the generated key of an application without a known ID
 
-# Records that rules read unchanged.
+# Events that rules read as single, unchanged records.
 SINGLE: Final = (
     Event.SPARK_APPLICATION,
     Event.SPARK_SETTINGS,
@@ -60,10 +60,10 @@ class Owner:
     """A part of a source, and its application.
 
     Args:
-        low, high: first offset, and the first offset after it.
-        application: its key: the ID, or a generated key that begins with `?`.
-        shift_ms: offset of its printed clock from UTC.
-        shift_from: source of that: `batch-times`, `--tz`, `assumed`; None without printed times.
+        low, high: the first offset of the part, and the first offset after it.
+        application: the application's ID, or a generated key that begins with `?`.
+        shift_ms: offset of the printed times from UTC.
+        shift_from: origin of the offset: `batch-times`, `--tz` or `assumed`; None without printed times.
     """
 
     source: int
@@ -72,7 +72,7 @@ class Owner:
     application: str
     shift_ms: int = 0
     shift_from: str | None = None
-    first_us: int | None = None  # instants of its records
+    first_us: int | None = None  # times of its records
     last_us: int | None = None
 
 
@@ -81,12 +81,12 @@ def assign_owners(
 ) -> tuple[Owner, ...]:
     """Return the application and the clock offset of each part of each source.
 
-    An ID in the source counts most, then an ID in its name or folder. A source without either belongs to the
-    application with which it shares batch times or runs, nearest folder first, or to the only application.
+    An ID in the source counts first, then an ID in its name or folder. A source without an ID belongs to the application
+    with the same batch times or runs (in the nearest folder if there are several), or to the only application.
 
     Args:
-        rows: of `survey`, as dictionaries.
-        sources: for their names and groups.
+        rows: rows of `survey`, as dictionaries.
+        sources: the sources, with their names and groups.
         tz: name of a time zone that overrides the inferred one.
     """
     rows = list(rows)
@@ -147,7 +147,7 @@ def _instant(time_us: int | None, shift_ms: int, printed: bool) -> int | None:
 
 
 def _parts(marks: Sequence[Mapping[str, Any]]) -> list[tuple[int, str | None]]:
-    """Return where applications begin in a source: (offset, ID). A log's first line precedes its ID."""
+    """Return where applications begin in a source, as pairs of offset and ID. A log's first line precedes the ID."""
     parts: list[tuple[int, str | None]] = []
     opened: int | None = None
     for mark in marks:
@@ -195,7 +195,7 @@ def _related_application(
 def _comparable(
     mine: Mapping[str, Any], known: Mapping[int, str], streams: Mapping[int, Mapping[str, Any]]
 ) -> bool:
-    """Return whether another source has batch times or runs, so that sharing none means something."""
+    """Return whether another source also has batch times or runs, so that having none in common proves a difference."""
     key = "batches" if mine["batches"] else "runs"
     return any(streams[other][key] for other in known)
 
@@ -203,8 +203,8 @@ def _comparable(
 def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
     batches = len(set(one["batches"] or ()) & set(other["batches"] or ()))
     if not batches and one["batches"] and other["batches"]:
-        # One may begin later: its first batch times are within the span of the other.
-        # REST responses have batch times, and may have no other times.
+        # One source may begin later. Its first batch times are then within the span of the other source.
+        # REST responses may contain no times other than batch times.
         first, last = min(other["batches"]), max(other["batches"])
         if other["first_us"] is not None:
             first, last = other["first_us"] // 1000, other["last_us"] // 1000
@@ -213,7 +213,7 @@ def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
 
 
 def _nearness(one: str, other: str) -> int:
-    """Return the length of the folder prefix that two names share."""
+    """Return the length of the folder path that two names have in common."""
     try:
         return len(os.path.commonpath([os.path.dirname(one), os.path.dirname(other)]))
     except ValueError:
@@ -223,8 +223,8 @@ def _nearness(one: str, other: str) -> int:
 def _name_unknown_applications(
     settled: dict[int, str], streams: Mapping[int, Mapping[str, Any]], sources: Sequence[Source]
 ) -> None:
-    """Generate keys for sources of unknown applications, equal if they share batches or runs."""
-    # Sources without times come last: they are within the span of another.
+    """Generate keys for sources of unknown applications. Sources with common batches or runs get the same key."""
+    # Sources without times come last, because they may be within the span of another source.
     strangers = sorted(
         (source for source in settled if not settled[source]),
         key=lambda source: (streams[source]["first_us"] is None, source),
@@ -241,7 +241,7 @@ def _name_unknown_applications(
 
 
 def _shift(row: Mapping[str, Any], tz: str | None) -> tuple[int, str | None]:
-    """Return the offset of a source's printed clock from UTC, and the source of that."""
+    """Return the offset of a source's printed times from UTC, and the origin of that offset."""
     if not row["printed"]:
         return 0, None
     if tz is not None:
@@ -253,13 +253,13 @@ def _shift(row: Mapping[str, Any], tz: str | None) -> tuple[int, str | None]:
         return (0 if offset is None else int(offset.total_seconds() * 1000)), "--tz"
     if row["shift_ms"] is None:
         return 0, "assumed"
-    # Records about a batch follow its time: the smallest difference is the zone plus some seconds, and
-    # clocks with two digits truncate a second.
+    # Records about a batch follow its batch time, so the smallest difference is the zone plus some seconds.
+    # Times with two-digit seconds are truncated to seconds.
     return (row["shift_ms"] + 1000) // QUARTER_MS * QUARTER_MS, "batch-times"
 
 
 def owned(events: DataFrame, owners: Sequence[Owner]) -> DataFrame:
-    """EVENTS with the application as `app` and the instant as `time_us`."""
+    """Add the application as `app` and the UTC time as `time_us` to EVENTS."""
     spark = events.sparkSession
     frame = spark.createDataFrame(
         pa.table(
@@ -275,7 +275,7 @@ def owned(events: DataFrame, owners: Sequence[Owner]) -> DataFrame:
     return SQL.run("owned", events=events, owners=frame)
 
 
-# The parts of the facts, and the kinds of events in each. Spark skips parts without events; an empty set means
+# The parts of the facts, and the kinds of events that each needs. Parts without events are skipped. An empty set means
 # always.
 _PARTS: Final[Mapping[str, AbstractSet[str]]] = {
     "batch": {Event.SPARK_BATCH, Event.SPARK_JOB},
@@ -290,7 +290,7 @@ _PARTS: Final[Mapping[str, AbstractSet[str]]] = {
     "task": {Event.SPARK_TASK},
     "single": frozenset(),
 }
-# Kinds that queries skip if there are none.
+# Kinds of events whose subqueries are skipped if there are none.
 _OPTIONAL_KINDS: Final = (
     Event.SPARK_BATCH,
     Event.SPARK_BLOCK,
@@ -304,16 +304,16 @@ _OPTIONAL_KINDS: Final = (
 
 
 def facts_frame(events: DataFrame, present: AbstractSet[str] | None = None) -> DataFrame:
-    """Return all rows for `flowdiag.analyses.rate.assemble`: (what, row as JSON).
+    """Return all rows for `flowdiag.analyses.rate.assemble`, as pairs of kind and row as JSON.
 
-    The parts are `batch` per (application, batch time), `output` per failed output operation, and `stage` for
-    the worst stage of each batch or trigger. `work` has its jobs, and `task` its open tasks. Totals are
-    `executor`, `operation` per output operation, `blocks` per receiver, `memory` per host, and `range` per
-    topic partition. `single` has unchanged records.
+    The kinds are `batch` per application and batch time, `output` per failed output operation, and `stage` for the worst
+    stage of each batch or trigger. `work` contains its jobs, and `task` its open tasks. Totals are `executor`,
+    `operation` per output operation, `blocks` per receiver, `memory` per host, and `range` per topic partition.
+    `single` contains unchanged records.
 
     Args:
-        events: of `owned`.
-        present: existing kinds of events, if known.
+        events: the events from `owned`.
+        present: the kinds of events in the input, if known.
     """
     kinds = {
         kind.value: f"event = '{kind}'" if present is None or kind in present else "false"
@@ -321,7 +321,7 @@ def facts_frame(events: DataFrame, present: AbstractSet[str] | None = None) -> D
     }
 
     def view(name: str, kind: Event) -> DataFrame:
-        """Return a view that several parts read: computed once, unless there are no such events."""
+        """Return a view that several parts read. It is computed once, and empty if there are no such events."""
         frame = SQL.run(name, events=events, **{kind.value: kinds[kind.value]})
         return kept(frame) if present is None or kind in present else frame
 

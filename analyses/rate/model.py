@@ -1,9 +1,8 @@
-"""Simulates other settings: a model of receivers, queue and job.
+"""Simulates other settings with a model of receivers, queue and job.
 
-The job has a cost per batch and per record (`cost_line`). Receivers accept as many records as the token bucket
-permits (`token_bucket`), and batches queue for one worker. When a batch completes, the estimator computes
-and the limit changes (`pid`). Kafka's direct stream has no bucket: its share by lag follows the source of
-Spark 2.4 to 4.3 (catalogue/spark.md 1.4).
+The job has a cost per batch and per record (`cost_line`). Receivers accept as many records as the token bucket permits
+(`token_bucket`), and batches queue for one worker. When a batch completes, the estimator computes a new limit (`pid`).
+Kafka's direct stream has no bucket. It divides the rate by lag, as in the source code of Spark 2.4 to 4.3.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ _RANGE: Final = re.compile(
     r"topic: (?P<topic>[^\t\n]{1,300})\tpartition: (?P<partition>\d{1,9})"
     r"\toffsets: (?P<low>\d{1,18}) to (?P<high>\d{1,18})"
 )
-SETTLED: Final = 0.1  # of the final rate and delay: within it, they have settled
-RESTING: Final = 0.25  # of the interval: smaller differences of the delay do not count
-BUSY: Final = 1.001  # of the interval: longer batches queue up
-FLOORED: Final = 10  # consecutive updates at the floor: the floor limits
+SETTLED: Final = 0.1  # share of the final rate and delay: within it, they have settled
+RESTING: Final = 0.25  # share of the interval: smaller differences of the delay do not count
+BUSY: Final = 1.001  # share of the interval: longer batches queue up
+FLOORED: Final = 10  # consecutive updates at the floor that show that the floor limits the rate
 LEAST: Final = 60  # batches of the shortest simulation
 LONGEST: Final = 3_840  # batches of the longest simulation: over two hours of two-second batches
 
@@ -42,12 +41,12 @@ class KafkaRange:
 
     @property
     def count(self) -> int:
-        """The number of offsets; compacted topics have fewer records."""
+        """The number of offsets. A compacted topic has fewer records."""
         return self.high - self.low
 
 
 def kafka_ranges(description: str | None) -> tuple[KafkaRange, ...]:
-    """Return the ranges in the description of a Kafka input, one line each (all versions).
+    """Return the offset ranges in the description of a Kafka input, which has one line per partition.
 
     >>> kafka_ranges("topic: t\\tpartition: 0\\toffsets: 5 to 9\\tcount: 4")
     (KafkaRange(topic='t', partition=0, low=5, high=9),)
@@ -75,7 +74,7 @@ class Job:
         return max(1, round(self.fixed_ms + self.per_record_ms * records))
 
     def sustains_per_s(self, interval_ms: int) -> float:
-        """Return the maximum records per second whose batches fit into the interval.
+        """Return the maximum records per second that can be processed within the interval.
 
         >>> Job(fixed_ms=500, per_record_ms=5).sustains_per_s(1000)
         100.0
@@ -88,8 +87,8 @@ class Job:
 class Settings:
     """The settings of a simulation.
 
-    Rates are records per second; `max_rate` None is Spark's `Long.MaxValue`, `initial_rate` None falls
-    back to it. `back_pressure` False leaves only `max_rate`.
+    Rates are records per second. If `max_rate` is None, it is Spark's `Long.MaxValue`. `initial_rate` defaults to
+    `max_rate`. Without `back_pressure`, only `max_rate` applies.
     """
 
     interval_ms: int
@@ -101,7 +100,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """One batch of a simulation; `step` is the estimator's result, if the batch completed in time."""
+    """One batch of a simulation. `step` is the estimator's result, if the batch completed in time."""
 
     time_ms: int
     records: int
@@ -124,10 +123,8 @@ class Simulated:
 
 class Settling(StrEnum):
     SETTLED = "settled"
-    GROWS = (
-        "delay-grows"  # never: batches take longer than the interval, and nothing lowers the rate
-    )
-    SWINGS = "rate-swings"  # never: up and down forever
+    GROWS = "delay-grows"  # never, because batches take longer than the interval and nothing lowers the rate
+    SWINGS = "rate-swings"  # never, because the rate keeps oscillating
     LATER = "later"  # the delay still changes after the longest simulation
 
 
@@ -136,14 +133,14 @@ class Outcome:
     """The result of a simulation: its settled state, or its state at the requested end.
 
     Args:
-        batches: the requested number, by time.
-        settling: whether rate and delay settle at any time.
+        batches: the requested number of batches, in time order.
+        settling: whether rate and delay settle.
         steady_per_s: records per second processed in the last third.
         delay_ms: median total delay of the last third.
         settling_ms: time until rate and delay stay within a tenth of their last values, or None.
-        overshoot: highest rate over the steady one, minus one.
-        queued: batches left in the queue.
-        waiting: records that remain in the source.
+        overshoot: highest rate over the steady rate, minus one.
+        queued: number of batches left in the queue.
+        waiting: number of records that remain in the source.
     """
 
     batches: tuple[Simulated, ...]
@@ -162,10 +159,10 @@ class Workload:
 
     Args:
         job: the cost of a batch.
-        settings: before any changes.
-        streams: input streams, whose limits and minimum rates add up.
-        offered_per_s: input rate, by batch.
-        offered_from: source of the input rate: a clause for the report.
+        settings: the unchanged settings.
+        streams: number of input streams, whose limits and minimum rates add up.
+        offered_per_s: input rate of each batch.
+        offered_from: origin of the input rate, as a clause for the report.
     """
 
     job: Job
@@ -183,14 +180,14 @@ def simulate(
     batches: int | None = None,
     blocked: bool = True,
 ) -> Outcome:
-    """Simulate a receiver, its queue and its job for some intervals, and until they settle.
+    """Simulate a receiver, its queue and its job for some intervals, and then until they settle.
 
     Args:
         job: the cost of batches.
-        settings: of the simulation.
-        offered_per_s: rate of the source per interval; the last value continues.
-        batches: number of intervals; by default as many as there are offers.
-        blocked: whether the source keeps unread records for later (a socket, a topic).
+        settings: the settings.
+        offered_per_s: rate of the source in each interval; the last value continues.
+        batches: number of intervals; by default the number of values in `offered_per_s`.
+        blocked: whether the source keeps unread records for later, like a socket or a topic.
     """
     count = batches if batches is not None else len(offered_per_s)
     run = _Run(job, settings, offered_per_s, blocked=blocked)
@@ -217,7 +214,7 @@ class _Run:
     def __init__(
         self, job: Job, settings: Settings, offered_per_s: Sequence[float], *, blocked: bool
     ) -> None:
-        """Start like an application, with nothing known or running; arguments as of `simulate`."""
+        """Start like a new application. The arguments are those of `simulate`."""
         top = settings.max_rate if settings.max_rate is not None else float(LONG_MAX)
         first = settings.initial_rate if settings.initial_rate is not None else top
         self._job, self._settings = job, settings
@@ -225,7 +222,9 @@ class _Run:
         self._bucket = TokenBucket(rate=min(first, top), now_us=0, max_rate=top)
         self._estimator = Estimator(batch_interval_ms=settings.interval_ms, gains=settings.gains)
         self._free_ms = [0] * job.at_once  # when each worker becomes free: a heap
-        self._pending: list[tuple[int, float]] = []  # (time, new rate): limits in transit
+        self._pending: list[
+            tuple[int, float]
+        ] = []  # (time, new rate) of limits that have not arrived yet
         self._running: list[tuple[int, int]] = []  # (end, number) of batches: a heap
         self._done: list[Simulated] = []
         self.held = 0.0
@@ -259,7 +258,7 @@ class _Run:
         )
 
     def _observe(self, now_ms: int) -> None:
-        """Run the estimator for the batches completed before, in that order."""
+        """Run the estimator for the batches that have completed, in order of completion."""
         while self._settings.back_pressure and self._running and self._running[0][0] < now_ms:
             time, number = heappop(self._running)
             batch = self._done[number]
@@ -283,21 +282,21 @@ def _received(
     held: float,
     fresh: float,
 ) -> int:
-    """Return the records that pass the limiter within an interval in which its limit may change.
+    """Return how many records pass the limiter within an interval in which its limit may change.
 
     Args:
         bucket: the limiter.
-        pending: times and rates in transit to it; arrived entries are removed.
-        span: beginning and end of the interval, milliseconds.
-        held: records of the source until the end.
-        fresh: new records per second within this interval.
+        pending: times and rates of limits that have not arrived yet; arrived ones are removed.
+        span: start and end of the interval, in milliseconds.
+        held: number of records that the source has by the end of the interval.
+        fresh: new records per second within the interval.
     """
     (begin, end), records = span, 0
     cuts = [time for time, _ in pending if begin < time < end]
     for low, high in zip([begin, *cuts], [*cuts, end], strict=True):
         while pending and pending[0][0] <= low:
             bucket.update(pending.pop(0)[1], low * 1000)
-        # New records arrive evenly; older ones are available immediately.
+        # New records arrive evenly, and older ones are available immediately.
         unborn = max(0.0, fresh * (end - high) / 1000)
         ready = int(max(0.0, held - records - unborn))
         records += bucket.passing(ready, low * 1000, high * 1000)
@@ -311,7 +310,7 @@ def _late(done: Sequence[Simulated]) -> Sequence[Simulated]:
 def _rest(
     done: Sequence[Simulated], settings: Settings, job: Job
 ) -> tuple[Settling, int | None] | None:
-    """Return how the simulation ends, and since when it is settled; None if this is still unclear."""
+    """Return how the simulation settles and since when; None if this is still unclear."""
     late, interval = _late(done), settings.interval_ms
     drift = _drift(late)
     busy = sum(one.processing_ms for one in late) > len(late) * job.at_once * interval * BUSY
@@ -321,7 +320,7 @@ def _rest(
         return None
     steady = median(one.records for one in late)
     delay = median(one.total_ms for one in late)
-    # A batch holds whole records, and a limit that changes within an interval moves one more.
+    # A batch contains whole records, and a limit that changes within an interval may add one.
     rate_off = max(SETTLED * steady, 1.5)
     delay_off = max(SETTLED * delay, RESTING * interval)
     since = None
@@ -335,14 +334,14 @@ def _rest(
 
 
 def _drift(late: Sequence[Simulated]) -> float:
-    """By how much the delay of the second half is above that of the first."""
+    """Return by how much the delay of the second half exceeds that of the first."""
     half = len(late) // 2
     first = median(one.total_ms for one in late[: half or 1])
     return float(median(one.total_ms for one in late[half:]) - first)
 
 
 def _cannot_go_lower(done: Sequence[Simulated], settings: Settings) -> bool:
-    """Whether nothing will lower the rate: no estimator, or its floor is what comes in."""
+    """Return whether the rate cannot fall further: there is no estimator, or its floor determines the rate."""
     if not settings.back_pressure:
         return True
     steps = [one.step for one in done if one.step is not None and one.step.new_rate is not None]
@@ -379,7 +378,7 @@ def _outcome(
 
 
 def _processed_per_s(done: Sequence[Simulated], from_ms: int, to_ms: int) -> float:
-    """Return the records processed per second in a span; a partly covered batch counts in part."""
+    """Return the records processed per second in a span. A batch partly outside the span counts proportionally."""
     parts = (
         one.records
         * max(0, min(one.end_ms, to_ms) - max(one.start_ms, from_ms))
@@ -390,7 +389,7 @@ def _processed_per_s(done: Sequence[Simulated], from_ms: int, to_ms: int) -> flo
 
 
 def changed(settings: Settings, **values: object) -> Settings:
-    """Return the settings with some values replaced; gains by name."""
+    """Return the settings with some values replaced. Gains may be given by name."""
     gains = {
         k: v for k, v in values.items() if k in ("proportional", "integral", "derived", "min_rate")
     }

@@ -1,4 +1,4 @@
-"""Parses Spark's inputs and distinguishes applications and clocks; used by measuring and by the library."""
+"""Parses Spark's inputs and assigns them to applications and clocks, for the topic and for the library."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedEvents:
-    """Events of Spark, with their applications and instants.
+    """Events of Spark, with their applications and times.
 
     Args:
-        events: EVENTS without rows of splits; `app` instead of `application`, and `time_us`.
+        events: EVENTS without `split` rows, with `app` instead of `application`, and with `time_us`.
         owners: the parts of the sources, with their applications.
         splits: the `split` rows, for the list of inputs.
-        present: existing kinds of events; empty if unknown.
+        present: the kinds of events in the input; empty if unknown.
     """
 
     events: DataFrame
@@ -50,9 +50,9 @@ def owned_events(
     """Parse the sources and assign each record to an application.
 
     Args:
-        sources: of `parsers.discover.discover`.
-        session: waits for Spark and returns its session, after the parsing.
-        resources: for reading and measuring.
+        sources: the sources from `parsers.discover.discover`.
+        session: waits for Spark and returns its session; called after parsing.
+        resources: limits for reading and measuring.
         tz: name of a time zone that overrides the inferred one.
         progress: called with the name of each stage.
         faults: collects the errors of single sources.
@@ -75,8 +75,8 @@ def owned_events(
     events = frame_of(found, spark)
     if found.table is None:
         surveyed = survey(events)
-        # Tasks were added up while reading, so little of a large log remains: compiling the next plan would
-        # take longer than running it.
+        # Tasks were added up while reading, so few rows remain even of a large log. Compiling the next plan
+        # would take longer than running it.
         resources.tune(sum(row["rows"] or 0 for row in surveyed))
     owners = _owners(surveyed, sources, tz, faults or Faults(resources.explained))
     return OwnedEvents(
@@ -93,7 +93,7 @@ def _owners(
     tz: str | None,
     faults: Faults,
 ) -> tuple[Owner, ...]:
-    """Return the application of each part of each source; a source that triggers a bug has none."""
+    """Return the application of each part of each source, without sources that trigger a bug."""
     from flowdiag.analyses.rate.measure import assign_owners
 
     def of_some(some: Sequence[int]) -> tuple[Owner, ...]:

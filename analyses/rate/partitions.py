@@ -1,4 +1,4 @@
-"""Records and backlog by topic partition, and whether one partition has most of them."""
+"""Determines records and backlog by topic partition, and whether one partition has most of them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from flowdiag.analyses.rate.model import kafka_ranges
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLimits:
-    """Limits from which a partition has more than its share.
+    """Limits above which a partition stands out.
 
     Args:
-        ratio: to the mean of the others.
-        floor: records above that mean.
+        ratio: minimum ratio to the mean of the others.
+        floor: minimum number of records above that mean.
         partitions: minimum number of partitions.
-        share: of the batches or triggers in which the partition stands out.
-        fewest: minimum number of these.
+        share: minimum share of the batches or triggers in which the partition stands out.
+        fewest: minimum number of batches or triggers.
     """
 
     ratio: float
@@ -31,7 +31,7 @@ class PartitionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Uneven:
-    """A partition with more than its share, and the number of batches or triggers that show it."""
+    """A partition that stands out, and the number of batches or triggers that show it."""
 
     partition: str
     count: int
@@ -52,8 +52,8 @@ def records_by_partition(batch: Batch) -> Mapping[str, int]:
 def backlog_by_partition(trigger: Trigger) -> Mapping[str, int]:
     """Return the backlog that a trigger left, by partition.
 
-    Progress keeps only the worst partitions of a large topic. Placeholders stand for the others, with the
-    smallest backlog that is kept.
+    Rows of progress reports only contain the worst partitions of a large topic. Placeholders with the smallest of
+    these backlogs replace the others.
     """
     behind: dict[str, int] = {}
     for source in trigger.sources:
@@ -66,7 +66,7 @@ def backlog_by_partition(trigger: Trigger) -> Mapping[str, int]:
 
 
 def uneven_by_tasks(partitions: Sequence[Partition], least: PartitionLimits) -> Uneven | None:
-    """Return the partition with more than its share by the mean of what tasks read, or None."""
+    """Return the partition that stands out by the mean number of records that tasks read, or None."""
     means = {one.name: round(one.records / max(1, one.tasks)) for one in partitions}
     found = uneven([means] * max(1, int(least.fewest)), least)
     if found is None:
@@ -84,7 +84,7 @@ def uneven_by_tasks(partitions: Sequence[Partition], least: PartitionLimits) -> 
 
 
 def _largest(counts: Mapping[str, int], least: PartitionLimits) -> str | None:
-    """Return the partition with more than its share of one batch or trigger, or None."""
+    """Return the partition that stands out in one batch or trigger, or None."""
     first = max(sorted(counts), key=lambda name: counts[name])
     others = [count for name, count in counts.items() if name != first]
     if len(counts) < least.partitions or not others:
@@ -95,7 +95,7 @@ def _largest(counts: Mapping[str, int], least: PartitionLimits) -> str | None:
 
 
 def uneven(units: Sequence[Mapping[str, int]], least: PartitionLimits) -> Uneven | None:
-    """Return the partition with more than its share in most of the batches or triggers, or None."""
+    """Return the partition that stands out in most of the batches or triggers, or None."""
     known = [counts for counts in units if counts and any(counts.values())]
     times = Counter(name for counts in known if (name := _largest(counts, least)))
     if len(known) < least.fewest or not times:

@@ -1,10 +1,10 @@
-"""Replays the rate estimator of Spark Streaming, to the last bit.
+"""Replays the rate estimator of Spark Streaming, exact to the last bit.
 
-`org.apache.spark.streaming.scheduler.rate.PIDRateEstimator` has had the same arithmetic from 1.5.0 to
-4.3.0 (catalogue/spark.md 1.2). Python's floats are the JVM's doubles, so that the same operations in
-the same order give the same bits; do not "simplify" an expression here.
+The arithmetic of `org.apache.spark.streaming.scheduler.rate.PIDRateEstimator` has not changed from 1.5.0 to 4.3.0.
+Python's floats are the JVM's doubles, so the same operations in the same order give the same bits. Do not "simplify"
+an expression here.
 
-Rates are records per second, times and delays milliseconds.
+Rates are records per second. Times and delays are milliseconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LONG_MAX: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gains:
-    """The options `spark.streaming.backpressure.pid.*` with their defaults (catalogue/spark.md 1.3).
+    """The options `spark.streaming.backpressure.pid.*` with their defaults.
 
     Raises:
         ValueError: a value that Spark rejects.
@@ -44,10 +44,10 @@ class Observation:
     """The estimator's input when a batch completes.
 
     Args:
-        time_ms: when its processing ended.
-        elements: records of this stream in the batch.
-        processing_delay_ms: of the whole batch.
-        scheduling_delay_ms: of the whole batch, from its submission (not from its batch time).
+        time_ms: when the processing of the batch ended.
+        elements: number of records of this stream in the batch.
+        processing_delay_ms: processing delay of the whole batch.
+        scheduling_delay_ms: scheduling delay of the whole batch since its submission (not since its batch time).
     """
 
     time_ms: int
@@ -60,8 +60,8 @@ class Observation:
 class Step:
     """The estimator's result for one observation.
 
-    `outcome` is `new-rate`, `first-run` or `skipped`; only the first publishes. The terms are null when
-    the observation was skipped, as then nothing is computed.
+    `outcome` is `new-rate`, `first-run` or `skipped`. Only `new-rate` publishes a rate. The terms of a skipped
+    observation are None, because the estimator computes nothing.
     """
 
     observation: Observation
@@ -85,9 +85,9 @@ class Step:
 
     @property
     def published(self) -> int | None:
-        """The limit for receivers: `RateController` truncates to a long, as the JVM does.
+        """The limit for receivers, which `RateController` truncates to a long.
 
-        Values beyond a long become the largest long; NaN becomes 0.
+        As in the JVM, larger values become the largest long, and NaN becomes 0.
         """
         if self.new_rate is None or math.isnan(self.new_rate):
             return None if self.new_rate is None else 0
@@ -107,7 +107,7 @@ class Estimator:
     """
 
     def __init__(self, *, batch_interval_ms: int, gains: Gains) -> None:
-        """Start like Spark: no rate, no error, no batch.
+        """Start like Spark, without a rate, an error or a batch.
 
         Raises:
             ValueError: the batch interval is not above zero.

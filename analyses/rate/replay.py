@@ -1,8 +1,8 @@
-"""The rate estimators of an application, replayed from its batches.
+"""Replays the rate estimators of an application from its batches.
 
-There is one estimator per input stream (catalogue/spark.md 1.1). It sees the records of its own stream and
-the delays of the whole batch when a batch completes or fails. A listener has all of its input. REST
-responses lack the times, which only the derivative term needs.
+There is one estimator per input stream. When a batch completes or fails, it gets the records of its own stream and the
+delays of the whole batch. The output of the listener contains all of this input. REST responses lack the times, which
+only the derivative term needs.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Replay:
     """One stream's estimator.
 
     Args:
-        stream: its id.
-        gains: as configured, or the defaults.
-        steps: its results, one per completed batch.
-        exact: whether every number is as Spark computed it, to the last bit.
-        batch_ms: batch times, one per step.
+        stream: the id of the stream.
+        gains: the configured gains, or the defaults.
+        steps: the results, one per completed batch.
+        exact: whether all numbers equal Spark's to the last bit.
+        batch_ms: the batch time of each step.
     """
 
     stream: int
@@ -50,7 +50,7 @@ class Replay:
 
 
 def reads_files(app: ApplicationFacts) -> bool:
-    """Return whether the DStreams read files only: such a stream takes all new files, whatever the rate."""
+    """Return whether the DStreams only read files. Such a stream takes all new files, regardless of the rate."""
     described = [s.description or "" for batch in app.batches for s in batch.streams]
     limited = app.receivers or app.blocks or app.partitions or any("topic" in d for d in described)
     return bool(app.incidents_of("new-files")) and not limited
@@ -66,7 +66,7 @@ def enabled(app: ApplicationFacts) -> bool | None:
 
 
 def gains_of(settings: Mapping[str, str], traces: Iterable[Record] = ()) -> Gains:
-    """Return the gains from the configuration, the estimator's log line, or Spark's defaults.
+    """Return the gains from the configuration, else from the estimator's log line, else Spark's defaults.
 
     Values that Spark rejects count as unset.
     """
@@ -106,7 +106,7 @@ def number(text: str | None) -> float | None:
 
 
 def replays(app: ApplicationFacts) -> tuple[Replay, ...]:
-    """Return the estimators of all streams; none without back pressure or without delays."""
+    """Return the estimators of all streams; empty without back pressure or without delays."""
     if not enabled(app) or not app.interval_ms:
         return ()
     gains = gains_of(app.settings, app.traces)
@@ -117,7 +117,7 @@ def replays(app: ApplicationFacts) -> tuple[Replay, ...]:
             continue
         if batch.approximate or app.origins.isdisjoint(("listener", "rest")):
             return _from_traces(app, gains)
-        # REST has delays: the end of a batch is exact except for its generation lag.
+        # REST contains delays, so the end of a batch is exact except for the generation lag.
         exact = exact and (batch.submission_ms is not None or gains.derived == 0)
         for stream in batch.streams:
             observation = Observation(
@@ -135,9 +135,9 @@ def replays(app: ApplicationFacts) -> tuple[Replay, ...]:
 
 
 def _from_the_start(app: ApplicationFacts) -> bool:
-    """Return whether the input has the application's first batch, because an estimator has a memory."""
+    """Return whether the input contains the application's first batch. An estimator depends on all earlier batches."""
     gains = gains_of(app.settings, app.traces)
-    # With the default gains the last rate cancels out (catalogue/spark.md 1.2), so one batch is enough.
+    # With the default gains, the last rate cancels out, so one batch is enough.
     if gains.proportional == 1.0 and gains.derived == 0.0:
         return True
     if app.started_us is None or not app.batches or not app.interval_ms:
@@ -146,7 +146,7 @@ def _from_the_start(app: ApplicationFacts) -> bool:
 
 
 def _from_traces(app: ApplicationFacts, gains: Gains) -> tuple[Replay, ...]:
-    """Replay the estimator's own log lines, if only one estimator printed any."""
+    """Replay the input that the estimator itself logged, if there is only one estimator."""
     inputs = [record for record in app.traces if record.template == "pid-input"]
     times = Counter(record.fields.get("time") for record in inputs)
     if not inputs or max(times.values()) > 1 or not app.interval_ms:

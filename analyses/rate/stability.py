@@ -1,8 +1,8 @@
-"""Robust trends of batches. Pure arithmetic.
+"""Robust trends of noisy series such as the durations of batches.
 
-Batches are noisy: the first is cold, one stalls, garbage is collected. The methods are medians, the
-Theil-Sen slope (the median of all pairwise slopes, with its confidence interval from Kendall's statistic)
-and the Mann-Kendall test, never end points or means.
+Batches are noisy: the first one is cold, single ones stall, and others wait for garbage collection. This module
+therefore uses medians, the Theil-Sen slope (the median of all pairwise slopes, with a confidence interval from Kendall's
+statistic) and the Mann-Kendall test, never end points or means.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from statistics import median
 from typing import Final
 
 MOST_POINTS: Final = 400
-"""Longer series are thinned evenly: all pairs of more points cost seconds and change nothing."""
+"""Longer series are thinned evenly, because all pairs of more points would take seconds and change nothing."""
 
 SURE: Final = 1.96  # two-sided 95%
-APART: Final = 0.1  # of the largest x: closer points do not determine a slope
+APART: Final = 0.1  # share of the largest x: closer points do not determine a slope
 
 
 class Stability(StrEnum):
@@ -39,10 +39,10 @@ class Trend:
     """A robust line through a series.
 
     Args:
-        slope: change of y per unit of x; `low` and `high` bound it with 95% confidence.
+        slope: change of y per unit of x. `low` and `high` are its 95% confidence bounds.
         z: Mann–Kendall statistic; above 1.96 the series rises, below -1.96 it falls.
         rise: slope times the length of the series.
-        points: how many points there were.
+        points: number of points.
     """
 
     slope: float
@@ -64,7 +64,7 @@ class Trend:
 
 
 def trend(xs: Sequence[float], ys: Sequence[float]) -> Trend | None:
-    """Return the Theil–Sen slope with its uncertainty; None for fewer than four points or equal x.
+    """Return the Theil–Sen slope with its uncertainty; None for fewer than four points or if all x are equal.
 
     >>> trend([0, 1, 2, 3, 4], [0, 2, 4, 6, 100]).slope
     2.0
@@ -72,7 +72,7 @@ def trend(xs: Sequence[float], ys: Sequence[float]) -> Trend | None:
     True
     """
     step = max(1, -(-len(xs) // MOST_POINTS))
-    # From the end, because the latest points count.
+    # From the end, because the latest points matter most.
     points = sorted(zip(xs, ys, strict=True))[::-1][::step][::-1]
     n = len(points)
     if n < 4:
@@ -120,7 +120,7 @@ class Line:
 
     @property
     def spread(self) -> float:
-        """The range of x relative to the largest: below a tenth, the line is not reliable."""
+        """The range of x relative to the largest x. Below a tenth, the line is not reliable."""
         return (self.high_x - self.low_x) / self.high_x if self.high_x else 0.0
 
     def at(self, x: float) -> float:
@@ -130,8 +130,8 @@ class Line:
 def fit(xs: Sequence[float], ys: Sequence[float]) -> Line | None:
     """Fit a cost per batch and a cost per record; None if the points do not allow it.
 
-    Neither can be negative: a negative slope means that x explains nothing, and a negative base means that
-    the batch has no fixed cost.
+    Neither cost can be negative. A negative slope means that x explains nothing, and a negative base means that the
+    batch has no fixed cost.
 
     >>> line = fit([10, 20, 30, 40, 50], [110, 120, 130, 140, 150])
     >>> line.base, line.per_x, line.error
@@ -142,7 +142,7 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> Line | None:
         return None
     points = list(zip(xs, ys, strict=True))
     points = points[:: max(1, -(-len(points) // MOST_POINTS))]
-    # Neighbours show noise only: a slope needs batches of different sizes.
+    # Batches of similar size only show noise, so a slope needs batches of different sizes.
     slopes = [
         (v - y) / (u - x)
         for i, (x, y) in enumerate(points)
@@ -162,7 +162,7 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> Line | None:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Return the quantile by nearest rank.
+    """Return the quantile by the nearest-rank method.
 
     >>> quantile([3, 1, 2, 4], 0.5), quantile([3, 1, 2, 4], 0.9)
     (2, 4)

@@ -1,6 +1,6 @@
-"""Time that triggers spend in their state stores, from `customMetrics` of the progress.
+"""Measures the time that triggers spend in their state stores, from `customMetrics` in progress reports.
 
-Spark adds up the metrics over all partitions. Partitions run concurrently, one per core.
+Spark adds up the metrics over all partitions, but one partition per core runs at the same time.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ COMMIT_PARTS: Final[Mapping[str, tuple[str, str | None]]] = {
     "rocksdbCommitPauseLatency": ("waiting for background work of RocksDB", "changelog"),
     "rocksdbCommitWriteBatchLatency": ("writing the changes to RocksDB", None),
 }
-"""Parts of a commit in milliseconds: what they do, and the remedy in `slow-state-commits`."""
+"""Metrics of the parts of a commit in milliseconds, with a phrase and the remedy in `slow-state-commits`."""
 
 ACCESS: Final = ("rocksdbGetLatency", "rocksdbPutLatency")
 _LOADED: Final = ("rocksdbNumLoadedFromDfs",)  # per trigger
-_MISSED: Final = ("loadedMapCacheMissCount",)  # since the start of the executors
+_MISSED: Final = ("loadedMapCacheMissCount",)  # counts since the start of the executors
 
 
 def total(triggers: Iterable[Trigger], names: Sequence[str]) -> int:
-    """Return the sum of some metrics over all operators of the triggers."""
+    """Return the sum of the metrics over all operators of the triggers."""
     return sum(
         operator.get("custom", {}).get(name, 0)
         for trigger in triggers
@@ -39,7 +39,7 @@ def total(triggers: Iterable[Trigger], names: Sequence[str]) -> int:
 
 
 def spent_ms(trigger: Trigger, names: Sequence[str], cores: int | None) -> float:
-    """Return the minimum time of a trigger in some metrics: partitions run concurrently, one per core."""
+    """Return the minimum time that the metrics take of a trigger, if one partition per core runs at a time."""
     spent = 0.0
     for operator in trigger.state:
         partitions = operator.get("partitions") or 1
@@ -49,7 +49,7 @@ def spent_ms(trigger: Trigger, names: Sequence[str], cores: int | None) -> float
 
 
 def largest_commit_part(triggers: Sequence[Trigger]) -> tuple[str, str | None, float] | None:
-    """Return what takes most of the commits, its remedy and its share; None without such metrics."""
+    """Return the largest part of the commits as a phrase, its remedy and its share; None without such metrics."""
     parts: dict[tuple[str, str | None], int] = {}
     for name, part in COMMIT_PARTS.items():
         parts[part] = parts.get(part, 0) + total(triggers, (name,))
@@ -58,7 +58,7 @@ def largest_commit_part(triggers: Sequence[Trigger]) -> tuple[str, str | None, f
 
 
 def reloads(triggers: Sequence[Trigger]) -> Iterator[tuple[Trigger, int]]:
-    """Yield the triggers whose tasks found their state in no memory, with the number of partitions."""
+    """Yield the triggers whose tasks did not find their state in memory, with the number of these partitions."""
     for before, trigger in pairwise(triggers):
         count = total([trigger], _LOADED)
         missed = total([trigger], _MISSED) - total([before], _MISSED)
@@ -67,7 +67,7 @@ def reloads(triggers: Sequence[Trigger]) -> Iterator[tuple[Trigger, int]]:
 
 
 def rows_per_partition(operators: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the fewest rows per partition of any operator; None without counts."""
+    """Return the smallest number of rows per partition among the operators; None without counts."""
     known = (
         one["rows"] / one["partitions"]
         for one in operators

@@ -1,9 +1,9 @@
-"""The few records and sums that distinguish applications, clocks and inputs.
+"""Collects the few records and totals that distinguish applications, clocks and inputs.
 
-`survey_table` surveys events that were parsed on the driver, while Spark still starts. `survey` does the
-same in Spark for others. Both return the same rows, as dictionaries with a `what`:
+`survey_table` surveys events that were parsed on the driver, while Spark still starts. `survey` does the same in Spark
+for all other events. Both return the same rows, as dictionaries whose `what` is one of these:
 
-  `stream`: one per source, with the IDs of applications and runs, and its first batch times. It also has
+  `stream`: one row per source, with the IDs of applications and runs, and its first batch times. It also contains
   the first and last times, and the smallest offset of its clock.
   `rare`: the records that begin an application (or a YARN container), and the records about splits.
 """

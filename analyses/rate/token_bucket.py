@@ -1,9 +1,9 @@
-"""The receiver's rate limiter: Guava's `SmoothBursty` as Spark uses it.
+"""Simulates the receiver's rate limiter, Guava's `SmoothBursty` as Spark uses it.
 
-`org.apache.spark.streaming.receiver.RateLimiter` requires one permit per record, never raises the limit
-above `maxRate` and ignores a limit of zero or less (catalogue/spark.md 1.5, 1.6). One second of unused
-permits is kept, so that after an idle second a burst of `rate` records passes at once; a request is paid
-by the next one. Times are microseconds, rates permits per second.
+`org.apache.spark.streaming.receiver.RateLimiter` requires one permit per record. It never raises the limit above
+`maxRate`, and ignores a limit of zero or less. It keeps the unused permits of one second, so after an idle second a
+burst of `rate` records passes at once. The next request waits for the permits of a request. Times are microseconds, and
+rates are permits per second.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LONG_MAX = 2**63 - 1
 
 
 class TokenBucket:
-    """One limiter. The caller provides the clock, so that years simulate in milliseconds.
+    """One limiter. The caller provides the clock, so a simulation does not have to wait.
 
     >>> bucket = TokenBucket(rate=2.0, now_us=0)
     >>> [bucket.acquire(now) for now in (0, 0, 500_000)]  # paid by the next: 0, 0.5 s, 0.5 s more
@@ -23,11 +23,11 @@ class TokenBucket:
     """
 
     def __init__(self, *, rate: float, now_us: int, max_rate: float = math.inf) -> None:
-        """Start empty: the first permits are earned.
+        """Start without any permits.
 
         Args:
-            rate: the initial limit; `min(initialRate, maxRate)` from Spark 2.0 on.
-            now_us: its creation time.
+            rate: the initial limit; from Spark 2.0 on, `min(initialRate, maxRate)`.
+            now_us: the creation time.
             max_rate: `spark.streaming.receiver.maxRate`.
 
         Raises:
@@ -44,7 +44,7 @@ class TokenBucket:
 
     @property
     def rate(self) -> float:
-        """The limit in force."""
+        """The current limit."""
         return 1e6 / self._interval_us
 
     def update(self, rate: float, now_us: int) -> None:
@@ -55,7 +55,7 @@ class TokenBucket:
         self._set(min(rate, self._max_rate))
 
     def acquire(self, now_us: int, permits: int = 1) -> int:
-        """Return the time at which a request made at `now_us` passes, in microseconds."""
+        """Return when a request made at `now_us` passes, in microseconds."""
         self._resync(now_us)
         granted_us = self._next_free_us
         used = min(float(permits), self._stored)
@@ -67,7 +67,7 @@ class TokenBucket:
     def passing(self, offered: int, from_us: int, to_us: int) -> int:
         """Return how many of `offered` waiting records pass between two times.
 
-        The result equals that many successive calls of `acquire`.
+        The result is the same as with that many calls of `acquire`.
         """
         if offered <= 0 or to_us <= from_us:
             return 0

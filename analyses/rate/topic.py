@@ -1,4 +1,4 @@
-"""The topic `rate`: why a Spark streaming application cannot keep up, or is limited."""
+"""The topic `rate`: why a Spark streaming application cannot keep up, or what limits it."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from flowdiag.parsers.source import Source
 
 
-# Event logs have batches with jobs only, and so may an accompanying driver's log.
+# Event logs only contain batches with jobs, and so may a driver's log next to them.
 _TELL_OF_EMPTY: Final = frozenset({"listener", "rest"})
 
 
 class Spark:
-    """The engine of topics about Spark streaming: it identifies applications, then measures them."""
+    """The engine of topics about Spark streaming, which identifies applications and then measures them."""
 
     name = "spark"
 
@@ -96,7 +96,7 @@ def _assembled(
     faults: Faults,
     spans_us: Mapping[str, tuple[int, int]],
 ) -> RateFacts:
-    """Return the facts of the applications, without applications that trigger a bug."""
+    """Return the facts of all applications except those that trigger a bug."""
     user = UserSettings(
         trigger_interval_ms=options.rate.trigger_interval_ms,
         real_time=options.rate.real_time,
@@ -162,7 +162,7 @@ _REQUIRED: Final = {
 
 
 class Rate(Topic):
-    """The topic; its facts are `RateFacts`, and its rules judge an `Assessment`."""
+    """The topic. Its facts are `RateFacts`, and its rules judge an `Assessment`."""
 
     name = "rate"
     required_data = "a batch or a trigger"
@@ -198,7 +198,7 @@ class Rate(Topic):
         return replace(facts, applications=tuple(kept_apps))
 
     def select_span(self, facts: RateFacts, span: Span) -> RateFacts:
-        """The batches and triggers of the span; a batch belongs to its batch time."""
+        """Return the facts reduced to the batches and triggers of the span. The time of a batch is its batch time."""
         return replace(
             facts,
             applications=tuple(
@@ -216,7 +216,7 @@ class Rate(Topic):
         )
 
     def derive(self, facts: RateFacts, options: Options) -> Assessment:
-        """The estimators replayed, the current state of every application judged."""
+        """Replay the estimators, and judge the current state of every application."""
         return assess(facts, retention_ms=options.rate.retention_ms)
 
     def subjects(self, facts: Assessment) -> Sequence[AssessedApplication]:
@@ -225,7 +225,7 @@ class Rate(Topic):
     def review_outcomes(
         self, outcomes: Sequence[RuleOutcome], facts: Assessment
     ) -> tuple[RuleOutcome, ...]:
-        """The same findings with less confidence where events were lost or an input is cut."""
+        """Lower the confidence of findings about applications with lost events or a truncated input."""
         doubtful = {one.key for one in facts.applications if one.app.lost or one.app.damaged}
         lower = {Confidence.HIGH: Confidence.MEDIUM}
         return tuple(
@@ -233,7 +233,7 @@ class Rate(Topic):
                 outcome,
                 findings=tuple(
                     replace(found, confidence=lower.get(found.confidence, Confidence.LOW))
-                    # A truncated log proves a dead driver, but little else.
+                    # A truncated log supports the finding about a dead driver, and makes all others less certain.
                     if found.job in doubtful and found.cause != "driver-killed"
                     else found
                     for found in outcome.findings
@@ -243,7 +243,7 @@ class Rate(Topic):
         )
 
     def notes(self, measured: RateFacts, facts: RateFacts, options: Options) -> Iterable[InputNote]:
-        """Yield warnings about times without a batch, if the input contains every batch."""
+        """Yield warnings about times without a batch, if the input should contain every batch."""
         for app in facts.applications:
             if app.interval_ms and app.origins & _TELL_OF_EMPTY:
                 yield from hole_notes(app)
@@ -317,7 +317,7 @@ def understood(facts: RateFacts) -> tuple[Understood, ...]:
 
 
 def _times_by_kind(app: ApplicationFacts) -> Iterator[tuple[str, list[int]]]:
-    """Yield kinds of records with some of their times, in microseconds; 0 where unknown."""
+    """Yield the kinds of records with some of their times, in microseconds; 0 if unknown."""
     for batch in app.batches:
         yield f"batches {batch.state}", [batch.time_ms * 1000]
     for query in app.queries:

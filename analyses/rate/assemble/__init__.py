@@ -43,9 +43,9 @@ class UserSettings:
     """Facts that only the user can provide.
 
     Args:
-        trigger_interval_ms: of the triggers of queries.
-        real_time: whether queries run in real-time mode; None: unknown.
-        configuration: options of the application; they override the options in the input.
+        trigger_interval_ms: trigger interval of the queries.
+        real_time: whether queries run in real-time mode; None if unknown.
+        configuration: options of the application, which override those in the input.
     """
 
     trigger_interval_ms: int | None = None
@@ -60,13 +60,13 @@ def assemble(
     user: UserSettings | None = None,
     spans_us: Mapping[str, tuple[int, int]] = MappingProxyType({}),
 ) -> RateFacts:
-    """Return the facts in the rows of `measure.facts_frame`.
+    """Return the facts that the rows of `measure.facts_frame` contain.
 
     Args:
-        rows: (what, row as JSON).
+        rows: pairs of kind and row as JSON.
         damaged: keys of applications with a truncated input.
         user: settings from the user.
-        spans_us: first and last time of the inputs, by key of the application.
+        spans_us: first and last time of the inputs, by application.
     """
     user = user or UserSettings()
     by_app: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
@@ -167,7 +167,7 @@ def _application(
 
 
 def _open_tasks(rows: Iterable[Row]) -> dict[Unit, tuple[OpenTask, ...]]:
-    """Return the tasks without an end, by batch or trigger."""
+    """Return the tasks that have not ended, by batch or trigger."""
     tasks: dict[Unit, list[OpenTask]] = defaultdict(list)
     for row in rows:
         unit = (row.get("batch"), row.get("run_id"), row.get("batch_id"))
@@ -179,7 +179,7 @@ def _open_tasks(rows: Iterable[Row]) -> dict[Unit, tuple[OpenTask, ...]]:
 
 
 def _last_us(rows: Iterable[Row], batches: Iterable[Batch], end_us: int | None) -> int | None:
-    """Return the end of the input: the last record, or the last end of a batch."""
+    """Return the time of the last record or the end of the last batch."""
     times = [row["time_us"] for row in rows if row.get("time_us")]
     times += [batch.end_ms * 1000 for batch in batches if batch.end_ms is not None]
     times += [] if end_us is None else [end_us]
@@ -202,7 +202,7 @@ def _dated(about: Iterable[Row], what: str) -> list[int]:
 
 
 def _origins(batches: Iterable[Row], about: Iterable[Row]) -> frozenset[str]:
-    """Return the kinds of input with batches of the application."""
+    """Return the kinds of input that contain batches of the application."""
     batches = list(batches)
     origins = {origin for row in batches for origin in row.get("origins") or ()}
     origins |= {field_of(row, "origin") for row in about} - {""}
@@ -214,7 +214,7 @@ def _origins(batches: Iterable[Row], about: Iterable[Row]) -> frozenset[str]:
 def _real_time(
     singles: Mapping[str, list[Row]], settings: Mapping[str, str], user: UserSettings
 ) -> tuple[bool | None, str | None]:
-    """Return whether queries run in real-time mode, and the source: progress does not contain it."""
+    """Return whether queries run in real-time mode, and which source shows it. Progress reports do not."""
     if user.real_time is not None:
         return user.real_time, "option"
     templates = {row.get("template") or "" for row in singles[Event.SPARK_INCIDENT]}

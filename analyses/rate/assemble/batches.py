@@ -1,4 +1,4 @@
-"""The batches of a DStream application, and their outputs."""
+"""Builds the batches of a DStream application, and their outputs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flowdiag.parsers.rows import Event
 
 
 def interval_of(about: Sequence[Row], batches: Sequence[Row]) -> tuple[int | None, str | None]:
-    """Return the batch interval: as recorded, else the greatest common divisor of the distances."""
+    """Return the recorded batch interval, else the greatest common divisor of the distances of batch times."""
     for row in about:
         text = field_of(row, "interval_ms")
         if text.isdecimal() and int(text) > 0:
@@ -38,7 +38,7 @@ def interval_of(about: Sequence[Row], batches: Sequence[Row]) -> tuple[int | Non
     if len(gaps) < 2:
         return None, None
     common = reduce(gcd, gaps)
-    # Spliced logs or a restart break the divisor, but not most gaps.
+    # A restart or spliced logs can make the divisor much too small, but most distances still equal the interval.
     usual = int(median(gaps))
     return (common if common * 4 >= usual else usual), "observed"
 
@@ -54,12 +54,12 @@ def batches_of(
     """Return the batches in order, with record counts from REST or the estimators.
 
     Args:
-        rows: of batches, in order.
+        rows: the rows of batches, in order.
         stages: the worst stage, by batch time.
         work: the jobs of each batch.
         tasks: the tasks of each batch that have not ended.
-        singles: records by kind of event.
-        interval_ms: between batches.
+        singles: single records, by kind of event.
+        interval_ms: the batch interval.
     """
     rows = [*rows]
     open_in_log = _open_in_log(rows)
@@ -82,9 +82,9 @@ def batches_of(
 
 
 def _open_in_log(rows: Sequence[Row]) -> int | None:
-    """Return the time of the last batch if the driver's log has its begin and no end.
+    """Return the time of the last batch if the driver's log contains its start but not its end.
 
-    Its jobs may have ended, while the code of an output operation still waits on the driver.
+    All its jobs may have ended while the code of an output operation still waits on the driver.
     """
     begun = [row for row in rows if row.get("begun") or row.get("job_start") is not None]
     if not begun:
@@ -136,21 +136,21 @@ def _state(row: Row, completed: bool) -> str:
 
 
 def _times(row: Row, completed: bool) -> tuple[int | None, int | None, int | None]:
-    """Return start, end and processing delay of a batch, as recorded or derived from its delays."""
+    """Return start, end and processing delay of a batch, recorded or derived from its delays."""
     time, start, end = row["batch"], row.get("start"), row.get("end")
     processing, scheduling = row.get("processing"), row.get("scheduling")
     if end is None and processing is not None and row.get("log_total") is not None:
         end = time + row["log_total"]
         start = end - processing
     if end is None and processing is not None and scheduling is not None and completed:
-        # REST has delays without times; the time from batch time to submission is unknown.
+        # REST contains delays without times, so the time from batch time to submission is unknown.
         start = time + scheduling
         end = start + processing
     return start, end, processing
 
 
 def _failed(row: Row, completed: bool) -> int:
-    """Return the number of failed outputs; an event log alone has failed jobs, and a stop may fail one."""
+    """Return the number of failed outputs. An event log alone only shows failed jobs, which a stop may cause."""
     if row.get("failed") is not None:
         return int(row["failed"])
     return min(1, row.get("failed_jobs") or 0) if completed else 0
@@ -173,7 +173,7 @@ def _streams(text: str | None) -> tuple[StreamInput, ...]:
 
 
 def _rest_inputs(receivers: Iterable[Row], interval_ms: int | None) -> dict[int, dict[int, int]]:
-    """Return records by batch time and stream, from the rates of REST: records = rate x interval."""
+    """Return the records by batch time and stream, from REST: the rate times the interval."""
     inputs: dict[int, dict[int, int]] = defaultdict(dict)
     for row in receivers:
         rates, stream = field_of(row, "rates"), field_of(row, "stream")
@@ -195,9 +195,9 @@ def _with_streams(batch: Batch, inputs: Mapping[int, Mapping[int, int]]) -> Batc
 
 
 def _with_traced_records(batches: tuple[Batch, ...], traces: Iterable[Row]) -> tuple[Batch, ...]:
-    """Add records from the estimators' input to batches that only the driver's log contains.
+    """Add record counts from the estimators' input to batches that only the driver's log contains.
 
-    Both the estimator's input and the log contain the end of a batch, to the millisecond.
+    The end of a batch, which both contain to the millisecond, identifies the batch.
     """
     if all(batch.streams or batch.records is not None for batch in batches):
         return batches

@@ -1,4 +1,4 @@
-"""Late triggers in "Current batch is falling behind" lines, the only triggers in a log at WARN."""
+"""Reads late triggers from "Current batch is falling behind" lines, the only triggers in a log at WARN."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from flowdiag.analyses.rate.facts import Trigger
 
 _MOSTLY_LATE: Final = 0.5
 _COLD_US: Final = 120_000_000
-"""A trigger that begins this soon after the first record starts workers and reads a backlog."""
+"""A trigger that begins this soon after the first record still starts workers and reads a backlog."""
 
 
 def without_odd_late_triggers(rows: Sequence[Row], first_us: int | None) -> list[Row]:
     """Return incidents without the late triggers that prove nothing.
 
-    The first trigger after the start is cold. The log contains late triggers only: if most may be on time,
-    or only one of a longer log is late, the query remains unknown.
+    The first trigger after the start is cold, so it does not count. The log only contains late triggers. If most
+    triggers may be on time, or a longer log has only one late trigger, the late triggers prove nothing.
 
     Args:
         rows: incidents, in order.
@@ -33,7 +33,7 @@ _Placed = tuple[tuple[int, int], Trigger]
 
 
 def _without_cold(late: list[_Placed], first_us: int | None) -> list[_Placed]:
-    """Leave out the first trigger after the start, and the only one of a longer log."""
+    """Leave out the first trigger after the start, and a trigger that is the only one in a longer log."""
     if not late or first_us is None:
         return late
     after_us = late[0][1].time_us - first_us
@@ -53,7 +53,7 @@ def _place(row: Row) -> tuple[int, int]:
 
 
 def _is_late(row: Row) -> bool:
-    """Return whether a row is about a late trigger; a short text has a second one for the same line."""
+    """Return whether a row is about a late trigger. In a short text, a second row may describe the same line."""
     return row.get("template") == "falling-behind" or field_of(row, "class") == "trigger-late"
 
 

@@ -1,4 +1,4 @@
-"""The queries of Structured Streaming, and their triggers."""
+"""Builds the queries of Structured Streaming, and their triggers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def queries_of(
     """Return the queries, by ID.
 
     Args:
-        singles: records by kind of event.
-        stages: the worst stage, by (run, batch id).
+        singles: single records, by kind of event.
+        stages: the worst stage, by run and batch id.
         work: the jobs of each trigger.
         tasks: the tasks of each trigger that have not ended.
-        interval_ms: of the triggers, from the user.
-        real_time: whether they run in real-time mode, and the source of that.
+        interval_ms: the trigger interval from the user.
+        real_time: whether queries run in real-time mode, and which source shows it.
         end_us: the end of the input, or the stop of the application.
-        late: late triggers, which count if there are no others.
+        late: late triggers, which only count if there are no other triggers.
     """
     queries: dict[str, QueryRows] = defaultdict(QueryRows)
     for row in sorted(singles[Event.SPARK_PROGRESS], key=_completeness):
@@ -49,7 +49,7 @@ def queries_of(
         begun = (run, row.get("time_us") or 0)
         key = (run, row.get("checkpoint"), begun[1])
         is_known = key in query.triggers or (key[1] is None and begun in query.begun)
-        if not is_known:  # the same progress in event log, listener, log and Web UI
+        if not is_known:  # event log, listener, log and Web UI may contain the same progress report
             query.begun.add(begun)
             number = str(row.get("checkpoint"))
             query.triggers[key] = _trigger(
@@ -71,7 +71,7 @@ def queries_of(
     for identity, query in sorted(queries.items()):
         mine = tuple(sorted(query.triggers.values(), key=lambda t: (t.time_us, t.batch or 0)))
         interval, interval_from = sources.interval(interval_ms, mine)
-        # A driver's log names no query, so its lines may refer to any of them.
+        # Lines of a driver's log do not name a query, so they may refer to any query.
         mode = real_time if sources.alone or real_time[1] != "log" else (None, None)
         result.append(
             QueryFacts(
@@ -95,18 +95,18 @@ def queries_of(
 
 
 def _completeness(row: Row) -> tuple[bool, bool]:
-    """Sort complete reports first: the log has only the beginning, and the Web UI lacks the batch number."""
+    """Sort complete reports first. The log only contains the beginning, and the Web UI lacks the batch number."""
     return row.get("checkpoint") is None, row.get("template") is not None
 
 
 def _of_known_queries(rows: Sequence[Row]) -> list[Row]:
-    """Drop rows without a query if an exception ended a known query: they print that exception again."""
+    """Drop rows without a query if an exception ended a known query, because they repeat that exception."""
     failed = any(field_of(row, "id") and row.get("cause") for row in rows)
     return [row for row in rows if field_of(row, "id") or not failed]
 
 
 def _plan_of(rows: Sequence[Row]) -> Plan:
-    """Merge the plans of a query: `foreachBatch` has a plan for each of its actions."""
+    """Merge the plans of a query. `foreachBatch` has one plan per action."""
 
     def longest(name: str) -> int | None:
         return max((int(text) for row in rows if (text := field_of(row, name))), default=None)
@@ -125,7 +125,7 @@ def _plan_of(rows: Sequence[Row]) -> Plan:
 
 
 def _add_late(queries: dict[str, QueryRows], late: Iterable[Trigger]) -> None:
-    """Add the late triggers of a log at WARN, which has no progress reports."""
+    """Add the late triggers from a log at WARN, which has no progress reports."""
     if len(queries) > 1 or any(query.triggers for query in queries.values()):
         return
     for one in late:
@@ -135,9 +135,9 @@ def _add_late(queries: dict[str, QueryRows], late: Iterable[Trigger]) -> None:
 
 
 class _Sources:
-    """Source lines in the driver's log.
+    """Lines of sources in the driver's log.
 
-    They name no query, so they are assigned only if there is exactly one query.
+    They do not name a query, so they only count if there is exactly one query.
     """
 
     def __init__(self, incidents: Iterable[Row], *, alone: bool) -> None:
@@ -172,9 +172,9 @@ def _tries(
     runs: Iterable[str],
     work: Mapping[Unit, Work],
 ) -> dict[int, int]:
-    """Return the number of runs that began each batch, for batches of several runs.
+    """Return the number of runs that began each batch, for batches that several runs began.
 
-    Progress contains only batches that end; the event log has the jobs of others, too.
+    Progress reports only contain batches that ended. The event log also has the jobs of other batches.
     """
     of = set(runs)
     found: dict[int, set[str]] = defaultdict(set)
@@ -221,10 +221,10 @@ def _trigger(row: Row, run: str, stage: StageLoad | None, work: Work | None) -> 
 
 
 def observed_trigger_ms(triggers: Sequence[Trigger]) -> int | None:
-    """Return the trigger interval that the starts of triggers follow, or None.
+    """Return the trigger interval that the start times of triggers show, or None.
 
-    A processing-time trigger starts at multiples of its interval, or immediately after an overrun (from
-    Spark 2.2 on), so triggers that waited for their start are on one grid.
+    A processing-time trigger starts at multiples of its interval, or immediately after an overrun (from Spark 2.2 on).
+    So all triggers that waited started at multiples of the interval.
     """
     waited = _waited_starts_ms(triggers)
     if len(waited) < 3:
@@ -238,17 +238,17 @@ def observed_trigger_ms(triggers: Sequence[Trigger]) -> int | None:
     for guess in sorted(guesses, reverse=True):
         if guess < 100:
             continue
-        # Started within a tenth after a multiple of the interval.
+        # They started at most a tenth of the interval after one of its multiples.
         on_grid = sum(time % guess <= max(50, guess * 0.1) for time in waited)
         if on_grid >= 0.8 * len(waited):
-            # All starts at one phase of a longer period: they waited for rows that arrive with that period.
+            # All starts have the same phase in a longer period, so they waited for rows that arrive with that period.
             beat = usual > guess and _spread([time % usual for time in waited], usual) < guess
             return None if beat else guess
     return None
 
 
 def _waited_starts_ms(triggers: Sequence[Trigger]) -> list[int]:
-    """Return the starts of triggers after a pause."""
+    """Return the start times of triggers that follow a pause."""
     return [
         b.time_us // 1000
         for a, b in pairwise(triggers)
@@ -259,7 +259,7 @@ def _waited_starts_ms(triggers: Sequence[Trigger]) -> list[int]:
 
 
 def _spread(places: Sequence[int], around: int) -> int:
-    """Return the shortest arc of a circle with four fifths of the places."""
+    """Return the length of the shortest arc of a circle that contains four fifths of the places."""
     ordered = sorted(places)
     most = -(-4 * len(ordered) // 5)
     turned = [*ordered, *(place + around for place in ordered)]

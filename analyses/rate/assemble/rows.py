@@ -13,7 +13,7 @@ from flowdiag.analyses.stacks import stack_of
 
 Row = Mapping[str, Any]
 Unit = tuple[int | None, str | None, str | None]
-"""A batch or trigger: the batch time, or the run and the batch id."""
+"""Key of a batch or a trigger: the batch time, or run and batch id."""
 
 JSON: Final = msgspec.json.Decoder()
 
@@ -34,13 +34,13 @@ def ref_of(row: Row) -> Ref:
 
 
 def optional_ref_of(row: Row) -> Ref | None:
-    """Return the record behind a merged row, or None if no single record has it."""
+    """Return the record that a merged row comes from; None if it comes from several records."""
     ref = row.get("ref")
     return Ref(ref["source"], ref["offset"]) if ref else None
 
 
 def records_of(rows: Iterable[Row]) -> tuple[Record, ...]:
-    """Return the rows as records, unchanged."""
+    """Convert rows to records."""
     return tuple(
         Record(
             kind=row["event"],
@@ -59,7 +59,7 @@ def records_of(rows: Iterable[Row]) -> tuple[Record, ...]:
 
 
 def thread_of(row: Row) -> SparkThread:
-    """Return a thread of a thread dump."""
+    """Convert a row to a thread of a thread dump."""
     fields: Mapping[str, str] = row.get("fields") or {}
     stage = fields.get("stage", "")
     return SparkThread(
@@ -77,7 +77,7 @@ def thread_of(row: Row) -> SparkThread:
 
 
 def open_task_of(row: Row) -> OpenTask:
-    """Return a task without an end."""
+    """Convert a row to a task that has not ended."""
     return OpenTask(
         stage=row["stage"],
         index=row.get("index") or 0,
@@ -95,8 +95,8 @@ def stage_of(row: Row, largest: Row | None = None) -> StageLoad:
     """Return the stage of a batch or trigger with the longest task.
 
     Args:
-        row: that stage.
-        largest: the stage with the most task time.
+        row: the row of that stage.
+        largest: the row of the stage with the most task time.
     """
     slowest = row.get("slowest") or {}
     return StageLoad(

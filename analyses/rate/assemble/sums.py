@@ -1,4 +1,4 @@
-"""Totals of an application: executors, output operations, partitions, blocks, memory."""
+"""Builds the totals of an application: executors, output operations, partitions, blocks and memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flowdiag.analyses.rate.facts import Blocks, Executor, Memory, Operation, Pa
 
 
 def executors_of(events: Iterable[Row], loads: Iterable[Row]) -> tuple[Executor, ...]:
-    """Return executors by name, with the times of their addition and removal and the sums of their tasks."""
+    """Return the executors by name, with the times of their addition and removal and the totals of their tasks."""
     added: dict[str, Row] = {}
     removed: dict[str, Row] = {}
     for row in events:

@@ -1,4 +1,4 @@
-"""The last trigger of a query, if the input has its beginning but no end."""
+"""Finds the last trigger of a query if the input contains its start but not its end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flowdiag.analyses.rate.facts import OpenTask, OpenTrigger, Trigger, Work
 
 @dataclass(slots=True)
 class QueryRows:
-    """The records of one query; triggers by (run, batch, start), and (run, start) of all of them."""
+    """The records of one query: triggers by run, batch and start, and the runs with their starts."""
 
     name: str | None = None
     runs: dict[str, None] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class QueryRows:
         self.runs[run] = None
 
     def add_files(self, by_folder: Mapping[str, list[Row]], *, alone: bool) -> None:
-        """Add the rows about offsets and commits, which name the folder but no query."""
+        """Add the rows about offsets and commits, which contain the checkpoint folder but no query."""
         folders = {field_of(row, "folder").rstrip("/") for row in self.events} - {""}
         if not folders and alone and len(by_folder) == 1:
             folders = set(by_folder)
@@ -49,11 +49,11 @@ def unfinished_trigger(
     tasks: Mapping[Unit, tuple[OpenTask, ...]],
     end_us: int | None,
 ) -> OpenTrigger | None:
-    """Return the last trigger of the latest run if it began and did not end.
+    """Return the last trigger of the latest run if it has not ended.
 
     Args:
-        query: its records.
-        triggers: those with progress, in order.
+        query: the records of the query.
+        triggers: the triggers with progress reports, in order.
         work: the jobs of each trigger.
         tasks: the tasks of each trigger that have not ended.
         end_us: the end of the input, or the stop of the application.
@@ -78,7 +78,7 @@ def unfinished_trigger(
 
 
 def _until(query: QueryRows, run: str | None, end_us: int | None) -> int | None:
-    """Return the end of a run: of the query, or of the input."""
+    """Return the end of a run, or else of the input."""
     stops = [
         row["time_us"]
         for row in query.events
@@ -88,14 +88,14 @@ def _until(query: QueryRows, run: str | None, end_us: int | None) -> int | None:
 
 
 def _last_ended(query: QueryRows, triggers: Sequence[Trigger]) -> int:
-    """Return the last trigger with a commit or a progress report; -1 without one."""
+    """Return the batch id of the last trigger with a commit or a progress report; -1 without one."""
     commits = [row.get("checkpoint") for row in query.files if what_of(row) == "commits"]
     numbers = (*commits, *(trigger.batch for trigger in triggers))
     return max((number for number in numbers if number is not None), default=-1)
 
 
 def _latest_run(query: QueryRows, triggers: Sequence[Trigger]) -> str | None:
-    """Return the run that started last, or that of the last trigger."""
+    """Return the run that started last, or else the run of the last trigger."""
     started = [
         (row.get("time_us") or 0, field_of(row, "run_id"))
         for row in query.events
@@ -108,7 +108,7 @@ def _latest_run(query: QueryRows, triggers: Sequence[Trigger]) -> str | None:
 def _beginnings(
     query: QueryRows, work: Mapping[Unit, Work], run: str | None
 ) -> dict[int, tuple[int, Row | None]]:
-    """Return the first time of each trigger of a run, with its record in the log if there is one."""
+    """Return the start time of each trigger of a run, by batch id, and its log record if there is one."""
     began: dict[int, tuple[int, Row | None]] = {}
     for row in query.files:
         number, time_us = row.get("checkpoint"), row.get("time_us")

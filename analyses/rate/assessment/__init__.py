@@ -1,8 +1,8 @@
-"""Decides how well batches and triggers keep up: one word per stream, with the numbers behind the word.
+"""Decides how well batches and triggers keep up. The verdict is one word per stream, with the numbers behind it.
 
-The verdict describes the current state: medians and robust slopes (`stability`) over the last batches or
-triggers, without the slow ones of a cold start. Rules and report read the same `StreamState`, so they
-cannot contradict each other.
+The verdict describes the current state. It uses medians and robust slopes (`stability`) over the last batches or
+triggers, without the slow ones of a cold start. Rules and report read the same `StreamState`, so they cannot
+contradict each other.
 """
 
 from flowdiag.analyses.rate.assessment.assess import AssessedApplication, Assessment, assess

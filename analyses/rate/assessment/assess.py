@@ -19,19 +19,19 @@ class AssessedApplication:
     """An application with the states of its batches and queries."""
 
     app: ApplicationFacts
-    state: StreamState | None  # of its DStreams
+    state: StreamState | None  # the state of its DStreams
     estimators: tuple[Replay, ...]
     queries: tuple[tuple[QueryFacts, StreamState], ...]
     others: tuple[ApplicationFacts, ...] = ()  # the other applications of the input
 
     @property
     def key(self) -> JobKey:
-        """The key that findings carry."""
+        """The key that identifies the application in findings."""
         return self.app.key
 
     @property
     def dstreams(self) -> tuple[StreamState, ...]:
-        """The state of its DStreams: at most one."""
+        """The state of its DStreams; empty without DStreams."""
         return () if self.state is None else (self.state,)
 
     @property
@@ -54,8 +54,8 @@ def assess(facts: RateFacts, *, retention_ms: int | None = None) -> Assessment:
     """Replay the estimators and judge the current state of every application.
 
     Args:
-        facts: of all applications.
-        retention_ms: of the topics; None: Kafka's default.
+        facts: the facts of all applications.
+        retention_ms: retention time of the topics; None for Kafka's default.
     """
     applications = tuple(map(without_effects_of_stop, facts.applications))
     return Assessment(

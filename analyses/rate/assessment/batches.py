@@ -1,4 +1,4 @@
-"""How well the batches of a DStreams application keep up."""
+"""Judges how well the batches of a DStream application keep up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flowdiag.analyses.rate.limits import limit_of
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Line, Stability, Trend, fit, trend
 
-# Failures of a cancelled stage, a speculative copy, or an attempt that committed late.
+# Failures that only concern a cancelled stage, a speculative copy, or an attempt that committed too late.
 _ENDED_ON_PURPOSE: Final = ("TaskKilled", "TaskCommitDenied")
 
 
@@ -32,13 +32,13 @@ def failed_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
 def failed_tasks(app: ApplicationFacts) -> list[Record]:
     """Return the task exceptions of a fragment without application, batch or query.
 
-    Batches and queries show themselves whether a retry of the task succeeded.
+    With batches or queries, their outcome shows whether a retry succeeded.
     """
     return [] if app.application or app.kind != "other" else [*_task_exceptions(app)]
 
 
 def retried_tasks(app: ApplicationFacts) -> list[Record]:
-    """Return the task exceptions after which batches or triggers completed: a retry succeeded."""
+    """Return the task exceptions after which batches or triggers completed, so that a retry succeeded."""
     ends = [(batch.end_ms or 0) * 1000 for batch in app.completed if not batch.failed_outputs]
     ends += [
         trigger.time_us + (trigger.duration_ms or 0) * 1000
@@ -67,10 +67,10 @@ def _task_exceptions(app: ApplicationFacts) -> Iterator[Record]:
 def split_at_gaps(batches: Sequence[Batch]) -> tuple[tuple[Batch, ...], ...]:
     """Split the batches into parts without a gap.
 
-    The driver makes one batch per interval, whatever happens. If many are missing, lines are missing or
-    the application was not running, and no duration across the gap is known. A batch that ended after
-    the gap bridges it, because it waited that long. An event log only has batches with jobs, so a series
-    of empty batches is a gap there, too.
+    The driver always creates one batch per interval. If many batches are missing, lines are missing or the
+    application was not running, and durations across the gap are unknown. A batch that ended after the gap bridges
+    it, because it waited that long. An event log only has batches with jobs, so there a series of empty batches also
+    looks like a gap.
     """
     times = [batch.time_ms for batch in batches]
     if len(times) < 2:
@@ -81,14 +81,14 @@ def split_at_gaps(batches: Sequence[Batch]) -> tuple[tuple[Batch, ...], ...]:
 
 
 def late_window(batches: Sequence[Batch]) -> tuple[Batch, ...]:
-    """Return the recent batches: the last third of the warm ones after the last gap, at least `LATE`."""
+    """Return the recent batches: the last third of the warm batches after the last gap, but at least `LATE`."""
     *before, last = split_at_gaps(batches)
     warm = last[d.COLD :] if not before and len(last) > d.COLD + d.FEW else last
     return tuple(warm[-max(d.LATE, len(warm) // 3) :])
 
 
 def cost_line(batches: Sequence[Batch]) -> Line | None:
-    """Fit the processing time of the warm, successful batches to their records."""
+    """Fit the processing time of the warm, successful batches to their number of records."""
     points = [
         (float(b.records), float(b.processing_ms))
         for b in batches[d.COLD :]
@@ -100,7 +100,7 @@ def cost_line(batches: Sequence[Batch]) -> Line | None:
 
 
 def concurrent_jobs(settings: Mapping[str, str]) -> int:
-    """Return how many batches may run concurrently: `spark.streaming.concurrentJobs`, default 1."""
+    """Return how many batches may run concurrently (`spark.streaming.concurrentJobs`)."""
     text = settings.get("spark.streaming.concurrentJobs", "1").strip()
     return max(1, int(text)) if text.isdecimal() and len(text) < 6 else 1
 
@@ -108,8 +108,8 @@ def concurrent_jobs(settings: Mapping[str, str]) -> int:
 def unfinished_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
     """Return the batches that are waiting or running at the end of the input.
 
-    Batches run in order. If more batches ended after an unfinished one than may run concurrently, it
-    never ends: a restart or lost events leave such batches behind.
+    Batches run in order. If more later batches than may run concurrently have ended, an unfinished batch never ends,
+    and is not returned. Restarts and lost events cause such batches.
     """
     slots, behind, found = concurrent_jobs(app.settings), 0, []
     for batch in reversed(split_at_gaps(app.batches)[-1]):
@@ -136,16 +136,16 @@ def running_batch(app: ApplicationFacts) -> tuple[Batch, int] | None:
 
 
 def abandoned_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
-    """Return the unfinished batches that come before a later batch that ended, or before a gap."""
+    """Return the unfinished batches that precede an ended batch or a gap."""
     waiting = {batch.time_ms for batch in unfinished_batches(app)}
     return tuple(b for b in app.batches if b.state != "completed" and b.time_ms not in waiting)
 
 
 def contiguous_until_ms(app: ApplicationFacts, since_ms: int) -> int:
-    """Return the last time from `since_ms` on that the input reaches without a gap.
+    """Return the last time that the input reaches without a gap from `since_ms` on.
 
-    Batches arrive with every interval, even if one hangs. If many are missing, lines are missing or the
-    driver stalled, and no duration is known.
+    The driver creates a batch per interval even if one hangs. If many are missing, lines are missing or the driver
+    stalled, and durations are unknown.
     """
     times = {us // 1000 for us in (app.last_us, app.ended_us) if us is not None}
     for batch in app.batches:
@@ -172,8 +172,8 @@ def dstream_state(
 
     Args:
         app: its batches and settings.
-        estimators: replayed from its batches.
-        retention_ms: of the topics that it reads; None: Kafka's default.
+        estimators: the estimators, replayed from its batches.
+        retention_ms: retention time of the topics that it reads; None for Kafka's default.
     """
     interval, waiting = app.interval_ms, unfinished_batches(app)
     *before, present = split_at_gaps(app.batches)
@@ -201,7 +201,7 @@ def _measure(
     waiting: Sequence[Batch],
     estimators: Sequence[Replay],
 ) -> StreamState:
-    """Measure the recent batches; the verdict comes later."""
+    """Measure the recent batches, without a verdict yet."""
     done, slots = app.completed, concurrent_jobs(app.settings)
     late, line = late_window(done), cost_line(done)
     processing = [float(b.processing_ms) for b in late if b.processing_ms is not None]
@@ -298,7 +298,7 @@ def _keeps_failing(failed: Sequence[Batch], done: Sequence[Batch]) -> bool:
 
 
 def _limit_set(app: ApplicationFacts) -> str | None:
-    """Return the setting that may limit the source; only counts of records show whether it does."""
+    """Return the setting that may limit the source. Only record counts would show whether it does."""
     if pid.enabled(app):
         return "back pressure is on"
     for name in (pid.MAX_RATE, pid.MAX_PER_PARTITION):
@@ -308,9 +308,9 @@ def _limit_set(app: ApplicationFacts) -> str | None:
 
 
 def _overruns_at_end(app: ApplicationFacts, interval: int) -> int:
-    """Return the number of batches at the end that overrun, each waiting longer than the one before.
+    """Return the number of last batches that overrun, each of which waited longer than the one before.
 
-    The stream has begun to fall behind, but the input ends too early to call it overloaded.
+    Such a stream has begun to fall behind, but the input ends too early to call it overloaded.
     """
     full = concurrent_jobs(app.settings) * interval
     waits = [batch.waited_ms for batch in app.batches if batch.waited_ms is not None]
@@ -325,18 +325,18 @@ def _overruns_at_end(app: ApplicationFacts, interval: int) -> int:
             series = [wait]
         else:
             series.append(wait)
-    # The waits of a throttled stream vary by less.
+    # The waits of a throttled stream vary less.
     return len(series) if series and waits[-1] - series[0] >= d.RISE * interval else 0
 
 
 def _waited(app: ApplicationFacts, interval: int) -> int:
-    """Return how many of the last completed batches waited, one after the other."""
+    """Return how many consecutive batches at the end waited."""
     late = ((batch.waited_ms or 0) >= d.GROWN * interval for batch in reversed(app.completed))
     return sum(1 for _ in takewhile(bool, late))
 
 
 def is_stuck(state: StreamState, *, lost: float = d.LOST) -> bool:
-    """Return whether others wait for one running batch: the first, or one among short ones."""
+    """Return whether batches wait for one running batch, which is the first batch or the only long one."""
     if state.running_ms is None:
         return False
     if state.use is None:
@@ -345,7 +345,7 @@ def is_stuck(state: StreamState, *, lost: float = d.LOST) -> bool:
 
 
 def is_waiting(state: StreamState, *, delay: float = d.GROWN) -> bool:
-    """Return whether batches wait this many intervals and the wait does not fall."""
+    """Return whether batches wait at least `delay` intervals and the wait does not fall."""
     late = state.delay_intervals
     return late is not None and late >= delay and not _recovers(state)
 
@@ -357,7 +357,7 @@ def _recovers(state: StreamState) -> bool:
 def _drains(use: float | None, waits: Sequence[float], slope: Trend | None, interval: int) -> bool:
     """Return whether batches are clearly shorter than the interval, and the delay falls accordingly.
 
-    A few batches after a slow start have no trend, but waited.
+    A few batches after a slow start show no trend, so it is enough that they waited.
     """
     if use is None or use >= d.DRAINS:
         return False
@@ -367,9 +367,9 @@ def _drains(use: float | None, waits: Sequence[float], slope: Trend | None, inte
 
 
 def delay_rises(state: StreamState) -> bool:
-    """Return whether batches overrun and wait longer: no limit holds the source back so far.
+    """Return whether batches overrun and wait longer each time, so that no limit holds the source back yet.
 
-    A few batches give no reliable trend, but show that a limit has no effect yet.
+    A few batches show no reliable trend, but they show that a limit has no effect yet.
     """
     slope = state.delay_trend
     sure = slope is None or slope.rises or slope.points < d.LATE
@@ -378,7 +378,7 @@ def delay_rises(state: StreamState) -> bool:
 
 
 def has_low_headroom(state: StreamState, *, use: float = d.NARROW) -> bool:
-    """Return whether the stream keeps up, but processing takes this share of the interval or batches wait."""
+    """Return whether the stream keeps up, but processing takes at least `use` of the interval or batches wait."""
     if state.stability not in (Stability.STABLE, Stability.BORDERLINE):
         return False
     if state.use is not None and state.use >= use:
@@ -393,10 +393,10 @@ def overloaded(
     """Return whether the delay grows, or is too large to recover.
 
     Args:
-        state: of batches.
-        delay: intervals from which growth is an overload.
-        rise: intervals that the delay must grow by within the recent batches.
-        lost: intervals from which a delay that does not fall is an overload if batches queue.
+        state: the state of the batches.
+        delay: minimum delay, in intervals, if it grows.
+        rise: minimum growth of the delay within the recent batches, in intervals.
+        lost: minimum delay, in intervals, if it does not fall and batches queue.
     """
     interval, late = state.interval_ms, state.delay_ms
     if interval is None or late is None:
@@ -412,7 +412,7 @@ def overloaded(
 
 
 def _queued(waiting: Sequence[Batch]) -> int:
-    """Return how many batches had not begun. An event log alone has only batches that did."""
+    """Return how many batches have not begun. An event log alone only contains batches that have."""
     return sum(batch.state == "queued" for batch in waiting)
 
 
@@ -421,7 +421,7 @@ def _delay_ms(
 ) -> float | None:
     """Return the current delay: the median of the last waits, or the age of the oldest queued batch."""
     delay = float(median(waits[-3:])) if waits else None
-    # The last time of any batch: the application may end later without harm.
+    # The last time of any batch, because the application may end later without harm.
     last_ms = max((b.end_ms or b.submission_ms or b.time_ms for b in app.batches), default=None)
     if not waiting or last_ms is None:
         return delay
@@ -432,7 +432,7 @@ def _delay_ms(
 
 
 def _behind_since(batches: Sequence[Batch], interval: int) -> int | None:
-    """Return the batch time from which every batch waited for more than an interval."""
+    """Return the batch time from which on every batch waited longer than an interval."""
     since = None
     for batch in reversed(batches):
         if batch.state == "completed" and (batch.waited_ms or 0) <= interval:

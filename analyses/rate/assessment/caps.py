@@ -1,4 +1,4 @@
-"""Limits that hold the receivers of an application back, as far as batches show it."""
+"""Finds the limits that batches of an application reach."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def dstream_caps(
     permitted: float = MOSTLY,
     fixed: float = NARROW,
 ) -> tuple[Cap, ...]:
-    """Return the limits that most of the recent batches reach, the most binding one first.
+    """Return the limits that most of the recent batches reach, the one that most batches reach first.
 
     Args:
-        app: its settings.
+        app: the application with its settings.
         late: the recent batches.
-        estimators: of its streams.
-        full: share of the permitted records from which a batch counts as full.
-        permitted: share of the batches that must reach the estimated rate.
-        fixed: the same for a fixed limit.
+        estimators: the estimators of its streams.
+        full: share of the permitted records at which a batch counts as full.
+        permitted: minimum share of the batches that reach the estimated rate.
+        fixed: minimum share of the batches that reach a fixed limit.
     """
     seconds = (app.interval_ms or 0) / 1000
     if not seconds:
@@ -63,7 +63,7 @@ def _share_at_estimate(
     mine = next((one for one in estimators if one.stream == stream), None)
     if mine is None:
         return 0.0, 0.0
-    # In order of time: an estimator skips what is older than what it has seen.
+    # In time order, because an estimator skips older batches than it has seen.
     published = [
         (step.observation.time_ms, step.new_rate)
         for step in mine.steps
@@ -73,7 +73,7 @@ def _share_at_estimate(
     reached, counted, rates = 0, 0, []
     for batch in late:
         records = next((s.records for s in batch.streams if s.stream == stream), None)
-        # The records of a batch came in during the interval before its time.
+        # The records of a batch arrive in the interval before its batch time.
         begin = batch.time_ms - seconds * 1000
         known = bisect(times, begin)
         held = values[max(0, known - 1) : max(known, bisect(times, batch.time_ms))]

@@ -1,7 +1,7 @@
-"""The end of an application, and the failures that it causes.
+"""Finds the stop of an application, and removes the failures that the stop causes.
 
-A stop cancels running jobs, closes channels and interrupts threads. Each of them fails with an exception of its
-own. None of these is the cause of anything.
+A stop cancels running jobs, closes channels and interrupts threads. Each of them fails with its own exception, but none
+of these exceptions is a cause.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _STOPS: Final = (
 )
 _AFTER_US: Final = 10_000_000  # batches may still begin this long after a stop
 _BEFORE_US: Final = 10_000_000  # the Python process ends before the JVM notices
-# Messages that name the stop of the application as their reason.
+# Messages whose reason is the stop of the application.
 _OF_A_SHUTDOWN: Final = (
     "sparkcontext was shut down",
     "sparkcontext is shutting down",
     "cancelled because sparkcontext",
     "sparkcontext was stopped",
 )
-# Messages that name a stop as their reason, perhaps only that of a query.
+# Messages whose reason is a stop, perhaps only that of a query.
 _OF_A_STOP: Final = (
     *_OF_A_SHUTDOWN,
     "as part of cancellation",
@@ -38,7 +38,7 @@ _OF_A_STOP: Final = (
     "part of cancelled job group",
     "continuous execution finished",
 )
-# Messages of a lost peer or a cancelled thread: the stop caused those right before it.
+# Messages about a lost peer or a cancelled thread. Right before a stop, the stop caused them.
 _OF_AN_END: Final = (
     "received empty command",
     "obtaining a new communication channel",
@@ -52,26 +52,26 @@ _OF_AN_END: Final = (
     "keyboardinterrupt",
     "rpcenvstoppedexception",
     "rpcenv already stopped",
-    # A null pointer is the first sign of a stop that cleared the fields of the context.
+    # A stop clears the fields of the context, which causes these null pointers.
     'sparkcontext.dagscheduler()" is null',
     'sparkenv.get()" is null',
     "dagscheduler.cleanupqueryjobs",
-    # Thread pools name their state in a rejection.
+    # States that thread pools print when they reject a task.
     "[shutting down, pool size",
     "[terminated, pool size",
 )
 
 
 def harmless_failure(reason: str | None) -> bool:
-    """Return whether a failure names a stop as its reason: stopping a context cancels its running jobs."""
+    """Return whether the reason of a failure is a stop, which cancels the running jobs."""
     text = (reason or "").lower()
     return any(message in text for message in _OF_A_STOP)
 
 
 def stop_us(app: ApplicationFacts) -> int | None:
-    """Return when the application began to stop, if known. Executors stop with it, and their tasks fail.
+    """Return when the application began to stop; None if unknown. From then on, executors stop and their tasks fail.
 
-    One process may stop a context and start another, so a stop followed by new batches does not count.
+    A process may stop a context and start another one, so a stop that is followed by new batches does not count.
     """
     stops = [record.time_us for record in app.incidents if record.template in _STOPS]
     stops += [r.time_us for r in app.receivers if (r.cause or "").startswith("Stopped by driver")]
@@ -80,14 +80,14 @@ def stop_us(app: ApplicationFacts) -> int | None:
 
 
 def _earliest_us(app: ApplicationFacts) -> int:
-    """Return the earliest time of a stop that ended the application, by its last batch or trigger."""
+    """Return the earliest time at which a stop may have ended the application, from its last batch or trigger."""
     begun = [batch.time_ms * 1000 for batch in app.batches]
     begun += [trigger.time_us for query in app.queries for trigger in query.triggers]
     return max(begun, default=0) - _AFTER_US
 
 
 def _unseen_stop(app: ApplicationFacts) -> tuple[str | None, int | None]:
-    """Return the message of the first failure that names the stop of the application, and its time if known."""
+    """Return the message of the first failure caused by the stop of the application, and its time if known."""
     records = (
         *app.incidents,
         *app.failures,
@@ -109,7 +109,7 @@ def _unseen_stop(app: ApplicationFacts) -> tuple[str | None, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """The stop of an application, or the end of its log if that has no stop: a log at WARN ends with it."""
+    """The stop of an application, or else the end of its log: a log at WARN ends with the stop."""
 
     stop_us: int | None
     end_us: int | None
@@ -122,7 +122,7 @@ class _Ending:
         if self.end_us is None or (time_us is not None and time_us < self.end_us - _BEFORE_US):
             return False
         after = self.stop_us is not None and time_us is not None and time_us >= self.stop_us
-        # The Python process ends before the JVM notices: its lost channel is above the stop.
+        # The Python process ends before the JVM notices, so its lost channel is logged before the stop.
         after = after and not (time_us == self.stop_us and self._is_before(ref))
         return after or any(message in text.lower() for message in _OF_AN_END)
 
@@ -130,7 +130,7 @@ class _Ending:
         return self.caused(record.time_us, record.cause, record.ref)
 
     def _is_before(self, ref: Ref | None) -> bool:
-        """Return whether a line is above the stop: Spark's times are whole seconds."""
+        """Return whether a line precedes the stop in the log. Spark's times only have whole seconds."""
         above = [
             stop.offset for stop in self.stops if ref is not None and stop.source == ref.source
         ]
@@ -150,7 +150,7 @@ class _Ending:
     def settle_batch(self, batch: Batch, failed_us: int | None) -> Batch:
         """Return the batch, without its failure if the stop caused it.
 
-        In an event log, the stop also ends the job of a batch that was still running.
+        In an event log, the stop also ends the job of a running batch.
         """
         end, stop = batch.end_ms, self.stop_us
         if batch.approximate and end is not None and stop is not None and end * 1000 >= stop:
@@ -179,7 +179,7 @@ def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
     if stop is None:
         unseen, stop = _unseen_stop(app)
     ending = _ending_of(app, stop)
-    # A failed batch has no end in the log; its outputs have the time of the failure.
+    # The log contains no end of a failed batch, but its outputs have the time of the failure.
     failed = {output.batch_ms: output.time_us for output in app.outputs if output.time_us}
     return replace(
         app,

@@ -1,4 +1,4 @@
-"""Helpers for batches and triggers alike: gaps, exceptions, and clauses for verdicts."""
+"""Helpers for both batches and triggers: gaps, exceptions, and clauses for verdicts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def records_of_stream(batches: Iterable[Batch], stream: int) -> list[int]:
 def split_where(
     units: Sequence[Unit], gaps: Sequence[float], longest: float
 ) -> tuple[tuple[Unit, ...], ...]:
-    """Cut the units at every gap above `longest`; return at least one part."""
+    """Split the units at every gap longer than `longest` into at least one part."""
     bounds = [0, *(n for n, gap in enumerate(gaps, 1) if gap > longest), len(units)]
     return tuple(tuple(units[a:b]) for a, b in pairwise(bounds))
 
@@ -43,28 +43,28 @@ def first_verdict(verdicts: Sequence[Verdict]) -> tuple[Stability, str]:
 
 
 def cap_clause(caps: Sequence[Cap]) -> str:
-    """Return the limit that the latest batches reach, in a clause; empty without a limit."""
+    """Return a clause about the limit that recent batches reach; empty without a limit."""
     if not caps:
         return ""
     cap = caps[0]
-    # A limit of files does not limit their rows.
+    # A limit on files does not limit the rows per second.
     rate = f" ({cap.per_s:.0f} records/s)" if cap.kind != "files" else ""
     return f"{fmt.percent(cap.share)} of the recent batches reach {_CAPS[cap.kind]}{rate}"
 
 
 def exception_records(query: QueryFacts) -> tuple[Record, ...]:
-    """Return the records of runs that an exception ended; listener and event log may both have one."""
+    """Return the records of runs that an exception ended. Listener and event log may both contain such a record."""
     return tuple(record for record in query.events if record.what == "terminated" and record.cause)
 
 
 def too_few_clause(count: int, noun: str, several: str, *, after_gap: bool) -> str:
-    """Return the clause for a number too small to judge."""
+    """Return a clause about a number of batches or triggers that is too small for a verdict."""
     where = " since the last gap in the input" if after_gap else ""
     return f"{fmt.plural(count, noun, several)}{where} {'is' if count == 1 else 'are'} too few"
 
 
 def sustainable_per_s(line: Line | None, interval_ms: int | None, slots: int = 1) -> float | None:
-    """Return the maximum records per second that the interval allows, according to the fitted cost."""
+    """Return how many records per second the job can process, according to the fitted cost."""
     if line is None or line.per_x <= 0 or not interval_ms:
         return None
     return max(0.0, (slots * interval_ms - line.base) / line.per_x) / (interval_ms / 1000)

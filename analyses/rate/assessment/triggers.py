@@ -1,4 +1,4 @@
-"""How well the triggers of a Structured Streaming query keep up."""
+"""Judges how well the triggers of a Structured Streaming query keep up."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def split_triggers_at_gaps(triggers: Sequence[Trigger]) -> tuple[tuple[Trigger, 
 
 
 def late_triggers(triggers: Sequence[Trigger]) -> tuple[Trigger, ...]:
-    """Return the recent triggers: the last third after the last gap, at least `LATE`.
+    """Return the recent triggers: the last third of those after the last gap, but at least `LATE`.
 
-    The first trigger of each run is cold and left out.
+    The first trigger of each run is left out because it is cold.
     """
     last = split_triggers_at_gaps(triggers)[-1]
     warm = [b for a, b in pairwise(last) if a.run_id == b.run_id]
@@ -44,8 +44,8 @@ def timed_triggers(query: QueryFacts) -> tuple[Trigger, ...]:
 def _far_behind(query: QueryFacts) -> bool:
     """Return whether the last of two triggers alone shows that a query cannot keep up.
 
-    It takes several intervals, and during it rows arrive much faster than it processes them. The first trigger of
-    a run never counts: it is cold, and reads the backlog.
+    This trigger takes several intervals, and rows arrive much faster than it processes them. The first trigger of a run
+    never counts, because it is cold and reads the backlog.
     """
     late = late_triggers(query.triggers)
     if len(late) != 2 or query.trigger_interval_ms is None or late[0].run_id != late[1].run_id:
@@ -57,7 +57,7 @@ def _far_behind(query: QueryFacts) -> bool:
 
 
 def recovered(query: QueryFacts, *, worked: float = d.WORKED) -> bool:
-    """Return whether this many triggers follow the last exception of the query."""
+    """Return whether at least `worked` triggers follow the last exception of the query."""
     last = max((record.time_us or 0 for record in parts.exception_records(query)), default=0)
     return bool(last) and sum(t.time_us > last for t in query.triggers) >= worked
 
@@ -92,7 +92,7 @@ def query_state(query: QueryFacts) -> StreamState:
 
 
 def _real_time_state(query: QueryFacts, late: Sequence[Trigger]) -> StreamState:
-    """Measure a real-time query: its triggers last as long as configured, so only the backlog counts."""
+    """Measure a query in real-time mode. Its triggers take as long as configured, so only the backlog counts."""
     overcounted = rows_overcounted(query)
     rates = [t.input_per_s for t in late if t.input_per_s is not None and not overcounted]
     backlog = [(float(t.time_us), float(t.backlog)) for t in late if t.backlog is not None]
@@ -107,7 +107,7 @@ def _real_time_state(query: QueryFacts, late: Sequence[Trigger]) -> StreamState:
 
 
 def _measure(query: QueryFacts, late: Sequence[Trigger]) -> StreamState:
-    """Measure the recent triggers; the verdict comes later."""
+    """Measure the recent triggers, without a verdict yet."""
     interval = query.trigger_interval_ms
     state = _real_time_state(query, late)
     durations = [float(t.duration_ms or 0) for t in late]
@@ -137,7 +137,7 @@ def _verdict(
     state: StreamState, query: QueryFacts, late: Sequence[Trigger]
 ) -> tuple[Stability, str]:
     behind = falling_behind(state, query, late)
-    # A log at WARN has the late triggers only, without rows.
+    # A log at WARN only contains late triggers, without rows.
     counted = any(t.rows is not None for t in query.triggers)
     seconds = (state.processing_ms or 0.0) / 1000
     use = fmt.percent(state.use or 0.0)
@@ -212,7 +212,7 @@ def _verdict(
 
 
 def _may_be_start(state: StreamState, query: QueryFacts, late: Sequence[Trigger]) -> bool:
-    """Return whether the overruns may be a start: few, slightly too long, and the last is not the longest."""
+    """Return whether the overruns may be a start: few triggers, slightly too long, and the last is not the longest."""
     if query.real_time or state.interval_ms is None or len(late) >= d.LATE:
         return False
     lasted = [t.duration_ms or 0 for t in late]
@@ -230,7 +230,7 @@ def _begins_to_overrun(state: StreamState, query: QueryFacts) -> bool:
 
 
 def _equal_files(late: Sequence[Trigger]) -> bool:
-    """Return whether all triggers read the same number of rows from files. Files seldom arrive in step with triggers."""
+    """Return whether all triggers read the same number of rows from files, which a limit on files explains best."""
     sources = {source.get("name", "").partition("[")[0] for t in late for source in t.sources}
     rows = {t.rows for t in late}
     return (
@@ -241,7 +241,7 @@ def _equal_files(late: Sequence[Trigger]) -> bool:
 def _needs_interval(state: StreamState, query: QueryFacts, late: Sequence[Trigger]) -> bool:
     """Return whether only the unknown trigger interval could show that the query keeps up.
 
-    A source without a limit is read to its end each time, so a missing backlog proves nothing.
+    Each trigger reads a source without a limit to its end, so a missing backlog proves nothing.
     """
     if state.interval_ms is not None or any(t.backlog for t in query.triggers):
         return False
@@ -271,9 +271,9 @@ def _pauses_ms(late: Sequence[Trigger]) -> list[float]:
 
 
 def pauses(late: Sequence[Trigger], *, pause_ms: float = d.PAUSE_MS) -> bool:
-    """Return whether most triggers with row counts are followed by a pause and leave no backlog.
+    """Return whether most triggers with row counts leave no backlog and are followed by a pause.
 
-    Logs at WARN contain the late triggers only, without rows.
+    Logs at WARN only contain late triggers, without rows.
     """
     counted = [t for t in late if t.rows is not None]
     gaps = _pauses_ms(counted)
@@ -289,8 +289,8 @@ def runs_back_to_back(
 
     Args:
         late: the recent triggers.
-        pause_ms: longest median pause.
-        long_ms: shortest median duration: Spark needs less for an almost empty trigger.
+        pause_ms: maximum median pause.
+        long_ms: minimum median duration; an almost empty trigger takes less.
     """
     gaps = _pauses_ms(late)
     lasted = [t.duration_ms or 0 for t in late]
@@ -298,10 +298,10 @@ def runs_back_to_back(
 
 
 def ended_when_drained(query: QueryFacts) -> bool:
-    """Return whether a query ended on its own after reading everything, as `AvailableNow` does.
+    """Return whether a query ended on its own after it had read everything, as with `AvailableNow`.
 
-    Such a query ends right after its last trigger, which is smaller than others. A user stops a query in
-    the middle of a trigger, and a query that falls behind reads more each time.
+    Such a query ends right after its last trigger, which is smaller than the others. A user usually stops a query in the
+    middle of a trigger, and a query that falls behind reads more each time.
     """
     last = query.triggers[-1]
     end_us = last.time_us + (last.duration_ms or 0) * 1000
@@ -326,14 +326,14 @@ def falling_behind(
     overrun: float = d.MOSTLY,
     faster: float = d.FASTER,
 ) -> str | None:
-    """Return why a query cannot keep up, in a clause; None if it keeps up.
+    """Return a clause with the reason why a query cannot keep up; None if it keeps up.
 
     Args:
-        state: its numbers.
-        query: its mode.
+        state: the measured state of the query.
+        query: the query.
         late: the recent triggers.
-        overrun: share of them that may take longer than the interval.
-        faster: ratio of input rate to processing rate that counts as faster.
+        overrun: maximum share of them that may take longer than the interval.
+        faster: minimum ratio of input rate to processing rate.
     """
     interval = state.interval_ms
     backlog = "the backlog grows" if _backlog_grows(state) else None
@@ -368,8 +368,8 @@ def _slowing_clause(state: StreamState, late: Sequence[Trigger], faster: float) 
 def input_over_processing(late: Sequence[Trigger], *, faster: float = d.FASTER) -> float | None:
     """Return the ratio of input rate to processing rate if it is clearly above one.
 
-    A trigger reads the rows that arrived since the previous one: if it takes longer than that, the next
-    one reads more. A limit makes both rates equal. A few rows prove nothing.
+    A trigger reads the rows that arrived since the previous trigger began. If it takes longer than the previous one, the
+    next one reads more. A limit makes both rates equal. A few rows prove nothing.
     """
     ratios = [
         t.input_per_s / t.processed_per_s
@@ -384,10 +384,10 @@ def input_over_processing(late: Sequence[Trigger], *, faster: float = d.FASTER) 
 
 
 def resembles_real_time(late: Sequence[Trigger]) -> bool:
-    """Return whether triggers look like those of a real-time query, which progress does not mark.
+    """Return whether triggers look like those of a query in real-time mode, which progress reports do not show.
 
-    They last as long as configured (`minBatchDuration`, seconds at least), follow each other without a
-    pause, and their rows do not matter. Triggers of an overloaded query last as long as their rows take.
+    Such triggers take as long as configured (`minBatchDuration`, at least seconds), regardless of their rows, and follow
+    each other without a pause. The triggers of an overloaded query take as long as their rows require.
     """
     lasted = [t.duration_ms for t in late if t.duration_ms is not None]
     if len(lasted) < d.FEW or min(lasted) < d.REAL_TIME_MS:
@@ -404,10 +404,10 @@ def resembles_real_time(late: Sequence[Trigger]) -> bool:
 
 
 def rows_overcounted(query: QueryFacts) -> bool:
-    """Return whether rows may count more than once: a `foreachBatch` function can read its input again.
+    """Return whether rows may be counted more than once, because a `foreachBatch` function can read its input again.
 
-    Kafka offsets show the real number, and a trigger with a single job reads its rows once. Without
-    either, the counts are not reliable.
+    Kafka offsets show the real number, and a trigger with a single job reads its rows once. Without either, the counts
+    are not reliable.
     """
     if not any("ForeachBatch" in (t.sink or "") for t in query.triggers):
         return False
@@ -423,7 +423,7 @@ def rows_overcounted(query: QueryFacts) -> bool:
 
 
 def _offsets_advanced(trigger: Trigger) -> int | None:
-    """Return how many offsets a trigger advanced; None unless every source counts them."""
+    """Return by how many offsets a trigger advanced; None unless every source has numeric offsets."""
     advances = [s.get("advance") if s.get("partition_count") else None for s in trigger.sources]
     known = [advance for advance in advances if advance is not None]
     return sum(known) if known and len(known) == len(advances) else None
@@ -438,12 +438,12 @@ def periodic(
 ) -> Periodic | None:
     """Return the batches that are long at a regular period, or None.
 
-    File sinks and sources compact their metadata every tenth batch (`compactInterval`). The more files
-    there are, the longer that takes.
+    File sinks and sources compact their metadata in every tenth batch (`compactInterval`). The more files there are, the
+    longer this takes.
 
     Args:
-        triggers: of a query.
-        ratio, longer_ms: minimum excess over the median duration.
+        triggers: the triggers of a query.
+        ratio, longer_ms: minimum ratio to the median duration, and minimum excess over it.
         times: minimum number of long batches.
     """
     lasted = {
@@ -481,17 +481,17 @@ def query_caps(
     behind: float = d.MOSTLY,
     same: float = d.SAME,
 ) -> tuple[Cap, ...]:
-    """Return the limit that most triggers reach: files that the source logs, or rows with a backlog.
+    """Return the limit that most triggers reach: a limit on files, which the source logs, or on rows.
 
-    Only queries with a trigger interval count: otherwise the job itself sets the pace.
+    Only queries with a trigger interval count, because without one the job itself sets the pace.
 
     Args:
-        query: its interval, and the log lines of its source.
+        query: the query, with its interval and the log lines of its source.
         late: the recent triggers.
-        overcounted: whether their row counts are not reliable.
-        filled: share of the triggers that must reach the limit.
-        behind: share of the triggers that must leave a backlog if the limit is unknown.
-        same: share of the largest trigger that counts as having reached the limit.
+        overcounted: whether their row counts are unreliable.
+        filled: minimum share of the triggers that reach the limit.
+        behind: minimum share of the triggers that leave a backlog if the limit is unknown.
+        same: minimum share of the rows of the largest trigger for a trigger that reaches the limit.
     """
     rows = [t.rows for t in late if t.rows]
     if len(late) < d.FEW or not query.trigger_interval_ms or not rows:
@@ -516,7 +516,7 @@ def _row_caps(
     behind: float,
     same: float,
 ) -> tuple[Cap, ...]:
-    """Return the unknown limit that triggers reach: equally many rows each, and a backlog remains."""
+    """Return the unknown limit that triggers reach if they read equally many rows and leave a backlog."""
     read = [(_offsets_advanced(t) if overcounted else t.rows) or 0 for t in late]
     top = max(read)
     waiting = [count for count, t in zip(read, late, strict=True) if (t.backlog or 0) > 0]

@@ -26,7 +26,7 @@ CAUSES: Final = {
 
 
 ON_DRIVER: Final = 0.5
-"""Share of the samples of a batch's thread outside of Spark's jobs. Below, tasks take most of the time."""
+"""Minimum share of the driver thread's samples outside of Spark jobs. Below it, tasks take most of the time."""
 
 
 def is_slow(flow: h.Flow, *, use: float, hanging: float) -> bool:
@@ -45,13 +45,13 @@ def is_slow(flow: h.Flow, *, use: float, hanging: float) -> bool:
 def read_code(
     flow: h.Flow, agreement: Agreement = USUAL, *, driver: float = ON_DRIVER, alone: bool
 ) -> CodeReading | None:
-    """Return what the threads of a flow do: its own on the driver, or those of its tasks.
+    """Return the activity of the threads of a flow: its driver thread, or the threads of its tasks.
 
     Args:
         flow: the batches or triggers.
         agreement: how many samples must agree.
-        driver: share of the samples of its own threads outside of Spark's jobs.
-        alone: whether no other query is slow. Otherwise the tasks may belong to that query.
+        driver: minimum share of the driver thread's samples outside of Spark jobs.
+        alone: whether no other query is slow, to which the tasks might belong.
     """
     threads, own = flow.assessed.app.threads, _own_stacks(flow)
     outside = [stack for stack in own if stack.kind not in WAITING]
@@ -62,25 +62,25 @@ def read_code(
         python = _stacks(threads, "python-task")
     else:
         return None
-    # Prefer what `py-spy` shows of Python code to what the JVM shows.
+    # For Python code, `py-spy` shows more than the JVM.
     if code is None or code.stack.kind.startswith("python"):
         code = read_samples(python, CAUSES, agreement) or code
     return code if code is not None and _is_known(code) else None
 
 
 def line_of(flow: h.Flow, cause: str) -> CodeReading | None:
-    """Return the line of user code that the threads of a flow show for a cause; None if unknown."""
+    """Return the line of user code in which the threads of a flow show a cause; None if unknown."""
     code = read_code(flow, alone=len([*h.flows_of(flow.assessed)]) == 1)
     return code if code is not None and code.cause == cause and code.stack.frame else None
 
 
 def with_line(why: str, code: CodeReading | None) -> str:
-    """Add the line of user code to the description of a culprit, if it is known."""
+    """Add the line of user code to the description of a culprit, if the line is known."""
     return why if code is None else f"{why}. It {code.clause}, {code.evidence_text}"
 
 
 def remedies_for_line(flow: h.Flow, cause: str, code: CodeReading | None) -> tuple[h.Action, ...]:
-    """Return the remedies of a cause. With a known line, they name it and request no dump."""
+    """Return the remedies of a cause. If the line of code is known, they name it and do not request a dump."""
     names = [
         name for name in causes.CAUSES[cause].remedies or {} if code is None or name != "dumps"
     ]
@@ -102,6 +102,6 @@ def _stacks(threads: h.Sequence[h.SparkThread], role: str) -> list[Stack]:
 
 
 def _is_known(code: CodeReading) -> bool:
-    """Return whether user code, Python or a client library is involved: Spark itself reads files and waits."""
+    """Return whether user code, Python or a client library is involved. Spark itself also reads files and waits."""
     stack = code.stack
     return stack.kind.startswith("python") or bool(stack.frame or stack.component)

@@ -1,4 +1,4 @@
-"""The commits of a query's state and metadata: their time, their largest part, and the remedies."""
+"""The commits of a query's state and metadata: their duration, their largest part, and the remedies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flowdiag.analyses.rate.state_store import rows_per_partition
 def time_of_commits(
     late: h.Sequence[h.Trigger], kind: str, cores: int | None
 ) -> tuple[float, float]:
-    """Return the median time of the commits of `state` or `metadata`, in ms, and their median share of the triggers."""
+    """Return the median duration of commits (`state` or `metadata`) in ms, and their median share of the triggers."""
     times = [t.metadata_ms if kind == "metadata" else t.commit_ms(cores) for t in late]
     # Commits overlap with other tasks, so their sum may exceed the trigger.
     shares = [min(1.0, ms / (t.duration_ms or 1)) for ms, t in zip(times, late, strict=True)]
@@ -34,7 +34,7 @@ def commit_remedies(
     rows: float,
     more: float,
 ) -> tuple[h.Action, ...]:
-    """Return the advice for many small partitions, then for the largest part of the commits."""
+    """Return the remedies for many small partitions, if there are any, then for the largest part of the commits."""
     cores = cores_of(app)
     rocksdb = any(operator.get("rocksdb") for operator in last.state)
     remedy = (largest[1] if largest else "changelog") if rocksdb else "rocksdb"

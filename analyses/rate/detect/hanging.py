@@ -9,7 +9,7 @@ from flowdiag.analyses.rate import helpers as h
 
 
 def longest_ms(triggers: h.Sequence[h.Trigger]) -> int:
-    """Return the longest earlier trigger, without the cold ones if there are others."""
+    """Return the duration of the longest earlier trigger. Cold triggers only count if there are no others."""
     warm = [b for a, b in pairwise(triggers) if a.run_id == b.run_id]
     return max((t.duration_ms or 0 for t in warm or triggers), default=0)
 
@@ -17,7 +17,7 @@ def longest_ms(triggers: h.Sequence[h.Trigger]) -> int:
 def find_hanging_batch(
     app: h.ApplicationFacts, *, intervals: float, ratio: float, typical: float, alone: float
 ) -> tuple[h.Batch, int, int] | None:
-    """Return the batch that hangs, how long it has run, and the longest earlier batch."""
+    """Return the batch that hangs, how long it has run, and how long the longest earlier batch took (in ms)."""
     running = h.batches.running_batch(app)
     if running is None or not app.interval_ms:
         return None
@@ -25,13 +25,13 @@ def find_hanging_batch(
     warm = app.completed[h.defaults.COLD :] or app.completed
     lasted = [b.processing_ms or 0 for b in warm]
     longest, middle = max(lasted, default=0), median(lasted or [0])
-    # A single batch that took long, such as one in a slow start, hides no hang.
+    # A single long batch, such as the first one, must not hide a hang.
     most = min(ratio * longest, max(2 * longest, typical * middle)) if lasted else alone
     return (batch, ran, longest) if ran >= max(intervals * app.interval_ms, most) else None
 
 
 def running_clause(tasks: h.Sequence[h.OpenTask], work: h.Work | None) -> str:
-    """Return what has not ended, in a clause."""
+    """Return a clause about the task or job that has not ended."""
     if tasks:
         task = tasks[0]
         name = f" ({h.fmt.shorten(code, 60)})" if (code := _code_of(task)) else ""
@@ -49,7 +49,7 @@ def running_clause(tasks: h.Sequence[h.OpenTask], work: h.Work | None) -> str:
 
 
 def _code_of(task: h.OpenTask) -> str:
-    """Return the name of the stage if it shows the user's code, not the gateway that calls it."""
+    """Return the name of the stage if it shows user code, not just the Python gateway that calls it."""
     name = task.stage_name or ""
     gateways = ("py4j", "NativeMethodAccessorImpl", "<unknown>")
     return "" if any(word in name for word in gateways) else name

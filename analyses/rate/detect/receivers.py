@@ -8,9 +8,9 @@ from flowdiag.analyses.rate import helpers as h
 
 
 def restarts(records: list[h.Record]) -> list[h.Record]:
-    """Return the starts of one stream after a stop, each once even if listener and log both have it.
+    """Return each restart of one stream once, even if listener and log both contain it.
 
-    A log at WARN has no starts. There, each stop that announces a restart counts.
+    A log at WARN contains no starts. There, each stop that announces a restart counts.
     """
     by_origin: dict[str, list[h.Record]] = defaultdict(list)
     for record in records:
@@ -29,7 +29,7 @@ def restarts(records: list[h.Record]) -> list[h.Record]:
 
 
 def stopped_again(assessed: h.AssessedApplication, records: list[h.Record]) -> bool:
-    """Return whether the last record is a stop that Spark meant to follow with a restart."""
+    """Return whether the last record is a stop that announces a restart."""
     logged = [record for record in records if record.fields.get("origin", "log") == "log"]
     last = next((record for record in reversed(logged) if record.what != "error"), None)
     return last is not None and assessed.app.ended_us is None and _announces_start(last)

@@ -1,4 +1,4 @@
-"""Triggers of a query that wait for the cores that another query uses."""
+"""Finds triggers of a query that wait for cores that another query uses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def measured_waits(starved: h.Sequence[h.Trigger]) -> h.Iterator[h.Measurement]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starvation:
-    """Finds the triggers of a query that wait for another query; the fields are limits of RT413."""
+    """Finds the triggers of a query that wait for another query. The fields are limits of RT413."""
 
     floor: float
     share: float
@@ -30,7 +30,7 @@ class Starvation:
     short: float
 
     def slow(self, query: h.QueryFacts) -> list[h.Trigger]:
-        """Return the slow triggers with rows, without the first one of each run."""
+        """Return the slow triggers with rows, without the first trigger of each run."""
         firsts = {t.run_id: t for t in reversed(query.triggers)}
         least = max(self.floor, query.trigger_interval_ms or 0)
         return [
@@ -68,7 +68,7 @@ class Starvation:
     def _ends_with(
         self, query: h.QueryFacts, slow: h.Trigger, spans: h.Sequence[tuple[int, int]]
     ) -> bool:
-        """Return whether a trigger begins during another query's trigger and ends right after it."""
+        """Return whether a trigger begins during a trigger of another query and ends right after it."""
         short = (slow.duration_ms or 0) / self.longer
         fast = sum(bool(t.rows) and (t.duration_ms or 0) <= short for t in query.triggers)
         after = self.after * 1000

@@ -1,4 +1,4 @@
-"""The slowest task of a stage, against the other tasks of that stage."""
+"""Compares the slowest task of a stage with its other tasks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Straggler(NamedTuple):
     """The slowest task of several stages.
 
     Args:
-        ratio: its time, divided by the mean of the others; the median over the stages.
-        longest_ms: its time; the median.
-        partition: its number, if that is the same in most stages.
-        skewed: whether its data explains the time.
-        counted: whether the stages show records.
-        share: of the records of a stage that it reads; the median.
+        ratio: its duration divided by the mean of the other tasks, median over the stages.
+        longest_ms: its median duration.
+        partition: its partition number, if it is the same in most stages.
+        skewed: whether its amount of data explains the duration.
+        counted: whether the stages contain record counts.
+        share: its median share of the records of a stage.
         last: the last stage.
     """
 
@@ -52,7 +52,7 @@ def straggler_of(stages: list[h.StageLoad], *, more: float, same: float) -> Stra
 def waits_for_task(
     lasted_ms: int, stage: h.StageLoad, *, ratio: float, floor: float, part: float
 ) -> bool:
-    """Return whether one task of its longest stage determines how long a batch takes."""
+    """Return whether a single task of its longest stage determines the duration of a batch."""
     others_ms = stage.others_ms
     return others_ms is not None and stage.longest_ms >= max(
         ratio * others_ms, floor + others_ms, part * lasted_ms
@@ -60,7 +60,7 @@ def waits_for_task(
 
 
 def skewed(stage: h.StageLoad, more: float = 2.0) -> bool | None:
-    """Return whether the slowest task read `more` times the records of the others; None without counts."""
+    """Return whether the slowest task read at least `more` times the records of the others; None without counts."""
     others = stage.others_records
     if others is None or not stage.records:
         return None

@@ -14,7 +14,7 @@ def late_updates(estimator: h.Replay, fewest: float) -> int:
 
 
 def swing(estimator: h.Replay, fewest: float = 8) -> tuple[float, float] | None:
-    """Return the spread of the late rates over their median, and the share of updates that reverse it."""
+    """Return the spread of the recent rates over their median, and the share of updates that reverse the trend."""
     late = [step.new_rate for step in estimator.updates[-late_updates(estimator, fewest) :]]
     rates = [rate for rate in late if rate is not None]
     if len(rates) < max(1, fewest):

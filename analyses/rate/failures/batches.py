@@ -13,14 +13,14 @@ from flowdiag.analyses.rate.failures.troubles import error_line, failure_rank
 
 
 def _most_frequent(errors: Iterable[str]) -> str:
-    """Return the most frequent error; Py4J errors of truncated traces only count without others."""
+    """Return the most frequent error. Py4J errors of truncated traces only count if there are no others."""
     lines = [*errors]
     causes = [line for line in lines if not line.startswith("py4j.")]
     return Counter(causes or lines).most_common(1)[0][0]
 
 
 def printed_again(app: h.ApplicationFacts, failed: h.Sequence[h.Batch]) -> list[h.Record]:
-    """Return the exceptions of failed batches that the script printed again, without the batch, as it ended."""
+    """Return the exceptions of failed batches that the script printed again, without their batch, when it ended."""
     known = {error_line(reason) for reason in _reasons(app, failed)}
     return [
         record
@@ -48,8 +48,8 @@ def failed_batches(
     Args:
         assessed: the application.
         failed: its failed batches.
-        printed: their exceptions, as the script printed them when it ended.
-        failed_share: share of all batches from which the finding is critical.
+        printed: their exceptions that the script printed when it ended.
+        failed_share: share of all batches at which the finding is critical.
         last: number of failed batches at the end that make the finding critical.
         recent: number of batches at the end that must be free of failures for a recovery.
     """
@@ -96,7 +96,7 @@ def failed_batches(
 
 
 def _output_subject(app: h.ApplicationFacts, outputs: h.Sequence[h.Output]) -> h.Subject:
-    """Return the output operation that fails most often, or the application."""
+    """Return the output operation that fails most often, else the application."""
     if not outputs:
         return h.application_subject(app)
     most = Counter(output.output for output in outputs).most_common(1)[0][0]
@@ -110,7 +110,7 @@ def _output_subject(app: h.ApplicationFacts, outputs: h.Sequence[h.Output]) -> h
 
 
 def pasted_exceptions(assessed: h.AssessedApplication, records: list[h.Record]) -> h.Finding:
-    """Return the finding about a batch whose exception is the only input."""
+    """Return the finding about a batch of which the input only contains the exception."""
     error = h.fmt.shorten(error_line(records[-1].cause), 400)
     return _exception_finding(
         assessed, records, "a batch failed", error, severity=h.Severity.CRITICAL
@@ -120,7 +120,7 @@ def pasted_exceptions(assessed: h.AssessedApplication, records: list[h.Record]) 
 def failed_tasks(assessed: h.AssessedApplication, records: list[h.Record]) -> h.Finding:
     """Return the finding about task exceptions in a fragment without batches.
 
-    Their batch failed for certain only if Spark aborted the job.
+    It is only certain that their batch failed if Spark aborted the job.
     """
     given_up = bool(assessed.app.incidents_of("job-given-up")) or any(
         failure.fields.get("ended") == "batch" for failure in assessed.app.failures
@@ -142,7 +142,7 @@ def failed_tasks(assessed: h.AssessedApplication, records: list[h.Record]) -> h.
 
 
 def retried_tasks(assessed: h.AssessedApplication, records: list[h.Record]) -> h.Finding:
-    """Return the finding about task exceptions that a retry overcame."""
+    """Return the finding about task exceptions after which a retry succeeded."""
     tasks = len({record.fields.get("task_id") for record in records})
     error = h.fmt.shorten(_most_frequent(error_line(record.cause) for record in records), 400)
     return _exception_finding(
@@ -164,7 +164,7 @@ def _exception_finding(
     outcome: str = "",
     **fields: Unpack[h.SubjectFields],
 ) -> h.Finding:
-    """Return a finding from exceptions alone: their class determines cause and remedies."""
+    """Return a finding from exceptions alone, whose class determines cause and remedies."""
     found = exceptions.classify_record(records[-1])
     cause, _ = exceptions.cause_of_exception(found)
     times = [record.time_us for record in records if record.time_us]

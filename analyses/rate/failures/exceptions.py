@@ -18,7 +18,7 @@ from flowdiag.parsers.exceptions import Classified, is_wrapper
 
 
 def classify_record(record: Record) -> Classified | None:
-    """Return the class of the exception; pasted exceptions were classified while parsing."""
+    """Return the class of the exception. Pasted exceptions were classified while parsing."""
     name = record.fields.get("class")
     if name is None:
         # Imported late: line readers need Arrow, which listing the rules does not.
@@ -26,7 +26,7 @@ def classify_record(record: Record) -> Classified | None:
 
         found = classify_text(record.cause, "spark")
         if found is None or is_wrapper(found.name):
-            # The text of a long exception ends with the Python error, without the classes in between.
+            # A long exception is shortened and ends with the Python error, so the classes in between are missing.
             found = classify_text(error_line(record.cause), "spark") or found
         if found is not None:
             found.values.update({key: record.fields[key] for key in _HEAP if key in record.fields})
@@ -48,7 +48,7 @@ def cause_of_exception(found: Classified | None) -> tuple[str, tuple[str, ...]]:
     if found is None:
         return "failing-batches", ()
     cause, names = cause_of_class(found.name, "failing-batches")
-    if cause == "task-failure":  # Flink's word
+    if cause == "task-failure":  # a cause of Flink only
         return "failing-batches", names
     if cause == "out-of-memory" and _is_of_driver(found):
         return cause, ("spark-driver-heap",)
@@ -68,7 +68,7 @@ _PACKAGES: Final = {
 
 
 def _linkage_remedies(found: Classified) -> tuple[str, ...]:
-    """Return the remedies for a missing class of Spark: its package, or another Scala version."""
+    """Return the remedies for a missing class of Spark: add its package, or use another Scala version."""
     if found.values.get("identifier", "").lower().rstrip(".") in _PACKAGES:
         return ("spark-source",)
     return (
@@ -83,14 +83,14 @@ def _is_of_driver(found: Classified) -> bool:
 
 
 def driver_note(found: Classified | None) -> str:
-    """Return the note for an exception of the driver; empty for others."""
+    """Return a note for an exception of the driver; empty for other exceptions."""
     if found is None or not _is_of_driver(found) or cause_of_exception(found)[0] != "out-of-memory":
         return ""
     by = ": a collect transfers the rows of all tasks to it" if "by" in found.values else ""
     return f"The driver, not an executor, ran out of memory{by}."
 
 
-# Values of exceptions: measurement name and unit.
+# Measurement name and unit of the values in exceptions.
 _SAID: Final = {
     "needed": ("needed", None),
     "available": ("available", None),
@@ -113,7 +113,7 @@ _CHANGED: Final = {
     "offsets-gone": "offset",
     "checkpoint-changed": "sources",
 }
-"""Exceptions with a value `before` and `now`, and its name."""
+"""Exceptions with the values `before` and `now`, and the name of the value."""
 
 
 def exception_measurements(found: Classified | None) -> Iterator[Measurement]:
@@ -130,7 +130,7 @@ def exception_measurements(found: Classified | None) -> Iterator[Measurement]:
             )
 
 
-# Errors of reading a record, and errors that a record may cause in a user's function.
+# Errors while reading a record, and errors that a record may cause in user code.
 _READING: Final = re.compile(
     r"(?i:deseriali[sz]|serializationexception|malformed|(?<!s)pars(?:e|ing)|decod(?:e|ing)"
     r"|corrupt|(?:avro|json|proto)\w{0,40}(?:exception|error))"
@@ -148,11 +148,11 @@ _RECOMMENDED: Final = re.compile(
 
 
 def failure_remedies(text: str, usual: str) -> tuple[str, ...]:
-    """Return the remedies for a failure of an unknown class, by its wording.
+    """Return the remedies for a failure of an unknown class, according to its message.
 
     Args:
         text: class and message.
-        usual: `tolerate` or `catch`, for records that cannot be read or handled.
+        usual: `tolerate` or `catch`, the remedy for records that cannot be read or processed.
 
     >>> failure_remedies("java.lang.NumberFormatException: For input string", "tolerate")
     ('tolerate',)
@@ -175,7 +175,7 @@ def recommended_options(text: str) -> dict[str, str]:
 def failure_actions(
     assessed: AssessedApplication, record: Record, error: str, usual: str
 ) -> tuple[Action, ...]:
-    """Return the actions for an exception by its class; by its wording if the class is unknown."""
+    """Return the actions for an exception, according to its class or else its message."""
     found = classify_record(record)
     cause, names = cause_of_exception(found)
     text = "\n".join(filter(None, (record.fields.get("exception"), record.cause)))
@@ -197,7 +197,7 @@ def failure_actions(
 
 
 def _of_component(record: Record, known: tuple[Action, ...]) -> tuple[Action, ...]:
-    """Return the step to the software that threw an exception instead of steps in code that the trace does not show."""
+    """Return a first check of the component that threw the exception, if the trace shows no user code."""
     source = components().get(record.fields.get("component", ""))
     if source is None or source.role != "part" or frame_action(record.fields):
         return known
@@ -212,7 +212,7 @@ def exception_actions(
     found: Classified | None,
     record: Record | None = None,
 ) -> tuple[Action, ...]:
-    """Return the remedies for the cause with the user's code, and the options in the exception."""
+    """Return the remedies for the cause, with the line of user code and the options in the exception."""
     source = found.values.get("identifier", "").lower().rstrip(".") if found is not None else ""
     known = h.remedies(cause, assessed.app, *names, package=_PACKAGES.get(source, ""), now="")
     of_python = found is not None and found.name == "python-memory-full"

@@ -1,4 +1,4 @@
-"""Executors that were lost, and the blocks that were lost with them."""
+"""Lost executors, and the blocks that were lost with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BENIGN: Final = re.compile(
 )
 
 
-# Exit codes above 128 are 128 plus a signal: 9 is SIGKILL.
+# Exit codes above 128 are 128 plus the signal, and SIGKILL is 9.
 _KILLED: Final = re.compile(
     r"\b(?:exit(?:ed)? ?(?:with)? ?(?:code|status)|code|status)\D{0,3}137\b", re.IGNORECASE
 )
@@ -49,7 +49,7 @@ def place_and_reason(
 
 
 def loss_confidence(app: h.ApplicationFacts, last: h.Executor, *, memory: bool) -> h.Confidence:
-    """Return low confidence if the log ends with the loss, because a stop removes executors, too."""
+    """Return low confidence if the log ends with the loss, because a stop also removes executors."""
     at_end = app.ended_us is None and (app.last_us or 0) - (last.removed_us or 0) < 1_000_000
     return h.Confidence.LOW if at_end and not memory else h.Confidence.HIGH
 
@@ -62,32 +62,32 @@ def block_names(blocks: list[Trouble]) -> str:
 
 
 def is_loss(executor: h.Executor) -> bool:
-    """Return whether the reason of a removal shows a loss, not an idle or requested removal."""
+    """Return whether an executor was lost, and not removed because it was idle or because of a request."""
     return executor.reason is not None and not _BENIGN.search(executor.reason)
 
 
 def is_of_memory(reason: str) -> bool:
-    """Return whether the reason of a loss names the memory."""
+    """Return whether the reason of a loss is memory."""
     return "memory" in reason.lower() or "oomkilled" in reason.lower()
 
 
 def weight(executor: h.Executor) -> int:
-    """Return how much the reason of a loss explains: a kill more than any other exit."""
+    """Return how much the reason of a loss explains. A kill explains more than any other exit."""
     reason = (executor.reason or "").partition("\n")[0]
     return 2 if is_of_memory(reason) else 1 if was_killed(reason) else 0
 
 
 def most_telling(lost: h.Sequence[h.Executor]) -> h.Executor:
-    """Return the loss with the most telling reason, the last of several."""
+    """Return the loss whose reason explains most; the last one of several."""
     return max(lost, key=lambda one: (weight(one), one.removed_us or 0))
 
 
 def share_of(one: h.Executor, lost: h.Sequence[h.Executor]) -> str:
-    """Return how many executors were lost for the same kind of reason; empty for all of them."""
+    """Return a clause with the number of executors lost for the same kind of reason; empty if all were."""
     alike = sum(weight(each) == weight(one) for each in lost)
     return f" ({alike} of them for this reason)" if alike < len(lost) else ""
 
 
 def was_killed(reason: str) -> bool:
-    """Return whether an executor ended with a SIGKILL."""
+    """Return whether an executor was ended by SIGKILL."""
     return bool(_KILLED.search(reason))

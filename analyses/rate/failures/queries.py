@@ -24,11 +24,11 @@ def failed_query(
     Args:
         assessed: the application.
         query: one of its queries.
-        records: the ends of its runs; log and listener may both contain one.
+        records: the ends of its runs; log and listener may both contain the same end.
         worked: number of triggers after the last exception that prove a recovery.
     """
     ended, runs = _ends_by_run(records), len(query.runs)
-    # Event logs do not date the end of a query, logs and listeners do.
+    # Event logs contain no time for the end of a query, but logs and listeners do.
     last = max(record.time_us or 0 for record in records)
     found = exceptions.classify_record(ended[-1])
     cause, _ = exceptions.cause_of_exception(found)
@@ -73,9 +73,9 @@ def failed_query(
 
 
 def _other_queries(assessed: h.AssessedApplication, query: h.QueryFacts, last: int) -> str:
-    """Return a sentence about the queries that have triggers after this one ended; empty without one.
+    """Return a sentence about the queries that continued after this query ended; empty if there are none.
 
-    Event logs do not date the end: then the last trigger of the query counts.
+    Event logs contain no time for the end, so the last trigger of the query counts instead.
     """
     since = last or max((t.time_us for t in query.triggers), default=0)
     others = [
@@ -95,9 +95,9 @@ _CONTINUES: Final = 2  # triggers that began after the failure
 
 
 def _ends_by_run(records: h.Sequence[h.Record]) -> list[h.Record]:
-    """Return one record per run: the longest text contains the cause.
+    """Return one record per run, the one with the longest text, which contains the cause.
 
-    Its fields include those that only another record of the run has, such as the frame of the code.
+    Its fields are completed from the other records of the run, such as the frame of user code.
     """
     by_run: dict[str, list[h.Record]] = defaultdict(list)
     for record in records:
@@ -111,7 +111,7 @@ def _ends_by_run(records: h.Sequence[h.Record]) -> list[h.Record]:
 
 
 def _failed_runs(query: h.QueryFacts, failed: int, *, pasted: bool) -> str:
-    """Return the number of failed runs, or only the query if it has no other run."""
+    """Return a phrase with the number of failed runs, or only the query if it has a single run."""
     runs = len(query.runs)
     if not pasted and not failed == runs == 1:
         return f"{failed} of {h.fmt.plural(runs, 'run')} of {query.label}"
@@ -120,7 +120,7 @@ def _failed_runs(query: h.QueryFacts, failed: int, *, pasted: bool) -> str:
 
 
 def _triggers_after(query: h.QueryFacts, failed: set[str | None], last: int) -> int:
-    """Count the triggers after the last exception: by time, else by runs that did not fail."""
+    """Count the triggers after the last exception by time, or else those of runs that did not fail."""
     if last:
         return sum(trigger.time_us > last for trigger in query.triggers)
     runs = [trigger.run_id for trigger in query.triggers]
@@ -137,7 +137,7 @@ _UNKNOWN_OUTCOME: Final = "The logs do not show whether the query was restarted.
 
 
 def _outcome(query: h.QueryFacts, times: int, after: int, last: int, *, recovered: bool) -> str:
-    """Return whether the query was restarted and works, in a sentence."""
+    """Return a sentence about whether the query was restarted and works."""
     if recovered:
         return "The query was restarted and has worked since."
     if after:

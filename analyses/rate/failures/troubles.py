@@ -1,8 +1,8 @@
 """Finds the origin of a failure in its text: Kafka, or lost blocks.
 
-A failure appears in the listener (`failureReason`), REST (`firstFailureReason`), the driver's log
-(`Lost task …`) and the executor's (`Exception in task …`). Wording: `KafkaDataConsumer` of the
-connectors for DStreams and for SQL, 2.0 to 4.3, Kafka's own client, and `BlockRDD`.
+A failure appears in the output of the listener (`failureReason`), in REST (`firstFailureReason`), and in the logs of
+the driver (`Lost task …`) and the executor (`Exception in task …`). The messages come from `KafkaDataConsumer` in the
+connectors for DStreams and SQL (2.0 to 4.3), from Kafka's own client, and from `BlockRDD`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WORDS: Final = (
             r"|Cannot fetch record for offset (?P<offset>\d{1,19}) in \d{1,15} milliseconds"
         ),
     ),
-    # Patterns with the partition come first, because the exception class precedes it.
+    # Patterns with the partition come first, because the exception class also precedes the partition.
     (
         GONE,
         re.compile(
@@ -74,8 +74,8 @@ class Trouble:
 
     Args:
         kind: `POLL`, `GONE` or `BLOCK`.
-        what: the partition of a topic (`orders-3`), or the block; None if it is not named.
-        key: equal for the same failure in different inputs.
+        what: the topic partition (`orders-3`) or the block; None if the text contains none.
+        key: identifies the same failure in different inputs.
     """
 
     kind: str
@@ -88,7 +88,7 @@ class Trouble:
 
 
 def classify_failure(text: str | None) -> tuple[str, str | None] | None:
-    """Return the origin of a failure and the partition or block that it names.
+    """Return the kind of a failure, and the partition or block in its text; None if its origin is unknown.
 
     >>> classify_failure("requirement failed: Failed to get records for g orders-3 12 after polling for 512")
     ('slow-kafka', 'orders-3')
@@ -103,14 +103,14 @@ def classify_failure(text: str | None) -> tuple[str, str | None] | None:
             groups = found.groupdict()
             before, after = groups.pop("before", None), groups.pop("after", None)
             if offset_went_back(before, after):
-                return None  # a recreated topic: nothing was deleted too early
+                return None  # the topic was recreated, so no record was deleted too early
             named = next((value for value in groups.values() if value), None)
             return kind, named if kind == BLOCK else partition_in(named)
     return None
 
 
 def offset_went_back(before: str | None, after: str | None) -> bool:
-    """Return whether a partition ends before the read offset, because the topic was recreated.
+    """Return whether the offset of a partition decreased, because the topic was recreated.
 
     >>> offset_went_back("8812", "14"), offset_went_back("14", "8812"), offset_went_back(None, None)
     (True, False, False)
@@ -128,7 +128,7 @@ def partition_in(text: str | None) -> str | None:
     for word in words:
         if not word.startswith("spark-executor-") and _PARTITION.fullmatch(word):
             return word
-    # Up to Kafka 0.10 the topic and its partition were printed apart.
+    # Up to Kafka 0.10, topic and partition are printed separately.
     for topic, number in pairwise(words):
         if number.isdecimal() and not topic.isdecimal():
             return f"{topic}-{number}"
@@ -141,7 +141,7 @@ _IN_TASK: Final = re.compile(
 
 
 def error_line(text: str | None) -> str:
-    """Return the line of a failure with the error: in a Python traceback, the last one.
+    """Return the line of a failure that contains the error, which is the last line of a Python traceback.
 
     >>> error_line("o.a.s.SparkException: Job aborted\\nTraceback (most recent call last):\\n  File x"
     ...          "\\nValueError: no number")
@@ -165,14 +165,14 @@ def error_line(text: str | None) -> str:
 
 
 def failure_rank(reasons: Iterable[str | None]) -> Rank:
-    """Return the rank of a failure: a symptom if Kafka or a lost executor caused it, else the root."""
+    """Return the rank of a failure: a symptom if Kafka or a lost executor caused it, else the root cause."""
     texts = list(reasons)
     from_outside = sum(classify_failure(reason) is not None for reason in texts)
     return Rank.SYMPTOM if texts and from_outside > len(texts) / 2 else Rank.ROOT_CAUSE
 
 
 def troubles(app: ApplicationFacts, kind: str | None = None) -> tuple[Trouble, ...]:
-    """Return the failures of an application with a known origin, or only those of one kind, each once."""
+    """Return the failures of an application with a known origin, each once, or only those of one kind."""
     found: dict[str, Trouble] = {}
     for one in _all_troubles(app):
         known = found.get(one.key)
@@ -198,7 +198,7 @@ def _all_troubles(app: ApplicationFacts) -> Iterator[Trouble]:
         for event in query.events:
             if event.what == "terminated" and (origin := classify_failure(event.cause)) is not None:
                 run = event.fields.get("run_id")
-                # The failed task that ended the run has a line of its own, too.
+                # The failed task that ended the run also has its own line.
                 text = f"{event.fields.get('exception', '')} {event.cause}"
                 task = _FAILED_TASK.search(text)
                 yield Trouble(
@@ -240,7 +240,7 @@ def _of_record(record: Record) -> Iterator[Trouble]:
 
 
 def is_poll_pasted(app: ApplicationFacts) -> bool:
-    """Return whether a pasted exception contains a poll, which RT103 reports."""
+    """Return whether a pasted exception shows a failed poll, which RT103 reports."""
     return any(
         event.what == "terminated"
         and event.fields.get("origin") == "paste"
@@ -251,7 +251,7 @@ def is_poll_pasted(app: ApplicationFacts) -> bool:
 
 
 def main_partition(of: Sequence[Trouble], mostly: float) -> tuple[str | None, str]:
-    """Return the partition that most of the failures name, and a clause for the title."""
+    """Return the partition that most of the failures name, or None, and a clause for the title."""
     named = Counter(trouble.what for trouble in of if trouble.what)
     if not named:
         return None, ""
@@ -264,12 +264,12 @@ def main_partition(of: Sequence[Trouble], mostly: float) -> tuple[str | None, st
 
 
 def failed_writes(app: ApplicationFacts, template: str, at_end_ms: float) -> list[Record]:
-    """Return the writes of the driver that failed, without those of an application that is stopping.
+    """Return the failed writes of the driver, without those at the stop of the application.
 
     Args:
         app: the application.
-        template: of the records.
-        at_end_ms: how long before the end it is stopping.
+        template: template name of the log records.
+        at_end_ms: time before the end in which the application is stopping.
     """
     stopping_us = float("inf") if app.ended_us is None else app.ended_us - at_end_ms * 1000
     return [

@@ -1,4 +1,5 @@
 """Findings of RT101: batches and triggers that fall behind.
 
-`batches` covers DStreams, `queries` structured streaming. The rule `falling_behind` imports this package; nothing else does.
+`batches` covers DStreams, and `queries` covers Structured Streaming. Only the rule `falling_behind` imports this
+package.
 """

@@ -1,4 +1,4 @@
-"""Batches that fall behind, or that did and caught up."""
+"""Findings about batches that fall behind, or that fell behind and caught up."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.cores import free_cores
 
 SPARK_FLOOR: Final = 100.0  # records per second: the default of minRate
-RISEN: Final = 1.5  # ratio of records per batch
-SAME_COST: Final = 1.3  # ratio of the costs of a record, either way
+RISEN: Final = 1.5  # minimum ratio of records per batch
+SAME_COST: Final = 1.3  # maximum ratio of the costs per record, in both directions
 
 
 def late_batches(
@@ -26,10 +26,10 @@ def late_batches(
 
     Args:
         assessed: the application.
-        state: of its batches.
-        failing: intervals of delay from which the finding is critical.
-        few: number of batches from which the confidence is high.
-        delay: intervals of delay that count as an overload.
+        state: the state of its batches.
+        failing: delay in intervals at which the finding is critical.
+        few: number of batches for high confidence.
+        delay: delay in intervals that counts as an overload.
     """
     app, since = assessed.app, state.behind_since_ms
     late = state.delay_intervals or 0.0
@@ -67,7 +67,7 @@ def late_batches(
 
 
 def unread(state: h.StreamState) -> str:
-    """Return a sentence about the records that back pressure leaves in the source."""
+    """Return a sentence about the records that stay unread in the source because of back pressure."""
     now, able = state.records_per_s or 0.0, state.headroom_per_s or 0.0
     if not able or now <= able:
         return ""
@@ -78,7 +78,7 @@ def unread(state: h.StreamState) -> str:
 
 
 def risen_input(app: h.ApplicationFacts) -> str | None:
-    """Return a sentence if the input rose while the cost of a record stayed the same: the input is the cause."""
+    """Return a sentence if the input rate rose but the cost per record did not, so that the input is the cause."""
     done = [b for b in app.completed[h.defaults.COLD :] if b.records and b.processing_ms]
     if len(done) < 2 * h.defaults.FEW:
         return None
@@ -96,7 +96,7 @@ def risen_input(app: h.ApplicationFacts) -> str | None:
 
 
 def _input(batches: h.Sequence[h.Batch]) -> tuple[float, float]:
-    """Return the median records per batch, and the median milliseconds per record."""
+    """Return the median number of records per batch, and the median time per record in ms."""
     records = median(b.records or 0 for b in batches)
     return records, median((b.processing_ms or 0) / (b.records or 1) for b in batches)
 
@@ -126,7 +126,7 @@ def _measurements(state: h.StreamState, late: float, delay: float) -> h.Iterator
 def _actions(assessed: h.AssessedApplication, state: h.StreamState) -> h.Iterator[h.Action]:
     app, line, able = assessed.app, state.line, state.headroom_per_s or 0.0
     if h.pid.enabled(app) is not True and not h.pid.reads_files(app):
-        # Spark's floor of 100 may exceed what the job can do, and its first batch has no limit.
+        # Spark's floor of 100 records/s may be more than the job can process, and the first batch has no limit.
         floor, first = max(1.0, min(SPARK_FLOOR, able / 10)), max(1.0, 0.9 * able)
         yield from h.remedies(
             "overloaded",
@@ -142,7 +142,7 @@ def _actions(assessed: h.AssessedApplication, state: h.StreamState) -> h.Iterato
         yield h.longer_interval(
             h.BATCH_INTERVAL,
             state.interval_ms,
-            # Not shorter than the proposal of RT202, which may be the cause.
+            # Not shorter than the interval that RT202 proposes, because a fixed cost may be the cause.
             max(2 * state.interval_ms, 2 * line.base),
             f"Use a longer interval: each batch has a fixed cost of {h.fmt.duration(line.base)}",
             verify="processing time over interval",
@@ -163,16 +163,16 @@ def drained_overload(
     before: float,
     settled: float,
 ) -> h.Finding | None:
-    """Return the finding about the last overload that is over, or None.
+    """Return the finding about the last overload that has ended, or None.
 
-    A start that catches up does not count: batches before it must be on time.
+    A start that catches up does not count, so batches before the overload must be on time.
 
     Args:
         assessed: the application.
-        state: of its batches.
-        failing: intervals that a batch must have waited.
-        before: batches that must have been on time before the overload.
-        settled: batches on time below which back pressure was still finding its rate.
+        state: the state of its batches.
+        failing: minimum wait of a batch, in intervals.
+        before: minimum number of batches on time before the overload.
+        settled: number of batches on time; after fewer, back pressure was still finding its rate.
     """
     interval = state.interval_ms
     batches = [b for b in assessed.app.completed if b.waited_ms is not None]
@@ -219,7 +219,7 @@ def drained_overload(
 def _last_overload(
     batches: list[h.Batch], interval: int, worst_ms: float, before: float
 ) -> tuple[list[h.Batch], int]:
-    """Return the last series of late batches that is over, and the batches on time before it."""
+    """Return the last series of late batches that has ended, and the number of batches on time before it."""
     found, found_on_time = [], 0
     series: list[h.Batch] = []
     on_time = 0

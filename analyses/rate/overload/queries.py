@@ -1,4 +1,4 @@
-"""Queries that fall behind."""
+"""Findings about queries that fall behind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of
 
-# The parts of a trigger, and the remedy for each.
+# The parts of a trigger, with a phrase and the remedy for each.
 _PARTS: Final = {
     "addBatch": ("the job itself", None),
     "latestOffset": ("asking the source for its latest offsets", "source"),
@@ -50,10 +50,10 @@ def late_query(
     Args:
         assessed: the application.
         query: one of its queries.
-        state: of its triggers.
-        because: the reason, in a clause.
-        failing: intervals per trigger from which the finding is critical.
-        few: number of triggers from which the confidence is high.
+        state: the state of its triggers.
+        because: the reason, as a clause.
+        failing: duration of a trigger, in intervals, at which the finding is critical.
+        few: number of triggers for high confidence.
     """
     late = h.late_triggers(query.triggers)
     lasted = (late[-1].duration_ms or 0) if late else 0
@@ -81,7 +81,7 @@ def late_query(
 
 
 def largest_part(triggers: h.Sequence[h.Trigger]) -> tuple[str, float] | None:
-    """Return the part of `durationMs` that takes most of the trigger time, and its share."""
+    """Return the part of `durationMs` that takes the most time, and its share of the trigger time."""
     total = sum(t.duration_ms or 0 for t in triggers)
     parts: dict[str, int] = {}
     for trigger in triggers:

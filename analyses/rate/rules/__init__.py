@@ -1,4 +1,4 @@
-"""The rules of `flowdiag rate`, in the order of its reports: one file per rule, one line here."""
+"""The rules of `flowdiag rate`, in the order of its reports: one file and one line here per rule."""
 
 from __future__ import annotations
 

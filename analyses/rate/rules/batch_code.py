@@ -2,9 +2,9 @@
 
 What it reports
 ---------------
-What the threads of a slow DStream application or query do: the driver thread that runs its batches, or the threads
-of its tasks. The cause names this activity, for example a slow external call, a lock or a sleep. The topmost frame
-of user code is the line to change.
+The activity of the threads of a slow DStream application or query. These are the driver thread that runs its batches,
+or the threads of its tasks. The cause names the activity, for example a slow external call, a lock or a sleep. The
+topmost frame of user code is the line to change.
 
 Why it matters
 --------------
@@ -12,13 +12,13 @@ Durations show that batches are slow. The line of code shows why.
 
 How it decides
 --------------
-The rule only evaluates batches or triggers that are short of time, or that have been running for `hanging`. Short
-of time means that batches queue, take at least `use` of the interval, or are kept small by back pressure. A thread
-dump provides one sample per thread. If the driver thread works outside of Spark jobs in at least `driver` of its
-samples, the rule evaluates the driver thread. Otherwise it evaluates the task threads, unless several queries are
-slow, because a dump does not show which query a task belongs to. The threads must work in at least `working` of
-the samples: samples in which they wait for input, tasks or shuffle blocks are left out. If at least `alike` of the
-remaining samples show the same activity, this activity is the cause. For a lock or a pool, `contended` is enough.
+The rule only evaluates batches or triggers that are short of time, or that have been running for `hanging`. Short of
+time means that batches queue, take at least `use` of the interval, or are kept small by back pressure. A thread dump
+provides one sample per thread. If the driver thread works outside of Spark jobs in at least `driver` of its samples,
+the rule evaluates the driver thread. Otherwise it evaluates the task threads, unless several queries are slow,
+because a dump does not show which query a task belongs to. The rule ignores samples in which the threads wait for
+input, tasks or shuffle blocks. At least `working` of the samples must remain. If at least `alike` of them show the
+same activity, this activity is the cause. For a lock or a pool, `contended` is enough.
 
 A dump of the JVM does not show the code of Python workers. In that case, the finding names the Python functions in
 the query's plan, or the line that `py-spy dump` shows for a worker or for the driver.
@@ -60,18 +60,22 @@ class Limits(CodeLimits):
     driver: float = h.limit(
         ON_DRIVER,
         "share",
-        "of the samples of a batch's thread; below it, tasks take most of the time",
+        "minimum share of the driver thread's samples; below it, tasks take most of the time",
     )
     hanging: float = h.limit(
-        20_000, "ms", "garbage collection and slow storage delay a batch for seconds"
+        20_000,
+        "ms",
+        "minimum running time; garbage collection and slow storage delay a batch for seconds",
     )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "share of the interval; below it, the job has time to spare"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval; below it, the job has time to spare",
     )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield one finding per query or application whose threads agree."""
+    """Yield one finding per query or application whose threads show the same activity."""
     flows = h.flows_of(assessed) if assessed.app.threads else ()
     slow = [flow for flow in flows if is_slow(flow, use=limits.use, hanging=limits.hanging)]
     for flow in slow:

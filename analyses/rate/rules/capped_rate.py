@@ -54,7 +54,7 @@ class Limits(h.Limits):
     share: float = h.limit(
         h.defaults.NARROW,
         "share",
-        "minimum share of recent batches or triggers that reach the limit",
+        "minimum share of the recent batches or triggers that reach the limit",
     )
     full: float = h.limit(
         h.defaults.AT_LIMIT,
@@ -78,7 +78,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         caps = h.caps.dstream_caps(
             assessed.app, late, assessed.estimators, full=limits.full, fixed=limits.share
         )
-        # A limit of several streams is reported once.
+        # A limit that applies to several streams is reported once.
         for kind, cap in {
             cap.kind: cap for cap in reversed(caps) if cap.kind in LIMITS_OF_KIND
         }.items():

@@ -2,13 +2,12 @@
 
 What it reports
 ---------------
-Back pressure together with `spark.streaming.concurrentJobs` above 1, if the rate estimator misses batches
-that end after a later batch.
+Back pressure together with `spark.streaming.concurrentJobs` above 1, if later batches overtake earlier ones.
 
 Why it matters
 --------------
-The estimator ignores a batch that ends before a batch that it has already processed. Concurrent batches also slow
-each other down, so the estimated processing rate is too low.
+The estimator ignores a batch that does not end later than the last batch that it has processed. Concurrent batches
+also slow each other down, so the estimated processing rate is too low.
 
 How it decides
 --------------
@@ -41,7 +40,7 @@ class Limits(h.Limits):
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield one finding per application whose estimators miss batches."""
+    """Yield one finding per application whose estimators get batches out of order."""
     slots = h.batches.concurrent_jobs(assessed.app.settings)
     for estimator in assessed.estimators if slots > 1 else ():
         missed, counted = overtaken(estimator)
@@ -52,8 +51,8 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         yield h.option_finding(
             assessed,
             OPTION,
-            title=f"A later batch overtook {missed} of {counted} batches, and the rate estimator "
-            f"skips them: {OPTION} = {slots}",
+            title=f"A later batch overtook {missed} of {counted} batches, which misleads the "
+            f"rate estimator: {OPTION} = {slots}",
             why=f"{OPTION} = {slots} makes batches overtake each other",
             cause="concurrent-jobs",
             rank=h.Rank.MECHANISM,
@@ -68,9 +67,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def overtaken(estimator: h.Replay) -> tuple[int, int]:
-    """Count the batches with records that ended after a later one, and all batches with records.
+    """Count the batches with records that a later batch overtook, and all batches with records.
 
-    The replay is in order of completion, so an overtaken batch has an older time than one before it.
+    The replay is in order of completion, so an overtaken batch has an earlier batch time than its predecessor.
     """
     newest, missed, counted = 0, 0, 0
     for time, step in zip(estimator.batch_ms, estimator.steps, strict=True):

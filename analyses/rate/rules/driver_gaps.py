@@ -11,10 +11,9 @@ All cores wait for a single thread of the driver, so more cores do not help.
 How it decides
 --------------
 The gap is the processing time of a batch (`addBatch` for a trigger) minus the total duration of its Spark jobs.
-Jobs that overlap are all counted in full, so the driver works for at least as long as the gap. In at least
-`batches` of the recent batches with records, the gap is at least `floor` and at least `share` of the batch. The
-rule needs at least `fewest` recent batches with records, or three with a gap of at least `long`, and an event log
-with jobs.
+Overlapping jobs count in full, so the real time without a job is at least as long as the gap. In at least `batches`
+of the recent batches with records, the gap is at least `floor` and at least `share` of the batch. The rule needs at
+least `fewest` recent batches with records, or three with a gap of at least `long`, and an event log with jobs.
 
 The rule only applies if the job is short of time: batches queue, take at least `use` of the interval, or
 are kept small by back pressure. Without a known interval, triggers must follow each other without a pause.
@@ -40,12 +39,18 @@ from flowdiag.analyses.rate.detect.code import line_of, remedies_for_line, with_
 
 class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum share of the batch without a running job")
-    floor: float = h.limit(500, "ms", "starting and ending jobs takes only tens of milliseconds")
-    long: float = h.limit(3000, "ms", "gap for which three batches are enough")
+    floor: float = h.limit(
+        500, "ms", "minimum gap; starting and ending jobs takes only tens of milliseconds"
+    )
+    long: float = h.limit(3000, "ms", "minimum gap at which three batches are enough")
     batches: float = h.limit(0.6, "share", "minimum share of recent batches with such a gap")
-    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer batches may be a coincidence")
+    fewest: float = h.limit(
+        h.defaults.FEW, "batches", "minimum number of batches; fewer may be a coincidence"
+    )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "share of the interval; below it, the job has time to spare"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval; below it, the job has time to spare",
     )
 
 
@@ -89,7 +94,7 @@ def _where(flow: h.Flow) -> str:
 
 
 def _fewest(gaps: list[tuple[int, int]], limits: Limits) -> float:
-    """Return how many batches with a gap are needed: fewer if the gaps are long."""
+    """Return the required number of batches with a gap, which is lower if the gaps are long."""
     long = sum(gap >= limits.long for gap, _ in gaps)
     return 3 if long >= 3 else max(1, limits.fewest)
 

@@ -14,9 +14,9 @@ How it decides
 The logs do not contain the end of the application. The event log of a running application looks the same,
 so the rule weighs four signals.
 
-Two of them are only hints: the log breaks off in the middle of a record (`cut-off`), or other inputs continue for
-at least `beyond` longer (`others-go-on`). A running driver would have written something in that time. The rule
-ignores `others-go-on` if it is the only signal.
+Two of them are only hints: the log breaks off in the middle of a record (`cut-off`), or other inputs continue for at
+least `beyond` longer (`others-go-on`), in which a running driver would have written something. The rule ignores
+`others-go-on` if it is the only signal.
 
 The other two are stronger: an application of the same name started later (`started-again`), or an
 executor lost its driver (`driver-lost`).
@@ -53,7 +53,9 @@ _WELL: Final = (
 
 
 class Limits(h.Limits):
-    beyond: float = h.limit(600_000, "ms", "a running driver writes to its log more often")
+    beyond: float = h.limit(
+        600_000, "ms", "minimum time; a running driver writes to its log more often"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:

@@ -15,7 +15,7 @@ How it decides
 Slow: in each stage, the rule divides the mean task duration on this executor by the mean on the other executors.
 The median of these ratios, over at least `stages` stages, must be at least `ratio`.
 
-Lost: the executor was removed for another reason than being idle or a request. Removals after the application
+Lost: the executor was removed, but not because it was idle or because of a request. Removals after the application
 began to stop, or within `at-end` of its end, do not count. `Could not compute split, block input-... not found` in
 logs or in the reason of a failed batch proves lost blocks. If the input contains the earlier loss of an executor,
 the rule blames that executor for the lost blocks. The finding is recovered when `quiet` has passed since the last
@@ -48,12 +48,16 @@ _BY_WHOM: Final = (
 
 
 class Limits(h.Limits):
-    ratio: float = h.limit(2.0, "ratio", "hosts of the same kind differ by only a fifth")
-    stages: float = h.limit(10, "stages", "fewer stages may be a coincidence")
-    at_end: float = h.limit(
-        2000, "ms", "this close to its end, the application is already stopping"
+    ratio: float = h.limit(
+        2.0, "ratio", "minimum ratio; hosts of the same kind differ by only a fifth"
     )
-    quiet: float = h.limit(600_000, "ms", "without another loss, the application has recovered")
+    stages: float = h.limit(10, "stages", "minimum number of stages; fewer may be a coincidence")
+    at_end: float = h.limit(
+        2000, "ms", "time before the end in which the application is already stopping"
+    )
+    quiet: float = h.limit(
+        600_000, "ms", "time without another loss after which the application has recovered"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
@@ -97,7 +101,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 def _severity(
     app: h.ApplicationFacts, last_us: int, limits: Limits, *, blocks: bool
 ) -> h.SubjectFields:
-    """Return severity and state: recent losses are ongoing, and critical if blocks are lost."""
+    """Return severity and state. Recent losses are ongoing, and they are critical if blocks are lost."""
     recent = (app.last_us or 0) - last_us < limits.quiet * 1000
     return {
         "severity": h.Severity.CRITICAL if blocks and recent else h.Severity.WARNING,
@@ -146,7 +150,7 @@ def _lost_executors(
     app, times = assessed.app, [executor.removed_us or 0 for executor in lost]
     first, last = min(times), x.most_telling(lost)
     some = x.share_of(last, lost)
-    # The clock of the log has a resolution of seconds.
+    # Log times have a resolution of one second.
     blocks = [b for b in gone if b.time_us is None or b.time_us >= first - 1_000_000]
     reason = h.fmt.shorten((last.reason or "").strip().partition("\n")[0], 160)
     explain, with_blocks = h.explanation("executor-lost"), ""

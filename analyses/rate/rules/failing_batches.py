@@ -47,20 +47,22 @@ from flowdiag.analyses.rate.failures import batches, queries
 
 class Limits(h.Limits):
     failed_share: float = h.limit(
-        h.defaults.FAILED_SHARE, "share", "one lost batch in twenty is data loss, not an incident"
+        h.defaults.FAILED_SHARE,
+        "share",
+        "minimum share of failed batches that is critical; one lost batch in twenty is serious data loss",
     )
     last: float = h.limit(
         h.defaults.FAILED_LAST,
         "batches",
-        "if all of the last batches failed, the job no longer works",
+        "number of last batches; if all of them failed, the job no longer works",
     )
     recent: float = h.limit(
-        10, "batches", "if one of the last batches failed, the problem is not over"
+        10, "batches", "number of last batches; if one of them failed, the problem is not over"
     )
     worked: float = h.limit(
         h.defaults.WORKED,
         "triggers",
-        "triggers after the last exception that show that the query works again",
+        "number of triggers after the last exception that prove that the query works again",
     )
 
 
@@ -89,10 +91,10 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def _exceptions(assessed: h.AssessedApplication, *, failed_query: bool) -> h.Iterator[h.Finding]:
-    """Yield the finding about exceptions that belong to no known batch: pasted ones, or those of tasks."""
+    """Yield the finding about exceptions without a known batch, which are pasted ones or those of tasks."""
     app = assessed.app
     pasted = [record for record in app.incidents if record.fields.get("origin") == "paste"]
-    # The exception that ended a query is also in other records and in the output of the script.
+    # Other records and the script's output repeat the exception that ended a query.
     if pasted and not (failed_query and app.application):
         yield batches.pasted_exceptions(assessed, pasted)
     elif tasks := h.batches.failed_tasks(app):

@@ -15,8 +15,8 @@ wait in a topic are lost when its retention ends.
 
 How it decides
 --------------
-The rule evaluates the last third of the completed batches or triggers, and at least twelve. It skips the
-cold ones at the start.
+The rule evaluates the last third of the completed batches or triggers, but at least twelve. It skips the cold ones at
+the start.
 
 Batches: The delay is the wait of the last batches, or the age of the oldest queued batch if that is
 higher. The application is overloaded if the delay follows a rising robust trend (Theil-Sen and
@@ -68,29 +68,43 @@ from flowdiag.analyses.rate.overload import batches, queries
 
 class Limits(h.Limits):
     delay: float = h.limit(
-        h.defaults.GROWN, "intervals", "the delay from a single long batch is shorter"
+        h.defaults.GROWN,
+        "intervals",
+        "minimum delay that counts if it grows; the delay from a single long batch is shorter",
     )
     rise: float = h.limit(
-        h.defaults.RISE, "intervals", "growth over the recent batches; less is noise"
+        h.defaults.RISE, "intervals", "minimum growth over the recent batches; less is noise"
     )
-    lost: float = h.limit(h.defaults.LOST, "intervals", "no single batch causes such a delay")
-    few: float = h.limit(h.defaults.LATE, "batches", "fewer batches may be a start-up backlog")
-    before: float = h.limit(3, "batches", "batches on time before an overload that has ended")
+    lost: float = h.limit(
+        h.defaults.LOST,
+        "intervals",
+        "minimum delay that counts without growth; no single batch causes it",
+    )
+    few: float = h.limit(
+        h.defaults.LATE,
+        "batches",
+        "minimum number for high confidence; fewer may be a start-up backlog",
+    )
+    before: float = h.limit(
+        3, "batches", "minimum number of batches on time before an overload that has ended"
+    )
     settled: float = h.limit(
         h.defaults.LATE,
         "batches",
-        "batches on time after which the estimator has settled; it learns its rate from late batches",
+        "number of batches on time after which the estimator has settled; it learns its rate from late batches",
     )
     failing: float = h.limit(
-        h.defaults.FAILING_DELAY, "intervals", "ten queued batches are more than a burst"
+        h.defaults.FAILING_DELAY,
+        "intervals",
+        "minimum delay that is critical; ten queued batches are more than a burst",
     )
     overrun: float = h.limit(
         h.defaults.MOSTLY,
         "share",
-        "minimum share of the recent triggers; single overruns are bursts",
+        "minimum share of recent triggers that overrun; single overruns are bursts",
     )
     faster: float = h.limit(
-        h.defaults.FASTER, "ratio", "ratio of the arrival rate to the processing rate"
+        h.defaults.FASTER, "ratio", "minimum ratio of the arrival rate to the processing rate"
     )
 
 

@@ -37,14 +37,18 @@ from flowdiag.analyses.rate.advice import what_if
 
 class Limits(h.Limits):
     cost: float = h.limit(
-        h.COST, "share", "share of the interval; above it, almost no time is left for the records"
+        h.COST,
+        "share",
+        "minimum share of the interval; above it, almost no time is left for the records",
     )
     small: float = h.limit(
         h.SMALL,
         "share",
-        "share of the records of the largest batch; so few records cost little time",
+        "maximum share of the records of the largest batch; so few records cost little time",
     )
-    batches: float = h.limit(h.BATCHES, "batches", "fewer small batches may be a coincidence")
+    batches: float = h.limit(
+        h.BATCHES, "batches", "minimum number of small batches; fewer may be a coincidence"
+    )
     spread: float = h.limit(
         h.SPREAD,
         "share",
@@ -53,7 +57,7 @@ class Limits(h.Limits):
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield one finding per application whose almost empty batches are too long."""
+    """Yield one finding per application whose almost empty batches take too long."""
     for state in assessed.dstreams:
         cost = h.fixed_cost(
             assessed,

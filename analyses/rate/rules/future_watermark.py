@@ -40,15 +40,19 @@ from flowdiag.analyses.rate import helpers as h
 
 class Limits(h.Limits):
     ahead: float = h.limit(
-        e.AHEAD_MS, "ms", "clocks of producers differ by seconds, rarely minutes"
+        e.AHEAD_MS, "ms", "minimum lead; clocks of producers differ by seconds, rarely minutes"
     )
     ratio: float = h.limit(
-        0.02, "share", "deviation from a factor of 1,000: event times of recent years"
+        0.02, "share", "maximum deviation from a factor of 1,000, for event times of recent years"
     )
     jitter: float = h.limit(
-        60_000, "ms", "deviation of a constant offset from a multiple of 15 minutes"
+        60_000, "ms", "maximum deviation of a constant offset from a multiple of 15 minutes"
     )
-    fewest: float = h.limit(3, "triggers", "fewer may share their unit or offset by chance")
+    fewest: float = h.limit(
+        3,
+        "triggers",
+        "minimum number of triggers; fewer may show the same unit or offset by chance",
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
@@ -67,7 +71,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def _leads(trigger: h.Trigger, limits: Limits) -> bool:
-    """Return whether a trigger has an event from the future, or such a watermark."""
+    """Return whether a trigger has an event or a watermark in the future."""
     newest = trigger.max_event_us
     late = newest is not None and newest > e.end_us(trigger) + limits.ahead * 1000
     return late or e.is_ahead(trigger, limits.ahead)
@@ -131,7 +135,7 @@ def _jump(
 
 
 def _words(query: h.QueryFacts, first: h.Trigger, far: int, *, named: bool) -> tuple[str, str]:
-    """Return the title and the reason, with the batch of the event if it is known."""
+    """Return title and reason, with the batch that contains the event if it is known."""
     batch = "a batch" if first.batch is None else f"batch {first.batch}"
     ahead = f"dated {e.day_of(far)}, {e.lead_of(far - e.end_us(first))} ahead of the clock"
     late = f"is dated {e.day_of(far)}, so rows with correct times are late"

@@ -36,14 +36,18 @@ from flowdiag.analyses.rate.stability import trend
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.5, "share", "share of the interval that passes before the batch is submitted"
+        0.5, "share", "minimum share of the interval that passes before the batch is submitted"
     )
-    floor: float = h.limit(500, "ms", "a busy driver is only tens of milliseconds late")
-    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer batches may be a coincidence")
+    floor: float = h.limit(
+        500, "ms", "minimum lag; a busy driver is only tens of milliseconds late"
+    )
+    fewest: float = h.limit(
+        h.defaults.FEW, "batches", "minimum number of batches; fewer may be a coincidence"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield one finding per application whose driver is late."""
+    """Yield one finding per application whose driver submits batches late."""
     app = assessed.app
     late = [b for b in h.late_window(app.completed) if b.generation_lag_ms is not None]
     lags = [float(b.generation_lag_ms or 0) for b in late]

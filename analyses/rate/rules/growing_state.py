@@ -33,9 +33,15 @@ from flowdiag.analyses.rate.stability import Trend, trend
 
 
 class Limits(h.Limits):
-    triggers: float = h.limit(12, "triggers", "the first triggers of any query fill its state")
-    rise: float = h.limit(0.1, "share", "growth over the recent triggers, as a share of the state")
-    floor: float = h.limit(10_000, "rows", "a smaller state fits on any executor")
+    triggers: float = h.limit(
+        12, "triggers", "minimum number of triggers; the first triggers of any query fill its state"
+    )
+    rise: float = h.limit(
+        0.1, "share", "minimum growth over the recent triggers, as a share of the state"
+    )
+    floor: float = h.limit(
+        10_000, "rows", "minimum number of state rows; a smaller state fits on any executor"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
@@ -61,7 +67,7 @@ def _growth(late: h.Sequence[h.Trigger], limits: Limits) -> Trend | None:
 
 
 def removal_due(triggers: h.Sequence[h.Trigger]) -> bool:
-    """Return whether rows should have left the state by now, or can never leave it."""
+    """Return whether rows should have left the state by now, or will never leave it."""
     marks = [t.watermark_us for t in triggers if t.watermark_us is not None and t.watermark_us > 0]
     if not marks:
         return True

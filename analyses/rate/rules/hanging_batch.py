@@ -3,8 +3,8 @@
 What it reports
 ---------------
 A batch or trigger that has been running for many intervals while no other batch or trigger runs. The finding shows
-since when, and the task that has not ended, with its stage and executor. If no Spark job runs, the driver waits in
-the sink.
+its start time, and the task that has not ended, with its stage and executor. If no Spark job runs, the driver waits
+in the sink.
 
 Why it matters
 --------------
@@ -14,8 +14,8 @@ all later ones wait.
 How it decides
 --------------
 Batches: the oldest unfinished batch began more than `intervals` before the last record of the input. It has taken
-`ratio` times as long as any earlier batch, not counting the first batches. If only one earlier batch was slow,
-twice as long is enough, as long as this is also `typical` times the median. If it is the first batch, it has taken
+`ratio` times as long as any earlier batch, not counting the first batches. If only one earlier batch was slow, twice
+its duration is enough, provided that this is also `typical` times the median. If it is the first batch, it has taken
 at least `alone`. RT101 covers batches that only wait, and RT107 covers batches that later ones overtook.
 
 Triggers: the offsets of the last trigger were written, or its first job began, but no commit, progress report or
@@ -45,26 +45,34 @@ from flowdiag.analyses.rate.detect.hanging import find_hanging_batch, longest_ms
 
 
 class Limits(h.Limits):
-    intervals: float = h.limit(10.0, "intervals", "shorter stalls end on their own")
-    ratio: float = h.limit(3.0, "ratio", "ratio to the longest earlier batch")
+    intervals: float = h.limit(
+        10.0, "intervals", "minimum number of intervals; shorter stalls end on their own"
+    )
+    ratio: float = h.limit(3.0, "ratio", "minimum ratio to the longest earlier batch")
     typical: float = h.limit(
         10.0,
         "ratio",
-        "ratio to the median of earlier batches; only a failure makes a batch that long",
+        "minimum ratio to the median of earlier batches; only a failure makes a batch that long",
     )
     missed: float = h.limit(
-        5.0, "intervals", "an overloaded query also misses a few triggers in a row"
+        5.0,
+        "intervals",
+        "minimum number of trigger intervals; an overloaded query also misses a few triggers in a row",
     )
     least: float = h.limit(
-        20_000, "ms", "garbage collection and slow storage delay a trigger for seconds"
+        20_000,
+        "ms",
+        "minimum running time; garbage collection and slow storage delay a trigger for seconds",
     )
     alone: float = h.limit(
-        180_000, "ms", "a first batch starts the Python workers and reads a backlog"
+        180_000,
+        "ms",
+        "minimum running time of a first batch, which starts the Python workers and reads a backlog",
     )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield one finding per application with a batch that hangs at the end, and one per such query."""
+    """Yield one finding per application or query with a batch that hangs at the end."""
     app = assessed.app
     hanging = find_hanging_batch(
         app,

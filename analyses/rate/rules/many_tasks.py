@@ -17,9 +17,8 @@ batch has records. The total task time divided by the number of cores is at leas
 no task takes more than `longest` of the batch. At least `share` of the recent batches with records, and
 at least `fewest`, meet these conditions. The rule needs an event log with tasks.
 
-The rule only applies if the job is short of time: batches queue, take at least `use` of the interval, or
-are kept small by back pressure. With too few
-batches for a verdict, each must take at least `slow`.
+The rule only applies if the job is short of time: batches queue, take at least `use` of the interval, or are kept small
+by back pressure. If there are too few batches for a verdict, each must take at least `slow`.
 
 What to do
 ----------
@@ -41,7 +40,9 @@ from flowdiag.analyses.rate.cores import cores_of
 
 
 class Limits(h.Limits):
-    more: float = h.limit(4.0, "ratio", "tasks per core; up to three are recommended")
+    more: float = h.limit(
+        4.0, "ratio", "minimum number of tasks per core; up to three are recommended"
+    )
     part: float = h.limit(
         0.5,
         "share",
@@ -55,12 +56,20 @@ class Limits(h.Limits):
     share: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of recent batches with so many tasks"
     )
-    fewest: float = h.limit(1, "batches", "the plan is the same in every batch")
+    fewest: float = h.limit(
+        1,
+        "batches",
+        "minimum number of batches; few are enough, because the plan is the same in every batch",
+    )
     slow: float = h.limit(
-        2000, "ms", "minimum duration if too few batches show whether there is time to spare"
+        2000,
+        "ms",
+        "minimum duration of a batch, if too few batches show whether there is time to spare",
     )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "share of the interval; below it, the job has time to spare"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval; below it, the job has time to spare",
     )
 
 
@@ -85,7 +94,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
 
 
 def _may_be_short_of_time(flow: h.Flow, limits: Limits) -> bool:
-    """Return whether the flow is short of time, or has slow batches and is too short for a verdict."""
+    """Return whether the flow is short of time, or has slow batches but too few for a verdict."""
     if h.short_of_time(flow.state, use=limits.use):
         return True
     slow = all(unit.lasted_ms >= limits.slow for unit in flow.units)

@@ -2,10 +2,10 @@
 
 What it reports
 ---------------
-- A query in append mode that reads rows and has written none, although its windows should have closed, or whose
-  watermark is delayed by many windows.
-- Otherwise, an inconclusive verdict, because long windows or a filter that no row passes may be intended. A note
-  shows when the first window is due.
+- A query in append mode that reads rows but has written none, although its windows should have closed.
+- The same, if the watermark delay is many windows long.
+- Otherwise, an inconclusive verdict, because long windows or a filter that no row passes may be intended. A note shows
+  when the first window is due.
 
 Why it matters
 --------------
@@ -43,21 +43,23 @@ from flowdiag.analyses.rate.event_time import (
 
 
 class Limits(h.Limits):
-    triggers: float = h.limit(5, "triggers", "the first triggers only fill the state")
+    triggers: float = h.limit(
+        5, "triggers", "minimum number of triggers; the first triggers only fill the state"
+    )
     passed: float = h.limit(
         1.5,
         "ratio",
-        "ratio to the sum of window length and delay; after this time, the first window must have closed",
+        "minimum ratio to the sum of window length and delay; after this time, the first window must have closed",
     )
     windows: float = h.limit(
         10,
         "ratio",
-        "a delay of a few windows waits for late rows; a longer delay is rarely intended",
+        "minimum ratio of delay to window length; a delay of a few windows waits for late rows, a longer one is rarely intended",
     )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield a note, a finding or a doubt per query without output."""
+    """Yield a note, a finding or an inconclusive result per query without output."""
     for query, state in assessed.queries:
         reading = [t for t in query.triggers if t.rows]
         if len(reading) < max(1, limits.triggers) or state.failed or not _is_silent(query):
@@ -74,7 +76,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def _is_silent(query: h.QueryFacts) -> bool:
-    """Return whether no trigger wrote a row, and no other rule knows why."""
+    """Return whether no trigger wrote a row, and no other rule reports the reason."""
     if any(emitted(query, t) != 0 for t in query.triggers):
         return False
     return not is_ahead(query.triggers[-1]) and not stuck_triggers(query)
@@ -87,7 +89,7 @@ def _overdue_windows(
     read: str,
     limits: Limits,
 ) -> h.Results:
-    """Yield whether the windows of a query should have been written."""
+    """Yield a finding if windows of the query should have been written, or a note about when they are due."""
     delay, window, seen = delay_ms(query) or 0.0, query.plan.window_ms, event_span_ms(reading)
     due, number = delay + (window or 0), h.fmt.plural(len(reading), "trigger")
     overdue = window is not None and seen >= limits.passed * due

@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-A query in which every Nth batch takes longer. The report names these batches, shows how much longer they
-take, and whether the compaction of metadata files explains it.
+A query in which every Nth batch takes longer. The report lists these batches, and shows how much longer they take and
+whether the compaction of metadata files is the reason.
 
 Why it matters
 --------------
@@ -97,7 +97,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 def compaction_option(
     app: h.ApplicationFacts, query: h.QueryFacts, found: h.defaults.Periodic
 ) -> str | None:
-    """Return the option of the log whose compaction explains the long batches, or None."""
+    """Return the option of the metadata log whose compaction explains the long batches, or None."""
     if found.phase != found.every - 1:
         return None
     last = query.triggers[-1]

@@ -16,13 +16,13 @@ and the JVM must use CPU for at most `cpu` of the run time. The rule needs an ev
 triggers. It ignores queries with time to spare: their triggers take less than `use` of the interval, or pause if
 the interval is unknown.
 
-Spark does not record the CPU time of Python workers. Only a look at the workers shows whether the code computes or
-waits. From `waits` per record on, the code more likely waits. The finding takes the names of the Python functions
+Spark does not record the CPU time of Python workers, so the event log does not show whether the code computes or
+waits. If it takes `waits` or more per record, it probably waits. The finding takes the names of the Python functions
 from the plan in the event log.
 
 What to do
 ----------
-Look at the workers with `py-spy` or `top`. If they wait for a service or a database, more cores do not help. Send
+Inspect the workers with `py-spy` or `top`. If they wait for a service or a database, more cores do not help. Send
 requests in batches or concurrently, reuse connections, and run more tasks than cores. If the workers compute, use
 Spark's own functions, a pandas UDF, or more cores.
 
@@ -42,19 +42,23 @@ from flowdiag.analyses.rate.detect.code import line_of, remedies_for_line, with_
 class Limits(h.Limits):
     python: float = h.limit(0.7, "share", "minimum share of the run time in Python workers")
     cpu: float = h.limit(0.1, "share", "maximum share of the run time that is CPU time of the JVM")
-    fewest: float = h.limit(2, "triggers", "a single trigger may be a coincidence")
+    fewest: float = h.limit(
+        2, "triggers", "minimum number of triggers; a single one may be a coincidence"
+    )
     waits: float = h.limit(
         20,
         "ms",
-        "per record; computation takes microseconds, and a service call takes milliseconds",
+        "minimum time per record; computation takes microseconds, and a service call takes milliseconds",
     )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "share of the interval; below it, the job has time to spare"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval; below it, the job has time to spare",
     )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield one finding per query whose Python code takes the time of its tasks."""
+    """Yield one finding per query whose tasks spend most of their time in Python code."""
     for flow in h.flows_of(assessed):
         if not h.has_no_pause(flow, use=limits.use):
             continue
@@ -66,7 +70,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def _share(stage: h.StageLoad | None, limits: Limits) -> float | None:
-    """Return the share of a stage's run time in Python workers, if it is most of it."""
+    """Return the share of a stage's run time in Python workers; None if it is below the limit."""
     if stage is None or not stage.run_ms or not stage.python:
         return None
     idle = 1 - (stage.cpu_ms or 0) / stage.run_ms
@@ -108,7 +112,7 @@ def _finding(flow: h.Flow, units: list[h.Unit], shares: list[float], limits: Lim
 
 
 def _code(flow: h.Flow) -> str:
-    """Return the names of the query's Python functions, if the input has its plan."""
+    """Return the names of the query's Python functions, or a general phrase if the input does not have its plan."""
     names = flow.query.plan.functions if flow.query is not None else ()
     return f"{h.fmt.listed(names)} (Python)" if names else "Python code"
 

@@ -13,12 +13,11 @@ another job.
 
 How it decides
 --------------
-flowdiag recalculates the rates of the estimators from the batches, with bit-identical results. It examines the
-last third of the updates, but at least six. In `share` of them, the rate before the minimum is applied is below
-`minRate`. The median processing rate of the last six updates is below `minRate` as well. The batches of these
-updates contain at least `full` of the records that the floor permits, and the delay grows. If the source delivers
-less than the floor, a lower floor changes nothing. If even small batches take the whole interval, lower rates do
-not help: see RT202.
+flowdiag recalculates the rates of the estimators from the batches, with bit-identical results. It examines the last
+third of the updates, but at least six. In `share` of them, the rate before the minimum is applied is below `minRate`.
+The median processing rate of the last six updates is below `minRate` as well. The batches of these updates contain at
+least `full` of the records that the floor permits, and the delay grows. If the source delivers less than the floor, a
+lower floor changes nothing. If even small batches take the whole interval, lower rates do not help (see RT202).
 
 What to do
 ----------
@@ -44,7 +43,7 @@ class Limits(h.Limits):
     full: float = h.limit(
         h.defaults.AT_LIMIT,
         "share",
-        "minimum share of the records that the floor permits; with fewer, it does not matter",
+        "minimum share of the records that the floor permits; with fewer, the floor does not matter",
     )
 
 
@@ -63,7 +62,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def _exceeds(estimator: h.Replay, state: h.StreamState, limits: Limits) -> bool:
-    """Return whether the floor is above the processing rate, and late batches are as large as it permits."""
+    """Return whether the floor is above the processing rate, and the recent batches are as large as it permits."""
     late, floor = estimator.updates[-6:], estimator.gains.min_rate
     rates = [step.processing_rate for step in late if step.processing_rate]
     if not rates or median(rates) >= floor:
@@ -90,7 +89,7 @@ def _finding(
         f"{h.fmt.rate(able)}",
         why=f"permits {h.fmt.rate(floor)}, but the job only processes {h.fmt.rate(able)}",
         cause="rate-floor",
-        # Without a fitted cost, small batches may cost as much.
+        # Without a fitted cost, small batches may take as long as large ones.
         confidence=h.Confidence.HIGH if state.line is not None else h.Confidence.LOW,
         rank=h.Rank.ROOT_CAUSE,
         count=sum(step.at_floor for estimator in held for step in estimator.steps),

@@ -19,8 +19,7 @@ the last start.
 
 What to do
 ----------
-Find out why the receiver stops: the error is in the finding. If the source closes connections, use a
-receiver that reconnects on its own.
+The finding shows the error. Fix its cause. If the source closes connections, use a receiver that reconnects on its own.
 
 False alarms
 ------------
@@ -73,7 +72,7 @@ def _finding(
     times = _times(assessed, again, records)
     number = int(stream) if stream.isdecimal() else None
     name = h.receiver_name(app, number) or f"The receiver of stream {stream}"
-    # The last stop may be that of the application.
+    # The last stop may belong to the stop of the application.
     own = [record for record in records if not (record.cause or "").startswith("Stopped by driver")]
     changes = [record for record in own if record.what != "error"]
     end = app.last_us or 0
@@ -99,7 +98,7 @@ def _finding(
 
 
 def _reason(records: list[h.Record]) -> str:
-    """Return the reason of the last stop, in a clause."""
+    """Return the reason for the last stop as a clause."""
     causes = [record.cause for record in records if record.cause and record.what != "started"]
     return f": {h.fmt.shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
 

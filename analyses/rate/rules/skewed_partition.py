@@ -97,7 +97,7 @@ def _of_batches(
     counts = [p.records_by_partition(batch) for batch in late]
     found, evidence = p.uneven(counts, least), h.evidence_of(late)
     if found is None and not any(counts):
-        # Without descriptions of the batches, the tasks of the executors show what they read.
+        # Without batch descriptions, executor logs show which partitions the tasks read.
         found, evidence = p.uneven_by_tasks(assessed.app.partitions, least), ()
     if found is not None and not evidence:
         read = (one for one in assessed.app.partitions if one.name == found.partition)

@@ -61,8 +61,14 @@ class Limits(h.Limits):
     fewest: float = h.limit(
         h.defaults.FEW, "triggers", "minimum number of triggers; fewer may be a coincidence"
     )
-    rows: float = h.limit(1000, "rows", "a commit of fewer rows costs as much as an empty one")
-    more: float = h.limit(4.0, "ratio", "partitions per core; up to three are recommended")
+    rows: float = h.limit(
+        1000,
+        "rows",
+        "maximum number of rows per partition; a commit of fewer rows costs as much as an empty one",
+    )
+    more: float = h.limit(
+        4.0, "ratio", "minimum number of partitions per core; up to three are recommended"
+    )
     use: float = h.limit(
         h.defaults.NARROW,
         "share",

@@ -56,19 +56,23 @@ _FAILED: Final = {
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.5, "share", "share of the interval that one driver checkpoint takes")
-    writes: float = h.limit(3, "checkpoints", "fewer may be a coincidence")
-    mostly: float = h.limit(0.8, "share", "share of the failures with the same partition")
+    share: float = h.limit(
+        0.5, "share", "minimum share of the interval that one driver checkpoint takes"
+    )
+    writes: float = h.limit(
+        3, "checkpoints", "minimum number of checkpoints; fewer may be a coincidence"
+    )
+    mostly: float = h.limit(0.8, "share", "minimum share of the failures with the same partition")
     at_end: float = h.limit(
         60_000, "ms", "time before the end in which the application is already stopping"
     )
     quiet: float = h.limit(
-        600_000, "ms", "time since the last failure; after it, the application has recovered"
+        600_000, "ms", "time without another failure after which the application has recovered"
     )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield one finding per kind of trouble and application."""
+    """Yield one finding per kind of failure and application."""
     if assessed.app.kind != "other":
         yield from _kafka(assessed, limits)
         yield from _storage(assessed, limits)

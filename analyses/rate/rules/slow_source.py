@@ -35,15 +35,21 @@ _PARTS = ("latestOffset", "getOffset", "getBatch")
 
 class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum share of the trigger")
-    floor: float = h.limit(500, "ms", "a healthy source responds in tens of milliseconds")
-    fewest: float = h.limit(3, "triggers", "a single slow response may be a coincidence")
+    floor: float = h.limit(
+        500, "ms", "minimum time; a healthy source responds in tens of milliseconds"
+    )
+    fewest: float = h.limit(
+        3, "triggers", "minimum number of triggers; a single slow response may be a coincidence"
+    )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "share of the interval; below it, the job has time to spare"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval; below it, the job has time to spare",
     )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield one finding per query whose source is slow to answer."""
+    """Yield one finding per query whose source responds slowly."""
     for flow in h.flows_of(assessed):
         query = flow.query
         if query is None or not h.has_no_pause(flow, use=limits.use):

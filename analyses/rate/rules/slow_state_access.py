@@ -51,7 +51,9 @@ class Limits(h.Limits):
         h.defaults.FEW, "triggers", "minimum number of triggers; fewer may be a coincidence"
     )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "share of the interval; below it, the job has time to spare"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval; below it, the job has time to spare",
     )
 
 

@@ -6,8 +6,8 @@ A query whose triggers are long only while another query of the application is r
 
 Why it matters
 --------------
-By default, Spark runs jobs in submission order. A short query has to wait for the longest job before it, and a
-change of its own code does not help.
+By default, Spark runs jobs in submission order. A short query has to wait for the jobs before it, and a change to its
+own code does not help.
 
 How it decides
 --------------
@@ -39,22 +39,30 @@ from flowdiag.analyses.rate.detect.starved import Starvation, measured_waits
 
 
 class Limits(h.Limits):
-    floor: float = h.limit(1000, "ms", "shorter triggers keep up with most intervals")
+    floor: float = h.limit(
+        1000,
+        "ms",
+        "minimum duration of a slow trigger; shorter triggers keep up with most intervals",
+    )
     share: float = h.limit(
-        0.5, "share", "share of the slow trigger that overlaps with the other query"
+        0.5, "share", "minimum share of the slow trigger that overlaps with the other query"
     )
     longer: float = h.limit(
-        3, "ratio", "a lower ratio may come from a busy core, or from a larger trigger"
+        3, "ratio", "minimum ratio; a lower one may come from a busy core, or from a larger trigger"
     )
     after: float = h.limit(
-        1500, "ms", "time for a short job before or after the last task of the other query"
+        1500, "ms", "maximum time after the other trigger, enough for a short job"
     )
-    fewest: float = h.limit(3, "triggers", "fewer may be a coincidence")
+    fewest: float = h.limit(
+        3, "triggers", "minimum number of waiting triggers; fewer may be a coincidence"
+    )
     short: float = h.limit(
-        2, "triggers", "number of fast triggers, which show that the query itself is fast"
+        2, "triggers", "minimum number of fast triggers, which show that the query itself is fast"
     )
     mostly: float = h.limit(
-        0.7, "share", "minimum share of the time of the slow triggers; the others may be slow"
+        0.7,
+        "share",
+        "minimum share of the total time of slow triggers; the others may be slow for another reason",
     )
 
 

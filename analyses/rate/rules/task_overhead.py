@@ -60,7 +60,7 @@ class Limits(h.Limits):
     )
 
 
-# Cause, value of a stage, its limit, unit, and text.
+# Cause, value, limit, unit and clause of each kind of overhead.
 _Kind = tuple[str, Callable[[h.StageLoad], float], Callable[[Limits], float], str, str]
 _KINDS: Final[tuple[_Kind, ...]] = (
     (

@@ -38,7 +38,9 @@ _STATES = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDERLINE)
 
 class Limits(h.Limits):
     share: float = h.limit(
-        h.defaults.MOSTLY, "share", "minimum share of recent batches that reach the permitted rate"
+        h.defaults.MOSTLY,
+        "share",
+        "minimum share of the recent batches that reach the permitted rate",
     )
     full: float = h.limit(
         h.defaults.AT_LIMIT,
@@ -99,7 +101,7 @@ def _actions(
     app, line, able = assessed.app, state.line, state.headroom_per_s or 0.0
     unset = app.settings.get(h.pid.INITIAL_RATE) is None
     if held in ("delay", "floor") and line is not None and able and unset:
-        # A first batch without a limit leaves a delay behind.
+        # A first batch without a limit causes a delay.
         initial = max(1.0, 0.9 * able)
         yield from h.remedies(
             "throttled",

@@ -84,17 +84,17 @@ def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Results:
 def _open_end(
     assessed: h.AssessedApplication, groups: h.Sequence[FailureGroup]
 ) -> h.Iterator[h.Inconclusive]:
-    """Yield why the verdict is open, if only shutdown hooks failed."""
+    """Yield an inconclusive result if only shutdown hooks failed."""
     if groups and all(group.follows for group in groups):
         yield h.Inconclusive(
-            reason="a shutdown hook failed, and the input does not show why the process ended before",
+            reason="a shutdown hook failed, and the input does not show why the process was ending",
             checks=("process-log",),
             job=assessed.key,
         )
 
 
 def judge_rest(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """Yield one finding per kind of failure that another rule only reports with more input."""
+    """Yield one finding per kind of failure that other rules only report if they have more input."""
     app = assessed.app
     if app.batches or _has_numbered_triggers(app):
         return
@@ -114,7 +114,7 @@ def _records(app: h.ApplicationFacts) -> h.Iterator[h.Record]:
 
 
 def _has_numbered_triggers(app: h.ApplicationFacts) -> bool:
-    """Return whether the input shows triggers. Single lines about late triggers have no batch."""
+    """Return whether the input shows triggers, not only single lines about late triggers, which have no batch."""
     return any(t.batch is not None for query in app.queries for t in query.triggers)
 
 

@@ -48,10 +48,10 @@ class Limits(h.Limits):
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield one finding per application whose receivers ignore the rate."""
+    """Yield one finding per application with back pressure that has no effect."""
     app, done = assessed.app, h.late_window(assessed.app.completed)
     counted = [b for b in app.batches if b.records is not None]
-    # Queued batches are newer than the rates, completed ones may be older.
+    # Queued batches are newer than the rates. Completed batches may be older.
     late = counted[-max(h.defaults.LATE, len(counted) // 3) :]
     overloaded = any(map(h.batches.overloaded, assessed.dstreams))
     if not overloaded or not counted or h.pid.enabled(app) is not True:
@@ -72,7 +72,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 def exceeds_rate(
     batch: h.Batch, estimator: h.Replay, app: h.ApplicationFacts, ratio: float
 ) -> bool:
-    """Return whether a batch has more records than the rates before and during its interval permit."""
+    """Return whether a batch has more records than the rates just before and during its interval permit."""
     interval = app.interval_ms or 0
     records = next((s.records for s in batch.streams if s.stream == estimator.stream), 0)
     begin = batch.time_ms - interval

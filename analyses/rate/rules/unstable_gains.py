@@ -12,8 +12,8 @@ of the interval.
 
 How it decides
 --------------
-flowdiag recalculates the rates of the estimators and examines the second half of the updates, at least the last
-`updates`. The rate changes direction in `turns` of these updates. The spread of the rates (90th minus 10th
+flowdiag recalculates the rates of the estimators and examines the second half of the updates, but at least the last
+`updates`. The rate changes direction in at least `turns` of these updates. The spread of the rates (90th minus 10th
 percentile) is at least `swing` of their median. In addition, a gain is outside the stable range: the proportional
 gain is above `proportional`, or the derivative gain is above 0.
 
