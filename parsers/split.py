@@ -29,7 +29,7 @@ from flowdiag.parsers.flink.web_ui import TEXT_BYTES as TABLE_TEXT_BYTES
 from flowdiag.parsers.flink.web_ui import contains_table, copied_rows
 from flowdiag.parsers.lines.scan import LineScanner, SignFinder
 from flowdiag.parsers.logs.paste_patterns import GRAVE
-from flowdiag.parsers.logs.paste_rows import paste_rows
+from flowdiag.parsers.logs.paste_rows import ended_with, paste_rows
 from flowdiag.parsers.logs.pasted import Pasted
 from flowdiag.parsers.logs.pastes import HEAD_BYTES, PASTE_BYTES
 from flowdiag.parsers.logs.reader import STRUCTURE, Reader
@@ -278,7 +278,7 @@ def _signs_of(source: Source) -> SignFinder | None:
     """Return a finder for failures outside known messages; None if another step searches every line for them."""
     plain = source.codec == "none" and source.member is None
     small = plain and 0 <= source.size <= PASTE_BYTES
-    return None if small or source.engine == "spark" else SignFinder(ERRORS)
+    return None if small else SignFinder(ERRORS)
 
 
 def _add_pasted(task: _Task, recorded: tuple[bool, Mapping[int, bool]] | None) -> bool:
@@ -342,12 +342,26 @@ def _add_late(task: _Task) -> bool:
     return True
 
 
-ERRORS: Final = (b"ERROR", b"FATAL", b"SEVERE", b"Exception in thread ")
-"""Signs of errors in a large Flink log. Exceptions below its other records are often handled ones."""
+ERRORS: Final = (b"ERROR", b"FATAL", b"SEVERE", b"Exception in thread ", b"Traceback (most recent")
+"""Signs of errors in a large log. Exceptions below its other records are often handled ones."""
+
+
+def _is_grave(one: Pasted, source: Source) -> bool:
+    """Return whether an exception of a large log counts without a known message.
+
+    Spark logs errors of tasks and listeners that a retry repairs; rules judge the others by what follows.
+    """
+    if one.level not in GRAVE or not (one.frames or one.python):
+        return False
+    ended = one.python_trace.in_module or ended_with(one) not in (None, "task")
+    return ended or source.engine != "spark"
 
 
 def _add_errors(task: _Task, scanner: LineScanner) -> None:
-    """Add exceptions below error records of a large log, unless a known message reports them."""
+    """Add exceptions below error records of a large log, unless a known message reports them.
+
+    Of Spark's, only those whose text shows that they ended more than a task.
+    """
     split, source = task.split, task.split.source
     places = scanner.signs.places if scanner.signs is not None else []
     is_part = split.start > 0 or split.end >= 0
@@ -359,7 +373,7 @@ def _add_errors(task: _Task, scanner: LineScanner) -> None:
     def counts(one: Pasted) -> bool:
         begin = found.at(one.offset if one.heading is None else one.heading.offset)
         own = split.start <= begin and (split.end < 0 or begin < split.end)
-        return own and one.level in GRAVE and bool(one.frames or one.python)
+        return own and _is_grave(one, source)
 
     text = without_dumps(found.data)
     known = _recorded(text, source)[1]

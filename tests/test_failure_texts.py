@@ -10,6 +10,7 @@ import pytest
 from benchmarks.pastes import PasteJudge
 from flowdiag.analyses.contract.redact import clean
 from flowdiag.analyses.flink.helpers import Attempt, subtask_name
+from flowdiag.parsers.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 if TYPE_CHECKING:
@@ -512,3 +513,71 @@ def test_the_exception_of_a_checkpoint_that_was_not_triggered(judge: PasteJudge)
         "\tat org.apache.flink.runtime.taskexecutor.TaskExecutor.triggerCheckpoint(TaskExecutor.java:1061)\n"
     )
     assert "for unknown task" in report_on(judge, text).findings[0].title
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '{"error": "[DELTA_TABLE_NOT_FOUND] orders", "error_trace": "Traceback (most recent call last):\\n  File \\"/a/job.py\\", line 3\\n    q.start()\\n"}',
+            "[DELTA_TABLE_NOT_FOUND] orders",
+        ),
+        (
+            '{"errorClass": "a.b.QueryException", "message": "no batch", "cause": {"errorClass": "a.DiskException", "message": "volume 7 is gone"}}',
+            "volume 7 is gone",
+        ),
+        (
+            '{"status": "error", "ename": "AnalysisException", "evalue": "no column price", "traceback": []}',
+            "no column price",
+        ),
+        ('{\n  "error_code": "QUOTA_EXCEEDED",\n  "message": "5 of 5 clusters"\n}', "5 of 5 clusters"),
+        (
+            '{"level": "ERROR", "timestamp": "2024-03-01T10:00:00Z", "message": "Flow orders has FAILED", "error": {"exceptions": [{"class_name": "a.XException", "message": "first"}, {"class_name": "a.YException", "message": "version 4 is gone"}]}}',
+            "version 4 is gone",
+        ),
+    ],
+)  # fmt: skip
+def test_a_failure_whose_class_and_message_are_values_of_json(
+    judge: PasteJudge, text: str, said: str
+) -> None:
+    assert said in report_on(judge, text).findings[0].title
+
+
+def test_a_json_object_without_a_failure_reports_none(judge: PasteJudge) -> None:
+    text = '{"name": "orders", "status": "RUNNING", "message": "12 batches", "type": "DailyReport"}'
+    assert report_on(judge, text).findings == []
+
+
+def test_a_cause_alone_does_not_show_what_it_ended(judge: PasteJudge) -> None:
+    text = "Caused by: a.b.PriceException: no price\n\tat org.apache.spark.deploy.SparkSubmit.main(SparkSubmit.scala)\n"
+    assert report_on(judge, text).summary.verdict == "degraded"
+    assert "ended the application" in words_of(report_on(judge, text.removeprefix("Caused by: ")))
+
+
+def test_the_dated_attempts_of_a_client_belong_to_its_message(judge: PasteJudge) -> None:
+    text = (
+        "ERROR Executor: Exception in task 3.0 in stage 4.0 (TID 77)\n"
+        "org.apache.hadoop.hbase.client.RetriesExhaustedException: Failed after attempts=35, exceptions:\n"
+        "Fri Mar 01 10:00:00 UTC 2024, RpcRetryingCaller{pause=100}, java.net.SocketTimeoutException: callTimeout=60000\n"
+        "\tat org.apache.hadoop.hbase.client.RpcRetryingCaller.callWithRetries(RpcRetryingCaller.java:159)\n"
+    )
+    assert "callTimeout=60000" in words_of(report_on(judge, text))
+
+
+SPARK_LINE = "24/03/01 22:40:00 INFO BlockManagerInfo: Added broadcast_0_piece0 in memory\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('Exception in thread "main" com.acme.PriceException: none\n\tat com.acme.Main.main(Main.java:1)\n', 1),
+        ('Traceback (most recent call last):\n  File "/a/j.py", line 3, in <module>\n    run()\nValueError: none\n', 1),
+        ("24/03/01 22:40:01 ERROR TaskContextImpl: Error in TaskCompletionListener\njava.io.IOException: gone\n\tat a.B.c(B.java:1)\n", 0),
+    ],
+)  # fmt: skip
+def test_a_large_log_of_spark_shows_what_ended_it(tmp_path: Path, text: str, found: int) -> None:
+    path = tmp_path / "driver.log"
+    path.write_text(SPARK_LINE * 4000 + text + SPARK_LINE * 2000 + STOPPED)
+    (source,) = discover([str(path)]).sources
+    rows = parse_on_driver(plan_splits([source])).to_pylist()
+    assert sum(row["event"] == "failure" for row in rows) == found

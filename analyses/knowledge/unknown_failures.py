@@ -134,7 +134,7 @@ class FailureGroup:
         """The exception or the message, and its number of occurrences."""
         times = f" ({self.count} times)" if self.count > 1 else ""
         whole = " ".join(self.first.failure.split())
-        failure = _PACKAGE.sub("", whole)
+        failure = _PACKAGE.sub("", whole.removeprefix("Error: "))
         if (bare := _BARE.fullmatch(failure)) is not None:
             above = self.first.text.get("message")
             failure = f"{' '.join(above.split())}: {bare[1]}{bare[2] or ''}" if above else whole

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from flowdiag.parsers.envelopes.content import record_in, time_in
+from flowdiag.parsers.envelopes.errors import lines_of_errors
 from flowdiag.parsers.envelopes.keys import (
     INNER,
     IS_FILE,
@@ -132,7 +133,7 @@ def unwrap(value: Fields, depth: int) -> Unwrapped | None:
             return None
         found[IS_TIME].append((0, time_in(value)))
     instant, local = time_of(found[IS_TIME])
-    trace = _trace_of(found[IS_TRACE])
+    trace = _trace_of(found[IS_TRACE]) or _errors_of(value)
     full = value.get("full_message")
     if isinstance(full, str) and full.startswith(text.rstrip()):
         # Some GELF writers repeat the message before the trace, and truncate the short message.
@@ -240,6 +241,16 @@ def _trace_of(hits: list[tuple[int, Any]]) -> str | None:
         if isinstance(found, list) and found and all(isinstance(line, str) for line in found):
             return "\n".join(found).rstrip()
     return None
+
+
+def _errors_of(value: Fields) -> str | None:
+    """Return the trace of the exceptions that an object inside a record describes."""
+    inner = {
+        key: value[key]
+        for key in ("error", "errors", "exceptions")
+        if isinstance(value.get(key), (dict, list))
+    }
+    return "\n".join(lines_of_errors(inner)) or None if inner else None
 
 
 def _throwable(thrown: Fields, depth: int) -> Iterator[str]:

@@ -97,6 +97,10 @@ class Trace:
     chain: tuple[str, ...] = ()
 
 
+ANNOUNCES: Final = ("exceptions:", "terminated with:")
+"""Ends of messages that continue on the next line, even if that begins with a date."""
+
+
 def is_trace_line(text: str) -> bool:
     """Return whether a line looks like a line of a stack trace other than the first."""
     return _TRACE_LINE.match(text) is not None
@@ -114,6 +118,7 @@ def read_trace(lines: Iterable[str], given: str = "") -> Trace:
         lines: lines without carriers; lines outside the trace are ignored.
         given: the end of the record's own line, which may be an exception.
     """
+    given, lines = _with_announced(given, lines)
     exception = _clean(given) if is_exception_line(given) else None
     causes: list[str] = []
     is_wrapped = False
@@ -149,6 +154,17 @@ def read_trace(lines: Iterable[str], given: str = "") -> Trace:
         second=causes[0] if len(causes) > 1 else None,
         chain=tuple(causes if exception is None else (exception, *causes))[:_LINKS],
     )
+
+
+def _with_announced(given: str, lines: Iterable[str]) -> tuple[str, list[str]]:
+    """Return the end of a record and the lines below, with each announced line behind its message."""
+    whole = [given]
+    for line in lines:
+        if whole[-1].rstrip().endswith(ANNOUNCES) and line.strip() and not is_trace_line(line):
+            whole[-1] = f"{whole[-1].rstrip()} {line.strip()}"
+        else:
+            whole.append(line)
+    return whole[0], whole[1:]
 
 
 def is_library(method: str) -> bool:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from flowdiag.parsers.envelopes.errors import lines_of_errors
+from flowdiag.parsers.envelopes.objects import decode_or_none
 from flowdiag.parsers.lines.decoration import LINE, unescape
 
 _MOST: Final = 60  # maximum lines of a body
@@ -146,10 +148,24 @@ class _Folder:
             self._above, self._is_folded = [(offset, f"{line}{separator} {message}")], True
             return
         failed = _FAILED.search(text)
-        if message and failed is not None:
+        if lines := _errors_in(text):
+            body = [(body[0][0], line) for line in lines]
+        elif message and failed is not None:
             body = [(body[0][0], f"Error: status {failed['status']}: {message}")]
         self._done += [*self._above, *body]
         self._above = []
 
 
+def _errors_in(body: str) -> list[str]:
+    """Return the exceptions of a whole answer as lines; empty for log records, which are read elsewhere."""
+    value = decode_or_none(body.strip(" \t\r\n`"))
+    is_record = isinstance(value, dict) and not _OF_RECORDS.isdisjoint(value)
+    return (
+        [] if is_record else [part for line in lines_of_errors(value) for part in line.split("\n")]
+    )
+
+
+_OF_RECORDS: Final = frozenset(
+    {"level", "log.level", "severity", "loggerName", "logger_name", "logger", "log.logger", "log"}
+)
 _STRING: Final = re.compile(r"\"(?:[^\"\\]|\\.){0,4000}\"")

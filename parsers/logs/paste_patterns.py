@@ -34,7 +34,7 @@ _PYFLINK_CALL: Final = re.compile(
 _OF_SPARK: Final = re.compile(
     r"(?i:py4j)|(?<![\w./-])(?<![Tt]ask )executors?\b(?![.-]\w| service| pool| thread)|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d|Job aborted due to stage failure"
     r"|\b[Ss]park\b|\b[A-Z]?\w{0,40}Spark[A-Z]\w+|\bspark[._-][a-z]|\bDStream|ExecutorPods|\bawsglue|[Gg]lueContext|third-party-projects"
-    r"|[Dd]atabricks|Executor self-exiting|(?m:^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]{4,5} (?!Block(?:Manager|StateChange):)[A-Z]\w+: )|\bdbutils|\b[Ll]ivy\b|ExecutorLostFailure|\bsc\.\w+\(|\[DELTA_[A-Z]|\bAnalysisException\b|\b_spark_metadata\b|\bstate/\d{1,5}/\d{1,6}/\d{1,9}\.(?:delta|snapshot|changelog|zip)\b|\byarn\.Client\b|(?m:^\[[A-Z_.]{5,100}\] .{0,4000}SQLSTATE: [0-9A-Z]{5}\b)"
+    r"|[Dd]atabricks|Executor self-exiting|(?m:^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]{4,5} (?!Block(?:Manager|StateChange):)[A-Z]\w+: )|\bdbutils|\b[Ll]ivy\b|serverSparkVersion|SubmissionResponse\b|ExecutorLostFailure|\bsc\.\w+\(|\[DELTA_[A-Z]|\bAnalysisException\b|\b_spark_metadata\b|\bstate/\d{1,5}/\d{1,6}/\d{1,9}\.(?:delta|snapshot|changelog|zip)\b|\byarn\.Client\b|(?m:^\[[A-Z_.]{5,100}\] .{0,4000}SQLSTATE: [0-9A-Z]{5}\b)"
 )
 _OF_FLINK: Final = re.compile(
     r"pyflink|\b[Ff]link\b|\bFlink[A-Z]\w+|\bflink[.-][a-z]|\b(?:TaskManager|JobManager|TaskExecutor|JobMaster)\w*"

@@ -104,7 +104,7 @@ def _is_undecided(one: Pasted, found: Classified | None, engine: str, *, failed:
         return True  # perhaps a record with an unknown layout
     if one.level is not None:
         return failed or not _is_failure(one, found, engine)
-    return found is None and _ended(one) not in _OF_JOBS
+    return found is None and ended_with(one) not in _OF_JOBS
 
 
 def _is_reported(one: Pasted, known: Mapping[int, bool]) -> bool:
@@ -117,17 +117,28 @@ def _is_reported(one: Pasted, known: Mapping[int, bool]) -> bool:
     if one.inline and not one.frames:
         return one.offset in known
     # The record on the same line may report less, such as a lost task instead of the end of the job.
-    return one.plain and one.offset in known and _ended(one) in (None, "task", "process")
+    return one.plain and one.offset in known and ended_with(one) in (None, "task", "process")
 
 
 _OF_JOBS: Final = ("query", "job", "batch", "task")
-"""Values of `_ended` that the rules about tasks, jobs and batches report."""
+"""Values of `ended_with` that the rules about tasks, jobs and batches report."""
 
 
-def _ended(one: Pasted) -> str | None:
+def ended_with(one: Pasted) -> str | None:
+    """Return what a failure ended, as `failure_lines.ended_by`."""
     if one.task is not None:
         return "task"
-    return ended_by((one.heading.message if one.heading else "", *one.chain, *one.lines))
+    above = one.heading.message if one.heading else ""
+    return ended_by((above, *one.chain, *(() if _is_part(one) else one.lines)))
+
+
+def _is_part(one: Pasted) -> bool:
+    """Return whether the trace begins with a cause: the exception above it, and its end, are missing."""
+    return (
+        one.heading is None
+        and one.lines[:1] != []
+        and one.lines[0].lstrip().startswith("Caused by")
+    )
 
 
 def _is_failure(one: Pasted, found: Classified | None, engine: str | None) -> bool:
@@ -188,7 +199,7 @@ def _failure(one: Pasted, found: Classified | None, engine: str, source: int) ->
         if len(above.split()) > 3 and not is_routine((above,)):
             cause, offset = above, one.heading.offset
     fields = _fields(one, found, engine)
-    fields["ended"] = _ended(one) or ""
+    fields["ended"] = ended_with(one) or ""
     fields["level"] = one.level or ""
     logger = None
     if one.heading is not None:
@@ -266,6 +277,8 @@ def _of_query(one: Pasted, fields: dict[str, str]) -> Row:
     text = " ".join((*one.chain, f"query {one.thread}" if one.thread else ""))
     named = _QUERY.search(text) or _QUERY_ID.search(text)
     fields |= {"origin": "paste", "what": "terminated"}
+    if _is_part(one) and named is None:
+        fields["part"] = "cause"
     if named is None and one.of_dstream:
         fields["what"] = "batch"
         return {"event": Event.SPARK_INCIDENT.value}

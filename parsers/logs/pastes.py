@@ -26,6 +26,7 @@ from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.decoration import COUNT, LINE, strip_decoration, strip_marks, unescape
 from flowdiag.parsers.lines.failure_lines import failure_line
 from flowdiag.parsers.lines.traces import (
+    ANNOUNCES,
     is_exception_line,
     is_trace_line,
     named_once,
@@ -601,7 +602,7 @@ class _Segments:
         if block is None or self._again or block.frames or is_trace_line(line):
             return False
         above = block.chain[-1] if block.chain else block.heading.message if block.heading else ""
-        return above.endswith(("exceptions:", "terminated with:"))
+        return above.endswith(ANNOUNCES)
 
     def _has_chain(self) -> bool:
         return self._block is not None and bool(self._block.chain)

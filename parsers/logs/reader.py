@@ -21,6 +21,7 @@ from flowdiag.parsers.lines.failure_lines import failure_line
 from flowdiag.parsers.lines.prefix import Prefix, simple_name
 from flowdiag.parsers.lines.scan import Line, LineScanner
 from flowdiag.parsers.lines.traces import (
+    ANNOUNCES,
     CAUSE_CHARACTERS,
     Trace,
     is_exception_line,
@@ -409,12 +410,11 @@ class Reader:
     def _text_below(self, record: Record) -> Iterator[str]:
         head = record.head
         first = True
+        listed = _announces(head.text[head.begin : head.end])
         for line in self._lines_below():
             if head.carriers:
-                if head.process is not None:
-                    process = prefix.process_of(line, head)
-                    if process is not None and process != head.process:
-                        continue  # a line of another process
+                if _is_of_other_process(line, head):
+                    continue
                 text = prefix.strip_like(line, head)
             elif line[:4] == "\tat ":
                 yield line
@@ -425,7 +425,9 @@ class Reader:
                 yield text
             elif text.startswith((*_SECTION_BEGINS, "LogLength:")):
                 return
-            elif text[0] in " \t" and prefix.read_stamp(text.lstrip()) is None:
+            elif (text[0] in " \t" and prefix.read_stamp(text.lstrip()) is None) or (
+                listed and not prefix.parse(text).complete
+            ):
                 yield text
             else:
                 follows = self._follows(prefix.parse(text), head, first)
@@ -433,11 +435,14 @@ class Reader:
                     return
                 yield follows
                 first = False
+            listed = _announces(text, listed=listed)
 
     @staticmethod
-    def _follows(line: Prefix, head: Prefix, first: bool) -> str | None:
+    def _follows(line: Prefix, head: Prefix, first: bool, *, listed: bool = False) -> str | None:
         """Return the text that a line adds to the record above; None if it starts another record."""
         text = line.text[line.begin : line.end]
+        if listed and not line.complete:  # an item of a list may begin with a date
+            return line.text
         if line.complete or line.dated:
             # Some layouts print a header on every line of a stack trace.
             belongs = is_trace_line(text) or (first and is_exception_line(text))
@@ -668,6 +673,16 @@ def _named_task(chain: Iterable[str]) -> dict[str, str]:
     if named.subtask_index is not None:
         found["named_subtask"] = f"{named.subtask_index + 1}/{named.parallelism or ''}"
     return found
+
+
+def _is_of_other_process(text: str, head: Prefix) -> bool:
+    process = None if head.process is None else prefix.process_of(text, head)
+    return process is not None and process != head.process
+
+
+def _announces(text: str, *, listed: bool = False) -> bool:
+    """Return whether the next line belongs to a message: a list of attempts ends with the first frame."""
+    return (listed and not is_trace_line(text)) or text.rstrip().endswith(ANNOUNCES)
 
 
 def _cut(block: bytes) -> list[bytes]:

@@ -26,7 +26,9 @@ def was_removed(app: h.ApplicationFacts, executor: h.Executor, at_end_ms: float)
     removed, stopped = executor.removed_us, app.stopped_us
     if removed is None or (stopped is not None and removed >= stopped):
         return False
-    return app.ended_us is None or removed <= app.ended_us - at_end_ms * 1000
+    if app.ended_us is None or (weight(executor) and removed < app.ended_us):
+        return True  # a stop does not kill executors before it begins: a kill may have ended the application
+    return removed <= app.ended_us - at_end_ms * 1000
 
 
 def place_and_reason(
@@ -48,10 +50,10 @@ def place_and_reason(
     return h.application_subject(app), how
 
 
-def loss_confidence(app: h.ApplicationFacts, last: h.Executor, *, memory: bool) -> h.Confidence:
-    """Return low confidence if the log ends with the loss, because a stop also removes executors."""
+def loss_confidence(app: h.ApplicationFacts, last: h.Executor) -> h.Confidence:
+    """Return low confidence if the log ends with the loss, because a stop removes executors, but kills none."""
     at_end = app.ended_us is None and (app.last_us or 0) - (last.removed_us or 0) < 1_000_000
-    return h.Confidence.LOW if at_end and not memory else h.Confidence.HIGH
+    return h.Confidence.LOW if at_end and not weight(last) else h.Confidence.HIGH
 
 
 def block_names(blocks: list[Trouble]) -> str:

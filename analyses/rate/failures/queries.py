@@ -44,7 +44,7 @@ def failed_query(
     if recovered or not pasted:
         outcome = _outcome(query, len(ended), after, last, recovered=recovered)
     going_on = "" if recovered else _other_queries(assessed, query, last)
-    title = _title(_failed_runs(query, len(ended), pasted=pasted), continues=bool(going_on))
+    title = _title(_failed_runs(query, len(ended), pasted=pasted), ended, continues=bool(going_on))
     return h.query_finding(
         assessed,
         query,
@@ -128,7 +128,9 @@ def _triggers_after(query: h.QueryFacts, failed: set[str | None], last: int) -> 
     return sum(run not in failed for run in runs[known[-1] :]) if known else 0
 
 
-def _title(who: str, *, continues: bool) -> str:
+def _title(who: str, ended: h.Sequence[h.Record], *, continues: bool) -> str:
+    if all(record.fields.get("part") for record in ended):
+        return "The cause of a failure"
     rest = ", and the application continues without it" if continues else ""
     return f"{who} ended with an exception{rest}"
 

@@ -1,0 +1,165 @@
+"""Exceptions in JSON objects whose class, message, trace and cause are separate values: answers of services, job runs.
+
+The names of the keys show what a value is. An object without such keys reports no failure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+_DEPTH: Final = 8
+_MOST: Final = 400  # lines of one answer
+_Fields = Mapping[str, Any]
+
+# Keys are compared in lower case without `_`, `-`, `.` and `@`.
+_NAMES: Final = (
+    "errorclass", "exceptionclass", "exceptionclassname", "errorname", "exceptionname", "exceptiontype", "errortype",
+    "ename", "classname", "javaclassname", "errorcode", "azureerrorcode", "awsapierrorcode", "gcperrorcode",
+    "statuscode", "class", "type", "code", "name", "exception", "errorcategory",
+)  # fmt: skip
+_MESSAGES: Final = (
+    "errormessage", "exceptionmessage", "evalue", "azureerrormessage", "awsapierrormessage", "databrickserrormessage",
+    "message", "localizedmessage", "msg", "statemessage", "statedetails", "statechangereason", "failuremessage",
+    "failurereason", "errordescription", "errordetails", "errordetail", "diagnostics", "detail", "details", "reason",
+    "description", "error",
+)  # fmt: skip
+_OF_ERRORS: Final = re.compile(r"error|exception|failure|evalue|azure|awsapi|statechangereason")
+"""Keys of messages that only failures have."""
+_TRACES: Final = (
+    "errortrace", "stacktrace", "traceback", "trace", "stack", "remotestacktrace", "exceptionstacktrace", "callstack",
+    "extendedstacktrace",
+)  # fmt: skip
+_INNER: Final = (
+    "error", "exception", "exceptions", "errors", "failure", "failures", "cause", "causedby", "innererror",
+    "innerexception", "rootcause", "terminationreason", "failureinfo", "errordetails", "parameters", "serializedthrowable",
+)  # fmt: skip
+"""Keys of objects that describe a failure, outermost first."""
+_EXCEPTION: Final = re.compile(
+    r"(?:[a-z_]\w{0,80}\.){0,16}[A-Z][\w$]{0,120}(?:Exception|Error|Throwable|Failure)(?:\$\w{1,80})?\Z|(?:[a-z_]\w{0,80}\.){2,16}[A-Z][\w$]{2,120}\Z"
+)
+_CODE: Final = re.compile(
+    r"[A-Z][A-Z0-9]{1,40}(?:[_.][A-Z0-9]{1,40}){1,10}\Z|(?:[A-Z][a-z0-9]{1,30}){2,10}\Z"
+)
+_FAILED: Final = re.compile(
+    r"(?i:failed|failure|fail|error|errored|internal_error|timedout|terminated_with_errors|cancelled_by_error)\Z"
+)
+_STATES: Final = ("status", "state", "resultstate", "lifecyclestate", "jobrunstate", "success")
+_PYTHON: Final = "Traceback (most recent call last)"
+
+
+def lines_of_errors(value: object) -> list[str]:
+    r"""Return the failures of an object, as Java prints exceptions; empty without one.
+
+    >>> lines_of_errors({"errorClass": "a.b.XException", "message": "no batch", "cause": {"message": "disk full", "class": "a.YError"}})
+    ['a.b.XException: no batch', 'Caused by: a.YError: disk full']
+    >>> lines_of_errors({"error_code": "QUOTA_EXCEEDED", "message": "5 of 5 clusters"}), lines_of_errors({"message": "fine"})
+    (['Error: QUOTA_EXCEEDED: 5 of 5 clusters'], [])
+    """
+    found: list[str] = []
+    for lines in _failures(value, _DEPTH, inside=False):
+        begin = lines[0] in found or any(lines[0] in one for one in found)
+        if not begin and len(found) < _MOST:
+            first = lines[0].removeprefix("Error: ") if found else lines[0]
+            found += [f"Caused by: {first}" if found else first, *lines[1:]]
+    return found[:_MOST]
+
+
+def _failures(value: object, depth: int, *, inside: bool) -> Iterator[list[str]]:
+    """Yield the lines of each failure, those of an object before those inside it.
+
+    Args:
+        value: any JSON value.
+        depth: maximum nesting.
+        inside: whether its key shows that it describes a failure.
+    """
+    if isinstance(value, list) and depth:
+        for each in value[:20]:
+            yield from _failures(each, depth - 1, inside=inside)
+    elif isinstance(value, dict) and depth:
+        yield from _of_object(value, depth, inside=inside)
+
+
+def _of_object(value: _Fields, depth: int, *, inside: bool) -> Iterator[list[str]]:
+    keys = {re.sub(r"[_\-.@]", "", key).lower(): key for key in value}
+    lines = _own_lines(value, keys, inside=inside)
+    if lines:
+        yield lines
+    inner = [keys[name] for name in _INNER if name in keys]
+    for key in (*inner, *(key for key in value if key not in inner)):
+        below = _opened(value[key])
+        if not isinstance(below, str):
+            yield from _failures(below, depth - 1, inside=inside or key in inner)
+        elif key in inner and lines and _is_text(below) and " " in below and below not in lines[0]:
+            yield ["Error: " + below]
+
+
+def _opened(value: object) -> object:
+    """Return the value of JSON within a string; other values unchanged."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError):
+        return value
+
+
+def _own_lines(value: _Fields, keys: Mapping[str, str], *, inside: bool) -> list[str]:
+    """Return the lines of the failure that the values of an object describe, without its inner objects."""
+    name = next((text for _, text in _texts(value, keys, _NAMES) if _is_name(text)), "")
+    key, message = next(_texts(value, keys, _MESSAGES), ("", ""))
+    trace = next((text for _, text in _texts(value, keys, _TRACES)), "")
+    is_class = _EXCEPTION.match(name) is not None
+    failed = any(_FAILED.match(str(value[keys[each]])) for each in _STATES if each in keys)
+    shown = (
+        inside
+        or is_class
+        or _OF_ERRORS.search(key) is not None
+        or (failed and bool(message))
+        or (bool(name) and any("error" in each for each in keys))
+    )
+    return _with_trace(_first_line(name, message, is_class=is_class), trace) if shown else []
+
+
+def _first_line(name: str, message: str, *, is_class: bool) -> str:
+    """Return class or code and message as one text; `Error` stands for a missing class."""
+    if is_class or _EXCEPTION.match(message.partition(":")[0]):
+        return ": ".join(
+            filter(None, (name if is_class else "", message.removeprefix(f"{name}: ")))
+        )
+    said = [part for part in (name, message) if part and part != "Error"]
+    return ": ".join(["Error", *said]) if said else ""
+
+
+def _with_trace(text: str, trace: str) -> list[str]:
+    """Return an exception and its trace, which may repeat the first line or, in Python, precedes the error."""
+    lines, own = trace.split("\n"), text.split("\n")
+    if not trace.strip():
+        return own if text else []
+    if _PYTHON in trace:
+        return lines if not text or own[0].removeprefix("Error: ")[:60] in trace else [*lines, *own]
+    repeated = bool(text) and own[0].removeprefix("Error: ")[:60] in trace
+    return lines if repeated or not text else [*own, *lines]
+
+
+def _texts(
+    value: _Fields, keys: Mapping[str, str], names: tuple[str, ...]
+) -> Iterator[tuple[str, str]]:
+    """Yield the texts at these keys, a list of lines as one text."""
+    for name in names:
+        text = value.get(keys.get(name, ""))
+        if isinstance(text, list) and text and all(isinstance(line, str) for line in text):
+            text = "\n".join(text)
+        if isinstance(text, str) and _is_text(text) and _opened(text) is text:
+            yield name, text.strip("\r\n ")
+
+
+def _is_text(text: str) -> bool:
+    return text.strip().lower() not in ("", "null", "none", "n/a", "-")
+
+
+def _is_name(text: str) -> bool:
+    return _EXCEPTION.match(text) is not None or _CODE.match(text) is not None
