@@ -1,5 +1,5 @@
-"""`flowdiag startup`: how a Flink job reached RUNNING, and the step that blocked it.
+"""`flowdiag startup`: how a Flink job reached RUNNING, and which step delayed or blocked it.
 
 Start with `topic.Startup`. `assemble` builds the starts of each job and their steps, and `rules` judge them with
-`detect`. This package imports no other topic.
+the help of `detect`. This package imports no other topic.
 """

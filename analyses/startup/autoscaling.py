@@ -1,4 +1,4 @@
-"""The events of the autoscaler, from its own log or from the audit lines of the Kubernetes Operator."""
+"""Reads the autoscaler's events from its own log or from audit lines of the Kubernetes Operator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REASONS: Final = {
     "resourcequotareached": "quota",
     "scalingvetoed": "vetoed",
 }
-"""Events by their reason in lower case; the operator prints reasons in upper case."""
+"""Kinds of events by reason in lower case. The operator prints reasons in upper case."""
 _EVENTS: Final = frozenset({"autoscaler-event", "operator-event", "operator-event-warning"})
 _LINES: Final = {
     "autoscaler-not-adaptive": "not-adaptive",
@@ -30,7 +30,7 @@ _ID: Final = re.compile(r"\b[0-9a-f]{32}\b")
 
 
 def reason_of(trouble: Trouble) -> str | None:
-    """Return the kind of an event of the autoscaler; None for anything else.
+    """Return the kind of an autoscaler event, or None for anything else.
 
     >>> reason_of(Trouble(kind="operator-event", count=1, first_us=None, last_us=None,
     ...     values={"reason": "INEFFECTIVESCALING"}))
@@ -47,15 +47,15 @@ def reason_of(trouble: Trouble) -> str | None:
 
 
 def disabled_by(trouble: Trouble) -> str | None:
-    """Return the option that turns a scaling report into a recommendation."""
+    """Return the option because of which a scaling report is only a recommendation."""
     found = _DISABLED.search(trouble.values.get("said", ""))
     return found["option"] if found else None
 
 
 def events_of(facts: StartupFacts, job: JobStarts) -> Mapping[str, list[Trouble]]:
-    """Return the events about a job by kind.
+    """Return the events about a job, by kind.
 
-    The name of a deployment need not be the name of its job. A single one belongs to a single job.
+    The name of a deployment may differ from the name of its job. A single deployment belongs to a single job.
     """
     events = [(_key(t), reason, t) for t in facts.troubles if (reason := reason_of(t)) is not None]
     deployments = {key for key, _, _ in events if key and not _ID.fullmatch(key)}
@@ -71,12 +71,12 @@ def events_of(facts: StartupFacts, job: JobStarts) -> Mapping[str, list[Trouble]
 
 
 def _key(trouble: Trouble) -> str:
-    """Return the job ID or the name of the deployment that an event is about; empty without any."""
+    """Return the job ID or deployment name of an event, or an empty string."""
     return trouble.values.get("key") or (trouble.resource or "").rpartition("/")[2]
 
 
 def task_in(trouble: Trouble, job: JobStarts) -> str | None:
-    """Return the name of the task that an event is about, else its vertex ID."""
+    """Return the name of an event's task or, failing that, its vertex ID."""
     found = _ID.search(trouble.values.get("vertex") or trouble.values.get("said", ""))
     if found is None:
         return None

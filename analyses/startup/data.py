@@ -1,4 +1,4 @@
-"""From the facts of `flowdiag startup` to `data.attempts`, `data.cluster` and `data.workers`."""
+"""Builds `data.attempts`, `data.cluster` and `data.workers` of the report from the facts of `flowdiag startup`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def start_attempts(
     facts: x.StartupFacts, max_rows: int, *, excerpts: bool = True
 ) -> list[wire.StartAttempt]:
-    """Return every start of every job, at most `max_rows`: the first, the blocked and the last ones."""
+    """Return the starts of all jobs, at most `max_rows`: the first, the blocked and the last ones."""
     found = [(job, start) for job in facts.jobs for start in job.starts]
     if len(found) > max_rows:
         places = sorted(
@@ -56,7 +56,7 @@ def _attempt(job: x.JobStarts, start: x.Start, excerpts: bool) -> wire.StartAtte
 
 
 def cluster_steps(facts: x.StartupFacts) -> list[wire.StartStep]:
-    """Return the steps before any job."""
+    """Return the steps before any job starts."""
     return [_step(step) for step in facts.cluster_steps]
 
 
@@ -84,7 +84,7 @@ def _step(step: x.Step) -> wire.StartStep:
 def start_workers(
     facts: x.StartupFacts, max_rows: int, *, excerpts: bool = True
 ) -> list[wire.StartWorker]:
-    """Return the TaskManagers, those that never registered first."""
+    """Return the TaskManagers, starting with those that never registered."""
     ranked = sorted(facts.workers, key=lambda w: (w.registered_us is not None, w.name))
     return [
         wire.StartWorker(
@@ -101,7 +101,7 @@ def start_workers(
 
 
 def job_scheduling(facts: x.StartupFacts, max_rows: int) -> list[wire.JobScheduling]:
-    """Return the scheduling and the spread of at most `max_rows` jobs, with as many TaskManagers each."""
+    """Return the scheduling and the spread of at most `max_rows` jobs, each with as many TaskManagers."""
     return [_scheduling(job, max_rows) for job in facts.jobs[:max_rows] if job.starts]
 
 
@@ -128,12 +128,12 @@ def _scheduling(job: x.JobStarts, max_rows: int) -> wire.JobScheduling:
 
 
 def _class_name(text: str | None) -> str | None:
-    """Return the class of a logged object, without its package and its hash."""
+    """Return the class of a logged object, without package and hash code."""
     return (text or "").rpartition(".")[2].partition("@")[0] or None
 
 
 def _shares(start: x.Start, max_rows: int) -> list[wire.TaskManagerShare]:
-    """Return the TaskManagers with the most tasks; up to 1.7 deployments name the host only."""
+    """Return the TaskManagers with the most tasks. Up to Flink 1.7, deployments name only the host."""
     hosts = {(task.taskmanager or task.host or ""): task.host for task in start.tasks}
     counts = Counter(task.taskmanager or task.host or "" for task in start.tasks)
     counts.pop("", None)
@@ -149,11 +149,11 @@ _ALL: Final = 1 << 62
 
 
 def start_tables(facts: x.StartupFacts, *, excerpts: bool) -> Rows:
-    """Yield the uncut lists as rows of `report.tables`.
+    """Yield the complete lists as rows of `report.tables`.
 
     Args:
-        facts: of the topic.
-        excerpts: False drops log text.
+        facts: facts of the topic.
+        excerpts: whether to include log text.
     """
     starts = start_attempts(facts, _ALL, excerpts=excerpts)
     yield "starts", map(msgspec.structs.asdict, starts)

@@ -1,4 +1,4 @@
-"""Facts of `flowdiag startup` as plain frozen values. Times are microseconds, UTC."""
+"""The facts of `flowdiag startup`, as plain frozen values. Times are microseconds since the epoch, UTC."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowdiag.analyses.model.keys import JobKey, Process, Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskTimes:
-    """Times at which one execution attempt reached each state."""
+    """The times at which an execution attempt reached each state."""
 
     attempt_id: str
     task: str | None
@@ -26,19 +26,19 @@ class TaskTimes:
     running_us: int | None = None
     ended_us: int | None = None
     end_state: str | None = None
-    own_ended_us: int | None = None  # when its own TaskManager saw it fail or cancelled it
+    own_ended_us: int | None = None  # when its own TaskManager saw it fail or canceled it
     ref: Ref | None = None
 
     @property
     def begins_us(self) -> int | None:
-        """Time of the earliest known state."""
+        """The time of the earliest known state."""
         known = (self.scheduled_us, self.deploying_us, self.initializing_us, self.running_us)
         return min((us for us in known if us is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Durations over tasks or TaskManagers, in milliseconds."""
+    """The spread of durations across tasks or TaskManagers, in milliseconds."""
 
     count: int
     p50_ms: int
@@ -48,9 +48,9 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of a start: its begin and end, and the last task or TaskManager it waited for.
+    """A step of a start, with its begin and end, and the last task or TaskManager that it waited for.
 
-    `ended_us` is None if the step never ended; `held_us` is then the last time at which it still lasted.
+    `ended_us` is None if the step never ended. In that case, `held_us` is the last time at which it was in progress.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Step:
 
     @property
     def duration_ms(self) -> int | None:
-        """The duration, or the time it has lasted so far."""
+        """The duration, or the time elapsed so far."""
         end = self.ended_us if self.ended_us is not None else self.held_us
         if self.started_us is None or end is None:
             return None
@@ -76,7 +76,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slots:
-    """Required and acquired slots of a start; None if no log shows them."""
+    """The required and acquired slots of a start; None if no log shows them."""
 
     required: int | None
     acquired: int | None
@@ -86,7 +86,7 @@ class Slots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore:
-    """State that one TaskManager read in one start; `finished_us` is None if it never ended."""
+    """State read by one TaskManager in one start. `finished_us` is None if reading never ended."""
 
     taskmanager: str | None
     host: str | None
@@ -104,14 +104,14 @@ class Restore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Initialization:
-    """The span of an initialization (1.19+): the longest duration of each part over all subtasks, in milliseconds.
+    """The trace span of an initialization (1.19+): the longest duration of each part across subtasks, in milliseconds.
 
     Args:
-        download_ms: state from the checkpoint storage to local disk.
-        rebuild_ms: opening the store, and reading the state into it.
-        initialize_ms: all of `initializeState`, including both.
-        gate_ms, mailbox_ms: reading the in-flight data, and waiting for the task's thread.
-        bytes: restored state of the subtask with most.
+        download_ms: downloading state from the checkpoint storage to the local disk.
+        rebuild_ms: opening the store and loading the state into it.
+        initialize_ms: all of `initializeState`, including both of the above.
+        gate_ms, mailbox_ms: reading in-flight data, and waiting for the task thread.
+        bytes: restored state of the subtask with the most state.
     """
 
     download_ms: int | None = None
@@ -124,13 +124,13 @@ class Initialization:
 
     @property
     def restored_ms(self) -> int | None:
-        """The time spent on state; None if the span has no such part."""
+        """The time spent on state, or None if the span has no such part."""
         known = [took for took in (self.download_ms, self.rebuild_ms) if took is not None]
         return sum(known) if known else None
 
     @property
     def longest(self) -> tuple[str, int] | None:
-        """The part that takes longest, and its duration."""
+        """The longest part and its duration."""
         parts = {
             "download": self.download_ms,
             "rebuild": self.rebuild_ms,
@@ -142,15 +142,15 @@ class Initialization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """A message of trouble in the log of one process, with one peer, and its number of occurrences.
+    """A message about trouble between a process and a peer, with the number of its occurrences.
 
     Args:
-        kind: id of the message.
-        peer: host of the remote process, or another key that separates messages of a kind.
-        cause: deepest cause of the first one.
-        values: fields of the first one.
+        kind: template id of the message.
+        peer: host of the remote process, or another key that separates messages of the same kind.
+        cause: deepest cause in the first message.
+        values: fields of the first message.
         resource: `namespace/name`, if the Kubernetes Operator logs it.
-        times: of the first fifty.
+        times: times of the first fifty messages.
     """
 
     kind: str
@@ -173,7 +173,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collecting:
-    """A minute of heavy garbage collection in a TaskManager."""
+    """A minute in which a TaskManager spent much time in garbage collection."""
 
     taskmanager: str | None
     host: str | None
@@ -186,16 +186,16 @@ class Collecting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """One start of a job: the first, or one after a failure.
+    """One start of a job, either the first or one after a failure or rescale.
 
     Args:
         kind: `cold`, `restart`, or `rescale` if the adaptive scheduler changed the parallelism.
-        trigger, cause: of a restart: kind of the failure and its text.
-        steps: in order.
-        running_us: when the last task reached RUNNING; None if never.
-        held: name of the step in which it stopped, None if it reached RUNNING.
+        trigger, cause: for restarts, the kind of the failure and its text.
+        steps: the steps in order.
+        running_us: when the last task reached RUNNING; None if it never did.
+        held: name of the step in which the start got stuck; None if it reached RUNNING.
         tasks: the execution attempts of this start.
-        expected: number of tasks of the job, if known.
+        expected: number of tasks in the job, if known.
         restored: whether state was restored.
     """
 
@@ -219,12 +219,12 @@ class Start:
     initialization: Initialization | None = None
 
     def step(self, name: str | None) -> Step | None:
-        """The step of that name."""
+        """Return the step with the given name."""
         return next((step for step in self.steps if step.name == name), None)
 
     @property
     def slowest(self) -> Step | None:
-        """The slowest step, without the first checkpoint (it waits for its interval) and parts of steps."""
+        """The slowest step. The first checkpoint (which waits for its interval) and parts of other steps do not count."""
         excluded = ("first-checkpoint", "workers", "restore")
         timed = [s for s in self.steps if s.duration_ms is not None and s.name not in excluded]
         return max(timed, key=lambda s: s.duration_ms or 0, default=None)
@@ -232,13 +232,13 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescale:
-    """One change of the parallelism by the adaptive scheduler.
+    """A change of the parallelism by the adaptive scheduler.
 
     Args:
         cause: `requirements`, `new-resources`, `failure` or `unknown`.
-        before, after: the slots that the job used: the parallelism of its widest task.
+        before, after: the slots in use, which equal the parallelism of the widest task.
         desired: the slots that the job requested at that time.
-        failure: kind of the failure, of a rescale after a failure.
+        failure: kind of the failure, for a rescale after a failure.
     """
 
     time_us: int
@@ -254,7 +254,7 @@ class Rescale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The slots that a job uses at the end of the input, and those it requests."""
+    """The slots that a job uses at the end of the input, and the slots it requests."""
 
     used: int
     desired: int
@@ -264,7 +264,7 @@ class Usage:
 
     @property
     def lasts_ms(self) -> int | None:
-        """How long the job has used that many slots and requested more or as many."""
+        """How long the job has used this many slots while requesting at least as many."""
         if self.since_us is None or self.last_us is None:
             return None
         return max(0, self.last_us - self.since_us) // 1000
@@ -272,7 +272,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """A starting TaskManager: requested, granted, started, registered, ended."""
+    """A TaskManager on its way from request, grant and start to registration and end."""
 
     name: str
     host: str | None = None
@@ -285,7 +285,7 @@ class Worker:
 
     @property
     def is_only_ended(self) -> bool:
-        """Whether the input shows its end, and neither a request nor a start."""
+        """Whether the input shows its end but neither a request nor a start."""
         return self.requested_us is None and self.started_us is None
 
 
@@ -300,7 +300,7 @@ class JobStarts:
     failover_strategy: str | None = None
     adaptive: bool = False
     cancelled: bool = False
-    ended: str | None = None  # terminal state
+    ended: str | None = None  # final state
     ended_us: int | None = None
     ended_cause: str | None = None
     ended_ref: Ref | None = None
@@ -309,7 +309,7 @@ class JobStarts:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the last start with tasks ran and nothing failed in it, or the job finished."""
+        """Whether the last start with tasks ran without a failure, or the job finished."""
         if self.ended in ("FINISHED", "FAILED"):
             return self.ended == "FINISHED"
         last = next((start for start in reversed(self.starts) if start.tasks), None)
@@ -324,23 +324,23 @@ class StartupFacts:
     jobs: tuple[JobStarts, ...]
     workers: tuple[Worker, ...] = ()
     cluster_steps: tuple[Step, ...] = ()
-    wanted_workers: int | None = None  # requests still pending at the end
+    wanted_workers: int | None = None  # requests still open at the end
     first_request_us: int | None = None
     last_request_ref: Ref | None = None
     last_us: int | None = None
     mode: str | None = None  # yarn | kubernetes | standalone
     troubles: tuple[Trouble, ...] = ()
-    # Time at which a client's log shows that its job was accepted, by source.
+    # When the log of a client shows that its job was accepted, by source.
     accepted_us: Mapping[int, int] = field(default_factory=dict)
     collecting: tuple[Collecting, ...] = ()
 
     def of_kind(self, *kinds: str) -> tuple[Trouble, ...]:
-        """Return troubles of some kinds, the earliest first."""
+        """Return troubles of the given kinds, earliest first."""
         return tuple(trouble for trouble in self.troubles if trouble.kind in kinds)
 
     @property
     def running(self) -> bool:
-        """Whether every job runs at the end, or finished: its last start reached RUNNING."""
+        """Whether the last start of every job reached RUNNING or the job finished."""
         return bool(self.jobs) and all(job.is_healthy for job in self.jobs)
 
     @property
@@ -351,11 +351,11 @@ class StartupFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStarting(JobStarts):
-    """The starts of a job as rules see them, with those of the cluster."""
+    """The starts of a job along with those of the cluster, as rules see them."""
 
     cluster: StartupFacts
 
     @classmethod
     def of(cls, job: JobStarts, cluster: StartupFacts) -> JobStarting:
-        """The job in its cluster."""
+        """Combine a job with its cluster."""
         return cls(**{f.name: getattr(job, f.name) for f in fields(JobStarts)}, cluster=cluster)

@@ -1,4 +1,4 @@
-"""Failure causes of tasks and jobs."""
+"""Finds the causes of failed tasks and jobs."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ KEEPS: Final = frozenset(
         "rpc-timeout",
     }
 )
-"""Classes of exceptions that keep a job from running at all."""
+"""Exception classes that prevent a job from running at all."""
 
 
 def keeps_from_running(incident: Incident) -> str | None:
-    """Return the class of a job's or a pasted exception if it keeps a job from running."""
+    """Return the class of a job's or a pasted exception if it prevents the job from running."""
     failure = classify_incident(incident) if incident.kind in ("exception", "job-failure") else None
     return failure.name if failure is not None and failure.name in KEEPS else None
 
@@ -64,7 +64,7 @@ def incidents_of(facts: StartupFacts) -> Iterator[Incident]:
 
 
 def incidents_by_template(facts: StartupFacts, templates: Collection[str]) -> list[Incident]:
-    """Return the incidents that match the templates, in order, without per-job duplicates."""
+    """Return the incidents that match the templates, in order and without per-job duplicates."""
     seen = {
         (incident.time_us, incident.ref): incident
         for incident in incidents_of(facts)
@@ -77,7 +77,7 @@ _SIGNS: Final = ("leader-election-failed", "leader-session-expired", "leader-con
 
 
 def leadership_signs(facts: StartupFacts) -> list[Incident]:
-    """Return the signs of a failed election or of a job suspended for it, each once, in order."""
+    """Return the signs of a failed election or of a job suspended because of it, in order and without repetitions."""
     seen = {
         (incident.time_us, incident.ref): incident
         for incident in incidents_of(facts)
@@ -88,7 +88,7 @@ def leadership_signs(facts: StartupFacts) -> list[Incident]:
 
 
 def _was_deposed(incident: Incident) -> bool:
-    """Whether a job was suspended because its JobManager is no longer the leader."""
+    """Return whether a job was suspended because its JobManager is no longer the leader."""
     if incident.kind != "suspended" or not incident.cause:
         return False
     failure = classify([incident.text.get("exception") or "", incident.cause], "flink")

@@ -1,4 +1,4 @@
-"""Oversized RPC messages: logged by the process that drops them, or by the sender's exception."""
+"""Finds oversized RPC messages, which are logged by the process that drops them or by the sender's exception."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _IN_CAUSE: Final = re.compile(
 
 
 def oversized(facts: StartupFacts) -> tuple[Trouble, ...]:
-    """Return every record of an oversized message."""
+    """Return all records of oversized messages."""
     return (*facts.of_kind(*_KINDS), *_in_causes(facts))
 
 
 def _in_causes(facts: StartupFacts) -> Iterator[Trouble]:
-    """Yield messages that failed a task or the job, by the sender's exception."""
+    """Yield oversized messages that failed a task or the job, based on the sender's exception."""
     for job in facts.jobs:
         for incident in job.job.incidents:
             found = _IN_CAUSE.search((failure_text(incident) or "")[:16_384])

@@ -1,4 +1,4 @@
-"""Everything that a rule of `flowdiag startup` needs, in one import."""
+"""Everything that the rules of `flowdiag startup` need, available through one import."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from flowdiag.analyses.startup.failures import failure_text, incidents_of, joine
 from flowdiag.analyses.startup.frames import oversized
 
 Cited = list[tuple[Ref | None, int | None]]
-"""Records with their times, the input of `cite`."""
+"""Records with their times, as input for `cite`."""
 
 STEP_WORDS: Final = {
-    "client": "the client, including main() of the job,",
+    "client": "the client, including the job's main(),",
     "operator": "the deployment by the Kubernetes Operator",
     "cluster-allocation": "the cluster allocation",
     "rpc": "the start of the JobManager's RPC",
@@ -59,14 +59,14 @@ STEP_WORDS: Final = {
     "workers": "the start of workers",
     "restore": "reading state back",
     "deployment": "the deployment of the tasks",
-    "initialisation": "the initialisation of the tasks",
+    "initialisation": "the initialization of the tasks",
     "first-checkpoint": "the first checkpoint",
 }
-"""Steps of a start in a sentence."""
+"""The steps of a start, as they appear in sentences."""
 
 
 def job_subject(job: JobStarts | None, kind: str = "job", **place: Any) -> Subject:
-    """Return a subject of the job; `place` are other fields of `Subject`."""
+    """Return a subject for the job. `place` sets other fields of `Subject`."""
     if job is None:
         return Subject(kind=kind, **place)
     return Subject(kind=kind, job_id=job.job.key.job_id or None, job_name=job.job.name, **place)
@@ -82,10 +82,10 @@ def start_finding(
     """Return a finding about the starts of a job.
 
     Args:
-        job: its verdict counts the finding; None: of no known job.
-        ongoing: whether the problem lasts at the end of the input: then critical, else a warning.
-        subject: the culprit; None: the job itself.
-        overrides: other fields of `Finding`; without `explain` the explanation of the cause.
+        job: the job whose verdict includes the finding; None if it is unknown.
+        ongoing: whether the problem persists at the end of the input, which makes it critical instead of a warning.
+        subject: the culprit; None for the job itself.
+        overrides: other fields of `Finding`. `explain` defaults to the explanation of the cause.
     """
     key = job.job.key if job is not None else None
     return _finding(key, subject or job_subject(job), ongoing, overrides)
@@ -98,12 +98,12 @@ def cluster_finding(
     subject: Subject | None = None,
     **overrides: Unpack[FindingFields],
 ) -> Finding:
-    """Return a finding that no log ties to a job. If there is only one job, its verdict counts it.
+    """Return a finding that no log assigns to a job. If there is only one job, it counts for that job's verdict.
 
     Args:
-        facts: None: the finding may belong to other jobs.
+        facts: None if the finding may belong to other jobs.
         ongoing, overrides: as in `start_finding`.
-        subject: the culprit; None: a process.
+        subject: the culprit; None for a process.
     """
     only = facts.jobs[0].job.key if facts is not None and len(facts.jobs) == 1 else None
     return _finding(only, subject or Subject(kind="process"), ongoing, overrides)
@@ -137,7 +137,7 @@ def worker_finding(
     ongoing: bool,
     **overrides: Unpack[FindingFields],
 ) -> Finding:
-    """Return a finding about a TaskManager; arguments as for `cluster_finding`."""
+    """Return a finding about a TaskManager, with arguments as for `cluster_finding`."""
     subject = Subject(kind="taskmanager", taskmanager=name, host=host)
     return cluster_finding(facts, ongoing=ongoing, subject=subject, **overrides)
 
@@ -145,7 +145,7 @@ def worker_finding(
 def _finding(
     job: JobKey | None, subject: Subject, ongoing: bool, overrides: FindingFields
 ) -> Finding:
-    """Return a finding that is critical while it lasts, explained by its cause."""
+    """Return a finding that is critical while the problem persists and explained by its cause."""
     found: FindingFields = {
         "severity": Severity.CRITICAL if ongoing else Severity.WARNING,
         "state": State.ONGOING if ongoing else State.RECOVERED,
@@ -157,7 +157,7 @@ def _finding(
 
 
 def ran_after(facts: StartupFacts, time_us: int | None, *, whole: bool = False) -> bool:
-    """Whether a job reached RUNNING after that time; `whole`: in a start that did not fail later."""
+    """Return whether a job reached RUNNING after a time; if `whole`, only starts that did not fail later count."""
     return any(
         start.running_us is not None
         and start.running_us > (time_us or 0)

@@ -1,4 +1,4 @@
-"""TaskManagers lost while a job ran, and what other logs show about them at that time."""
+"""Finds TaskManagers that were lost while a job ran, and what other logs show about them at that time."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _BROKEN: Final = re.compile(
     r"unexpectedly closed by remote task manager|Lost connection to task manager|Connection refused|"
     r"Connecting to remote task manager|Connection reset by peer|RemoteTransportException"
 )
-_SAME_US: Final = 20_000_000  # both ResourceManager and JobMaster log it
+_SAME_US: Final = 20_000_000  # both ResourceManager and JobMaster log the loss
 
 
 def losses(facts: StartupFacts) -> list[Incident]:
-    """Return one record per TaskManager that the JobManager gave up for its heartbeats, in order."""
+    """Return one record per TaskManager that the JobManager gave up because of its heartbeats, in order."""
     seen: dict[tuple[object, ...], Incident] = {}
     for incident in incidents_of(facts):
         reported = incident.text.get("template") in _TEMPLATES or (
@@ -34,7 +34,7 @@ def losses(facts: StartupFacts) -> list[Incident]:
 
 
 def while_job_ran(facts: StartupFacts, time_us: int | None) -> bool:
-    """Whether a job was starting or running then: TaskManagers may leave an idle cluster."""
+    """Return whether a job was starting or running at a time, because TaskManagers may leave an idle cluster."""
     if time_us is None:
         return False
     for job in facts.jobs:
@@ -50,7 +50,7 @@ def while_job_ran(facts: StartupFacts, time_us: int | None) -> bool:
 
 
 def host_of(facts: StartupFacts, name: str) -> str | None:
-    """Return the host of a TaskManager by its registration, else by its tasks."""
+    """Return the host of a TaskManager from its registration or, failing that, its tasks."""
     known = next((w.host for w in facts.workers if w.name == name and w.host), None)
     return known or next(
         (
@@ -67,7 +67,7 @@ def host_of(facts: StartupFacts, name: str) -> str | None:
 def broken_connection(
     facts: StartupFacts, name: str, host: str | None, low: float, high: float
 ) -> Incident | None:
-    """Return the first task failure in that time caused by a broken connection to the TaskManager."""
+    """Return the first task failure in a period that was caused by a broken connection to the TaskManager."""
     return next(
         (
             i
@@ -86,7 +86,7 @@ def broken_connection(
 
 
 def noticed_us(facts: StartupFacts, name: str, low: float, high: float) -> int | None:
-    """Return when the TaskManager itself noticed in that time: by its masters' heartbeats or its tasks."""
+    """Return when the TaskManager itself noticed the loss, from its masters' heartbeats or its tasks."""
     ended = [
         task.own_ended_us
         for job in facts.jobs
@@ -104,6 +104,6 @@ def noticed_us(facts: StartupFacts, name: str, low: float, high: float) -> int |
 
 
 def last_master_record(facts: StartupFacts, before_us: int) -> int | None:
-    """Return when a JobManager that ended before a moment wrote its last record."""
+    """Return when the last JobManager that ended before a given time wrote its last record."""
     ends = [p.last_us for p in facts.processes if p.role == "jobmanager" and p.last_us is not None]
     return max((us for us in ends if us < before_us), default=None)

@@ -1,4 +1,4 @@
-"""How `flowdiag startup` judges CP302: which process missed its heartbeats, and why, by all logs together."""
+"""Judges CP302 for `flowdiag startup`: which process missed its heartbeats, and why, according to all logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AFTER_US: Final = 1_000_000  # peers may log a broken connection right after th
 
 
 class _Reason(NamedTuple):
-    """A reason why a process was lost: its title text, cause and remedies."""
+    """A reason why a process was lost, with its title text, cause and remedies."""
 
     words: str
     cause: str
@@ -33,7 +33,7 @@ _REASONS: Final = {
 
 
 class _Sign(NamedTuple):
-    """A record that supports a reason (a key of `_REASONS`)."""
+    """A record that supports a reason, which is a key of `_REASONS`."""
 
     reason: str
     signal: str
@@ -44,7 +44,7 @@ class _Sign(NamedTuple):
 
 @judge.register
 def judge_heartbeats(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding for each TaskManager, and one for the JobManager."""
+    """Report each lost TaskManager, and all losses of the JobManager in one finding."""
     by_worker: dict[str, list[h.Incident]] = defaultdict(list)
     for incident in losses.losses(facts):
         by_worker[incident.taskmanager or "?"].append(incident)
@@ -91,7 +91,7 @@ def _lost_worker(
         count=len(incidents),
         explain="A process that does not respond within heartbeat.timeout (50 s) counts as lost, whatever the reason.",
         measurements=(h.measurement("losses", len(incidents), "times"),),
-        # Both kinds: the first losses, then the records that show the reason.
+        # Cite the first losses, then the records that show the reason.
         evidence=h.cite([*lost[:4], *supporting]),
         evidence_total=len(h.cite([*lost, *supporting])),
         ranked=True,
@@ -103,12 +103,12 @@ def _lost_worker(
 
 
 def _weigh(signs: Sequence[_Sign]) -> tuple[_Reason, tuple[h.Vote, ...]]:
-    """Return the reason with most points, and all votes, those for the reason first."""
+    """Return the reason with the most points, and all votes, starting with those for the reason."""
     votes = [h.votes_for({sign.signal: sign.text}, RULE.signals)[0] for sign in signs]
     points: dict[str, int] = defaultdict(int)
     for sign, vote in zip(signs, votes, strict=True):
         points[sign.reason] += vote.weight
-    # The collector is the reason of a pause, so that both signs support garbage collection.
+    # Garbage collection explains a pause, so both signs support garbage collection.
     if "garbage" in points and "paused" in points:
         points["garbage"] += points.pop("paused")
     best = max(points, key=lambda reason: points[reason], default="")
@@ -147,7 +147,7 @@ def _signs(
 def _restarted_master(
     facts: h.StartupFacts, restarts: Sequence[h.Trouble], missed: Sequence[h.Trouble]
 ) -> h.Finding:
-    """The JobManager's process restarted: every job was recovered, or had to be submitted again."""
+    """Report a restarted JobManager process, after which jobs were recovered or had to be submitted again."""
     first, last = restarts[0].first_us or 0, restarts[-1].first_us or 0
     cut = _cut_off(facts, first, last)
     title = f"The JobManager restarted at {h.fmt.clock(first)} UTC"
@@ -180,12 +180,12 @@ def _restarted_master(
 
 
 def _cut_off(facts: h.StartupFacts, first: int, last: int) -> list[h.JobStarts]:
-    """Return the jobs that ran before the restarts; a cluster that is stopped on purpose ends its jobs."""
+    """Return the jobs that ran before the restarts. If a cluster is stopped on purpose, its jobs end."""
     return [job for job in facts.jobs if job.ended is None and (job.job.first_us or last) < first]
 
 
 def _continues(facts: h.StartupFacts, jobs: Sequence[h.JobStarts], time_us: int) -> bool:
-    """Whether one of the jobs has records after a moment, under the same ID."""
+    """Return whether one of the jobs has records under the same ID after a given time."""
     later = {job.job.key.job_id for job in facts.jobs if (job.job.last_us or 0) > time_us}
     return not later.isdisjoint(job.job.key.job_id for job in jobs)
 

@@ -1,4 +1,4 @@
-"""Measures how a job reached RUNNING with Spark: from resolved events to one frame."""
+"""Measures with Spark how a job reached RUNNING, from resolved events to one frame."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EVENTS: Final = (
     Event.TASKMANAGER_LOST,
 )
 METRICS: Final = frozenset({"Status.JVM.GarbageCollector.*.Time", "Status.JVM.CPU.Load"})
-"""Metrics to keep: those that `collections` reads, and one that shows a TaskManager's name."""
+"""Metrics to keep: those that `collections` reads, and one that shows the names of TaskManagers."""
 
 # Milestones that no other command needs.
 _KNOWN: Final = (
@@ -59,7 +59,7 @@ _KNOWN: Final = (
     "rest-rescale",
     "rest-resource-requirements",
 )
-# Troubles around a start; they may be many, so they are counted by place.
+# Troubles around a start. There may be many, so they are counted by place.
 _TROUBLES: Final = (
     "client-failed",
     "job-submission-failed",
@@ -91,7 +91,7 @@ _TROUBLES: Final = (
     "autoscaler-no-rate",
     "autoscaler-not-adaptive",
 )
-_COLLECTING: Final = 0.2  # of the time; less garbage collection costs no heartbeat
+_COLLECTING: Final = 0.2  # share of the time; less garbage collection does not cost a heartbeat
 
 SQL: Final = Queries(
     "flowdiag.analyses.startup",
@@ -105,17 +105,17 @@ SQL: Final = Queries(
 
 
 def milestones(events: DataFrame) -> Part:
-    """Return the records that mark steps; a record that one process logs twice counts once."""
+    """Return the records that mark steps. A record that a process logs twice counts once."""
     return SQL.part("milestones", events=events)
 
 
 def task_times(events: DataFrame) -> Part:
-    """Return when each execution attempt reached each state; the JobManager's log takes precedence."""
+    """Return when each execution attempt reached each state. The JobManager's log takes precedence."""
     return SQL.part("task_times", events=events)
 
 
 def troubles(events: DataFrame) -> Part:
-    """Return troubles around starts: one row per message, writer and peer, with the first record of each.
+    """Return troubles around starts, one row per message, writer and peer, with the first record of each.
 
     Messages of the Kubernetes Operator have a row per reason and text, because they are few.
     """
@@ -123,22 +123,22 @@ def troubles(events: DataFrame) -> Part:
 
 
 def restores(events: DataFrame) -> Part:
-    """Return when each TaskManager read state: its first and last record in every second."""
+    """Return when each TaskManager read state, as the first and last record in every second."""
     return SQL.part("restores", events=events)
 
 
 def collections(events: DataFrame) -> Part:
-    """Return the minutes of heavy garbage collection per TaskManager, by its metric reports."""
+    """Return the minutes of heavy garbage collection per TaskManager, based on its metric reports."""
     return SQL.part("collections", events=events)
 
 
 def queries(events: DataFrame, unique: DataFrame, metrics: DataFrame) -> tuple[Part, ...]:
-    """Return the queries for the input of `assemble_startup` in addition to the facts that all topics share.
+    """Return the queries for the input of `assemble_startup` in addition to the shared facts.
 
     Args:
         events: resolved events.
-        unique: the same, each once.
-        metrics: resolved rows of `METRICS`, among others or not.
+        unique: the events without duplicates.
+        metrics: resolved metric rows, including those of `METRICS`.
     """
     return (
         milestones(events),

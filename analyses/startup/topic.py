@@ -56,7 +56,7 @@ _REQUIRED: Final = {
 
 
 class Startup(FlinkTopic):
-    """Facts: `StartupFacts`."""
+    """Measures `StartupFacts`."""
 
     name = "startup"
     required_data = "the start of a cluster or of a job"
@@ -65,13 +65,13 @@ class Startup(FlinkTopic):
     required = _REQUIRED
 
     def metrics(self) -> Collection[str]:
-        """Return the metrics of garbage collections."""
+        """Return the metrics about garbage collection."""
         from flowdiag.analyses.startup.measure import METRICS
 
         return METRICS
 
     def queries(self, settled: Settled, unique: DataFrame) -> Sequence[Part]:
-        """Return milestones, times of tasks, troubles, restores and garbage collections."""
+        """Return milestones, task times, troubles, restores and garbage collections."""
         from flowdiag.analyses.startup.measure import queries
 
         return queries(settled.events, unique, settled.metrics())
@@ -85,26 +85,26 @@ class Startup(FlinkTopic):
         side_inputs: Any,
         options: Options,
     ) -> StartupFacts:
-        """The starts of every job."""
+        """Build the starts of every job."""
         return assemble_startup(rows, common)
 
     def jobs(self, facts: StartupFacts) -> Iterable[SelectableJob]:
-        """The jobs."""
+        """Return the jobs."""
         return named_jobs(job.job for job in facts.jobs)
 
     def first_us(self, facts: StartupFacts) -> int | None:
-        """The first record of any job."""
+        """Return the time of the first record of any job."""
         begins = (job.job.first_us for job in facts.jobs if job.job.first_us is not None)
         return min(begins, default=None)
 
     def last_us(self, facts: StartupFacts) -> int | None:
-        """The last record of the cluster."""
+        """Return the time of the last record of the cluster."""
         return facts.last_us
 
     def select_jobs(
         self, facts: StartupFacts, is_selected: Callable[[JobKey], bool]
     ) -> StartupFacts:
-        """Return the facts of some jobs; workers and the cluster's steps stay."""
+        """Return the facts of some jobs, with all workers and cluster steps."""
         return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.job.key)))
 
     def select_span(self, facts: StartupFacts, span: Span) -> StartupFacts:
@@ -124,7 +124,7 @@ class Startup(FlinkTopic):
         )
 
     def subjects(self, facts: StartupFacts) -> Sequence[JobStarting]:
-        """The jobs."""
+        """Return the jobs."""
         return tuple(JobStarting.of(job, facts) for job in facts.jobs)
 
     def review_outcomes(
@@ -162,7 +162,7 @@ class Startup(FlinkTopic):
         options: Options,
         sources: Sequence[Source],
     ) -> Data:
-        """`attempts`, `cluster`, `workers`, `scheduling`."""
+        """Return `attempts`, `cluster`, `workers` and `scheduling`."""
         from flowdiag.analyses.startup import data
 
         if facts is None:
@@ -176,13 +176,13 @@ class Startup(FlinkTopic):
         )
 
     def tables(self, facts: StartupFacts, options: Options) -> Rows:
-        """Return the lists of `data`, uncut."""
+        """Return the complete lists of `data`."""
         from flowdiag.analyses.startup.data import start_tables
 
         return start_tables(facts, excerpts=options.privacy.excerpts)
 
     def is_assessed(self, facts: StartupFacts) -> bool:
-        """Whether the input shows a start, a step of the cluster, a problem, or a reason not to start."""
+        """Return whether the input shows a start, a step of the cluster, a problem, or a reason not to start."""
         return (
             any(job.starts for job in facts.jobs)
             or bool(facts.cluster_steps or facts.troubles)
@@ -197,7 +197,7 @@ STARTUP: Final = Startup()
 
 
 def _ran(job: JobStarts) -> bool:
-    """Whether a start reached RUNNING, or the job ended on purpose."""
+    """Return whether a start reached RUNNING or the job ended on purpose."""
     return (
         job.is_healthy
         or job.cancelled
@@ -207,7 +207,7 @@ def _ran(job: JobStarts) -> bool:
 
 
 def _runs_by_operator(facts: StartupFacts) -> bool:
-    """Whether the Kubernetes Operator reports a running job."""
+    """Return whether the Kubernetes Operator reports a running job."""
     return any(
         trouble.kind.startswith("operator-")
         and (
@@ -219,7 +219,7 @@ def _runs_by_operator(facts: StartupFacts) -> bool:
 
 
 def _within(job: JobStarts, span: Span) -> JobStarts:
-    """Return the part of a job's starts in a span."""
+    """Return the part of a job's starts within a span."""
     ended = span.has(job.ended_us)
     common = job.job
     return replace(

@@ -1,4 +1,4 @@
-"""How `flowdiag startup` judges CP314: by the incidents of the cluster."""
+"""Judges CP314 for `flowdiag startup`, based on the incidents of the cluster."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ __all__ = ["RULE"]
 
 @judge.register
 def judge_starts(facts: h.StartupFacts, limits: Unrecognised) -> h.Iterator[h.Finding]:
-    """One finding per job and kind of failure."""
+    """Report each kind of failure of each job."""
     yield from judge_failures(facts.common, limits)

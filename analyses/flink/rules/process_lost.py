@@ -4,7 +4,7 @@ What it reports
 ---------------
 The rule names the TaskManager that disappeared, missed its heartbeats or became unreachable. It shows which
 records reveal the loss, how many failures followed, and whether the job recovered. `flowdiag startup` also
-reports the reason. It reports JobManagers as well if TaskManagers lost contact with them or their process
+reports the reason. In addition, it reports a JobManager if TaskManagers lost contact with it or if its process
 restarted.
 
 Why it matters

@@ -37,8 +37,8 @@ def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
     """Return the facts of the topic.
 
     Args:
-        rows: of the shared facts and of `measure.frames`.
-        common: the facts that `assemble` made of the same rows.
+        rows: rows of the shared facts and of `measure.frames`.
+        common: the result of `assemble` for the same rows.
     """
     marks = sorted(
         (row for row in rows if row["what"] == "milestone"),
@@ -92,7 +92,7 @@ def _last_us(marks: Iterable[Row], common: ClusterFacts) -> int | None:
 
 
 def _acceptance_times(marks: Iterable[Row]) -> dict[int, int]:
-    """Return when each client's log shows that a job was accepted."""
+    """Return the time at which each client's log shows that a job was accepted."""
     found: dict[int, int] = {}
     for row in marks:
         if row["role"] not in ("jobmanager", "taskmanager") and (
@@ -132,7 +132,7 @@ _RESOURCE: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}[./][a-z0-9][a-z0-9.-]{0,
 
 
 def _resource(thread: str | None) -> str | None:
-    """Return `namespace/name` in the operator's own layout; other layouts have a thread there.
+    """Return `namespace/name` from the operator's default log layout. Other layouts have a thread in its place.
 
     >>> _resource("default.orders"), _resource("ReconcilerExecutor-flinkdeploymentcontroller-50")
     ('default/orders', None)

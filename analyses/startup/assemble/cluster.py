@@ -1,4 +1,4 @@
-"""The steps of the client, the JobManager's process and the workers before any job."""
+"""Builds the steps of the client, the JobManager process and the workers that precede any job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MINUTE_US: Final = 60_000_000
 
 
 def cluster_steps(marks: Sequence[Row]) -> Iterator[Step]:
-    """Yield client, entry point, RPC, REST, leadership, of the last start of a JobManager in the input."""
+    """Yield client, entry point, RPC, REST and leadership, for the last JobManager start in the input."""
     yield from _client_step(marks)
     yield from _allocation_step(marks)
     managers = _manager_starts(marks)
@@ -32,7 +32,7 @@ def cluster_steps(marks: Sequence[Row]) -> Iterator[Step]:
         found = [row for row in after if _marks(name, row)]
         if not found:
             continue
-        # All components of the same start: those that follow within a minute of each other.
+        # Components of the same start follow within a minute of each other.
         last = found[0]
         for row in found[1:]:
             if name == "leadership" and row["time_us"] - last["time_us"] < _MINUTE_US:
@@ -51,7 +51,7 @@ _time_us: Final = itemgetter("time_us")
 
 
 def _step_between(name: str, begin: Row, end: Row | None, last_us: int) -> Step:
-    """Return a step from a record to another one; without an end, `last_us` ends it."""
+    """Return a step from one record to another, or until `last_us` if it has no end."""
     return Step(
         name=name,
         started_us=begin["time_us"],
@@ -62,13 +62,13 @@ def _step_between(name: str, begin: Row, end: Row | None, last_us: int) -> Step:
 
 
 def _first(rows: Iterable[Row], templates: Collection[str], since_us: int = 0) -> Row | None:
-    """Return the first record of some templates from a moment on."""
+    """Return the first record of the given templates at or after a time."""
     found = (row for row in rows if row["template"] in templates and row["time_us"] >= since_us)
     return next(found, None)
 
 
 def _allocation_step(marks: Sequence[Row]) -> Iterator[Step]:
-    """Yield the client's wait for the cluster of an application."""
+    """Yield the step in which the client waits for the cluster of an application."""
     client = [row for row in marks if (row["template"] or "").startswith("client-")]
     begin = _first(client, ("client-application-submitted",))
     if begin is not None:
@@ -90,7 +90,7 @@ def _manager_starts(marks: Iterable[Row]) -> list[Row]:
 
 
 def manager_restarts(marks: Iterable[Row], processes: Iterable[Process]) -> Iterator[Trouble]:
-    """Yield starts of a JobManager after which no earlier one logs anything, in the same log or in another.
+    """Yield JobManager starts after which no earlier JobManager logs anything, in the same log or another.
 
     A standby that starts next to a leader is not a restart.
     """
@@ -118,7 +118,7 @@ def manager_restarts(marks: Iterable[Row], processes: Iterable[Process]) -> Iter
 
 
 MANAGER_RESTARTED: Final = "jobmanager-restarted"
-"""The kind of trouble that is not a message, but the start of a process after another one."""
+"""The kind of trouble that is not a message but the start of a process after another one."""
 
 
 _OF_CLUSTER: Final = ("jobmanager", "taskmanager")
@@ -126,8 +126,8 @@ _SENT: Final = ("client-job-sent", "client-job-submitted", "client-application-s
 
 
 def _client_step(marks: Sequence[Row]) -> Iterator[Step]:
-    """Yield the client's step before anything reaches the cluster: mainly main() of the job."""
-    # In a log that a cluster's processes also write, the JobManager runs main().
+    """Yield the client's step before anything reaches the cluster, which is mainly the job's main()."""
+    # If a process of the cluster writes to the same log, the JobManager runs main().
     clusters = {row["source"] for row in marks if row["role"] in _OF_CLUSTER}
     own = [row for row in marks if row["source"] not in clusters]
     begin = _first(own, ("client-command", "client-program-started"))
@@ -145,7 +145,7 @@ def _client_step(marks: Sequence[Row]) -> Iterator[Step]:
 
 
 def _marks(step: str, row: Row) -> bool:
-    """Whether a record ends this step of the entry point."""
+    """Return whether a record ends this step of the entry point."""
     if step == "rpc":
         return bool(row["template"] == "actor-system")
     if step == "rest":
@@ -158,7 +158,7 @@ _GRANTED: Final = ("leadership-of-job", "leadership-session", "leadership-grante
 
 
 def operator_step(rows: Iterable[Row]) -> Iterator[Step]:
-    """Yield the step from the Kubernetes Operator's deployment to the job's RUNNING, by its log."""
+    """Yield the step from the Kubernetes Operator's deployment to RUNNING, based on the operator's log."""
     events = sorted(
         (
             row
@@ -187,7 +187,7 @@ def _field(row: Row, name: str) -> str:
 
 
 def registration(workers: Iterable[Worker]) -> Iterator[Step]:
-    """Yield the step from each TaskManager's start to its registration, by its own log."""
+    """Yield the step from each TaskManager's start to its registration, based on its own log."""
     begun = [w for w in workers if w.started_us is not None and w.registered_us is not None]
     spans = [(w, w.started_us or 0, w.registered_us) for w in begun]
     yield from over_workers("registration", [s for s in spans if (s[2] or 0) >= s[1]], None)
@@ -242,7 +242,7 @@ def workers_of(marks: Sequence[Row]) -> tuple[Worker, ...]:
 
 
 def requests_of(marks: Sequence[Row]) -> list[Row]:
-    """Return requests for workers; up to 1.11 only the resource manager logs them."""
+    """Return requests for workers. Up to Flink 1.11, only the resource manager logs them."""
     for template in ("worker-requested", "yarn-container-requested", "pod-creating"):
         found = [row for row in marks if row["template"] == template]
         if found:
@@ -251,7 +251,7 @@ def requests_of(marks: Sequence[Row]) -> list[Row]:
 
 
 def pending_of(requests: Sequence[Row], workers: Sequence[Worker]) -> int:
-    """Count the requests without a worker."""
+    """Count the requests that no worker has fulfilled."""
     begin = requests[0]["time_us"]
     settled = sum(
         1

@@ -1,6 +1,6 @@
-"""Rescales of a job with the adaptive scheduler, from the logs or from Flink's own history of rescales.
+"""Builds the rescales of a job with the adaptive scheduler, from logs or from Flink's own rescale history.
 
-Such a job switches from CREATED to RUNNING again, under the same ID, with other tasks.
+Such a job switches from CREATED to RUNNING again with the same ID but different tasks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flowdiag.analyses.startup.assemble.timeline import Row, ref_of
 from flowdiag.analyses.startup.facts import Rescale, TaskTimes, Usage
 
 _REQUIRED: Final = re.compile(r"numberOfRequiredSlots=([0-9]{1,9})")
-# A failure is the cause of a run that begins this much later: the scheduler waits for slots up to five minutes.
+# A failure can cause a run that begins this much later, because the scheduler waits up to five minutes for slots.
 _FAILED_US: Final = 300_000_000
 _CAUSES: Final = {
     "UPDATE_REQUIREMENT": "requirements",
@@ -32,7 +32,7 @@ def count_slots(text: str) -> int:
 
 
 def rescale_times(job: JobFacts, since_us: int = 0) -> list[int]:
-    """Return when the tasks of a run had ended for a rescale that no failure caused.
+    """Return the times at which all tasks of a run had ended for a rescale that no failure caused.
 
     New tasks may be scheduled some milliseconds before the job switches to RUNNING.
     """
@@ -43,10 +43,10 @@ def rescale_times(job: JobFacts, since_us: int = 0) -> list[int]:
 
 
 class Runs:
-    """The runs of one job: each with its tasks, their width, and the slots that the job requested."""
+    """The runs of one job, each with its tasks, their maximum parallelism, and the slots that the job requested."""
 
     def __init__(self, job: JobFacts, marks: Sequence[Row], tasks: Sequence[TaskTimes]) -> None:
-        """Collect the runs, by the times at which the job switched to RUNNING."""
+        """Collect the runs by the times at which the job switched to RUNNING."""
         self._job = job
         self._begins = sorted(
             {i.time_us for i in job.incidents if i.kind == "job-running" and i.time_us}
@@ -58,7 +58,7 @@ class Runs:
             if row["template"] == "slots-required"
             and (slots := count_slots((row["fields"] or {}).get("requirements", "")))
         ]
-        # Several slot sharing groups need more slots than the widest task has subtasks.
+        # With several slot sharing groups, a job needs more slots than its widest task has subtasks.
         self._allocated = {
             (row["fields"] or {}).get("slot")
             for row in marks
@@ -68,7 +68,7 @@ class Runs:
         self._declared = [row for row in marks if row["template"] == "rest-resource-requirements"]
 
     def rescales(self) -> tuple[Rescale, ...]:
-        """Return the rescales, by the logs or else by REST."""
+        """Return the rescales based on the logs or, without logs, on REST."""
         found = [
             self._rescale(number)
             for number in range(1, len(self._begins))
@@ -78,7 +78,7 @@ class Runs:
         return changed or tuple(_from_history(self._history))
 
     def usage(self) -> Usage | None:
-        """Return the slots at the end; None without a run or a declaration."""
+        """Return the slots at the end of the input; None without a run or a declaration."""
         if self._wanted and self._widths and self._widths[-1] == len(self._allocated):
             time_us, desired, row = self._wanted[-1]
             since_us = max(self._begins[-1], time_us)
@@ -94,7 +94,7 @@ class Runs:
         if self._declared and vertices:
             desired = _declared_slots(self._declared[-1])
             same = [*takewhile(lambda r: _declared_slots(r) == desired, reversed(self._declared))]
-            # A collection stores a response again only if it differs.
+            # `collect` stores a response again only if it differs.
             last_us = max(same[0]["time_us"], self._job.last_us or 0)
             return Usage(
                 used=max(vertex.parallelism for vertex in vertices),
@@ -159,7 +159,7 @@ def _widths(begins: Sequence[int], tasks: Iterable[TaskTimes]) -> list[int]:
 
 
 def _from_history(rows: Iterable[Row]) -> list[Rescale]:
-    """Return the completed rescales in responses of `/jobs/:jobid/rescales`, each once."""
+    """Return the completed rescales in responses of `/jobs/:jobid/rescales`, without repetitions."""
     found: dict[str, Rescale] = {}
     for row in rows:
         fields = row["fields"] or {}

@@ -1,4 +1,4 @@
-"""The starts of a job: when each began, the failure before it, and its last step."""
+"""Builds the starts of a job: when each began, which failure preceded it, and where it ended."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from flowdiag.analyses.startup.facts import (
 from flowdiag.parsers.json_values import as_amount
 from flowdiag.parsers.rows import Event
 
-# Records of one restart are this close together.
+# Records of the same restart are at most this far apart.
 _SAME_RESTART_US: Final = 1_500_000
 
-# A failure this long before a restart may be its cause; a heartbeat timeout takes up to 50 s.
+# A failure this long before a restart may have caused it; a heartbeat timeout takes up to 50 s.
 _TRIGGER_US: Final = 60_000_000
 
 _TOGETHER_US: Final = 3_000_000
@@ -43,9 +43,9 @@ _NEVER: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """Input that the starts of all jobs share, prepared once.
+    """Input shared by the starts of all jobs, prepared once.
 
-    `strays` are failures that no record ties to a job.
+    `strays` are failures that no record assigns to a job.
     """
 
     common: ClusterFacts
@@ -58,13 +58,13 @@ class Shared:
 
 
 def of_incidents(incidents: Iterable[Incident]) -> Timeline:
-    """Return the timeline of the incidents with a time."""
+    """Return the timeline of the incidents that have a time."""
     dated = sorted((i for i in incidents if i.time_us), key=lambda i: i.time_us or 0)
     return Timeline(dated, [i.time_us or 0 for i in dated])
 
 
 def requests_timeline(workers: Sequence[Worker]) -> Timeline:
-    """Return requested workers by time of the request, each with its index."""
+    """Return requested workers by request time, each with its index."""
     asked = sorted(
         (
             (w.requested_us, place, w)
@@ -77,7 +77,7 @@ def requests_timeline(workers: Sequence[Worker]) -> Timeline:
 
 
 def by_job_id(marks: Iterable[Row]) -> Mapping[str | None, list[Row]]:
-    """Group records by the job that they name."""
+    """Group records by the job they name."""
     found: defaultdict[str | None, list[Row]] = defaultdict(list)
     for row in marks:
         found[row["job_id"]].append(row)
@@ -85,7 +85,7 @@ def by_job_id(marks: Iterable[Row]) -> Mapping[str | None, list[Row]]:
 
 
 def starts_of(job: JobFacts, times: Mapping[str, Row], shared: Shared) -> JobStarts:
-    """Return a job with its starts; `times` are by attempt."""
+    """Return a job with its starts. `times` are by attempt."""
     mine = shared.marks_of.get(job.key.job_id, [])
     if shared.alone:
         mine = [row for row in shared.marks if row["job_id"] == job.key.job_id or not row["job_id"]]
@@ -153,7 +153,7 @@ def _starts(
     rescaled = rescale_times(job, first)
     bounds = [first, *sorted({*later, *rescaled})]
     by_start, lines = _by_start(bounds, tasks), _timelines(job, shared, marks)
-    # After a rescale, the graph shows the number of tasks of one run only.
+    # After a rescale, the graph shows the number of tasks in only one run.
     total, most = 0 if rescaled else _parallelism(job), 0
     kind = "cold" if submitted is not None or not restarts else "restart"
     for number, (begin, end) in enumerate(zip(bounds, [*bounds[1:], None], strict=True)):
@@ -170,14 +170,14 @@ def _earliest(*moments: int | None) -> int | None:
 
 
 def _submitted_us(marks: Iterable[Row]) -> int | None:
-    """Return when the job was submitted or started, by records that name it."""
+    """Return the time at which the job was submitted or started, according to records that name it."""
     begun = (Event.JOB_SUBMITTED, Event.JOB_STARTED)
     times_us = [r["time_us"] for r in marks if r["event"] in begun and r["job_id"]]
     return min(times_us, default=None)
 
 
 def _by_start(bounds: Sequence[int], tasks: Iterable[TaskTimes]) -> list[list[TaskTimes]]:
-    """Return the tasks of each start."""
+    """Group the tasks by start."""
     found: list[list[TaskTimes]] = [[] for _ in bounds]
     for task in tasks:
         place = bisect_right(bounds, task.begins_us or bounds[0]) - 1
@@ -186,19 +186,19 @@ def _by_start(bounds: Sequence[int], tasks: Iterable[TaskTimes]) -> list[list[Ta
 
 
 def _parallelism(job: JobFacts) -> int:
-    """Return the number of subtasks in the job graph; 0 without a graph."""
+    """Return the number of subtasks in the job graph, or 0 without a graph."""
     return sum(vertex.parallelism for vertex in job.graph.vertices) if job.graph else 0
 
 
 def _expected(restart: Incident | None, otherwise: int | None) -> int | None:
-    """Return how many tasks a start has: by the record of the restart, if it contains the number."""
+    """Return the number of tasks in a start, from the record of the restart if it contains the number."""
     count = (restart.text.get("tasks") if restart else None) or ""
     return int(count) if count.isdecimal() else otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Timelines:
-    """Input for the starts of one job."""
+    """The input for the starts of one job."""
 
     marks: Timeline
     incidents: Timeline
@@ -222,7 +222,7 @@ def _timelines(job: JobFacts, shared: Shared, marks: Sequence[Row]) -> _Timeline
 
 
 def _restarts(job: JobFacts) -> list[Incident]:
-    """Return the restarts of a job, each once; a record with the number of tasks is preferred."""
+    """Return the restarts of a job without repetitions, preferring records with the number of tasks."""
     found: list[Incident] = []
     for incident in sorted(
         (i for i in job.incidents if i.kind in ("restart", "job-restarting") and i.time_us),
@@ -254,7 +254,7 @@ def _start(
     running = _all_running_us(tasks, expected, failed)
     complete = running is not None
     horizon = end or failed or job.last_us or begin
-    # Cancelled tasks cut off the restores of the previous start.
+    # Canceled tasks cut short the restores of the previous start.
     ready = min((t.deploying_us for t in tasks if t.deploying_us is not None), default=_NEVER)
     restores = tuple(_restored(lines.shared.restores.within(ready, until), complete=complete))
     begun = RawStart(
@@ -323,7 +323,7 @@ def _initialization(row: Row) -> Initialization:
 def _all_running_us(
     tasks: Sequence[TaskTimes], expected: int | None, failed: int | None
 ) -> int | None:
-    """Return when the last of all tasks reached RUNNING; None if one did not, or failed before that."""
+    """Return when the last task reached RUNNING; None if a task did not, or failed before that."""
     running = [task.running_us for task in tasks if task.running_us is not None]
     if not tasks or len(running) < max(len(tasks), expected or 0):
         return None
@@ -338,7 +338,7 @@ def _logged_until(common: ClusterFacts, horizon: int, task: TaskTimes, since_us:
 def _first_failure(
     tasks: Sequence[TaskTimes], incidents: Iterable[Incident], begin: int
 ) -> int | None:
-    """Return when the first task of a start, or the job, failed; earlier tasks may still fail later."""
+    """Return when the first task of a start or the job failed. Tasks of earlier starts may still fail later."""
     times = [t.ended_us for t in tasks if t.end_state == "FAILED" and t.ended_us is not None]
     if not times:
         ready = min((t.begins_us for t in tasks if t.begins_us is not None), default=begin)
@@ -351,7 +351,7 @@ def _first_failure(
 
 
 def _restored(rows: Iterable[Row], *, complete: bool) -> Iterator[Restore]:
-    """Yield the state read in one start, by TaskManager, with downloads separately."""
+    """Yield the state read in one start by TaskManager, with downloads as separate entries."""
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         place = (row["source"], row["owner"], row["writer_taskmanager"], row["writer_host"])
@@ -376,7 +376,7 @@ def _restored(rows: Iterable[Row], *, complete: bool) -> Iterator[Restore]:
 
 
 def _trigger(lines: _Timelines, moment: int) -> tuple[str | None, str | None, Ref | None]:
-    """Return the failure before a restart: the likeliest cause among the nearest ones."""
+    """Return the failure before a restart, choosing the most likely cause among the closest failures."""
     span = moment - _TRIGGER_US, moment + _SAME_RESTART_US + 1
     near = [
         (incident, kind)
@@ -402,7 +402,7 @@ def _trigger(lines: _Timelines, moment: int) -> tuple[str | None, str | None, Re
 
 
 def _held(steps: Sequence[Step], tasks: Sequence[TaskTimes]) -> str:
-    """Return the step in which a start stopped."""
+    """Return the step in which a start got stuck."""
     for step in steps:
         if step.ended_us is None and step.started_us is not None:
             return step.name
@@ -410,7 +410,7 @@ def _held(steps: Sequence[Step], tasks: Sequence[TaskTimes]) -> str:
 
 
 def _slots(marks: Sequence[Row]) -> Slots | None:
-    """Return required slots, and acquired ones if a message shows them; a restart may reuse its slots."""
+    """Return required slots, plus acquired slots if a message shows them. A restart may reuse its slots."""
     required = acquired = 0
     shown = False
     ref = None

@@ -1,4 +1,4 @@
-"""The steps of one start, in their order: submission, slots, deployment, initialisation, first checkpoint."""
+"""Splits a start into its steps, in order: submission, slots, deployment, initialization, first checkpoint."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _NEVER: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawStart:
-    """One start, before it is split into steps.
+    """A start before it is split into steps.
 
     Args:
-        marks: records up to the next start.
-        horizon_us: last record of the JobManager about it, for steps without an end.
-        logged_until: the last record about a task since a moment.
-        complete: all tasks reached RUNNING.
+        marks: records until the next start.
+        horizon_us: time of the JobManager's last record about it, for steps without an end.
+        logged_until: returns the time of the last record about a task after a given time.
+        complete: whether all tasks reached RUNNING.
     """
 
     job: JobFacts
@@ -40,12 +40,12 @@ class RawStart:
 
 
 def steps_of(begun: RawStart, requested: Timeline, completed: Sequence[int]) -> Iterator[Step]:
-    """Yield the known steps in order.
+    """Yield the known steps, in order.
 
     Args:
         begun: the start.
-        requested: workers of all jobs, by time of the request.
-        completed: when the job's checkpoints completed.
+        requested: workers of all jobs, by request time.
+        completed: completion times of the job's checkpoints.
     """
     tasks, horizon = begun.tasks, begun.horizon_us
     scheduled = [t.scheduled_us for t in tasks if t.scheduled_us is not None]
@@ -93,7 +93,7 @@ def _until_ready(begun: RawStart, ready: int | None) -> Iterator[Step]:
 def _own_steps(
     tasks: Sequence[TaskTimes], logged_until: Callable[[TaskTimes, int], int]
 ) -> Iterator[Step]:
-    """Yield the steps that every task takes on its own."""
+    """Yield the steps that each task takes individually."""
     reached = {
         task.attempt_id: us
         for task in tasks
@@ -156,12 +156,12 @@ def _slots_step(
     )
 
 
-# Between two tasks of one round of deployment.
+# Minimum gap between two deployment rounds.
 _ROUND_US: Final = 10_000_000
 
 
 def _last_round(tasks: Sequence[TaskTimes], begins: Any, ends: Any) -> Sequence[TaskTimes]:
-    """Return the tasks of the last round of deployment: without the JobManager's log, rounds look like one."""
+    """Return the tasks of the last deployment round, because a TaskManager's log alone does not separate rounds."""
     ordered = sorted(tasks, key=begins)
     first, busy_until = 0, begins(ordered[0])
     for number, task in enumerate(ordered):
@@ -179,7 +179,7 @@ def _task_step(
     ends: Any,
     logged_until: Callable[[TaskTimes, int], int],
 ) -> Step:
-    """Return a step that every task takes on its own: its spread, and the slowest task."""
+    """Return a step that each task takes individually, with its spread and the slowest task."""
     durations: list[tuple[int, TaskTimes]] = []
     waiting: list[tuple[int, TaskTimes]] = []
     held = 0
@@ -216,7 +216,7 @@ def _task_step(
 
 
 def _workers_step(workers: Timeline, begin: int, end: int) -> Iterator[Step]:
-    """Yield the step from the request for each worker to its registration, part of the wait for slots."""
+    """Yield the step from each worker's request to its registration, which is part of the wait for slots."""
     requested = [w for _, w in sorted(workers.within(begin, end + 1), key=itemgetter(0))]
     yield from over_workers(
         "workers", [(w, w.requested_us or 0, w.registered_us or w.ended_us) for w in requested], end
@@ -224,7 +224,7 @@ def _workers_step(workers: Timeline, begin: int, end: int) -> Iterator[Step]:
 
 
 def _restore_step(restores: Sequence[Restore], horizon: int) -> Iterator[Step]:
-    """Yield the restore of state by TaskManagers, part of the initialisation."""
+    """Yield the state restore by TaskManagers, which is part of the initialization."""
     spans = [
         (Worker(name=r.taskmanager or "?", host=r.host, ref=r.ref), r.started_us, r.finished_us)
         for r in restores
@@ -236,14 +236,14 @@ def _restore_step(restores: Sequence[Restore], horizon: int) -> Iterator[Step]:
 def over_workers(
     name: str, spans: Sequence[tuple[Worker, int, int | None]], horizon: int | None
 ) -> Iterator[Step]:
-    """Yield a step that every TaskManager takes on its own: its spread, and the slowest TaskManager."""
+    """Yield a step that each TaskManager takes individually, with its spread and the slowest TaskManager."""
     if not spans:
         return
     took = [
         (end is None, max(0, (end if end is not None else horizon or begin) - begin), worker)
         for worker, begin, end in spans
     ]
-    # TaskManagers that still wait are slower than any that is ready.
+    # TaskManagers that are still waiting are slower than any that are ready.
     waiting, _, worker = max(took, key=itemgetter(0, 1))
     values = sorted(us // 1000 for _, us, _ in took)
     yield Step(
@@ -264,7 +264,7 @@ def over_workers(
 
 
 def _percentile(values: Sequence[int], share: float) -> int:
-    """Return the nearest rank: a value that occurred."""
+    """Return a percentile by nearest rank, which is one of the values."""
     return values[max(0, math.ceil(share * len(values)) - 1)]
 
 

@@ -1,4 +1,4 @@
-"""Rows in order of time, and their records."""
+"""Keeps rows in time order, and refers to their records."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def ref_of(row: Row) -> Ref:
 
 
 class Timeline:
-    """Rows in order of time, with fast access to a span."""
+    """Rows in time order with fast access to a span."""
 
     def __init__(self, rows: Sequence[Any], times: Sequence[int]) -> None:
-        """Store rows and the time of each, both in order."""
+        """Store rows and their times, both in the same order."""
         self._rows, self._times = rows, times
 
     def within(self, low: int, high: int) -> Sequence[Any]:

@@ -1,4 +1,4 @@
-"""Troubles of remote calls, and the process that most of them name."""
+"""Finds failed remote calls, and the process that most of them name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flowdiag.analyses.startup import helpers as h
 
 
 def before_shutdown(facts: h.StartupFacts, kinds: tuple[str, ...]) -> list[h.Trouble]:
-    """Return the troubles of these kinds that occurred before the shutdown of the cluster."""
+    """Return the troubles of these kinds that occurred before the cluster shut down."""
     ends = [job.ended_us for job in facts.jobs]
     for job in facts.jobs:
         ends += [i.time_us for i in job.job.incidents if i.kind in ("cancelled", "finished")]
@@ -18,7 +18,7 @@ def before_shutdown(facts: h.StartupFacts, kinds: tuple[str, ...]) -> list[h.Tro
 
 
 def main_peer(troubles: list[h.Trouble]) -> tuple[str | None, int, int]:
-    """Return the remote host of most records (None: they name no host), their number, and the total."""
+    """Return the host named by most records (None if they name none), its number of records, and the total."""
     peers: Counter[str | None] = Counter()
     for trouble in troubles:
         peers[trouble.peer or None] += trouble.count

@@ -1,4 +1,4 @@
-"""The first failure of a restart loop."""
+"""Locates the first failure of a restart loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flowdiag.analyses.startup import helpers as h
 
 
 def first_failure_place(job: h.JobStarts, root: h.Incident) -> tuple[h.Subject, str]:
-    """Return the first failure's place, as a subject and in words."""
+    """Return the place of the first failure as a subject and as text."""
     kind, where = "job", "the job"
     if root.taskmanager or root.host:
         kind, where = "taskmanager", h.fmt.place(root.taskmanager, root.host)

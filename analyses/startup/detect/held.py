@@ -1,4 +1,4 @@
-"""The last start of a job that does not run, and how long it has not been running."""
+"""Examines the last start of a job that does not run, and how long the job has not been running."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from flowdiag.analyses.startup import helpers as h
 
 
 def last_start(job: h.JobStarts) -> h.Start | None:
-    """Return the last start with tasks, else with steps: a cancelled job leaves an empty one behind."""
+    """Return the last start with tasks or, without one, with steps. A canceled job leaves an empty start behind."""
     with_tasks = next((s for s in reversed(job.starts) if s.tasks), None)
     return with_tasks or next((s for s in reversed(job.starts) if s.steps), None)
 
 
 def last_successful(job: h.JobStarts, stable_us: float) -> int | None:
-    """Return the index of the last start that ran for `stable_us`; None without any."""
+    """Return the index of the last start that ran for `stable_us`, or None."""
     for place, start in reversed([*enumerate(job.starts)]):
         if start.running_us is None:
             continue
@@ -24,9 +24,9 @@ def last_successful(job: h.JobStarts, stable_us: float) -> int | None:
 
 
 def waited_ms(job: h.JobStarting, last: h.Start, ran: int | None) -> int | None:
-    """Return how long the job has not been running at the end of the input, or when it was cancelled.
+    """Return how long the job had not been running when it was canceled or the input ended.
 
-    The logs that cover the tasks that do not run limit it: they may end before other logs.
+    The time is limited by the logs that cover the tasks that do not run, which may end before other logs.
     """
     begun = job.starts[0].started_us
     if ran is not None:
@@ -45,7 +45,7 @@ def waited_ms(job: h.JobStarting, last: h.Start, ran: int | None) -> int | None:
 
 
 def failure_before(last: h.Start) -> str | None:
-    """Return the failure before this start, the only known reason why the job does not run."""
+    """Return the failure before this start, which is the only known reason why the job does not run."""
     if last.trigger is None:
         return None
     failure = h.fmt.shorten(without_package((last.cause or "").split("\n", 1)[0]), 100)

@@ -1,4 +1,4 @@
-"""The slowest task of each start, against the other tasks of the same start."""
+"""Compares the slowest task of each start with the other tasks of the same start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flowdiag.analyses.startup import helpers as h
 
 
 class Slowest(NamedTuple):
-    """The slowest task of one start, and the times of the others, in milliseconds."""
+    """The slowest task of a start and the times of the others, in milliseconds."""
 
     took: int
     task: h.TaskTimes
@@ -27,14 +27,14 @@ class Slowest(NamedTuple):
 
 
 def _slowest_of(job: h.JobStarting, start: h.Start) -> Slowest | None:
-    """Return the slowest task of a start, up to the end of the input if it is still INITIALIZING."""
+    """Return the slowest task of a start. A task that is still INITIALIZING counts until the end of the input."""
     found: list[tuple[int, h.TaskTimes]] = []
     for task in start.tasks:
         begun = task.initializing_us
         end = task.running_us or task.ended_us or start.ended_us or job.job.last_us
         failed = task.running_us is None and task.end_state in ("CANCELED", "FAILED")
         if begun is None or end is None or failed:
-            continue  # failed: another task failed first
+            continue  # another failure cut its time short
         if task.running_us is None and task.ended_us is None:
             end = logged_until(job.cluster.common, task.taskmanager, begun, end)
         found.append((max(0, end - begun) // 1000, task))
@@ -52,7 +52,7 @@ def slow_starts(job: h.JobStarting, slow_s: float) -> list[Slowest]:
 
 
 def read_ms(start: h.Start, task: h.TaskTimes) -> int | None:
-    """Return how long the task's TaskManager read state in that start; None if no log shows it."""
+    """Return how long the task's TaskManager read state in a start, or None if no log shows it."""
     until = task.running_us or start.ended_us
     there = [r for r in start.restores if None is not r.taskmanager == task.taskmanager]
     times = [ms for r in there if (ms := r.took_ms(until)) is not None]
@@ -64,13 +64,13 @@ def read_ms(start: h.Start, task: h.TaskTimes) -> int | None:
 def signals_of(
     worst: Slowest, slow: list[Slowest], name: str, read: int | None, ratio: float
 ) -> dict[str, str | None]:
-    """Return the signals of ST301 that point to the slowest subtask, or to its restore.
+    """Return the ST301 signals that point to the slowest subtask or to its restore.
 
     Args:
-        worst, slow: the slowest start, and all slow ones.
-        name: of the subtask.
-        read: how long its TaskManager read state, in ms.
-        ratio: minimum ratio to the median of the others.
+        worst, slow: the slowest start and all slow ones.
+        name: name of the subtask.
+        read: how long its TaskManager read state, in milliseconds.
+        ratio: minimum ratio to the median of the other tasks.
     """
     took, task, _, others, siblings = worst
     above = f"{h.fmt.duration(took)}, the median is {h.fmt.duration(worst.usual_ms)}"

@@ -1,4 +1,4 @@
-"""Suspended jobs and revoked leaderships, and the signs before them."""
+"""Finds suspended jobs and revoked leaderships, with the signs that precede them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def suspensions(facts: h.StartupFacts) -> h.Iterator[h.Incident]:
 
 
 def has_leader_after(facts: h.StartupFacts, time_us: int) -> bool:
-    """Whether a leader was elected, or a job runs again, after a moment."""
+    """Return whether a leader was elected or a job resumed after a given time."""
     return any(
         (i.time_us or 0) > time_us
         and (i.kind == "job-running" or i.text.get("template") in _GRANTED)
@@ -31,7 +31,7 @@ def has_leader_after(facts: h.StartupFacts, time_us: int) -> bool:
 
 
 def follows(incident: h.Incident, signs_us: Sequence[int], after_us: float) -> bool:
-    """Whether an incident comes with or soon after a sign of a failed election; signs in order."""
+    """Return whether an incident coincides with a sign of a failed election or follows soon after. Signs are in order."""
     at = incident.time_us or 0
     before = bisect_right(signs_us, at)
     return before > 0 and at - signs_us[before - 1] <= after_us

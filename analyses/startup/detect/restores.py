@@ -1,4 +1,4 @@
-"""The parts of a restore: their times, and the remedies for the longest one."""
+"""Describes the parts of a restore: their times, and the remedies for the longest part."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _REMEDIES: Final = {
     "in-flight-data": ("debloat",),
     "slow-restore": ("local-recovery", "smaller"),
 }
-_OF_SLOWEST: Final = "of the subtask that takes longest"
+_OF_SLOWEST: Final = "of the slowest subtask"
 
 
 def split_text(parts: h.Initialization) -> str:
-    """Return a clause about the longest part of a restore; empty if the span has no parts."""
+    """Return a clause about the longest part of a restore, or an empty string if the span has no parts."""
     if parts.longest is None:
         return ""
     name, took = parts.longest

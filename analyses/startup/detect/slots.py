@@ -1,4 +1,4 @@
-"""Slots that a start required and acquired."""
+"""Compares the slots that a start required with those it acquired."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flowdiag.analyses.startup import helpers as h
 
 
 def is_short(start: h.Start, times: list[int]) -> bool:
-    """Whether a start had too few slots: by its numbers, else by a slot error during it."""
+    """Return whether a start had too few slots, according to its numbers or to a slot error."""
     if start.held not in ("slots", "back-off"):
         return False
     slots = start.slots
@@ -23,7 +23,7 @@ def slots_each(
 ) -> int | None:
     """Return how many slots each TaskManager needs.
 
-    With known slots per TaskManager, count those that offered slots: others may be gone by now.
+    If the slots per TaskManager are known, count the TaskManagers that offered slots, because others may be gone.
     """
     each = setting(job.job, "taskmanager.numberOfTaskSlots")
     slots = int(each.value) if each is not None and each.value.isdecimal() else None
@@ -32,7 +32,7 @@ def slots_each(
 
 
 def slot_numbers(job: h.JobStarting, short: list[h.Start]) -> tuple[int | None, int | None]:
-    """Return required and acquired slots of the latest start with numbers, else of the widest vertex."""
+    """Return required and acquired slots of the latest start with numbers, otherwise those of the widest vertex."""
     slots = [start.slots for start in short if start.slots]
     latest = next(
         (s for s in reversed(slots) if s.acquired is not None), slots[0] if slots else None

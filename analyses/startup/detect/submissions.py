@@ -1,4 +1,4 @@
-"""Submissions that failed, and the reasons that clients and the JobManager log."""
+"""Finds failed submissions, and the reasons logged by clients and the JobManager."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def is_submission(facts: h.StartupFacts, trouble: h.Trouble) -> bool:
     if accepted is not None and (trouble.first_us or 0) >= accepted:
         return False
     if trouble.kind in ("application-failed", "rest-request-failed", "rest-handler-failed"):
-        # If a job was scheduled since, its own failures are more specific.
+        # Once a job was scheduled, its own failures are more specific.
         return not any(start.tasks for job in facts.jobs for start in job.starts)
     return True
 
@@ -47,11 +47,11 @@ def yarn_text(trouble: h.Trouble) -> str:
 
 
 def cause_of(reason: str, *, cluster: bool = False) -> str:
-    """Return the cause: memory that ran out is one incident with the finding about the process.
+    """Return the cause. If memory ran out, this links the finding to the one about the process.
 
     Args:
-        reason: the exception.
-        cluster: whether a cluster does not start, for which storage and services are causes of their own.
+        reason: the exception text.
+        cluster: whether a cluster fails to start, which has additional causes such as storage and services.
     """
     found = classify([reason], "flink")
     cause = cause_of_class(None if found is None else found.name, "submission-failed")[0]
@@ -60,7 +60,7 @@ def cause_of(reason: str, *, cluster: bool = False) -> str:
 
 
 OF_CLUSTERS: Final = ("storage-failure", "service-unreachable", "class-loading")
-"""Causes that stop a cluster from starting."""
+"""Causes that prevent a cluster from starting."""
 
 
 def actions_against(reason: str, *, cluster: bool = False) -> tuple[h.Action, ...]:

@@ -1,4 +1,4 @@
-"""Workers that were requested or started, and never registered."""
+"""Finds workers that were requested or started but never registered."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from flowdiag.analyses.startup import helpers as h
 
 
 def all_jobs_run(facts: h.StartupFacts) -> bool:
-    """Whether the last start of every job reached RUNNING."""
+    """Return whether the last start of every job reached RUNNING."""
     starts = [job.starts[-1] if job.starts else None for job in facts.jobs]
     return bool(starts) and all(s is not None and s.running_us is not None for s in starts)
 
 
 def never_registered(facts: h.StartupFacts) -> list[h.Worker]:
-    """Return the workers that ended without a registration, and that no record shows running tasks."""
+    """Return workers that ended without registering and, according to all records, never ran a task."""
     dead = [w for w in facts.workers if w.ended_us is not None and w.registered_us is None]
     if not dead:
         return []
@@ -23,7 +23,7 @@ def never_registered(facts: h.StartupFacts) -> list[h.Worker]:
 
 
 def refusal_of(facts: h.StartupFacts) -> tuple[str | None, h.Cited]:
-    """Return why the resource manager refuses the requests, and the records; None if it logs no reason."""
+    """Return the resource manager's reason for refusing requests, with its records; None if it logs no reason."""
     if large := facts.of_kind("yarn-request-too-large"):
         values = large[-1].values
         text = f"{values.get('asked')} requested, the largest container is {values.get('offered')}"

@@ -1,4 +1,4 @@
-"""The rules of `flowdiag startup`, in the order of its reports: one file and one line here per rule."""
+"""The rules of `flowdiag startup`, in report order. Each rule has one file, and one line here."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ RULES: Final[tuple[Rule, ...]] = (
     below_parallelism.RULE,
     ineffective_scaling.RULE,
     blocked_autoscaler.RULE,
-    # CP302 and ST306 on: processes that do not respond to each other
+    # CP302, and ST306 and following: processes that do not respond to each other
     lost_processes.RULE,
     unrecognised_failures.RULE,
     rpc_trouble.RULE,

@@ -12,7 +12,7 @@ but more slowly than its configured parallelism suggests. The autoscaler's forec
 
 How it decides
 --------------
-The requested slots are in the declared requirements (the ResourceManager's log, or the REST response
+The requested slots are in the declared requirements (the ResourceManager's log or the REST response
 `resource-requirements`). The number of used slots is the parallelism of the widest task in the current run,
 provided that this many slots were allocated. The rule reports a difference that lasts at least `lasts`.
 
@@ -43,7 +43,7 @@ class Limits(h.Limits):
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per job."""
+    """Report each job that uses fewer slots than it requests."""
     usage = job.usage
     if usage is None or usage.used >= usage.desired:
         return

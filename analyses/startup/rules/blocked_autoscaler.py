@@ -8,11 +8,12 @@ from the calculated value because of key groups, partitions or a limit, the find
 
 Why it matters
 --------------
-The job falls behind although the autoscaler runs. Its events expire in Kubernetes after an hour.
+The job falls behind although the autoscaler runs. In Kubernetes, its events expire after an hour.
 
 How it decides
 --------------
-The rule reads the events and log lines of the autoscaler. A reason has recovered if the autoscaler scaled the job later.
+The rule reads the events and log lines of the autoscaler. A problem counts as recovered if the autoscaler scaled the
+job later.
 
 What to do
 ----------
@@ -44,7 +45,7 @@ _NOTES: Final = ("limited", "excluded-period", "disabled")
 
 
 def judge(job: h.JobStarting, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding per reason."""
+    """Report each reason in one finding."""
     events = autoscaling.events_of(job.cluster, job)
     scaled_us = max((e.last_us or 0 for e in events.get("report", ())), default=0)
     for reason in _REASONS:

@@ -22,8 +22,8 @@ relocate one.
 
 False alarms
 ------------
-A NoClassDefFoundError also follows an exception in the static initialiser of a class. The first error in
-that TaskManager's log names the exception.
+A NoClassDefFoundError also follows an exception in the static initializer of a class. The first error in
+the log of the TaskManager shows that exception.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _Text = tuple[str, int | None, h.Ref | None, h.JobStarts | None]  # text, time, 
 
 
 def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding for each class."""
+    """Report each class that is missing or has the wrong version."""
     groups: dict[tuple[str, str], list[_Text]] = {}
     for text in _failure_texts(facts):
         if (error := linkage(text[0])) is not None:
@@ -69,7 +69,7 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
 
 
 def _failure_texts(facts: h.StartupFacts) -> h.Iterator[_Text]:
-    """Yield every text that may name a class: failures of each job, its end, problems of processes."""
+    """Yield every text that may name a class: failures and ends of jobs, and problems of processes."""
     for job in facts.jobs:
         for incident in job.job.incidents:
             yield h.failure_text(incident) or "", incident.time_us, incident.ref, job

@@ -31,13 +31,13 @@ from typing import Final
 from flowdiag.analyses.startup import helpers as h
 from flowdiag.parsers.units import version_of
 
-# The proposal: Flink's default, doubled until it is large enough, up to the largest frame.
+# The proposed value is Flink's default, doubled until it is large enough, at most the largest frame.
 _DEFAULT: Final = 10 * 1024 * 1024
 _LARGEST: Final = 1 << 30
 
 
 def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding for the cluster."""
+    """Report all oversized messages of the cluster in one finding."""
     troubles = h.oversized(facts)
     if not troubles:
         return
@@ -82,7 +82,7 @@ def _title(worst: h.Trouble, most: int | None) -> str:
 
 
 def _option(facts: h.StartupFacts, troubles: tuple[h.Trouble, ...]) -> str:
-    """Return the option's name: Flink replaced Akka by Pekko in 1.18."""
+    """Return the option's name, which changed in 1.18 when Pekko replaced Akka."""
     texts = (*(job.job.version for job in facts.jobs), *(p.version for p in facts.processes))
     versions = [version for text in texts if (version := version_of(text)) is not None]
     if versions:
@@ -92,7 +92,7 @@ def _option(facts: h.StartupFacts, troubles: tuple[h.Trouble, ...]) -> str:
 
 
 def _proposed_size(size: int | None) -> int | None:
-    """Return Flink's default, doubled until it is twice the size, as a reserve; None above 1 GiB."""
+    """Return Flink's default, doubled until it is at least twice the message size; None above 1 GiB."""
     if size is None or size > _LARGEST:
         return None
     enough = _DEFAULT

@@ -11,7 +11,7 @@ The job processes nothing, and Flink logs nothing while a start waits.
 
 How it decides
 --------------
-The rule rebuilds the steps of each start from the logs: submission, slots, deployment, initialisation. The first
+The rule rebuilds the steps of each start from the logs: submission, slots, deployment, initialization. The first
 step that does not end is the one that blocks the start. If no start failed, the job must have waited for at least
 `grace`, because the log may simply end there. If the job ran before and was then cancelled, it must have waited
 for at least `cancelled`. A start counts as successful unless the job fails within `stable` of reaching RUNNING.
@@ -19,7 +19,7 @@ for at least `cancelled`. A start counts as successful unless the job fails with
 What to do
 ----------
 If the logs show the reason, another finding reports it. Otherwise, check the resource manager (YARN,
-Kubernetes) if the job waits for slots, and take a thread dump if a task hangs in its initialisation.
+Kubernetes) if the job waits for slots, and take a thread dump if a task hangs in its initialization.
 
 False alarms
 ------------
@@ -43,7 +43,7 @@ from flowdiag.analyses.startup.detect.held import (
 )
 
 _ADVICE: Final = (
-    "Check the other findings for the reason. While the job waits, take a thread dump of the JobManager "
+    "Check the other findings for the reason. While the job is waiting, take a thread dump of the JobManager "
     "and check /jobs/:id to see which step blocks it"
 )
 
@@ -59,12 +59,12 @@ class Limits(h.Limits):
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding | Inconclusive]:
-    """One finding per job that does not run at the end."""
+    """Report each job that does not run at the end of the input."""
     last = last_start(job)
     ended = any(i.kind == "finished" for i in job.job.incidents)
     if last is None or last.held is None or ended:
         return
-    # A JobManager's log of the whole start names every task.
+    # The JobManager's log of a complete start names every task.
     partial = 0 < len(last.tasks) < (last.expected or 0)
     if partial and all(task.running_us is not None for task in last.tasks):
         yield Inconclusive(

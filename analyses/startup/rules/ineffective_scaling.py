@@ -39,7 +39,7 @@ _OFF: Final = "scaling decisions is disabled"
 
 
 def judge(job: h.JobStarting, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding per task."""
+    """Report each task that was scaled up without effect."""
     by_task: defaultdict[str, list[h.Trouble]] = defaultdict(list)
     for event in autoscaling.events_of(job.cluster, job).get("ineffective", []):
         by_task[autoscaling.task_in(event, job) or "a task"].append(event)
@@ -65,7 +65,7 @@ def _finding(job: h.JobStarting, task: str, events: list[h.Trouble]) -> h.Findin
         title=f"Scaling up {h.fmt.shorten(task, 60)} had no effect{increase}",
         why=f"scaling up {h.fmt.shorten(task, 60)} had no effect",
         cause="ineffective-scaling",
-        # A finding about the limit itself explains more.
+        # A finding about the actual limit explains more.
         rank=h.Rank.REPETITION,
         explain=h.explanation("ineffective-scaling"),
         measurements=(h.measurement("events", sum(e.count for e in events), "events"),),

@@ -42,7 +42,7 @@ class Limits(h.Limits):
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per start that waited."""
+    """Report each start that waited."""
     for start in job.starts:
         step = start.step("slots")
         if step is None or step.started_us is None or step.ended_us is None:
@@ -62,7 +62,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _late_ms(registered: list[tuple[int, h.Worker]]) -> float:
-    """Return the delay of the last worker relative to the median of the others, counted from the requests if known."""
+    """Return a worker's delay relative to the median of the others, counted from the requests if they are known."""
     by_request = all(worker.requested_us for _, worker in registered)
     *others, last = (us - (w.requested_us or 0 if by_request else 0) for us, w in registered)
     return (last - statistics.median(others)) / 1000

@@ -10,11 +10,11 @@ Every leader change suspends and restarts all jobs.
 
 How it decides
 --------------
-The rule reads Flink's own log lines. A component that stops also gives up its leadership, so a revocation less
-than `end` before the end of the input does not count. It does count if the leader election failed at most `after`
-before it. An election fails if a lock was not renewed, a session timed out, or a connection was lost. The rule
-reports a failed election if a component then lost its leadership, or a job was suspended. It also reports a job
-that was suspended because its JobManager is no longer the leader.
+The rule reads Flink's own log lines. A component that stops also gives up its leadership. A revocation less than
+`end` before the end of the input therefore counts only if the leader election failed at most `after` before it.
+An election fails if a lock was not renewed, a session timed out or a connection was lost. The rule reports a failed
+election if a component then lost its leadership or a job was suspended. It also reports a job that was suspended
+because its JobManager is no longer the leader.
 
 What to do
 ----------
@@ -50,7 +50,7 @@ class Limits(h.Limits):
 
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding for the cluster."""
+    """Report all leader changes of the cluster in one finding."""
     signs = leadership_signs(facts)
     lost = incidents_by_template(facts, _REVOKED) or incidents_by_template(facts, _LOCK)
     times, after_us = times_us(signs), limits.after * 1_000_000
@@ -61,7 +61,7 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     if suspended or failed:
         yield _failed(facts, signs, revoked, suspended)
     elif revoked:
-        # Without a logged reason.
+        # No reason is logged.
         yield h.cluster_finding(
             None,
             ongoing=False,
@@ -83,7 +83,7 @@ def _failed(
     revoked: list[h.Incident],
     suspended: list[h.Incident],
 ) -> h.Finding:
-    """A failed election and its effect: no task is to blame."""
+    """Report a failed election and its effect, for which no task is to blame."""
     known = {sign.ref for sign in signs}
     records = [*signs, *revoked, *(i for i in suspended if i.ref not in known)]
     records.sort(key=lambda i: i.time_us or 0)

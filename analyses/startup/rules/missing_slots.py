@@ -37,7 +37,7 @@ from flowdiag.parsers.flink.failures import failure_kind
 
 
 def judge(job: h.JobStarting, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding per job."""
+    """Report each job with too few slots."""
     refusals = [
         incident
         for incident in job.job.incidents
@@ -66,7 +66,7 @@ def _finding(job: h.JobStarting, short: list[h.Start], refusals: list[h.Incident
         title=title,
         why=f"slots: {numbers}",
         cause="not-enough-slots",
-        # Another failure was first: slots are missing because of it.
+        # If another failure came first, it is the reason why slots are missing.
         rank=h.Rank.REPETITION if roots - {"no-resource", "unknown"} else h.Rank.ROOT_CAUSE,
         option="taskmanager.numberOfTaskSlots",
         first_us=short[0].started_us,
@@ -78,7 +78,7 @@ def _finding(job: h.JobStarting, short: list[h.Start], refusals: list[h.Incident
             h.measurement("acquired-slots", acquired, "slots", required),
             h.measurement("taskmanagers", taskmanagers, "TaskManagers"),
         ),
-        # Both kinds: the numbers first, then the failures.
+        # Cite the numbers first, then the failures.
         evidence=h.cite([*numbered[:2], *refused[:6]]),
         evidence_total=len(h.cite([*numbered, *refused])),
         actions=h.remedies(

@@ -44,7 +44,7 @@ class Limits(h.Limits):
 
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding for open requests, one for workers that ended before they registered."""
+    """Report open requests in one finding, and workers that ended before they registered in another."""
     running = all_jobs_run(facts)
     since, until = facts.first_request_us, facts.last_us
     if facts.wanted_workers and since is not None and until is not None:
@@ -55,7 +55,7 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     begun = [w for w in dead if not w.is_only_ended]
     if begun:
         yield _dead(facts, begun, " before registering", running=running)
-    # These may have registered before the log begins; CP303 reports the ones killed for their memory.
+    # These may have registered before the log begins. CP303 reports those killed for their memory use.
     unbegun = [w for w in dead if w not in begun]
     if unbegun := [w for w in unbegun if failure_kind(w.diagnostics or "") != "out-of-memory"]:
         yield _dead(facts, unbegun, "", running=running)
@@ -72,7 +72,7 @@ def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -
     return h.cluster_finding(
         facts,
         ongoing=not running,
-        state=h.State.ONGOING,  # the requests stay open even if the job runs without them
+        state=h.State.ONGOING,  # requests remain open even if the job runs without them
         title=f"{h.fmt.plural(wanted, 'worker')} {what} for {h.fmt.duration(waited)}"
         + (f": {h.fmt.shorten(refused, 90)}" if refused else ""),
         why=refused

@@ -41,10 +41,10 @@ _IMAGE: Final = re.compile(r"ImagePull|ErrImage|pull", re.IGNORECASE)
 
 
 def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding for each resource."""
+    """Report each resource with a problem."""
     groups: dict[str, list[h.Trouble]] = defaultdict(list)
     for trouble in facts.troubles:
-        # The autoscaler's events are no refusals (ST403, ST404).
+        # The autoscaler's events are not refusals (see ST403 and ST404).
         if trouble.kind.startswith("operator-") and autoscaling.reason_of(trouble) is None:
             groups[trouble.resource or ""].append(trouble)
     for resource, troubles in sorted(groups.items()):
@@ -54,13 +54,13 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
 
 
 def _is_good(trouble: h.Trouble) -> bool:
-    """Whether the operator reports a running job."""
+    """Return whether the operator reports a running job."""
     message = trouble.values.get("said", "").rstrip()
     return trouble.values.get("state") == "STABLE" or message.endswith("to RUNNING")
 
 
 def message_of(trouble: h.Trouble) -> str:
-    """Return the message of an audit line; a status error is a JSON document that contains it.
+    """Return the message of an audit line. In status errors, it is part of a JSON document.
 
     >>> message_of(h.Trouble(kind="operator-status-error", count=1, first_us=None, last_us=None,
     ...     values={"said": '{"type":"x","message":"exceeded quota"}'}))
@@ -74,7 +74,7 @@ def message_of(trouble: h.Trouble) -> str:
 def _finding(resource: str, troubles: list[h.Trouble], bad: list[h.Trouble]) -> h.Finding:
     last = max(bad, key=lambda trouble: trouble.last_us or 0)
     recovered = max((t.last_us or 0 for t in troubles if _is_good(t)), default=0)
-    # The reason of a warning is more specific than the status that follows it.
+    # The reason in a warning is more specific than the status that follows it.
     described = next((t for t in reversed(bad) if t.kind == "operator-event-warning"), last)
     reason = described.values.get("reason") or last.values.get("state") or "?"
     message = message_of(described) or message_of(last)

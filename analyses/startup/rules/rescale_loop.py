@@ -12,9 +12,9 @@ looks fine on its own.
 
 How it decides
 --------------
-A rescale is a switch of the same job from CREATED to RUNNING with a different parallelism (or an entry of Flink's rescale
-history). The rule reports at least `reversals` changes of direction, each at most `gap` after the last. A job that
-grows step by step does not change its direction, and neither does one lost and replaced TaskManager.
+A rescale is a switch of the same job from CREATED to RUNNING with a different parallelism, or an entry in Flink's
+rescale history. The rule reports at least `reversals` changes of direction, each at most `gap` after the previous
+one. If a job grows step by step, the direction does not change. One lost and replaced TaskManager is not enough either.
 
 What to do
 ----------
@@ -43,14 +43,14 @@ class Limits(h.Limits):
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per job, about its longest loop."""
+    """Report the longest loop of each job."""
     loop = max(_loops(job.rescales, limits.gap), key=_reversals, default=[])
     if _reversals(loop) >= limits.reversals:
         yield _finding(job, loop, limits)
 
 
 def _loops(rescales: tuple[h.Rescale, ...], gap_s: float) -> list[list[h.Rescale]]:
-    """Split the rescales where nothing happened for long."""
+    """Split the rescales at long gaps."""
     found: list[list[h.Rescale]] = []
     for rescale in rescales:
         if not found or rescale.time_us - found[-1][-1].time_us > gap_s * 1_000_000:
@@ -73,7 +73,7 @@ def _finding(job: h.JobStarting, loop: list[h.Rescale], limits: Limits) -> h.Fin
     span = (loop[-1].time_us - loop[0].time_us) / 1000
     last_us = job.cluster.last_us or loop[-1].time_us
     ongoing = last_us - loop[-1].time_us <= limits.gap * 1_000_000
-    # The same TaskManager most of the time, not the victims of a rolling restart.
+    # Name a TaskManager only if it is usually the same one, not the victims of a rolling restart.
     named = times >= 2 and times > lost.total() / 2
     place = h.fmt.place(taskmanager, host) if named else "a TaskManager"
     requested = sum(rescale.cause == "requirements" for rescale in loop)

@@ -46,13 +46,13 @@ class Limits(h.Limits):
 
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding for quarantines, one for timeouts."""
+    """Report quarantines in one finding, and timeouts in another."""
     if quarantined := before_shutdown(facts, _QUARANTINES):
         peer, _, count = main_peer(quarantined)
         yield _finding(
             facts,
             quarantined,
-            title=f"{peer or 'A process'} is quarantined: other processes no longer contact it",
+            title=f"{peer or 'A process'} is quarantined, so other processes no longer contact it",
             measurements=(h.measurement("records", count),),
             actions=h.remedies("rpc-trouble", h.UNKNOWN_JOB),
         )
@@ -88,7 +88,7 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
 def _finding(
     facts: h.StartupFacts, troubles: list[h.Trouble], **overrides: Unpack[h.FindingFields]
 ) -> h.Finding:
-    """Return a finding about the remote process that most of the troubles name."""
+    """Return a finding about the remote process that most troubles name."""
     peer, *_ = main_peer(troubles)
     known = next((w for w in facts.workers if peer is not None and w.host == peer), None)
     fields: h.FindingFields = {

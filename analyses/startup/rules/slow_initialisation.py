@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-The rule reports whether one subtask or all subtasks are slow to initialise, and whether they
+The rule reports whether one subtask or all subtasks are slow to initialize, and whether they
 restored state.
 
 Why it matters
@@ -15,9 +15,9 @@ Since Flink 1.13, a task is INITIALIZING while it opens its operators and reads 
 RUNNING during that time, so the logs do not show the duration. The slowest task must take at least `slow`. If it
 takes at least `ratio` times the median of all others, the finding names the subtask. If all tasks are slow, the
 reason is probably in the vertex or the storage. The rule blames the restore if the task's TaskManager read state
-for at least `reading` of the initialisation.
+for at least `reading` of the initialization.
 
-From Flink 1.19 on, Flink reports a trace span for the initialisation. It splits the restore into the download from
+Flink 1.19 and later report a trace span for the initialization. It splits the restore into the download from
 the checkpoint storage, the rebuilding of the state store, and in-flight data. The finding and its first remedy
 name the longest part.
 
@@ -51,19 +51,17 @@ _WORK: Final = {
 
 
 class Limits(h.Limits):
-    slow: float = h.limit(
-        10, "s", "opening connections takes a few seconds; ten seconds are worth a check"
-    )
+    slow: float = h.limit(10, "s", "opening connections takes only a few seconds")
     ratio: float = h.limit(
-        5, "ratio", "minimum, compared with the median of all other tasks of the same start"
+        5, "ratio", "minimum, relative to the median of all other tasks in the same start"
     )
     reading: float = h.limit(
-        0.5, "share", "minimum share of the initialisation that is spent reading state"
+        0.5, "share", "minimum share of the initialization that is spent reading state"
     )
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per job, for the slowest start."""
+    """Report the slowest start of each job."""
     slow = slow_starts(job, limits.slow)
     if not slow:
         return
@@ -71,7 +69,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     took, task, start, others, _ = worst
     name = h.fmt.subtask_of(task.task, task.subtask_index, task.parallelism)
     long = h.fmt.duration(took)
-    # The TaskManager's own log lines, or else the span, separate the restore from the work after it.
+    # The TaskManager's own log lines or, without them, the span separate the restore from the work after it.
     read = read_ms(start, task)
     restoring = start.restored if read is None else read >= took * limits.reading
     cause = "slow-restore" if restoring else "slow-open"
@@ -102,7 +100,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
         )
         if alone
         else None,
-        title=f"{name} took {long} {_WORK[cause][0]}; the job waited for it"
+        title=f"{name} took {long} {_WORK[cause][0]}, and the job waited for it"
         if alone
         else f"Tasks take up to {long} {_WORK[cause][1]}",
         why=f"{name}: {long} from INITIALIZING to RUNNING"

@@ -11,7 +11,7 @@ A slow step delays the start of the job and every restart.
 
 How it decides
 --------------
-A step is slow if it takes at least `slow`. Other rules cover the wait for slots and the initialisation.
+A step is slow if it takes at least `slow`. Other rules cover the wait for slots and the initialization.
 
 What to do
 ----------
@@ -42,7 +42,7 @@ class Limits(h.Limits):
 
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per step of the cluster, and one per job and step, for the longest of all starts."""
+    """Report each slow step of the cluster, and for each job and step the slowest start."""
     longest = limits.slow * 1000
     for step in facts.cluster_steps:
         if _took_ms(step) >= longest and not _has_hole(facts, step):
@@ -57,7 +57,7 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _has_hole(facts: h.StartupFacts, step: h.Step) -> bool:
-    """Whether log lines are missing within a step: its begin and end may belong to different starts."""
+    """Return whether log lines are missing within a step, so that its begin and end may belong to different starts."""
     if step.started_us is None or step.ended_us is None:
         return False
     begun, ended = step.started_us, step.ended_us
@@ -66,7 +66,7 @@ def _has_hole(facts: h.StartupFacts, step: h.Step) -> bool:
 
 
 def _took_ms(step: h.Step) -> int:
-    """Return the duration in ms; for registrations that of the slowest TaskManager."""
+    """Return the duration in milliseconds. For registrations, the slowest TaskManager counts."""
     if step.name == "registration" and step.spread is not None:
         return step.spread.max_ms
     return step.duration_ms or 0

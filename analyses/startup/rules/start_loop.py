@@ -36,7 +36,7 @@ from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_FAILURE
 from flowdiag.analyses.startup import helpers as h
 from flowdiag.analyses.startup.detect.first_failure import first_failure_place
 
-# If buffers or slots are missing, the failed task is arbitrary: no task is blamed.
+# If buffers or slots are missing, it is arbitrary which task fails, so no task is blamed.
 _ARBITRARY: Final = ("network-buffers", "no-resource")
 
 
@@ -52,12 +52,12 @@ class Limits(h.Limits):
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per series."""
+    """Report each series of failures."""
     slack_us = round(limits.slack * 1_000_000)
     for crisis in crises(job.job, job.cluster.common):
         restarts = crisis.bursts
         if crisis.first_us is not None and crisis.last_us is not None:
-            # With a short back-off several failures look like one burst.
+            # With a short back-off, several failures look like one burst.
             during = range(crisis.first_us - slack_us, crisis.last_us + slack_us + 1)
             started = [s for s in job.starts if s.kind == "restart" and s.started_us in during]
             restarts = max(restarts, len(started))
@@ -67,7 +67,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
 
 def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
     root = crisis.root.incident
-    # A task that lost its connection runs on a survivor, so it is not blamed either.
+    # A task that lost its connection runs on another TaskManager, so it is not blamed either.
     survivor = crisis.root.kind == "taskmanager-lost" and root.task is not None
     arbitrary = survivor or crisis.root.kind in _ARBITRARY
     subject, where = first_failure_place(job, root)
@@ -79,7 +79,7 @@ def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
         job,
         ongoing=crisis.state is h.State.ONGOING,
         subject=None if arbitrary else subject,
-        title=f"{restarts} restarts without success; the first failure: {h.fmt.shorten(first_line, 90)}"
+        title=f"{restarts} restarts without success, first failure: {h.fmt.shorten(first_line, 90)}"
         + ("; the job failed for good" if crisis.final else ""),
         why=_why(cause, first_line) if arbitrary else f"{where}: {h.fmt.shorten(text, 110)}",
         cause=cause,
@@ -101,15 +101,15 @@ def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
 
 
 def _why(cause: str, text: str) -> str:
-    """Return the reason without a task; a bare class name is preceded by the meaning of the cause."""
+    """Return the reason without the task. A bare class name is preceded by the meaning of the cause."""
     meaning = CAUSES[cause].meaning if cause in CAUSES and " " not in text else None
     return h.fmt.shorten(f"{meaning}: {text}" if meaning else text, 120)
 
 
 def _fix_first(cause: str) -> h.Action:
-    """Point to the remedy of the first failure: another finding, or another command."""
+    """Refer to the remedy for the first failure, which is in another finding or another command."""
     command = checking_command(cause) or "checkpoints"
-    text = "Fix the first failure: it causes the later ones"
+    text = "Fix the first failure, which causes the later ones"
     if command == "startup":
         return h.Action(text=f"{text}. Another finding lists the remedy")
     return h.Action(text=f"{text}. flowdiag {command} lists the remedy", command=command)

@@ -60,9 +60,9 @@ _WORDS: Final = {
 
 
 def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding for each refused job, else one for the submissions without a job."""
+    """Report each rejected job and, if no job is known, the failed submissions."""
     troubles = [trouble for kind in _KINDS for trouble in facts.of_kind(kind)]
-    # Failed for good before any task was scheduled.
+    # The job failed for good before any task was scheduled.
     failed = (job for job in facts.jobs if job.ended == "FAILED")
     refused = [job for job in failed if not any(start.tasks for start in job.starts)]
     if refused:
@@ -76,14 +76,14 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
 
 
 def _of_job(facts: h.StartupFacts, job: h.JobStarts, troubles: list[h.Trouble]) -> h.Finding:
-    # Up to 1.12 only the client's log has the reason, not the end of the JobMaster.
+    # Up to Flink 1.12, only the client's log contains the reason; the record of the JobMaster's end does not.
     troubles = [trouble for trouble in troubles if trouble.cause]
     reason = job.ended_cause or next((t.cause for t in troubles if t.cause), s.NO_REASON)
     name = job.job.name or job.job.key.job_id
     return h.start_finding(
         job,
         ongoing=not h.ran_after(facts, job.ended_us),
-        title=f"{h.fmt.shorten(name, 40)} was refused: {h.fmt.shorten(reason, 160)}",
+        title=f"{h.fmt.shorten(name, 40)} was rejected: {h.fmt.shorten(reason, 160)}",
         why=h.fmt.shorten(reason, 160),
         cause=s.cause_of(reason),
         rank=h.Rank.ROOT_CAUSE,
@@ -96,7 +96,7 @@ def _of_job(facts: h.StartupFacts, job: h.JobStarts, troubles: list[h.Trouble]) 
 
 
 def _of_exceptions(job: h.JobStarts) -> h.Iterator[h.Finding]:
-    """Yield one finding per cause for the pasted exceptions of a job without a known start."""
+    """Yield one finding per cause for pasted exceptions of a job whose start is unknown."""
     by_class: dict[str, list[h.Incident]] = {}
     for incident in job.job.incidents:
         if (name := keeps_from_running(incident)) is not None:
