@@ -1,7 +1,7 @@
-"""The culprits of failed checkpoints: the cases of a job, judged by the engine of `flink.suspects`.
+"""Finds the culprits of failed checkpoints, with the signals of `flink.suspects`.
 
-A case is a spell of failed checkpoints, or a stage of a spell: culprits move, and the votes for two of
-them over the same time cancel out.
+A case is a spell of failed checkpoints, or a stage of a spell. Stages are necessary because culprits change, and votes
+for two culprits in the same period cancel out.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from flowdiag.analyses.model.finding import Confidence
 from flowdiag.analyses.model.signals import signals_of
 
 MOST_SPELLS: Final = 40
-"""Only the last spells are judged: they show the current problem."""
-_PIECES: Final = 8  # of a spell, judged separately
-_LEAST: Final = 2  # expired checkpoints in a piece: one may be an accident
+"""Only the last spells are judged, because they show the current problem."""
+_PIECES: Final = 8  # maximum number of pieces of a spell that are judged separately
+_LEAST: Final = 2  # minimum number of expired checkpoints in a piece; one may be an accident
 _NOT_ALWAYS: Final = (
-    900.0  # ms of busy time per second: a subtask that is always saturated has more
+    900.0  # ms of busy time per second; a subtask that is always saturated has more
 )
-_HEARTBEAT_US: Final = 60_000_000  # heartbeat.timeout, 50 s, and its check
-_FEW: Final = 3  # samples: fewer show a moment, not a period
+_HEARTBEAT_US: Final = 60_000_000  # heartbeat.timeout (50 s) plus the time until it is checked
+_FEW: Final = 3  # minimum number of samples; fewer show a moment, not a period
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeCulprit:
     """The culprit of one spell of failed checkpoints.
 
-    Without a `culprit` it is inconclusive: `missing` is the reason, `checks` the evidence that would help.
+    Without a `culprit`, the result is inconclusive: `missing` is the reason, and `checks` the evidence that would help.
     """
 
     episode: Episode
@@ -48,7 +48,7 @@ class EpisodeCulprit:
 
 
 def culprit_of(job: JobFacts, episode: Episode) -> EpisodeCulprit:
-    """Return the culprit of one spell of failed checkpoints, by the signals of its time."""
+    """Return the culprit of one spell of failed checkpoints, according to the signals of that period."""
     view = view_during(job, episode.first_us, episode.last_us)
     case = Case(job, episode, view, during=" while checkpoints failed")
     found = find_culprit(case)
@@ -62,17 +62,17 @@ def culprit_of(job: JobFacts, episode: Episode) -> EpisodeCulprit:
 def episode_culprits(job: JobFacts) -> tuple[EpisodeCulprit, ...]:
     """Return the culprit of each of the last `MOST_SPELLS` spells of expired checkpoints, in order.
 
-    If the culprit changes during a spell, each stage of the spell has its own answer.
+    If the culprit changes during a spell, each stage of the spell has its own result.
     """
     expired = [episode for episode in all_spells(job) if episode.count(Status.EXPIRED)]
     return tuple(answer for spell in expired[-MOST_SPELLS:] for answer in _stages(job, spell))
 
 
 def _stages(job: JobFacts, spell: Episode) -> tuple[EpisodeCulprit, ...]:
-    """Return the answer for a spell, or one per stage if one culprit followed another.
+    """Return the result for a spell, or one result per stage if the culprit changes.
 
-    Each piece of the spell is judged. Consecutive pieces that do not contradict each other are a stage. A
-    stage counts if it names a culprit on its own, with medium confidence at least.
+    Each piece of the spell is judged. Consecutive pieces that do not contradict each other form a stage. A stage
+    counts if it alone shows a culprit with at least medium confidence.
     """
     whole = culprit_of(job, spell)
     pieces = _pieces(spell)
@@ -83,7 +83,7 @@ def _stages(job: JobFacts, spell: Episode) -> tuple[EpisodeCulprit, ...]:
     bounds = [_bound(job, spell, before, after) for before, after in pairwise(runs)]
     found = _cut(job, spell, bounds)
     if found is None and any(not _agree(one, other) for (_, one), (_, other) in pairwise(asked)):
-        # Pieces may be too short to name a culprit: the spans before and after one of their bounds are longer.
+        # Pieces may be too short to show a culprit, so try the longer spans before and after one of their bounds.
         cuts = [_cut(job, spell, [first]) for first, _ in pieces[1:]]
         found = max(
             (cut for cut in cuts if cut), key=lambda cut: sum(map(_points, cut)), default=None
@@ -96,11 +96,10 @@ def _stages(job: JobFacts, spell: Episode) -> tuple[EpisodeCulprit, ...]:
 def _split_by_stage(
     job: JobFacts, spell: Episode, runs: Sequence[_Run]
 ) -> tuple[EpisodeCulprit, ...] | None:
-    """Return the answers for two stages of a spell that overlap.
+    """Return the results for two overlapping stages of a spell.
 
-    The first culprit delays barriers until its queue is empty, and the second begins before that. The span in
-    between implicates both, and no single bound separates them. Each stage gets the part that points to its
-    culprit.
+    The first culprit delays barriers until its queue is empty, and the second one begins before that. The span in
+    between implicates both, so no single bound separates them. Each stage gets the part that points to its culprit.
     """
     if len(runs) != 2:
         return None
@@ -121,7 +120,7 @@ def _split_by_stage(
 
 
 def _same(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
-    """Whether both answers name the same culprit."""
+    """Return whether both results have the same culprit."""
     return (
         _confident_culprit(one) is not None
         and _confident_culprit(other) is not None
@@ -130,7 +129,7 @@ def _same(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
 
 
 def _cut(job: JobFacts, spell: Episode, bounds: Sequence[int]) -> tuple[EpisodeCulprit, ...] | None:
-    """Return the answers for the parts of a spell, if each names a culprit of its own, different from the next."""
+    """Return the results for the parts of a spell, if each part has a different culprit from the next one."""
     if not bounds:
         return None
     cuts = pairwise([0, *bounds, len(spell.checkpoints)])
@@ -144,7 +143,7 @@ Piece = tuple[int, int]
 
 
 def _pieces(spell: Episode) -> list[Piece]:
-    """Return parts of a spell's checkpoints, as index ranges, with `_LEAST` expired ones each."""
+    """Return index ranges of a spell's checkpoints, each with at least `_LEAST` expired ones."""
     expired = [n for n, c in enumerate(spell.checkpoints) if c.status is Status.EXPIRED]
     number = min(_PIECES, len(expired) // _LEAST)
     if number < 2:
@@ -154,7 +153,7 @@ def _pieces(spell: Episode) -> list[Piece]:
 
 
 def _part(spell: Episode, piece: Piece) -> Episode:
-    """Return one part of a spell; only the last part includes the recovery."""
+    """Return one part of a spell. Only the last part includes the recovery."""
     first, end = piece
     last = end == len(spell.checkpoints)
     return replace(
@@ -169,7 +168,7 @@ def _part(spell: Episode, piece: Piece) -> Episode:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Consecutive pieces that name the same culprit, and their best answer."""
+    """Consecutive pieces with the same culprit, and their best result."""
 
     first: Piece
     last: Piece
@@ -177,7 +176,7 @@ class _Run:
 
 
 def _runs(asked: Sequence[tuple[Piece, EpisodeCulprit]]) -> list[_Run]:
-    """Join each piece with the pieces before it, unless it names another culprit."""
+    """Join each piece with the pieces before it, unless it has another culprit."""
     runs: list[_Run] = []
     for piece, answer in asked:
         if _confident_culprit(answer) is None:
@@ -191,7 +190,7 @@ def _runs(asked: Sequence[tuple[Piece, EpisodeCulprit]]) -> list[_Run]:
 
 
 def _confident_culprit(answer: EpisodeCulprit) -> NamedCulprit | None:
-    """Return the culprit, if it has medium confidence at least."""
+    """Return the culprit if it has at least medium confidence."""
     found = answer.culprit
     return None if found is None or found.confidence is Confidence.LOW else found
 
@@ -201,13 +200,13 @@ def _points(answer: EpisodeCulprit) -> int:
 
 
 def _agree(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
-    """Whether two answers name the same culprit, or one names the other's task or TaskManager."""
+    """Return whether two results have the same culprit, or one has the task or the TaskManager of the other."""
     mine, theirs = one.culprit, other.culprit
     return mine is None or theirs is None or same_culprit(mine, theirs)
 
 
 def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
-    """Return where one culprit follows another, by bisecting the checkpoints around it."""
+    """Return the index at which one culprit follows another, by bisecting the checkpoints in between."""
     low, high = before.last[0], after.first[1]
     bound = after.first[0]
     while high - low >= 2 * _LEAST:
@@ -221,7 +220,7 @@ def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
             high = bound = middle
         else:
             break
-    # Single checkpoints decide the rest, even with little evidence.
+    # Single checkpoints decide the rest, even though they contain little evidence.
     for step, place, other in ((1, 0, before), (-1, -1, after)):
         nearest = bound + place
         if 0 < nearest < len(spell.checkpoints) - 1:
@@ -232,10 +231,11 @@ def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
     return bound
 
 
-_SOLE: Final = 3  # checkpoints: two in a row may be chance
+_SOLE: Final = 3  # minimum number of checkpoints; two in a row may be a coincidence
 _SOLE_SHARE: Final = 0.5
-"""Of the checkpoints with late messages. In recordings without INFO lines, a subtask with slow snapshots was alone
-in four of seven or more. With declined checkpoints, where all others are late, one was alone in three of 18."""
+"""Minimum share of the checkpoints with late messages. In recordings without INFO lines, a subtask with slow
+snapshots was alone in four of seven or more. With declined checkpoints, all other subtasks are late, and one was
+alone in three of 18."""
 
 
 (LATE_ALONE,) = signals_of("late-alone")
@@ -247,8 +247,8 @@ class LateAlone:
 
     Args:
         attempt: the subtask.
-        records: its messages of those checkpoints.
-        among: how many checkpoints have late messages.
+        records: its late messages for these checkpoints.
+        among: number of checkpoints with late messages.
     """
 
     attempt: Attempt
@@ -257,13 +257,13 @@ class LateAlone:
 
 
 def late_alone(job: JobFacts) -> LateAlone | None:
-    """Return the subtask that alone was late for most checkpoints, on a console without INFO lines.
+    """Return the only late subtask of most checkpoints, in console output without INFO lines.
 
-    A subtask with a slow snapshot has already passed the barrier on, so no other subtask is late. Sources are
-    left out if their names show it: they are late alone while they wait for the checkpoint lock.
+    A subtask with a slow snapshot has already forwarded the barrier, so no other subtask is late. Tasks whose names
+    show that they are sources are left out, because they alone are late while they wait for the checkpoint lock.
     """
     if any(item.after_trigger_ms is not None for item in job.late):
-        return None  # then the shape along the graph is more precise
+        return None  # then the pattern of late subtasks along the job graph is more precise
     senders: dict[tuple[int, int], dict[str, LateAcknowledgement]] = {}
     for item in job.late:
         senders.setdefault((item.run, item.checkpoint), {})[item.attempt.attempt_id] = item
@@ -280,7 +280,7 @@ def late_alone(job: JobFacts) -> LateAlone | None:
 
 
 def sender_name(attempt: Attempt) -> str:
-    """Return the name of a subtask for readers; without a name, its attempt ID and its place."""
+    """Return the name of a subtask for readers, or its attempt ID and location if the name is unknown."""
     if attempt.task is not None:
         return fmt.subtask_of(attempt.task, attempt.subtask_index, attempt.parallelism)
     name = f"attempt {attempt.attempt_id[:8]}"
@@ -292,7 +292,7 @@ def sender_name(attempt: Attempt) -> str:
 
 
 def episode_text(episode: Episode) -> str:
-    """Return the checkpoints of an episode, with their times, for readers."""
+    """Return the checkpoints of an episode and their times as text."""
     first, last = episode.checkpoints[0], episode.checkpoints[-1]
     which = f"checkpoint {first.id}" if first is last else f"checkpoints {first.id} to {last.id}"
     if episode.first_us is None or episode.last_us is None:
@@ -301,11 +301,11 @@ def episode_text(episode: Episode) -> str:
 
 
 def hot_spot(job: JobFacts) -> EpisodeCulprit | None:
-    """Return a saturated subtask whose upstream waits, in a job whose checkpoints complete.
+    """Return a saturated subtask that upstream tasks wait for, in a job whose checkpoints complete.
 
     Returns:
-        None without back pressure, or if its end is not a problem. Without a culprit if the input does
-        not cover its end.
+        None without back pressure, or if the task where back pressure ends has no problem. A result without a culprit
+        if the input does not cover all subtasks of that task.
     """
     view, episode = overall_view(job), _whole(job)
     if not any(root.measured for root in view.ends):
@@ -324,12 +324,11 @@ def hot_spot(job: JobFacts) -> EpisodeCulprit | None:
 def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> NamedCulprit | None:
     """Return a slow TaskManager in a job whose checkpoints are slow but complete.
 
-    A busy subtask is harmless while no task waits for it: `hot_spot` covers the ends of back pressure. None
-    without medium confidence at least.
+    A busy subtask is harmless while no task waits for it, and `hot_spot` covers the ends of back pressure. The
+    confidence must be at least medium.
 
     Args:
-        job: the facts.
-        first_us, last_us: the time in which checkpoints were slow.
+        job: the facts. first_us, last_us: start and end of the time in which checkpoints were slow.
     """
     episode = replace(_whole(job), since_us=first_us if first_us is not None else job.first_us)
     found = find_culprit(Case(job, episode, view_during(job, first_us, last_us)))
@@ -341,9 +340,9 @@ def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> Named
 def awaited_by(job: JobFacts, slow: Sequence[Checkpoint]) -> NamedCulprit | None:
     """Return the subtask that slow checkpoints waited for, although they completed.
 
-    The acknowledgements of each checkpoint are judged as if it had expired at half of its duration: one subtask, and
-    perhaps all downstream of it, acknowledged much later than the others. None if that is not repeated, if no input
-    shows why, or without medium confidence at least.
+    The acknowledgements of each checkpoint are judged as if it had expired at half of its duration. One subtask, and
+    perhaps all subtasks downstream of it, must have acknowledged much later than the others. None if this happened
+    only once, if no input shows the reason, or if the confidence is below medium.
     """
     judged = tuple(
         replace(
@@ -375,7 +374,7 @@ def awaited_by(job: JobFacts, slow: Sequence[Checkpoint]) -> NamedCulprit | None
 
 
 def _whole(job: JobFacts) -> Episode:
-    """Return an episode that spans a whole job without failed checkpoints."""
+    """Return an episode without failed checkpoints that spans the whole job."""
     return Episode(
         job=job.key, checkpoints=(), recovered=None, warm_up=False, since_us=job.first_us
     )
@@ -383,14 +382,14 @@ def _whole(job: JobFacts) -> Episode:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The episodes that one culprit delayed for the same cause, with what was found in each."""
+    """The episodes that one culprit delayed for the same cause, and the result for each episode."""
 
     episodes: list[Episode] = field(default_factory=list)
     culprits: list[NamedCulprit] = field(default_factory=list)
 
     @property
     def best(self) -> NamedCulprit:
-        """The most confident result; among equals, the one of the longest episode."""
+        """The result with the highest confidence, and of several, the one for the longest episode."""
         weights = [
             (culprit.confidence.weight, len(episode.checkpoints))
             for culprit, episode in zip(self.culprits, self.episodes, strict=True)
@@ -410,7 +409,7 @@ def delays(found: Sequence[EpisodeCulprit]) -> list[Delay]:
 
 
 def name_of(found: NamedCulprit) -> str:
-    """Return the culprit for readers."""
+    """Return the name of the culprit for readers."""
     subject = found.subject
     if subject.kind == "taskmanager":
         return f"TaskManager {fmt.place(subject.taskmanager, subject.host)}"
@@ -418,19 +417,19 @@ def name_of(found: NamedCulprit) -> str:
 
 
 def successor_of(job: JobFacts, episode: Episode) -> NamedCulprit | None:
-    """Return the culprit of the next failed checkpoints, if it is another one."""
+    """Return the culprit of the next failed checkpoints, if it is a different one."""
     return next((after.culprit for one, after in _moves(job) if one.episode is episode), None)
 
 
 def _moves(job: JobFacts) -> Iterator[tuple[EpisodeCulprit, EpisodeCulprit]]:
-    """Yield pairs of answers in which the second culprit followed the first."""
+    """Yield pairs of results in which one culprit followed another."""
     for one, other in pairwise(episode_culprits(job)):
         if one.culprit and other.culprit and not _agree(one, other):
             yield one, other
 
 
 def history(job: JobFacts, series: Sequence[Episode]) -> Iterator[str]:
-    """Yield when a culprit delayed checkpoints, and the culprits before and after it."""
+    """Yield sentences about when a culprit delayed checkpoints, and about the culprits before and after it."""
     last = series[-1]
     yield f"It delayed {' and '.join(episode_text(episode) for episode in series[-3:])}."
     if len(series) > 3:
@@ -447,9 +446,9 @@ def history(job: JobFacts, series: Sequence[Episode]) -> Iterator[str]:
 
 
 def lost_meanwhile(job: JobFacts, series: Sequence[Episode], found: NamedCulprit) -> bool:
-    """Whether another TaskManager was lost soon after each of these checkpoints began.
+    """Return whether another TaskManager was lost soon after each of these checkpoints began.
 
-    A lost TaskManager acknowledges nothing until its heartbeat times out. Tasks that wait for it look late.
+    A lost TaskManager acknowledges nothing until its heartbeat times out, and tasks that wait for it look late.
     """
     lost = [
         i.time_us
@@ -461,9 +460,9 @@ def lost_meanwhile(job: JobFacts, series: Sequence[Episode], found: NamedCulprit
 
 
 def moved_from(job: JobFacts, found: NamedCulprit) -> str | None:
-    """Return which sibling was as busy before; None if the culprit was busy all the time.
+    """Return a sentence about a sibling that was as busy earlier; None if the culprit was always busy.
 
-    The latest numbers decide. The numbers of the longer window show since when that is possible.
+    The latest metrics decide who the culprit is. The metrics of the longer window show whether this is recent.
     """
     about = found.subject
     windows = {
@@ -487,19 +486,19 @@ def moved_from(job: JobFacts, found: NamedCulprit) -> str | None:
 
 @once
 def names_culprit(job: JobFacts) -> bool:
-    """Whether CP201 names a culprit of expired checkpoints, with remedies for its cause."""
+    """Return whether CP201 names a culprit of expired checkpoints, with remedies for its cause."""
     return any(answer.culprit is not None for answer in episode_culprits(job))
 
 
 @once
 def _gaps_in_input(job: JobFacts) -> tuple[bool, bool]:
-    """Return whether a late attempt has no name, and whether all loads are from REST, one sample each."""
+    """Return whether a late attempt has no name, and whether all loads are single samples from REST."""
     nameless = any(late.attempt.task is None for late in job.late)
     return nameless, not any(row.samples > 1 for row in job.loads)
 
 
 def _missing_input(case: Case) -> tuple[str, tuple[str, ...]]:
-    """Return why no culprit is named, and the evidence that would show one."""
+    """Return why there is no culprit, and the evidence that would show one."""
     nameless, unsampled = _gaps_in_input(case.job)
     readings = [*case.late, *case.reported]
     if readings and all(reading.whole for reading in readings):

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 
 FEW_JOBS: Final = 10
-"""Up to this number of jobs, each has lists of up to `max_rows`. The lists of more jobs share half of it, so that a
-session cluster with 500 jobs has a document of less than 5 MB."""
+"""Up to this number of jobs, each job has lists of up to `max_rows` rows. More jobs share half of that number, so
+that the report of a session cluster with 500 jobs is smaller than 5 MB."""
 
 
 def checkpoint_data(
@@ -41,10 +41,10 @@ def checkpoint_data(
     """Return the tables of every job, each job with its own verdict.
 
     Args:
-        facts: of the topic.
-        outcomes: of its rules.
-        max_rows: longest list, or with many jobs all lists together; unhealthy rows are kept first.
-        excerpts: False drops the reasons, which are log text.
+        facts: the facts of the topic.
+        outcomes: the outcomes of its rules.
+        max_rows: maximum length of a list, or of all lists together if there are many jobs.
+        excerpts: whether to include reasons, which are log text.
     """
     judgements = judge_each(outcomes, (job.key for job in facts.jobs))
     if len(facts.jobs) > FEW_JOBS:
@@ -63,7 +63,7 @@ def _job(
     job: x.JobFacts, judgement: Judgement, max_rows: int, excerpts: bool
 ) -> wire.CheckpointJob:
     seen = job.checkpoints or job.late or job.declines
-    if judgement.verdict is Verdict.HEALTHY and not seen:  # not provably healthy either
+    if judgement.verdict is Verdict.HEALTHY and not seen:  # the job is not provably healthy either
         judgement = replace(judgement, verdict=Verdict.INCONCLUSIVE)
     taskmanagers = [_share(share) for share in shares(job)]
     checkpoints = _keep(job.checkpoints, max_rows, lambda item: item.status.unsuccessful)
@@ -126,14 +126,14 @@ def _episode(answer: EpisodeCulprit) -> wire.CheckpointEpisode:
 
 
 def _keep(rows: Sequence[Row], limit: int, sick: Callable[[Row], bool]) -> list[Row]:
-    """Return at most `limit` rows in order; unhealthy rows are kept first."""
+    """Return at most `limit` rows in order, preferring unhealthy rows."""
     if len(rows) <= limit:
         return list(rows)
     places = sorted(range(len(rows)), key=lambda i: (not sick(rows[i]), i))[:limit]
     return [rows[i] for i in sorted(places)]
 
 
-# The reasons of many checkpoints are the same few texts.
+# Many checkpoints have the same few reasons.
 _words = lru_cache(maxsize=256)(clean)
 
 
@@ -186,11 +186,11 @@ def _decline(item: x.Decline, excerpts: bool) -> wire.Decline:
 
 
 def checkpoint_tables(facts: x.ClusterFacts, *, excerpts: bool) -> Rows:
-    """Yield the uncut lists as rows of `report.tables`, one by one.
+    """Return the complete lists as rows of `report.tables`, generated lazily.
 
     Args:
-        facts: of the topic.
-        excerpts: False drops the reasons, which are log text.
+        facts: the facts of the topic.
+        excerpts: whether to include reasons, which are log text.
     """
 
     def each(lists: Callable[[x.JobFacts], Iterable[msgspec.Struct]]) -> Iterator[TableRow]:

@@ -1,4 +1,4 @@
-"""The subtasks that made checkpoints fail: by their declines, else by their missing acknowledgements."""
+"""Finds the subtasks that made checkpoints fail, from their declines or else from missing acknowledgements."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Identity = tuple[int, int]  # run and number of a checkpoint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decliners:
-    """The subtasks blamed for failed checkpoints: usually one, or several that declined alike.
+    """The subtasks to blame for failed checkpoints: usually one, or several that declined about equally often.
 
     Args:
         attempts: the subtasks.
-        text: the deepest exception of the first; empty without one in the input.
-        times: how many checkpoints the first one failed.
-        signals: texts by signal of CP301; None: silent.
+        text: the deepest exception of the first subtask; empty if the input contains none.
+        times: number of checkpoints that the first subtask failed.
+        signals: text by signal of CP301; None for signals that do not apply.
     """
 
     attempts: Sequence[h.Attempt]
@@ -32,7 +32,7 @@ class Decliners:
 
 
 def failed_checkpoints(job: h.Job) -> tuple[list[h.Episode], set[Identity]]:
-    """Return the episodes with declined or failed checkpoints, and the ids of those that storage did not fail."""
+    """Return the episodes with declined or failed checkpoints, and the checkpoints that the storage did not reject."""
     statuses = (h.Status.DECLINED, h.Status.FAILED)
     series = [e for e in h.episodes(job) if e.count(*statuses)]
     storage = refusals_of(job)
@@ -43,14 +43,14 @@ def failed_checkpoints(job: h.Job) -> tuple[list[h.Episode], set[Identity]]:
 def decliners_of(
     job: h.Job, failed: set[Identity], *, repeated: float, alike: float
 ) -> Decliners | None:
-    """Return who made checkpoints fail; arguments as for `decliners_by_declines`."""
+    """Return the subtasks that made checkpoints fail. The arguments are those of `decliners_by_declines`."""
     if declines := declines_of(job, failed):
         return decliners_by_declines(declines, len(failed), repeated=repeated, alike=alike)
     return decliner_by_absence(job, failed, repeated=repeated)
 
 
 def failed_snapshots(job: h.Job, repeated: float) -> h.Iterator[list[h.Incident]]:
-    """Yield the failed snapshots of each subtask in the logs of TaskManagers, `repeated` at least."""
+    """Yield the failed snapshots of each subtask with at least `repeated` of them in TaskManager logs."""
     by_subtask: dict[tuple[str, int | None], list[h.Incident]] = {}
     for incident in h.incidents(job, "async-failure", "snapshot-failed"):
         text = incident.cause or ""
@@ -62,7 +62,7 @@ def failed_snapshots(job: h.Job, repeated: float) -> h.Iterator[list[h.Incident]
 
 
 def declines_of(job: h.Job, failed: set[Identity]) -> list[h.Decline]:
-    """Return the declines of failed checkpoints for which the subtask is to blame, with reasons added."""
+    """Return the declines for which the subtask is to blame, with missing reasons added."""
     return [
         replace(decline, reason=decline.reason or _reason_elsewhere(job, decline))
         for decline in job.declines
@@ -75,7 +75,7 @@ def declines_of(job: h.Job, failed: set[Identity]) -> list[h.Decline]:
 def decliners_by_declines(
     declines: Sequence[h.Decline], failed: int, *, repeated: float, alike: float
 ) -> Decliners | None:
-    """Return the subtask that declined most, with those that declined `alike` as often.
+    """Return the subtask that declined most often, and those with at least `alike` of its declines.
 
     None if it gave no reason and declined fewer than `repeated` checkpoints.
     """
@@ -105,9 +105,9 @@ def decliners_by_declines(
 
 
 def decliner_by_absence(job: h.Job, failed: set[Identity], *, repeated: float) -> Decliners | None:
-    """Return the only subtask that acknowledged none of the failed checkpoints, `repeated` at least.
+    """Return the only subtask that acknowledged none of at least `repeated` failed checkpoints.
 
-    REST and archives do not name the decliner.
+    REST and archives do not show which subtask declined.
     """
     numbers = {number for run, number in failed if run == job.runs}
     missing = _missing_rows(job, numbers)
@@ -130,7 +130,7 @@ def decliner_by_absence(job: h.Job, failed: set[Identity], *, repeated: float) -
 def _missing_rows(
     job: h.Job, numbers: set[int]
 ) -> dict[int, dict[tuple[str | None, int], h.SubtaskCheckpoint]]:
-    """Return the subtasks without an acknowledgement of each checkpoint."""
+    """Return the subtasks that did not acknowledge, by checkpoint."""
     missing: dict[int, dict[tuple[str | None, int], h.SubtaskCheckpoint]] = {}
     for row in job.subtask_checkpoints:
         if row.checkpoint in numbers and not row.acknowledged and row.source != "debug":
@@ -139,7 +139,7 @@ def _missing_rows(
 
 
 def attempt_of(job: h.Job, row: h.SubtaskCheckpoint) -> h.Attempt:
-    """Return the first attempt of a subtask; without a deployment, what its row shows."""
+    """Return the first attempt of a subtask, built from its row if the input shows no deployment."""
     place = (row.task, row.subtask_index)
     known = next((a for a in job.attempts if (a.task, a.subtask_index) == place), None)
     return known or h.Attempt(
@@ -153,7 +153,7 @@ def attempt_of(job: h.Job, row: h.SubtaskCheckpoint) -> h.Attempt:
 
 
 def common_subject(job: h.Job, attempts: Sequence[h.Attempt]) -> h.Subject | None:
-    """Return what the attempts share: the subtask, a TaskManager, a task, or (None) only the job."""
+    """Return what the attempts have in common: the subtask, TaskManager or task; None if it is only the job."""
     first = attempts[0]
     if len(attempts) == 1:
         return h.subtask_subject(job, first)
@@ -172,10 +172,10 @@ def common_subject(job: h.Job, attempts: Sequence[h.Attempt]) -> h.Subject | Non
 
 
 def _reason_elsewhere(job: h.JobFacts, decline: h.Decline) -> str | None:
-    """Return why a subtask declined if its line gives no reason (up to 1.10, and in short logs).
+    """Return why a subtask declined if the decline has no reason (up to 1.10, and in short logs).
 
-    Its own TaskManager logs the failed snapshot. The coordinator logs the reason of the first decline
-    when it discards the checkpoint right afterwards.
+    The TaskManager of the subtask logs the failed snapshot. The coordinator logs the reason of the first decline when
+    it discards the checkpoint right afterwards.
     """
     place = (decline.checkpoint, decline.attempt.task, decline.attempt.subtask_index)
     reason = _failed_snapshots(job).get(place)
@@ -198,7 +198,7 @@ def _failed_snapshots(job: h.JobFacts) -> dict[tuple[int | None, str | None, int
 
 @once
 def _first_declines(job: h.JobFacts) -> dict[Identity, tuple[h.Decline, str | None]]:
-    """Return the first decline of each checkpoint, and the reason for which it was discarded."""
+    """Return the first decline of each checkpoint, and the reason why the checkpoint was discarded."""
     reasons = {(c.run, c.id): c.reason for c in reversed(job.checkpoints)}
     return {
         (d.run, d.checkpoint): (d, reasons.get((d.run, d.checkpoint)))

@@ -1,4 +1,4 @@
-"""Failures of tasks by their crises, for CP301: the cause, the exception that explains it, and the texts."""
+"""Groups failures by crisis, cause and task for CP301, and writes their texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowdiag.analyses.knowledge.message_advice import component_step, frame_act
 from flowdiag.parsers.components import component_of
 from flowdiag.parsers.exceptions import Classified, is_root_cause, task_named_in
 
-# The cause by the kind of a crisis' root.
+# The cause for each kind of a crisis's root.
 _CAUSES: Final = {
     "user-code": "task-failure",
     "unknown": "task-failure",
@@ -26,14 +26,14 @@ _CAUSES: Final = {
     "network-buffers": "insufficient-network-buffers",
     "no-resource": "not-enough-slots",
 }
-# Only for a pasted exception or the job's own failure: with more records, other rules are more specific.
+# Only for a pasted exception or a failure of the job itself. With more records, other rules are more specific.
 _WITHOUT_RECORDS: Final = {
     "jobmanager-lost": "jobmanager-lost",
     "task-stuck": "task-hangs",
     "expired": None,
 }
 _OF_JOBS: Final = ("exception", "job-failing", "job-failure")
-# The failed task is arbitrary: the title of the finding, and the remedies that fit a failure.
+# Kinds of failures in which the failed task is arbitrary, with the title of the finding and the remedies.
 _ARBITRARY: Final = {
     "insufficient-network-buffers": ("Too few network buffers", ("count",)),
     "not-enough-slots": ("Not enough slots for the job", ("more-slots",)),
@@ -42,7 +42,7 @@ _EXPIRED: Final = (
     "The checkpoint took longer than its timeout. The exception does not name the late subtask."
 )
 
-_TEXT: Final = 400  # characters of an exception
+_TEXT: Final = 400  # maximum number of characters of an exception
 _OF_CODE: Final = ("task-failure", "snapshot-exception", "unreadable-record", "not-serializable")
 
 JOB_FAULTS: Final = tuple(_CAUSES.values())
@@ -55,8 +55,8 @@ class TaskFailure:
 
     Args:
         root: the failure that began the last crisis, with the subtask that its exception names.
-        remedies: of the cause; empty: all.
-        text: the exception that explains the failure; empty without one in the input.
+        remedies: names of the remedies of the cause; empty for all of them.
+        text: the exception that explains the failure; empty if the input contains none.
     """
 
     crises: list[h.Crisis]
@@ -72,7 +72,7 @@ class TaskFailure:
 
     @property
     def name(self) -> str:
-        """The subtask for readers."""
+        """The name of the subtask for readers."""
         return h.subtask_name(self.root) if self.root.task is not None else "the job"
 
     @property
@@ -82,12 +82,12 @@ class TaskFailure:
 
     @property
     def restarts(self) -> int:
-        """Separate failures: each costs a restart."""
+        """The number of separate failures, each of which caused a restart."""
         return sum(crisis.bursts for crisis in self.crises)
 
     @property
     def of_this_task(self) -> int:
-        """Failures of the same task and kind in all crises."""
+        """The number of failures of the same task and kind in all crises."""
         last = self.crises[-1]
         return sum(
             failure.incident.task == last.root.incident.task and failure.kind == last.kind
@@ -97,7 +97,7 @@ class TaskFailure:
 
     @property
     def signals(self) -> dict[str, str | None]:
-        """Texts by signal of CP301; None for signals that do not apply."""
+        """The text of each signal of CP301; None for signals that do not apply."""
         last, repeated = self.crises[-1], self.of_this_task
         often = self.restarts > 1 and repeated * 2 > self.restarts
         return {
@@ -111,7 +111,7 @@ class TaskFailure:
 
     @property
     def title(self) -> str:
-        """One line: the task, the number of restarts, how it ended, the exception."""
+        """The task, the number of restarts, how the failures ended, and the exception, in one line."""
         text, event = self.text, f"{self.name} failed"
         end = "; the job failed for good" if self.crises[-1].final else ""
         if self.cause in _ARBITRARY:
@@ -133,7 +133,7 @@ class TaskFailure:
 
     @property
     def explanation(self) -> str:
-        """The effect of the cause on the job, else its meaning, with the offset of an unreadable record."""
+        """The effect of the cause, else its meaning, with the offset of an unreadable record if it is known."""
         explanation = _EXPIRED
         if self.cause is not None:
             meaning = CAUSES[self.cause].meaning
@@ -153,7 +153,7 @@ class TaskFailure:
 
     @property
     def _other_failures(self) -> str:
-        """A sentence about exceptions of the same kind that other tasks of the last crisis threw; empty without one."""
+        """A sentence about exceptions of the same kind in other tasks of the last crisis; empty if there are none."""
         last = self.crises[-1]
         others = {
             h.exception_text(failure.incident.cause, _TEXT): h.subtask_name(failure.incident)
@@ -168,7 +168,7 @@ class TaskFailure:
 
     @property
     def measurements(self) -> tuple[h.Measurement, ...]:
-        """Counts of failures, and the numbers in the exception."""
+        """The number of failures, and the numbers in the exception."""
         own = ("failures-of-this-task", self.of_this_task, "times")
         return (
             h.measurement("failures", self.restarts, "times"),
@@ -177,16 +177,16 @@ class TaskFailure:
         )
 
     def actions(self, job: h.Job) -> tuple[h.Action, ...]:
-        """The remedies of the cause, and the options that the exception itself names."""
+        """Return the remedies of the cause, and the options that the exception itself names."""
         known = self._remedies(job)
-        # A command that counts the need is more precise than the options that the exception names.
+        # A command that calculates the required value is better than the options that the exception names.
         if not any(action.command for action in known):
             known = (*known, *option_actions(self.exception, known))
         texts = (self.root.text.get("exception"), self.root.cause)
         return with_advice(known, "\n".join(filter(None, texts)), self.text)
 
     def _remedies(self, job: h.Job) -> tuple[h.Action, ...]:
-        """The remedies of the cause. An unknown exception has steps to its code, or to the component that threw it."""
+        """Return the remedies of the cause. For an unknown exception, return a check of its code or component."""
         frame = frame_action(self.root.text) if self.cause in _OF_CODE else ()
         if self.cause is None or self.cause != "task-failure" or self.remedies:
             return (*frame, *(h.remedies(self.cause, job, *self.remedies) if self.cause else ()))
@@ -228,7 +228,7 @@ def failures_of(job: h.Job) -> list[TaskFailure]:
 
 
 def _cause_of(crisis: h.Crisis) -> tuple[str | None, tuple[str, ...]]:
-    """Return the cause of a crisis, and the remedies that fit; an empty tuple stands for all."""
+    """Return the cause of a crisis, and the names of the remedies that fit; empty for all of them."""
     kind = crisis.kind
     word = _CAUSES[kind] if kind in _CAUSES else _WITHOUT_RECORDS.get(kind)
     if word is None or word in _ARBITRARY:
@@ -241,7 +241,7 @@ def _cause_of(crisis: h.Crisis) -> tuple[str | None, tuple[str, ...]]:
 
 
 def _with_named_task(root: h.Incident) -> h.Incident:
-    """Return a failure of the job with the subtask that its exception names."""
+    """Add to a failure of the job the subtask that its exception names."""
     if root.task is not None or root.kind == "task-failure":
         return root
     name = task_named_in((root.text.get("exception", ""), root.cause or ""))
@@ -253,7 +253,7 @@ def _with_named_task(root: h.Incident) -> h.Incident:
 
 
 def _explaining_exception(root: h.Incident, exception: Classified | None) -> str | None:
-    """Return the exception that gives the reason: usually the deepest, which may be a mere detail."""
+    """Return the exception that explains the failure, usually the deepest one, unless that is a mere detail."""
     outer = root.text.get("exception")
     if exception is not None and outer and root.kind != "exception" and exception.link == 0:
         return outer if is_root_cause(exception.name) else root.cause or outer

@@ -1,4 +1,4 @@
-"""The half of a checkpoint that takes the time: waiting for barriers, the synchronous or the asynchronous part."""
+"""Finds the slow part of checkpoints: waiting for barriers, the synchronous part, or the asynchronous part."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Final
 from flowdiag.analyses.checkpoints.culprit import episode_culprits
 from flowdiag.analyses.flink import helpers as h
 
-_ANSWERS: Final = 10  # the last spells of failed checkpoints, whose shape counts
-_SLOWEST: Final = 10  # completed checkpoints that are examined if none expired
+_ANSWERS: Final = 10  # number of the last spells of failed checkpoints that are examined
+_SLOWEST: Final = 10  # number of completed checkpoints that are examined if none expired
 HALVES: Final = {
     "barrier": "waiting for barriers",
     "sync": "the synchronous part",
@@ -21,10 +21,10 @@ HALVES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """How long the last subtask of each checkpoint took, in milliseconds, split by half.
+    """How long the last subtask of each checkpoint took, in milliseconds, by part.
 
     Args:
-        sums: the total of all checkpoints, by half.
+        sums: the total of all checkpoints, by part.
         worst: the subtask with the longest time from trigger to acknowledgement.
         checkpoints: the number of checkpoints with per-subtask durations.
     """
@@ -35,7 +35,7 @@ class Times:
 
     @property
     def longest(self) -> str:
-        """The half that takes most of the time."""
+        """The part that takes the most time."""
         return max(sorted(self.sums), key=lambda name: self.sums[name])
 
     def share(self, half: str) -> float:
@@ -50,10 +50,10 @@ def slowest(job: h.Job) -> list[h.Checkpoint]:
 
 
 def times_by_half(job: h.Job, delayed: Sequence[h.Checkpoint]) -> Times | None:
-    """Return the durations that the last subtask of each checkpoint measured itself; None without any."""
+    """Return the durations that the last subtask of each checkpoint measured; None if there are none."""
     last = _last_subtasks(job, {c.id for c in delayed})
-    # In a failed checkpoint only subtasks that acknowledged have durations: the last one counts if
-    # it was late itself.
+    # In a failed checkpoint, only subtasks that acknowledged have durations. The last one counts if it was
+    # late.
     expired = {c.id: c.duration_ms or 0 for c in reversed(delayed) if c.status is h.Status.EXPIRED}
     late = [row for row in last if (row.end_to_end_ms or 0) >= expired.get(row.checkpoint, 0)]
     sums = dict.fromkeys(HALVES, 0.0)
@@ -81,7 +81,7 @@ def _last_subtasks(job: h.Job, numbers: Collection[int]) -> list[h.SubtaskCheckp
 
 
 def half_by_shape(job: h.Job) -> str | None:
-    """Return the slow half, inferred from which acknowledgements are missing in the latest conclusive spell."""
+    """Return the slow part, inferred from the missing acknowledgements of the latest conclusive spell."""
     found = (answer.culprit for answer in reversed(episode_culprits(job)[-_ANSWERS:]))
     return next(
         (
@@ -94,7 +94,7 @@ def half_by_shape(job: h.Job) -> str | None:
 
 
 def delayed_barriers(job: h.Job, delayed: Sequence[h.Checkpoint]) -> list[h.Incident]:
-    """Return warnings of tasks that began a checkpoint half a minute after all its barriers (1.12+)."""
+    """Return the warnings of tasks that began a checkpoint at least 30 s after all its barriers arrived (1.12+)."""
     numbers = {c.id for c in delayed}
     low = min((c.triggered_us for c in delayed if c.triggered_us is not None), default=None)
     return [

@@ -1,7 +1,7 @@
-"""A checkpoint that stays in progress.
+"""Judges a checkpoint that stays in progress.
 
-With the default timeout of ten minutes, a task that hangs fails no checkpoint for ten minutes. The age of the
-checkpoint in progress shows the hang much earlier.
+With the default timeout, a checkpoint only fails ten minutes after a task hangs. The age of the checkpoint in progress
+shows the hang much earlier.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from flowdiag.analyses.flink.tasks.standstill import standstill
 from flowdiag.analyses.model.derived import once
 
 LEAST_MS: Final = 60_000.0
-"""Shorter waits are common: a large snapshot, or a moment of back pressure."""
+"""Minimum age. Shorter waits are common, for example with a large snapshot or a moment of back pressure."""
 TIMES: Final = 3.0
-"""Multiple of the longest completed checkpoint, or of the interval if no input shows one."""
+"""Multiple of the longest completed checkpoint, or of the interval if none completed."""
 YOUNG_MS: Final = 10_000.0
-"""A checkpoint of this age may be slow for once."""
+"""Up to this age, a single checkpoint may simply be slow."""
 SHORT: Final = 0.02
-"""Share of the interval."""
+"""Maximum share of the interval that a short checkpoint takes."""
 _ENDINGS: Final = (
     "cancelled",
     "finished",
@@ -43,7 +43,7 @@ class Pending:
 
     Args:
         checkpoint: the checkpoint.
-        until_us: when the input last shows that it is in progress.
+        until_us: the last time at which the input shows it in progress.
         usual_ms: the duration of the longest completed checkpoint, or else the interval.
         median_ms: the median duration of completed checkpoints.
     """
@@ -62,9 +62,9 @@ class Pending:
         return max(least_ms, times * (self.usual_ms or 0.0))
 
     def may_hang(self, interval_ms: float | None, *, at_end_of_log: bool) -> bool:
-        """Return whether nothing shows that it completes as usual: it is old, or the log ends with it.
+        """Return whether the checkpoint may hang, because it is old or because the log ends while it is in progress.
 
-        A log hardly ever ends during a checkpoint that takes a small part of the interval, unless nothing follows.
+        If checkpoints usually take a small part of the interval, a log rarely ends during one by chance.
         """
         usual = self.usual_ms or 0.0
         if self.age_ms >= max(YOUNG_MS, TIMES * usual):
@@ -75,9 +75,9 @@ class Pending:
 
 @once
 def pending(job: h.Job) -> Pending | None:
-    """Return the last checkpoint if it is in progress, and no event of the job ended it.
+    """Return the last checkpoint if it is in progress and no event of the job ended it.
 
-    If the JobManager's log has a gap after the trigger, the missing lines may contain the end of the checkpoint.
+    None if the JobManager's log has a gap after the trigger, because the missing lines may contain its end.
     """
     last = _last_in_progress(job)
     if last is None:
@@ -108,11 +108,11 @@ def _last_in_progress(job: h.Job) -> h.Checkpoint | None:
 
 
 def _in_progress_until(job: h.Job, since_us: int) -> int:
-    """Return the last time at which the JobManager still reported the checkpoint as in progress.
+    """Return the last time at which the JobManager reported the checkpoint as in progress.
 
-    A collection does not store unchanged responses again, but it stores metrics with each tick.
+    A collection does not store unchanged responses again, but it stores metrics at every tick.
     """
-    # Other jobs of a session cluster may write to the log after this one has fallen silent.
+    # Other jobs of a session cluster may continue to write to the log.
     ends = [
         process.last_us
         for process in job.cluster.processes
@@ -133,8 +133,8 @@ def _in_progress_until(job: h.Job, since_us: int) -> int:
 def culprit(job: h.Job) -> NamedCulprit | None:
     """Return the culprit of the overdue checkpoint; None without an overdue checkpoint or a culprit.
 
-    The checkpoint is judged as if it had expired at the end of the input. If no record moves, only the metrics
-    of that time count: a subtask that hangs has received records before.
+    The checkpoint is judged as if it had expired at the end of the input. If no record moves, only the metrics of that
+    time count, because a subtask that hangs received records earlier.
     """
     found = pending(job)
     if found is None or found.age_ms < found.limit_ms():
@@ -159,7 +159,7 @@ def culprit(job: h.Job) -> NamedCulprit | None:
 
 
 def hours_without_checkpoint(job: h.Job) -> float | None:
-    """Return how long tasks ran; None with checkpoints, or if the JobManager's log is missing."""
+    """Return how many hours tasks ran without a checkpoint; None with checkpoints, or without the JobManager's log."""
     deployed = [a.deployed_us for a in job.attempts if a.deployed_us is not None]
     end = ended_or_last(job)
     if job.checkpoints or not job.cluster.has_jobmanager_log or not deployed or end is None:

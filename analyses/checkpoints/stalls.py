@@ -1,4 +1,4 @@
-"""Signs that the JobManager itself paused: heartbeat timeouts, late expiries, bursts of triggers, long gaps."""
+"""Finds signs that the JobManager itself paused: heartbeat timeouts, late expiries, bursts of triggers, long gaps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXCUSES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A pause between two checkpoints; `caught_up`: how many triggers followed it within one interval."""
+    """A pause between two checkpoints. `caught_up` is the number of triggers within one interval after it."""
 
     before: h.Checkpoint
     after: h.Checkpoint
@@ -32,7 +32,7 @@ class Gap:
 
     @property
     def ms(self) -> float:
-        """From the end of the first checkpoint to the next trigger."""
+        """The time from the end of the first checkpoint to the next trigger."""
         begin = self.before.ended_us or self.before.triggered_us or 0
         return ((self.after.triggered_us or 0) - begin) / 1000
 
@@ -45,7 +45,7 @@ class Stalls:
         lapses: groups of heartbeats that timed out together.
         overdue: checkpoints that expired too late.
         bursts: gaps after which the missed triggers followed.
-        gaps: pauses without a reason; only a hint in addition to the others.
+        gaps: pauses without a known reason, which are only a hint in addition to the other signs.
     """
 
     lapses: list[list[h.Incident]]
@@ -55,7 +55,7 @@ class Stalls:
 
     @property
     def count(self) -> int:
-        """How many signs prove a pause."""
+        """The number of signs that prove a pause."""
         return len(self.lapses) + len(self.overdue) + len(self.bursts)
 
     @property
@@ -76,7 +76,7 @@ class Stalls:
 
 @dataclass(frozen=True, slots=True)
 class _UnassignedTaskManagers:
-    """TaskManagers that no record ties to a job: read once for all jobs."""
+    """TaskManagers that no record assigns to a job. They are read once for all jobs."""
 
     names: frozenset[str]
     lost: tuple[h.Incident, ...]
@@ -122,8 +122,8 @@ def lapses_together(
 
     Args:
         job: the job and its cluster.
-        taskmanagers, share: least number, and least share of all TaskManagers.
-        together_ms: since the first timeout of the group.
+        taskmanagers, share: minimum number, and minimum share of all TaskManagers.
+        together_ms: maximum time since the first timeout of the group.
     """
     lost = sorted(
         [*_lapsed_heartbeats(job.incidents), *_unassigned(job.cluster).lost],
@@ -143,7 +143,7 @@ def lapses_together(
 
 
 def count_registered_again(job: h.Job, group: Sequence[h.Incident]) -> int:
-    """Count the TaskManagers of a group that registered again: they were alive all the time."""
+    """Count the TaskManagers of a group that registered again, so that they were always alive."""
     registered = (
         *h.incidents(job, "taskmanager-registered"),
         *_unassigned(job.cluster).registered,
@@ -157,7 +157,7 @@ def count_registered_again(job: h.Job, group: Sequence[h.Incident]) -> int:
 
 
 def overdue_expiries(job: h.Job, *, overdue_ms: float, share: float) -> list[h.Checkpoint]:
-    """Return the checkpoints that expired later than the timeout by `overdue_ms` and by its `share`."""
+    """Return the checkpoints that expired too late, by at least `overdue_ms` and by at least `share` of the timeout."""
     timeout = job.timeout_ms
     if timeout is None:
         return []
@@ -185,7 +185,7 @@ def _gaps(checkpoints: Sequence[h.Checkpoint]) -> Iterator[Gap]:
 
 
 def unexplained_gaps(job: h.Job, *, intervals: float) -> list[Gap]:
-    """Return gaps of many intervals after a completed checkpoint, without a restart or another reason."""
+    """Return the gaps of at least `intervals` after a completed checkpoint, without a restart or another reason."""
     if not job.interval_ms:
         return []
     excuses = [i.time_us for i in job.incidents if i.kind in _EXCUSES and i.time_us is not None]
@@ -204,7 +204,7 @@ def unexplained_gaps(job: h.Job, *, intervals: float) -> list[Gap]:
 
 
 def trigger_interval_ms(job: h.Job) -> float | None:
-    """Return the configured interval, else the median gap: the short gaps are the ones in question."""
+    """Return the configured interval, else the median gap, because short gaps may belong to a burst."""
     known = setting(job, *INTERVAL_KEYS)
     if known is not None and known.source != "observed":
         return job.interval_ms
@@ -212,12 +212,12 @@ def trigger_interval_ms(job: h.Job) -> float | None:
 
 
 def catch_up_bursts(job: h.Job, *, intervals: float, share: float) -> list[Gap]:
-    """Return gaps after which the missed triggers followed within one interval.
+    """Return the gaps after which the missed triggers followed within one interval.
 
     Args:
         job: the job.
-        intervals: shortest gap.
-        share: of the triggers due in the gap, two at least.
+        intervals: minimum length of a gap.
+        share: minimum share of the triggers that were due in the gap; at least two must follow.
     """
     interval = trigger_interval_ms(job)
     if not interval:

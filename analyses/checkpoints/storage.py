@@ -1,4 +1,4 @@
-"""Storage exceptions of checkpoints: if several TaskManagers get the same, none of them is to blame."""
+"""Finds storage exceptions of checkpoints. If several TaskManagers get the same exception, none of them is to blame."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from flowdiag.parsers.exceptions import Classified, classify
 
 DIRECTORY_KEYS: Final = ("execution.checkpointing.dir", "state.checkpoints.dir")
 _STORAGE: Final = "storage"
-_ITS_OWN: Final = ("finalize", "trigger_io")  # kinds of reasons: writes of the JobManager itself
-# It could not write the metadata. "Could not complete" would be the store of handles.
-# The second text is all that REST shows.
+_ITS_OWN: Final = (
+    "finalize",
+    "trigger_io",
+)  # kinds of reasons for failed writes of the JobManager itself
+# Messages about metadata that could not be written. ("Could not complete" is about the store of handles.)
+# REST only shows the second one.
 _UNFINISHED: Final = ("Could not finalize the pending checkpoint", "Failure to finalize checkpoint")
 _PATH: Final = re.compile(
     r"(?:\b(?:file|hdfs|viewfs|s3[an]?|gs|abfss?|wasbs?|oss|cosn?|swift):/{1,3}[^\s'\",;)\]]{3,200})"
@@ -34,9 +37,9 @@ class Refusal:
     """One exception of the storage.
 
     Args:
-        checkpoint: run and number; None before it got a number.
+        checkpoint: run and number of the checkpoint; None if it failed before it got a number.
         subtask: task and index; None for the JobManager.
-        exception: its class; None if the record names only the failed operation.
+        exception: the exception class; None if the record only names the failed operation.
     """
 
     checkpoint: tuple[int, int] | None
@@ -53,13 +56,12 @@ class Refused:
     """The exceptions for which the storage itself is to blame.
 
     Args:
-        exception: the most frequent class; None if no exception names the storage, and only the JobManager
-            could not write.
-        path: of the checkpoints, if a setting or an exception names it.
-        taskmanagers: that got the exception.
-        jobmanager: how many checkpoints failed by records of the JobManager that name no task.
-        itself: whether the JobManager failed to write; else it may have been a task.
-        series: their episodes of failed checkpoints.
+        exception: the most frequent class; None if there is no storage exception, and only the JobManager could not write.
+        path: the location of the checkpoints, if a setting or an exception contains it.
+        taskmanagers: the TaskManagers that got the exception.
+        jobmanager: number of checkpoints that failed according to records of the JobManager without a task.
+        itself: whether the JobManager itself failed to write, and not possibly a task.
+        series: the episodes of failed checkpoints.
     """
 
     exception: Classified | None
@@ -74,20 +76,20 @@ class Refused:
 
     @property
     def checkpoints(self) -> frozenset[tuple[int, int]]:
-        """Run and number of the failed checkpoints with a number."""
+        """Run and number of the failed checkpoints that have a number."""
         return frozenset(r.checkpoint for r in self.refusals if r.checkpoint is not None)
 
     @property
     def attempts(self) -> int:
-        """How many checkpoints failed, including those without a number."""
+        """The number of failed checkpoints, including those without a checkpoint number."""
         return _count_checkpoints(self.refusals)
 
 
 @once
 def refusals_of(job: JobFacts) -> Refused | None:
-    """Return the exceptions of the storage; None without any, or for one subtask only.
+    """Return the storage exceptions if the storage itself is to blame, else None.
 
-    At least two TaskManagers, or the JobManager itself, which writes files of its own.
+    At least two TaskManagers must get the exception, or the JobManager, which writes its own files.
     """
     failed = _failed(job)
     found = [*_refusals(job, failed), *_before_the_number(job)] or [*_unfinished(job, failed)]
@@ -116,7 +118,7 @@ def refusals_of(job: JobFacts) -> Refused | None:
 
 
 def _count_checkpoints(refusals: Sequence[Refusal]) -> int:
-    """Count the checkpoints that failed, including those without a number."""
+    """Count the failed checkpoints, including those without a checkpoint number."""
     numbered = [r.checkpoint for r in refusals if r.checkpoint is not None]
     return len(set(numbered)) + len(refusals) - len(numbered)
 
@@ -133,7 +135,7 @@ def _failed(job: JobFacts) -> dict[tuple[int, int], Checkpoint]:
 def _wrote_itself(
     refusals: Sequence[Refusal], failed: Mapping[tuple[int, int], Checkpoint]
 ) -> bool:
-    """Whether the JobManager itself failed to write; else it may have been a task."""
+    """Return whether the JobManager itself failed to write, and not possibly a task."""
     return any(
         r.checkpoint is None or reason_word(failed[r.checkpoint]) in _ITS_OWN for r in refusals
     )
@@ -157,7 +159,7 @@ def _refusals(job: JobFacts, failed: Mapping[tuple[int, int], Checkpoint]) -> It
                 incident.cause, (runs[incident.checkpoint], incident.checkpoint), failed, incident
             )
     for identity, checkpoint in failed.items():
-        # The coordinator prints the reason of a decline as its own.
+        # The coordinator also prints the reason of a decline.
         if checkpoint.status is not Status.EXPIRED and identity not in declined:
             yield from _of(checkpoint.reason, identity, failed, checkpoint)
 
@@ -167,7 +169,7 @@ def _class_of(refusal: Refusal) -> str | None:
 
 
 def _before_the_number(job: JobFacts) -> Iterator[Refusal]:
-    """Yield checkpoints that failed while the JobManager prepared their location."""
+    """Yield the checkpoints that failed while the JobManager created their location."""
     for incident in incidents(job, "not-triggered"):
         exception = classify([incident.cause], "flink") if incident.cause else None
         if exception is not None and exception.kind == _STORAGE:
@@ -177,7 +179,7 @@ def _before_the_number(job: JobFacts) -> Iterator[Refusal]:
 
 
 def _unfinished(job: JobFacts, failed: Mapping[tuple[int, int], Checkpoint]) -> Iterator[Refusal]:
-    """Yield checkpoints that every task acknowledged and the JobManager could not finish, without a reason."""
+    """Yield the checkpoints that every task acknowledged but the JobManager could not finalize, without a reason."""
     for identity, checkpoint in failed.items():
         text = checkpoint.reason or ""
         if any(words in text for words in _UNFINISHED) and classify([text], "flink") is None:
@@ -211,7 +213,7 @@ def _of(
 
 
 def _path(job: JobFacts, refusals: tuple[Refusal, ...]) -> str | None:
-    """Return the location of the checkpoints: as configured, else the path in most exceptions."""
+    """Return the configured location of the checkpoints, else the path in most exceptions."""
     known = setting(job, *DIRECTORY_KEYS)
     if known is not None and known.value:
         return known.value
@@ -224,7 +226,7 @@ def _path(job: JobFacts, refusals: tuple[Refusal, ...]) -> str | None:
 
 
 def victims_text(found: Refused) -> str:
-    """Return the victims and since when, for readers."""
+    """Return sentences about the victims, and since when checkpoints have failed."""
     begun = min((r.time_us for r in found.refusals if r.time_us is not None), default=None)
     since = (
         f"since checkpoint {min(found.checkpoints)[1]}"

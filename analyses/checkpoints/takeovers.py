@@ -1,4 +1,4 @@
-"""Changes of the JobManager while a job runs: a leader takes the job over, or the job is resubmitted."""
+"""Finds changes of the JobManager while a job runs: a new leader takes over the job, or the job is resubmitted."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ from typing import Final
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.model.derived import once
 
-_ELECTION_US: Final = 60_000_000  # dispatcher, resource manager and REST are elected in turn
+_ELECTION_US: Final = (
+    60_000_000  # maximum time between the elections for dispatcher, resource manager and REST
+)
 _ENDS: Final = frozenset({"cancelled", "finished", "job-failure"})
 _GRANTED: Final = ("leadership-granted", "leadership-session")
-# The leader of one job, in a process that already leads.
+# The leader election for a single job, in a process that is already leader.
 _OF_A_JOB: Final = ("JobMaster", "JobManager")
-# A new leader logs these even if the job does not start.
+# A new leader logs these events even if the job does not start.
 _BEGINS: Final = frozenset({"submitted", "started", "restored", "job-running", "job-restarting"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Takeover:
-    """A change of the JobManager under a job.
+    """A change of the JobManager while a job runs.
 
     Args:
         elected: the first record of the new leader.
         before: the job under the old leader; a different job if it was resubmitted.
-        heard_us: time of the last record of the job before.
+        heard_us: time of the last record of the job under the old leader.
     """
 
     elected: h.Incident
@@ -35,17 +37,17 @@ class Takeover:
 
     @property
     def at_us(self) -> int:
-        """Time of the election."""
+        """The time of the election."""
         return self.elected.time_us or 0
 
     @property
     def without_leader_ms(self) -> float:
-        """From the last record of the job to the election."""
+        """The time from the last record of the job to the election."""
         return (self.at_us - self.heard_us) / 1000
 
     @property
     def is_planned(self) -> bool:
-        """Whether the job was suspended before: its JobManager received a stop, or gave up its leadership."""
+        """Whether the job was suspended first, because its JobManager was stopped or gave up its leadership."""
         return any(
             i.kind == "suspended" and i.time_us is not None and i.time_us <= self.at_us
             for i in self.before.incidents
@@ -53,7 +55,7 @@ class Takeover:
 
 
 def takeovers(job: h.Job, successor_s: float) -> list[Takeover]:
-    """Return the changes of the JobManager under a job, in order.
+    """Return the changes of the JobManager while a job ran, in order.
 
     Args:
         job: the job and its cluster.
@@ -64,7 +66,7 @@ def takeovers(job: h.Job, successor_s: float) -> list[Takeover]:
 
 
 def _taken_over(job: h.Job) -> Iterator[Takeover]:
-    """Yield leaders elected while this job ran, under which it resumed or has no later records."""
+    """Yield the leaders that were elected while this job ran, and under which it resumed or has no later records."""
     logs = {c.trigger_ref.source for c in job.checkpoints if c.trigger_ref is not None}
     for elected in _elections(job.cluster):
         at = elected.time_us or 0
@@ -80,13 +82,13 @@ def _taken_over(job: h.Job) -> Iterator[Takeover]:
 
 
 def _continues(job: h.JobFacts, at_us: int) -> bool:
-    """Whether checkpoints continue after a moment without a restart of the job in between."""
+    """Return whether checkpoints continue after a time without a restart of the job in between."""
     after = [c.triggered_us for c in job.checkpoints if c.triggered_us and c.triggered_us >= at_us]
     return bool(after) and not any(at_us <= us <= min(after) for us in start_times(job))
 
 
 def _resubmitted(job: h.Job, successor_s: float) -> Iterator[Takeover]:
-    """Yield the leader under which this job replaced a job of the same name."""
+    """Yield the leader under which this job replaced a job with the same name."""
     begun = job.first_us
     elected = [e for e in _elections(job.cluster) if (e.time_us or 0) <= (begun or 0)]
     if begun is None or not elected:
@@ -112,7 +114,7 @@ def _elections(facts: h.ClusterFacts) -> tuple[h.Incident, ...]:
         and not incident.text.get("component", "").startswith(_OF_A_JOB)
     }
     elected: list[h.Incident] = []
-    last: dict[int, int] = {}  # by log
+    last: dict[int, int] = {}  # by log source
     for (time_us, ref), incident in sorted(granted.items(), key=lambda pair: pair[0][0] or 0):
         if ref is None or time_us is None:
             continue
@@ -124,7 +126,7 @@ def _elections(facts: h.ClusterFacts) -> tuple[h.Incident, ...]:
 
 @once
 def _namesakes(facts: h.ClusterFacts) -> Mapping[str | None, list[h.JobFacts]]:
-    """Return the jobs with a name, by name."""
+    """Return the named jobs, by name."""
     found: defaultdict[str | None, list[h.JobFacts]] = defaultdict(list)
     for job in facts.jobs:
         if job.name is not None:
@@ -133,7 +135,7 @@ def _namesakes(facts: h.ClusterFacts) -> Mapping[str | None, list[h.JobFacts]]:
 
 
 def _follows(before: h.JobFacts, after: h.JobFacts, at_us: int) -> bool:
-    """Whether a job on the same TaskManagers began after the last record of another one."""
+    """Return whether the job `after` began after the last record of the job `before`, on the same TaskManagers."""
     times = _record_times(before)
     if not times or after.first_us is None or not times[-1] < at_us <= after.first_us:
         return False
@@ -155,7 +157,7 @@ def _taskmanagers(job: h.JobFacts) -> frozenset[str]:
 
 
 def _last_record_us(job: h.JobFacts, at_us: int) -> int | None:
-    """Return the last record of a job with checkpoints before a moment; None if it had ended by then."""
+    """Return the time of the last record of a job with checkpoints before `at_us`; None if it had ended by then."""
     if not any(c.triggered_us is not None and c.triggered_us < at_us for c in job.checkpoints):
         return None
     begun = max((us for us in start_times(job) if us < at_us), default=0)
@@ -166,7 +168,7 @@ def _last_record_us(job: h.JobFacts, at_us: int) -> int | None:
 
 @once
 def _record_times(job: h.JobFacts) -> tuple[int, ...]:
-    """Return the times of JobManager records about the job: TaskManagers continue for a while without it."""
+    """Return the times of JobManager records about the job, because TaskManagers continue for a while on their own."""
     moments = [us for c in job.checkpoints for us in (c.triggered_us, c.ended_us) if us is not None]
     moments += [
         i.time_us

@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Rows
     from flowdiag.parsers.source import Source
 
-# Metrics are judged while checkpoints fail, including this time before the trigger.
+# Metrics count while a checkpoint fails, from this time before its trigger on.
 BEFORE_TRIGGER_US: Final = 5_000_000
-# Spans closer together are joined.
+# Spans that are closer together than this are joined.
 APART_US: Final = 60_000_000
 # Longer lists become one span, because each span is a condition in a query plan.
 MAX_SPANS: Final = 64
-# Windows of metrics, and how many of all subtasks the driver receives.
+# Length and maximum number of metric windows, and maximum number of rows that the driver receives.
 MINUTE_US: Final = 60_000_000
 MOST_WINDOWS: Final = 120
 MOST_LOADS: Final = 100_000
@@ -141,11 +141,11 @@ class Checkpoints(FlinkTopic):
     def select_jobs(
         self, facts: ClusterFacts, is_selected: Callable[[JobKey], bool]
     ) -> ClusterFacts:
-        """Return the facts of some jobs; attempts and settings of the cluster stay."""
+        """Return the facts of the selected jobs, with the attempts and settings of the cluster."""
         return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.key)))
 
     def select_span(self, facts: ClusterFacts, span: Span) -> ClusterFacts:
-        """Return the checkpoints that began in the span, and their outcome."""
+        """Return the facts reduced to checkpoints that began in the span."""
         return replace(facts, jobs=tuple(_within(job, span) for job in facts.jobs))
 
     def subjects(self, facts: ClusterFacts) -> Sequence[h.Job]:
@@ -193,13 +193,13 @@ class Checkpoints(FlinkTopic):
         )
 
     def tables(self, facts: ClusterFacts, options: Options) -> Rows:
-        """Return the lists of `data`, uncut."""
+        """Return the complete lists of `data`."""
         from flowdiag.analyses.checkpoints.data import checkpoint_tables
 
         return checkpoint_tables(facts, excerpts=options.privacy.excerpts)
 
     def is_assessed(self, facts: ClusterFacts) -> bool:
-        """Whether the input shows any checkpoint, or an exception that explains why there is none."""
+        """Return whether the input shows a checkpoint, or an exception that explains why there is none."""
         return any(
             job.checkpoints
             or job.late
@@ -211,7 +211,7 @@ class Checkpoints(FlinkTopic):
     def notes(
         self, measured: ClusterFacts, facts: ClusterFacts, options: Options
     ) -> Iterable[InputNote]:
-        """Warn of holes, of missing logs, and of a requested time without any of the checkpoints."""
+        """Warn about gaps, about missing logs, and about a requested time range without checkpoints."""
         yield from silence_notes(facts)
         yield from hole_notes(facts)
         yield from missing_inputs(measured)
@@ -237,7 +237,7 @@ CHECKPOINTS: Final = Checkpoints()
 
 
 FINISHING_US: Final = 5_000_000
-"""Time in which the tasks of a bounded job finish: a checkpoint of that time finds some of them gone."""
+"""Time in which the tasks of a bounded job finish. A checkpoint of that time fails because some tasks have finished."""
 
 
 def _ended_with_job(job: JobFacts, checkpoint: Checkpoint) -> bool:
@@ -254,8 +254,8 @@ def _ended_with_job(job: JobFacts, checkpoint: Checkpoint) -> bool:
 def why_not_healthy(job: JobFacts) -> str | None:
     """Return why a job is not provably healthy; None if a checkpoint completed, and the last one did not fail.
 
-    Checkpoints aborted by a cancel or a shutdown, by the end of the job's input, or in flight at the end of the input,
-    count neither way. A job without records about checkpoints is left out: it may have none.
+    Checkpoints do not count if a cancel, a shutdown or the end of the job aborted them, or if they are in flight at
+    the end of the input. A job without records about checkpoints may have checkpointing disabled, so it is left out.
     """
     if not job.checkpoints:
         return _unproven_by_counts(job)
@@ -274,7 +274,7 @@ def why_not_healthy(job: JobFacts) -> str | None:
 
 
 def _slow_start(job: h.Job) -> str | None:
-    """Return the same if the checkpoints after the start are slow, and the input ends before they become faster."""
+    """Return why a job is not provably healthy if the input ends while its first checkpoints are still slow."""
     slow = slow_since_start(job)
     if not slow:
         return None
@@ -286,7 +286,7 @@ def _slow_start(job: h.Job) -> str | None:
 
 
 def _unproven_by_counts(job: JobFacts) -> str | None:
-    """Return the same for a job whose records show no checkpoint but perhaps numbers of them."""
+    """Return why a job without any checkpoint in the input is not provably healthy, from counts and late messages."""
     counts = [i.text for i in job.incidents if i.kind == "checkpoint-counts"]
     failed = max((int(count.get("failed") or 0) for count in counts), default=0)
     if failed and not any(int(count.get("completed") or 0) for count in counts):
@@ -297,7 +297,7 @@ def _unproven_by_counts(job: JobFacts) -> str | None:
 
 
 def _within(job: JobFacts, span: Span) -> JobFacts:
-    """Return a job's facts in a span; a checkpoint belongs to the time of its trigger."""
+    """Return a job's facts reduced to a span. The time of a checkpoint is that of its trigger."""
     checkpoints = [c for c in job.checkpoints if span.has(c.triggered_us or c.ended_us)]
     kept = {(checkpoint.run, checkpoint.id) for checkpoint in checkpoints}
     return replace(
@@ -312,7 +312,7 @@ def _within(job: JobFacts, span: Span) -> JobFacts:
 
 
 def failing_spans(facts: ClusterFacts) -> list[tuple[int, int]]:
-    """Return the times of unsuccessful checkpoints, in microseconds; overlapping spans are joined."""
+    """Return the spans of unsuccessful checkpoints in microseconds. Overlapping spans are joined."""
     spans = sorted(
         (checkpoint.triggered_us - BEFORE_TRIGGER_US, checkpoint.ended_us)
         for job in facts.jobs
@@ -325,7 +325,7 @@ def failing_spans(facts: ClusterFacts) -> list[tuple[int, int]]:
             joined[-1] = (joined[-1][0], max(high, joined[-1][1]))
         else:
             joined.append((low, high))
-    if len(joined) > MAX_SPANS:  # failures throughout: one span is equivalent
+    if len(joined) > MAX_SPANS:  # checkpoints fail throughout, so one span is enough
         joined = [(joined[0][0], max(high for _, high in joined))]
     return joined
 
@@ -333,7 +333,7 @@ def failing_spans(facts: ClusterFacts) -> list[tuple[int, int]]:
 def window_us(facts: ClusterFacts, spans: Sequence[tuple[int, int]]) -> int | None:
     """Return the window length for metrics of failing or pending checkpoints; None if there are none.
 
-    A minute, the usual reporting interval, or a multiple that limits the windows of all subtasks.
+    It is a minute (the usual reporting interval), or a multiple that limits the number of windows of all subtasks.
     """
     if not spans:
         if not any(c.status is Status.IN_FLIGHT for job in facts.jobs for c in job.checkpoints):

@@ -13,17 +13,15 @@ from flowdiag.analyses.flink.suspects.remedies import explanation, remedies_for
 from flowdiag.analyses.flink.tasks.standstill import standstill
 from flowdiag.analyses.model.finding import MAX_CITED
 
-_INFO_LINES: Final = (
-    "pass the JobManager's log with its INFO lines: deployments, triggers and ends of checkpoints"
-)
+_INFO_LINES: Final = "pass the JobManager's log with INFO lines about deployments, and about triggers and ends of checkpoints"
 
 
 def culprit_fields(
     job: h.Job, found: NamedCulprit, what: str, **overrides: Unpack[h.FindingFields]
 ) -> h.FindingFields:
-    """Return the fields of a finding about a culprit; `what` follows the name in its title."""
+    """Return the fields of a finding about a culprit. `what` follows the culprit's name in the title."""
     size = found.subject.parallelism
-    # Subtasks with the same problem at the same time.
+    # Subtasks that had the same problem at the same time.
     more = [h.fmt.subtask_of("", one.subtask_index, size).strip() for one in found.others[:3]]
     name = h.fmt.listed([culprit.name_of(found), *more], " and ")
     weights = [vote.weight for vote in found.votes]
@@ -77,9 +75,9 @@ def late_alone(job: h.Job, found: culprit.LateAlone) -> h.Finding:
         subject=structs.replace(h.subtask_subject(job, found.attempt), kind="subtask"),
         title=f"{h.fmt.capital(name)} acknowledged {h.fmt.plural(times, 'checkpoint')} too late, and no other subtask did",
         why=f"{name}: {says}",
-        explain="Probably its snapshots take too long: it passed the barrier on, because no downstream task was "
-        "late. If it is a source, it may wait for the checkpoint lock instead, and be a victim. No line "
-        "shows when these checkpoints were triggered, so flowdiag cannot determine more.",
+        explain="Its snapshots probably take too long: it forwarded the barrier, because no downstream task was "
+        "late. If it is a source, it may be a victim that waits for the checkpoint lock. No line shows "
+        "when these checkpoints were triggered, so flowdiag cannot determine more.",
         severity=h.Severity.WARNING,
         state=h.State.ONGOING,
         confidence=h.weigh(votes),
@@ -93,7 +91,9 @@ def late_alone(job: h.Job, found: culprit.LateAlone) -> h.Finding:
         ),
         evidence=h.cite((item.ref, item.received_us) for item in found.records),
         actions=(
-            h.Action(text=f"{h.fmt.capital(_INFO_LINES)}. They contain its name, and more signals"),
+            h.Action(
+                text=f"{h.fmt.capital(_INFO_LINES)}. These lines name the subtask, and contain more signals"
+            ),
         ),
         votes=votes,
     )
@@ -143,7 +143,7 @@ def saturated(job: h.Job, found: NamedCulprit) -> h.Finding | None:
     what = "is saturated while upstream waits, although checkpoints complete"
     effect = "No checkpoint fails because of it yet, but it limits the throughput of the job."
     if not job.completed:
-        # The input shows which tasks wait, but no effect on checkpoints.
+        # The input shows which tasks wait, but not whether checkpoints are affected.
         found = h.replace(found, confidence=h.Confidence.MEDIUM)
         what = "is saturated while upstream waits; the input shows no checkpoints"
         effect = (

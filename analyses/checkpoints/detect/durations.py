@@ -7,7 +7,7 @@ from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
 
-_UNTIL_FASTER: Final = 2  # checkpoints: usually only the first one after a start is slow
+_UNTIL_FASTER: Final = 2  # number of checkpoints; usually only the first one after a start is slow
 _AT_ONCE: Final = 0.05
 """Share of a checkpoint's duration within which the next one is triggered if it had to wait."""
 
@@ -17,7 +17,7 @@ def with_duration(stretches: list[list[h.Checkpoint]]) -> list[h.Checkpoint]:
 
 
 def rising_checkpoints(job: h.Job, climb: float, far: float) -> list[h.Checkpoint]:
-    """Return the completed checkpoints of the last stretch if the last `climb` only rise, to `far`."""
+    """Return the completed checkpoints of the last stretch if the last `climb` durations rise steadily, up to `far`."""
     every = with_duration(h.steady_checkpoints(job, 0)[-1:])
     last = [lasted_ms(c) for c in every[-int(climb) :]]
     climbs = all(one < other for one, other in pairwise(last))
@@ -27,14 +27,14 @@ def rising_checkpoints(job: h.Job, climb: float, far: float) -> list[h.Checkpoin
 def slow_at_the_end(
     timed: list[h.Checkpoint], limit_ms: float, number: float, share: float
 ) -> bool:
-    """Return whether the last checkpoints, `number` of them, all took that long, or took most of the time.
+    """Return whether the last `number` checkpoints took `limit_ms` or longer, or slow ones took most of the time.
 
-    Triggers wait in a queue while a checkpoint is in progress. The checkpoints right after a slow one are fast.
+    Triggers wait in a queue while a checkpoint is in progress, so the checkpoints right after a slow one are fast.
     """
     last = timed[-int(number) :]
     if len(last) >= number and all(lasted_ms(c) >= limit_ms for c in last):
         return True
-    # Twice the number covers more than one burst, and with it the quiet time in between.
+    # Twice the number covers more than one burst, and so the quiet time in between.
     slow = [place for place, c in enumerate(timed) if lasted_ms(c) >= limit_ms][-2 * int(number) :]
     return len(slow) >= number and time_share(timed[slow[0] :], limit_ms) >= share
 
@@ -71,7 +71,7 @@ def _delays_next(checkpoint: h.Checkpoint, triggers: list[int]) -> bool:
 
 
 def time_share(timed: list[h.Checkpoint], limit_ms: float) -> float:
-    """Return the share of the time of some checkpoints that slow ones take."""
+    """Return the share of time that slow checkpoints take, from the first trigger to the last end."""
     begins = [c.triggered_us for c in timed if c.triggered_us is not None]
     ends = [c.ended_us for c in timed if c.ended_us is not None]
     if not begins or not ends or max(ends) <= min(begins):
@@ -85,6 +85,6 @@ def lasted_ms(checkpoint: h.Checkpoint) -> float:
 
 
 def upper_median(values: h.Iterable[float | None]) -> float | None:
-    """Return the upper median of the known values; None without any."""
+    """Return the upper median of the known values, or None."""
     known = sorted(value for value in values if value is not None)
     return known[len(known) // 2] if known else None

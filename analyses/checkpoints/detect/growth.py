@@ -16,10 +16,10 @@ class Growth(NamedTuple):
 
     Args:
         what, unit: `duration` in `ms`, or `size` in `bytes`.
-        checkpoints: the completed ones since the last start, in order.
+        checkpoints: the completed checkpoints since the last start, in order.
         before, after: medians of the first and of the last fifth.
-        span_ms: from the first to the last one.
-        last_us: trigger of the last one.
+        span_ms: time from the first to the last trigger.
+        last_us: time of the last trigger.
         values: durations or sizes, in order.
     """
 
@@ -42,7 +42,7 @@ class Growth(NamedTuple):
         return (self.after - self.before) / max(1.0, self.span_ms * 0.8) * 3_600_000
 
     def is_steady(self, still: float, straight: float, tau: float) -> bool:
-        """Return whether it also grows in the second half, in a straight line, and hardly ever shrinks."""
+        """Return whether the growth continues in the second half, is nearly straight, and is rarely interrupted."""
         continues = self.after >= flanks(self.values)[1] * still
         return continues and is_straight(self.values, straight) and self.tau >= tau
 
@@ -64,15 +64,16 @@ def growths(
     straight: float,
     tau: float,
 ) -> h.Iterator[Growth]:
-    """Yield what grows since the last start; the arguments are limits of CP105.
+    """Yield the growth of duration and size since the last start. The arguments are limits of CP105.
 
     Args:
         job: the job.
-        floors: the least growth, by what grows.
-        checkpoints, span_ms: minimum number and time.
-        factor, daily_factor: last fifth to first fifth; `daily_factor` for spans of a quarter day to a day.
-        still: last fifth to the middle.
-        straight, tau: how straight and how steady the growth is.
+        floors: minimum growth of `duration` and `size`.
+        checkpoints, span_ms: minimum number of checkpoints, and minimum time.
+        factor, daily_factor: minimum ratio of the last fifth to the first fifth; `daily_factor` applies to spans of a
+            quarter of a day to a day.
+        still: minimum ratio of the last fifth to the middle.
+        straight, tau: minimum ratio of the rise in the two halves, and minimum rank correlation with time.
     """
     stretches = h.steady_checkpoints(job, h.WARM_UP)
     last = stretches[-1] if stretches else []
@@ -92,7 +93,7 @@ def growths(
 
 
 def _growth_of(what: str, unit: str, points: list[tuple[h.Checkpoint, float]]) -> Growth | None:
-    """Return how the values grow; None without the times of both ends."""
+    """Return the growth of the values; None if the time of the first or the last trigger is unknown."""
     if not points:
         return None
     checkpoints, values = [c for c, _ in points], [value for _, value in points]

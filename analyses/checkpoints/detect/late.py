@@ -1,4 +1,4 @@
-"""The senders of late acknowledgements."""
+"""Texts about the senders of late acknowledgements."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Final
 from flowdiag.analyses.checkpoints.culprit import sender_name
 from flowdiag.analyses.flink import helpers as h
 
-_LISTED: Final = 6  # subtasks by name, and checkpoints by number
+_LISTED: Final = 6  # maximum number of subtasks or checkpoints in a text
 
 
 def sender_of(attempt: h.Attempt) -> tuple[str, int | None]:
-    """Return task and subtask index; an attempt without a name counts as a separate sender."""
+    """Return task and subtask index, or the attempt ID if the task is unknown."""
     if attempt.task is None:
         return attempt.attempt_id, None
     return attempt.task, attempt.subtask_index
 
 
 def most_often_text(late: list[h.LateAcknowledgement]) -> str:
-    """Return the subtasks that were late most often; attempts known only by their id are left out."""
+    """Return a sentence about the subtasks that were late most often, without those of which only the ID is known."""
     named = [
         a
         for a in (item.attempt for item in late)
@@ -35,7 +35,7 @@ def most_often_text(late: list[h.LateAcknowledgement]) -> str:
 
 
 def unmatched_text(late: list[h.LateAcknowledgement]) -> str:
-    """Return an explanation of messages about checkpoints whose outcome no line shows; empty for others."""
+    """Return an explanation of late messages about checkpoints whose outcome is unknown; empty for expired ones."""
     if late[0].expired:
         return ""
     numbers = sorted({item.checkpoint for item in late})

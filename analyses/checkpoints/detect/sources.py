@@ -1,4 +1,4 @@
-"""Checkpoints that sources do not acknowledge or begin late, and the back pressure and load of these sources."""
+"""Finds checkpoints that sources do not acknowledge or begin late, and measures the load of these sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowdiag.analyses.flink.tasks.topology import Topology
 
 
 def silent_checkpoints(job: h.Job, topology: Topology) -> tuple[list[h.Checkpoint], int]:
-    """Return expired checkpoints without an acknowledgement by a source, and how many show sources."""
+    """Return the expired checkpoints without an acknowledgement by any source, and the number of those with details."""
     expired = {
         c.id: c for e in h.episodes(job) for c in e.checkpoints if c.status is h.Status.EXPIRED
     }
@@ -30,13 +30,13 @@ def silent_checkpoints(job: h.Job, topology: Topology) -> tuple[list[h.Checkpoin
 def delaying_sources(
     job: h.Job, topology: Topology, limit_ms: float, share: float
 ) -> tuple[list[h.SubtaskCheckpoint], dict[int, h.Checkpoint]]:
-    """Return the reports of source subtasks that began late with slow checkpoints, and those with reports of sources.
+    """Return the rows of source subtasks that began slow checkpoints late, and the slow checkpoints with details.
 
     Args:
-        job: its completed checkpoints.
-        topology: its sources.
-        limit_ms: completed checkpoints count as slow from this duration.
-        share: of the duration of a checkpoint that passes before a late subtask begins with it.
+        job: the job.
+        topology: the tasks of the job.
+        limit_ms: minimum duration of a slow checkpoint.
+        share: minimum share of the duration of a checkpoint that passes before a late subtask begins.
     """
     slow = {
         c.id: c
@@ -63,7 +63,7 @@ def begun_ms(row: h.SubtaskCheckpoint) -> int:
 
 
 def sender_of(job: h.Job, late: list[h.SubtaskCheckpoint]) -> h.Attempt:
-    """Return the attempt that began last, without its subtask and place if several subtasks began late."""
+    """Return the attempt that began last, without its subtask and TaskManager if several subtasks began late."""
     attempt = attempt_of(job, max(late, key=begun_ms))
     if len({(each.task, each.subtask_index) for each in late}) > 1:
         return h.replace(attempt, subtask_index=None, taskmanager=None, host=None)
@@ -71,7 +71,7 @@ def sender_of(job: h.Job, late: list[h.SubtaskCheckpoint]) -> h.Attempt:
 
 
 def subject_of(job: h.Job, topology: Topology) -> tuple[str, h.Subject | None]:
-    """Return the name of the only source and its subject; of several sources, their number and no subject."""
+    """Return name and subject of the only source, or the number of several sources and None."""
     sources = [task for task in topology.tasks if task in topology.sources]
     if len(sources) != 1:
         return f"{len(sources)} sources", None
@@ -85,7 +85,7 @@ def subject_of(job: h.Job, topology: Topology) -> tuple[str, h.Subject | None]:
 
 
 def shares_back_pressured(job: h.Job, topology: Topology) -> list[float]:
-    """Return how much of the time each source subtask was back-pressured, if that was measured."""
+    """Return the share of time that each source subtask was back-pressured, without unmeasured subtasks."""
     return [
         load.pressed
         for key, load in overall_view(job).loads.items()

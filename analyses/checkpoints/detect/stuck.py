@@ -1,4 +1,4 @@
-"""Tasks that do not end, and the watchdog that kills their TaskManager."""
+"""Describes tasks that do not end, and finds the watchdog that killed their TaskManager."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flowdiag.analyses.flink import helpers as h
 
 
 def ended_by(last: h.Incident, ends: list[h.Incident], *, alone: bool) -> h.Incident | None:
-    """Return the record of the watchdog that waited for this task, or for a task on its TaskManager."""
+    """Return the record of the watchdog that killed the TaskManager of this task, or None."""
     for end in ends:
         here = end.ref is not None and last.ref is not None and end.ref.source == last.ref.source
         same = end.taskmanager == last.taskmanager if end.taskmanager and last.taskmanager else here
@@ -17,7 +17,7 @@ def ended_by(last: h.Incident, ends: list[h.Incident], *, alone: bool) -> h.Inci
 
 
 def method_of(incident: h.Incident) -> str:
-    """Return the method a task is stuck in: the innermost frame, and the user frame that called it."""
+    """Return the method in which a task is stuck: the innermost frame, and the user frame that called it."""
     lines = [line.strip() for line in (incident.cause or "").splitlines() if line.strip()]
     innermost = h.fmt.shorten(lines[0].removeprefix("at "), 120) if lines else None
     own = incident.text.get("user_frame")

@@ -1,4 +1,4 @@
-"""Expiries that cluster by time of day."""
+"""Detects expiries that cluster by time of day."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 from flowdiag.analyses.flink import helpers as h
 
 _DAY_US: Final = 86_400_000_000
-_MIN_EXPIRIES: Final = 6  # fewer expiries cluster by chance
+_MIN_EXPIRIES: Final = 6  # fewer expiries may cluster by chance
 _MIN_DAYS: Final = 3
-_HOURS: Final = 3  # an eighth of the day: three quarters of the expiries in it are not chance
+_HOURS: Final = 3  # an eighth of the day; three quarters of the expiries in it are no coincidence
 
 
 def time_of_day_text(expired: list[h.Checkpoint]) -> str:
-    """Return a sentence if the expiries cluster by time of day: a nightly job, a backup, a peak."""
+    """Return a sentence if the expiries cluster by time of day, for example because of a nightly backup."""
     moments = [c.triggered_us for c in expired if c.triggered_us is not None]
     days = {moment // _DAY_US for moment in moments}
     if len(moments) < _MIN_EXPIRIES or len(days) < _MIN_DAYS:

@@ -1,4 +1,4 @@
-"""Records about transactions of a Kafka sink, and how long they may stay open."""
+"""Finds records about failed transactions of a Kafka sink, and how long transactions may stay open."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def records_of(job: h.Job, templates: frozenset[str]) -> list[h.Incident]:
 
 
 def _never_began(incident: h.Incident) -> bool:
-    """Whether Kafka refused the producer itself: no transaction of it can be lost."""
+    """Return whether Kafka refused the producer itself, so that it cannot have lost a transaction."""
     found = classify_incident(incident)
     return found is not None and found.name in ("kafka-denied", "transaction-too-long")
 
@@ -46,13 +46,13 @@ _EXCEPTIONS: Final = ("exception", "task-failure", "job-failing", "job-failure")
 
 
 def reported_by_task_failure(job: h.Job) -> bool:
-    """Whether the records belong to a pasted exception or one that ended a task: CP301 reports it."""
+    """Return whether the records belong to an exception that CP301 reports, because it ended a task or was pasted."""
     classes = (classify_incident(incident) for incident in h.incidents(job, *_EXCEPTIONS))
     return any(found is not None and found.name == "fenced-transaction" for found in classes)
 
 
 def longest_gap_ms(job: h.Job) -> float:
-    """Return the longest time between completed checkpoints, or to the end; holes in the log do not count."""
+    """Return the longest time without a completed checkpoint, excluding gaps in the log."""
     moments = [c.ended_us for c in job.completed if c.ended_us is not None]
     if moments and job.last_us is not None and job.last_us > moments[-1]:
         moments.append(job.last_us)
@@ -66,7 +66,7 @@ def longest_gap_ms(job: h.Job) -> float:
 
 
 def timeout_ms(job: h.Job) -> float | None:
-    """Return the transaction timeout that a record prints, else the configured one."""
+    """Return the transaction timeout that a record prints, else the configured one, or None."""
     printed = (duration_ms(i.text.get("timeout_ms")) for i in h.incidents(job, "external-failure"))
     known = setting(job, "transaction.timeout.ms", "properties.transaction.timeout.ms")
     configured = duration_ms(known.value) if known is not None else None

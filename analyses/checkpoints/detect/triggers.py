@@ -1,4 +1,4 @@
-"""Triggers of checkpoints that the JobManager refused, or that did not happen."""
+"""Finds triggers of checkpoints that the JobManager refused, or that did not happen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowdiag.analyses.flink.settings import setting
 
 
 def all_finished(refused: list[h.Incident], *, fewest: float, finishing_ms: float) -> bool:
-    """Whether all refusals name finished tasks, for longer than a bounded job takes to finish."""
+    """Return whether finished tasks are the reason of all refusals, for longer than a bounded job takes to finish."""
     if len(refused) < fewest:
         return False
     span = ((refused[-1].time_us or 0) - (refused[0].time_us or 0)) / 1000
@@ -19,8 +19,8 @@ def all_finished(refused: list[h.Incident], *, fewest: float, finishing_ms: floa
 
 
 def refused_triggers(job: h.Job) -> list[h.Incident]:
-    """Return the refused triggers since the last successful one; none if the job then failed."""
-    # A job that fails and does not recover explains its refused triggers: other rules report why.
+    """Return the refused triggers since the last successful one; empty if a failure of the job explains them."""
+    # If the job failed and does not recover, other rules report the reason.
     if any(crisis.state is h.State.ONGOING for crisis in crises(job)):
         return []
     last = max(
@@ -46,14 +46,14 @@ _EXCUSES: Final = (
 
 
 def silence_ms(job: h.Job) -> float | None:
-    """Return milliseconds since the last checkpoint; None if no further one was provably due."""
+    """Return the time since the last checkpoint in ms; None if no other checkpoint was provably due."""
     triggered = [c for c in job.checkpoints if c.triggered_us is not None]
     if job.interval_ms is None or job.last_us is None or not triggered:
         return None
     if any(c.status is h.Status.IN_FLIGHT for c in triggered):
         return None
     if setting(job, "execution.checkpointing.interval-during-backlog") is not None:
-        return None  # while a source reads its backlog, checkpoints may be rare or off (1.19+)
+        return None  # while a source reads its backlog, checkpoints may be rare or off (since 1.19)
     last = max(c.ended_us or c.triggered_us or 0 for c in triggered)
     until = jobmanager_logged_until(job.cluster, last, job.last_us)
     if any(i.time_us is None or i.time_us >= last for i in h.incidents(job, *_EXCUSES)):

@@ -1,4 +1,4 @@
-"""How long subtasks write their snapshots, by checkpoint and TaskManager."""
+"""Measures how long subtasks write their snapshots, by checkpoint and TaskManager."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def written_ms(row: h.SubtaskCheckpoint) -> float:
 
 
 def writes_slowly(rows: Rows, *, async_ms: float, share: float, throughput: float) -> bool:
-    """Whether writing is slow, dominates the time, and moves little data."""
+    """Return whether writing takes long, takes most of the time, and moves little data."""
     part = median(written_ms(row) / max(1, row.end_to_end_ms or row.async_ms or 1) for row in rows)
     rate = median((row.bytes or 0) * 1000 / max(1, row.async_ms or 1) for row in rows)
     return (
@@ -35,7 +35,7 @@ def writes_slowly(rows: Rows, *, async_ms: float, share: float, throughput: floa
 
 
 def slow_taskmanager_of(rows: Rows, *, async_ms: float, times: float) -> str | None:
-    """Return the TaskManager whose subtasks all write slowly while all others are fast."""
+    """Return the TaskManager whose subtasks all write slowly while all other subtasks write fast, or None."""
     places: defaultdict[str, list[float]] = defaultdict(list)
     for row in rows:
         if row.taskmanager is not None:
@@ -44,7 +44,7 @@ def slow_taskmanager_of(rows: Rows, *, async_ms: float, times: float) -> str | N
         return None
     worst, *others = sorted(places, key=lambda name: -min(places[name]))
     fastest, slowest = min(places[worst]), max(max(places[name]) for name in others)
-    # Two subtasks at least: one alone is a slow snapshot (CP201), not a slow TaskManager.
+    # At least two subtasks: a single one is a slow snapshot (CP201), not a slow TaskManager.
     if len(places[worst]) < 2 or fastest < async_ms:
         return None
     return worst if fastest >= times * max(1.0, slowest) else None

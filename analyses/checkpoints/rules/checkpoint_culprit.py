@@ -33,8 +33,7 @@ The table of signals lists the weights. The rule names the suspect with the most
 is zero. Votes for other suspects reduce the confidence. As in all rules, high confidence requires at least three
 points for the suspect, and votes against it that add up to at most a fifth of these points.
 
-The cause needs evidence of its own. As in `flowdiag queues`, the first of these conditions that the suspect meets
-decides:
+The cause requires separate evidence. As in `flowdiag queues`, the first condition that the suspect meets determines it:
 
 - One part of its snapshot took half of the timeout.
 - An abort cut off its asynchronous part.
@@ -107,7 +106,7 @@ _ONLY_LATE: Final = "late messages name the late subtasks, but no line shows how
 
 
 def judge(job: h.Job, limits: h.Limits) -> h.Results:
-    """One finding per job and culprit."""
+    """Yield one finding per job and culprit."""
     found, alone = culprit.episode_culprits(job), culprit.late_alone(job)
     if alone is not None and not any(answer.culprit for answer in found):
         yield late_alone(job, alone)
@@ -169,7 +168,7 @@ def _delayed(job: h.Job, found: tuple[culprit.EpisodeCulprit, ...]) -> h.Results
             evidence_total=len(cited) + len(ended),
         )
         yield h.episode_finding(job, series, expired, subject=best.subject, **fields)
-    # A short spell, or one among named ones, needs no separate answer.
+    # Short spells need no result, and neither do others if a culprit is named.
     for answer in () if named else reversed(found):
         expired = answer.episode.count(h.Status.EXPIRED)
         severity = severity_of(job, [answer.episode], expired, len(job.concluded))

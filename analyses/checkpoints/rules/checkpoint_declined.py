@@ -2,9 +2,8 @@
 
 What it reports
 ---------------
-Checkpoints that a subtask declined, or that failed while they were triggered, written or finalised. The finding
-shows how many there are, which subtasks declined, and the deepest cause (the last `Caused by`) that each subtask
-reported.
+Checkpoints that a subtask declined, or that failed while they were triggered, written or finalized. The finding shows
+how many there are, which subtasks declined, and the deepest cause (the last `Caused by`) that each subtask reported.
 
 Why it matters
 --------------
@@ -52,13 +51,12 @@ class Limits(h.Limits):
     at_the_end: float = h.limit(
         h.UNSUCCESSFUL_AT_END,
         "checkpoints",
-        "a single failed checkpoint costs one interval; two in a row at the end of the input mean "
-        "that the job no longer completes checkpoints",
+        "number of failed checkpoints at the end of the input; a single one costs an interval, and two in a row mean that the job no longer completes checkpoints",
     )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per job."""
+    """Yield one finding per job."""
     series = [e for e in h.episodes(job) if e.count(*_FAILED)]
     if not series:
         return
@@ -93,7 +91,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _count_causes(failed: Sequence[h.Checkpoint], declines: Sequence[h.Decline]) -> Counter[str]:
-    """Count checkpoints by cause; a decline's own reason takes precedence over the coordinator's."""
+    """Count checkpoints by cause. The reason of a decline takes precedence over that of the coordinator."""
     reasons = {(d.run, d.checkpoint): d.reason for d in declines if d.reason}
     for checkpoint in failed:
         if checkpoint.reason:

@@ -52,7 +52,7 @@ class Limits(h.Limits):
 
 
 def judge(job: h.Job, limits: Limits) -> h.Results:
-    """One finding per job."""
+    """Yield one finding per job."""
     series = [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)]
     if not series:
         if not (job.checkpoints or job.cluster.has_jobmanager_log or job.cluster.has_rest):
@@ -74,7 +74,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
         limits.at_the_end,
         "since the last completed checkpoint",
     )
-    # CP201 has the remedies for a named culprit; without one, no option is known to help.
+    # CP201 lists the remedies for a culprit. Without a culprit, no option is known to help.
     named = names_culprit(job)
     current = h.Present(h.fmt.duration(timeout), h.Origin.OBSERVED) if timeout else None
     yield h.episode_finding(

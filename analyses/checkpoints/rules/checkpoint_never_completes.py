@@ -58,26 +58,24 @@ class Limits(h.Limits):
     triggers: float = h.limit(
         3,
         "checkpoints",
-        "one checkpoint may be in progress when the input ends, or two if concurrent checkpoints are allowed",
+        "minimum number; one checkpoint may be in progress when the input ends, or two if they may be concurrent",
     )
     stuck: float = h.limit(
         2.0, "ratio", "multiple of the timeout; a healthy coordinator expires the checkpoint at 1.0"
     )
     usual: float = h.limit(
-        TIMES,
-        "ratio",
-        "multiple of the longest completed checkpoint; back pressure can double a duration",
+        TIMES, "ratio", "multiple of the longest completed checkpoint; back pressure can double it"
     )
     least: float = h.limit(
-        LEAST_MS / 1000, "s", "shorter waits are common: a large snapshot, or a burst of records"
+        LEAST_MS / 1000, "s", "minimum age; a large snapshot or a burst often takes less"
     )
     hours_without: float = h.limit(
-        2.0, "hours", "some jobs use intervals above one hour, but hardly any above two hours"
+        2.0, "hours", "minimum time; hardly any job uses an interval above two hours"
     )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Results:
-    """At most one finding per job, or the reason why the last checkpoint is not known to be healthy."""
+    """Yield at most one finding per job, or the reason why the last checkpoint may not be healthy."""
     fields = _only_triggers(job, limits) or _in_progress(job, limits) or _off(job, limits)
     if fields is not None:
         defaults: h.FindingFields = {
@@ -133,7 +131,7 @@ def _in_progress(job: h.Job, limits: Limits) -> h.FindingFields | None:
 
 
 def _stuck(found: Pending, timeout_ms: float, limits: Limits) -> h.FindingFields:
-    """Return the fields about a checkpoint that the coordinator should have expired."""
+    """Return the fields of a finding about a checkpoint that the coordinator should have expired."""
     last, age = found.checkpoint, found.age_ms
     return {
         "title": f"Checkpoint {last.id} has been in progress for {h.fmt.duration(age)}",
@@ -145,7 +143,7 @@ def _stuck(found: Pending, timeout_ms: float, limits: Limits) -> h.FindingFields
 
 
 def _overdue(job: h.Job, found: Pending, timeout_ms: float, limit_ms: float) -> h.FindingFields:
-    """Return the fields about a checkpoint that takes far longer than usual."""
+    """Return the fields of a finding about a checkpoint that takes much longer than usual."""
     last, still = found.checkpoint, standstill(job)
     usual = "the interval is" if not job.completed else "completed ones took at most"
     title = f"Checkpoint {last.id} has been in progress for {h.fmt.duration(found.age_ms)}"

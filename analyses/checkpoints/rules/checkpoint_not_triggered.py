@@ -47,28 +47,28 @@ from flowdiag.parsers.flink.failures import reason_kind
 
 
 class Limits(h.Limits):
-    attempts: float = h.limit(5, "attempts", "a start or a restart refuses one to three triggers")
+    attempts: float = h.limit(
+        5, "attempts", "minimum number of refusals; a start or a restart causes one to three"
+    )
     finished_attempts: float = h.limit(
-        3,
-        "attempts",
-        "a start or restart never gives finished tasks as the reason, and finished tasks stay finished",
+        3, "attempts", "minimum number of refusals because of finished tasks; a start causes none"
     )
     critical: float = h.limit(
         10.0, "ratio", "multiple of `attempts`; this many refusals are no longer a temporary wait"
     )
     finishing: float = h.limit(
-        30_000.0,
-        "ms",
-        "a bounded job ends within seconds after its sources, and an excerpt may end there too",
+        30_000.0, "ms", "minimum time; a bounded job ends within seconds after its sources"
     )
-    silence: float = h.limit(20.0, "intervals", "pauses stretch a gap to two or three intervals")
+    silence: float = h.limit(
+        20.0, "intervals", "number of intervals; pauses stretch a gap to two or three"
+    )
     silence_floor: float = h.limit(
-        600_000.0, "ms", "ten minutes: twenty intervals of a few seconds are too short"
+        600_000.0, "ms", "ten minutes, because twenty intervals of a few seconds are too short"
     )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """At most one finding per job."""
+    """Yield at most one finding per job."""
     if finished_us(job) is not None:
         return
     refused = refused_triggers(job)

@@ -2,9 +2,9 @@
 
 What it reports
 ---------------
-Checkpoints that fail because the storage is full, denies access, throttles, cannot be reached or lacks a file. The
-finding shows the location of the storage, the exception, and when the failures began. The exception occurs on
-several TaskManagers, or on the JobManager itself.
+Checkpoints that fail because the storage is full, denies access, throttles requests, cannot be reached or lacks a
+file. The finding shows the location of the storage, the exception, and when the failures began. The exception occurs
+on several TaskManagers, or on the JobManager itself.
 
 Why it matters
 --------------
@@ -64,18 +64,17 @@ class Limits(h.Limits):
     at_the_end: float = h.limit(
         h.UNSUCCESSFUL_AT_END,
         "checkpoints",
-        "a single failed checkpoint costs one interval; two in a row at the end of the input mean "
-        "that the job no longer completes checkpoints",
+        "number of failed checkpoints at the end of the input; a single one costs an interval, and two in a row mean that the job no longer completes checkpoints",
     )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """At most one finding per job."""
+    """Yield at most one finding per job."""
     found = refusals_of(job)
     if found is None:
         return
     name = None if found.exception is None else found.exception.name
-    # An unreachable service is the storage here: a checkpoint contacts no other service.
+    # A checkpoint contacts no other service, so an unreachable service is the storage.
     cause, names = cause_of_class(
         "storage-failure" if name in (None, "service-unreachable") else name, "storage-failure"
     )
@@ -108,7 +107,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         title=f"The {fault}: {h.fmt.plural(number, 'checkpoint')} failed",
         why=f"the {fault}: {h.exception_text(found.text)}",
         cause=cause,
-        # Without an exception the JobManager may have failed to write for another reason.
+        # Without an exception, the JobManager may have failed to write for another reason.
         confidence=h.Confidence.MEDIUM if found.exception is None else h.weigh(votes),
         rank=h.Rank.ROOT_CAUSE,
         explain=victims_text(found),
@@ -125,7 +124,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _unnumbered(job: h.Job, found: Refused, limits: Limits) -> dict[str, Any]:
-    """Return state, severity and times if some failed before they had a number: no episode covers these."""
+    """Return state, severity and times if checkpoints failed before they had a number, which no episode covers."""
     times = [item.time_us for item in found.refusals if item.time_us is not None]
     if not times or all(item.checkpoint is not None for item in found.refusals):
         return {}

@@ -38,17 +38,19 @@ from flowdiag.analyses.flink.failures.crises import classify_incident
 
 class Limits(h.Limits):
     before: float = h.limit(
-        5, "checkpoints", "the last five failures show whether checkpoints expire or are declined"
+        5,
+        "checkpoints",
+        "number of checkpoints to list; five show whether they expire or are declined",
     )
     together: float = h.limit(
         1000.0,
         "ms",
-        "the log may show the job's failure before or after the end of the last checkpoint",
+        "maximum time; the job's failure may be logged before or after that of the checkpoint",
     )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per job."""
+    """Yield one finding per job."""
     exceeded = [c for c in job.crises if c.of_kind("checkpoint-failures")]
     if not exceeded:
         return
@@ -81,7 +83,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _latest(crisis: h.Crisis, listed: str) -> str:
-    """Return the failed checkpoints in parentheses, or the reason of the latest one, which the exception names."""
+    """Return the failed checkpoints in parentheses, else the reason of the latest one from the exception."""
     if listed:
         return f" (before: {listed})"
     found = classify_incident(crisis.of_kind("checkpoint-failures")[-1].incident)

@@ -47,22 +47,21 @@ from flowdiag.analyses.flink import helpers as h
 
 class Limits(h.Limits):
     checkpoints: float = h.limit(
-        30, "checkpoints", "with fewer points a trend cannot be distinguished from noise"
+        30, "checkpoints", "minimum number; fewer points do not show a trend"
     )
     span: float = h.limit(
-        1_800_000.0, "ms", "a rise within half an hour is a single event, not a trend"
+        1_800_000.0, "ms", "minimum time; a rise within half an hour is a single event, not a trend"
     )
     factor: float = h.limit(
-        2.0, "ratio", "a daily rhythm or a larger input rarely doubles a checkpoint"
+        2.0, "ratio", "minimum ratio; a daily rhythm or a larger input rarely doubles a checkpoint"
     )
     tau: float = h.limit(
-        0.6, "ratio", "at 0.6, four of five pairs of checkpoints are in rising order"
+        0.6, "ratio", "minimum rank correlation; at 0.6, four of five pairs of checkpoints rise"
     )
     still: float = h.limit(
         1.15,
         "ratio",
-        "a straight line that doubles rises by a third in its second half; a curve that levels "
-        "off does not",
+        "minimum ratio; a straight line that doubles rises by a third in its second half, but a curve that levels off does not",
     )
     straight: float = h.limit(
         0.7,
@@ -73,14 +72,16 @@ class Limits(h.Limits):
     daily_factor: float = h.limit(
         3.0,
         "ratio",
-        "a load between half the mean at night and 1.5 times the mean by day triples within half a day",
+        "minimum ratio; a load between half the mean at night and 1.5 times the mean by day triples within half a day",
     )
-    floor_duration: float = h.limit(2000.0, "ms", "smaller growth has no noticeable effect")
-    floor_size: float = h.limit(67_108_864.0, "bytes", "growth by less than 64 MiB is harmless")
+    floor_duration: float = h.limit(2000.0, "ms", "minimum growth; less has no noticeable effect")
+    floor_size: float = h.limit(
+        67_108_864.0, "bytes", "minimum growth; less than 64 MiB is harmless"
+    )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """At most one finding for the duration and one for the size, per job."""
+    """Yield at most one finding about the duration and one about the size per job."""
     for growth in growths(
         job,
         {"duration": limits.floor_duration, "size": limits.floor_size},

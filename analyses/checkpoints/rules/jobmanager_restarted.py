@@ -46,13 +46,12 @@ class Limits(h.Limits):
     successor: float = h.limit(
         3600.0,
         "s",
-        "a JobManager restarts within minutes, or within an hour if restarted by hand; logs further "
-        "apart may belong to two clusters",
+        "maximum time; a JobManager restarts within minutes, or within an hour if restarted by hand, and logs further apart may belong to two clusters",
     )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """At most one finding per job."""
+    """Yield at most one finding per job."""
     found = takeovers(job, limits.successor)
     if not found:
         return
@@ -89,7 +88,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _resumption(job: h.Job, last: Takeover, done: h.Checkpoint | None) -> str:
-    """Return how the job resumed, for readers."""
+    """Return sentences about how the job resumed."""
     restored = (
         i.checkpoint for i in h.incidents(job, "restored") if (i.time_us or 0) >= last.at_us
     )

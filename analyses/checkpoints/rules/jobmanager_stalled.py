@@ -48,41 +48,37 @@ from flowdiag.analyses.flink import helpers as h
 
 class Limits(h.Limits):
     taskmanagers: float = h.limit(
-        3,
-        "taskmanagers",
-        "two TaskManagers may fail together by chance, or because they share a rack",
+        3, "taskmanagers", "minimum number; two TaskManagers may fail together by chance"
     )
-    share: float = h.limit(0.6, "share", "most of the cluster must be affected")
+    share: float = h.limit(
+        0.6, "share", "minimum share of all TaskManagers; most of the cluster must be affected"
+    )
     together: float = h.limit(
-        10_000.0, "ms", "the heartbeat interval, in which one round of heartbeats is checked"
+        10_000.0, "ms", "maximum time; heartbeats are checked once per heartbeat interval"
     )
     overdue: float = h.limit(
         10_000.0,
         "ms",
-        "timers of a healthy JobManager are late by milliseconds, or by seconds during a long garbage collection",
+        "minimum delay; timers of a healthy JobManager are late by milliseconds, or by seconds during a long garbage collection",
     )
     overdue_share: float = h.limit(
-        0.25, "share", "share of the timeout; the observed value of a long timeout is less exact"
+        0.25, "share", "minimum share of the timeout; a long timeout is known less exactly"
     )
-    made_up: float = h.limit(
-        0.5,
-        "share",
-        "share of the triggers that were due in the gap; fewer than two triggers may be a coincidence",
-    )
+    made_up: float = h.limit(0.5, "share", "minimum share of the triggers that were due in the gap")
     made_up_gap: float = h.limit(
         3.0,
         "intervals",
-        "garbage collection, or a pause between checkpoints, stretches a gap to two intervals",
+        "minimum number of intervals; garbage collection or a pause between checkpoints stretches a gap to two intervals",
     )
     gap: float = h.limit(
         10.0,
         "intervals",
-        "a pause between checkpoints stretches a gap to at most two or three intervals",
+        "minimum number of intervals; a pause between checkpoints stretches a gap to at most two or three intervals",
     )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """At most one finding per job."""
+    """Yield at most one finding per job."""
     found = stalls.Stalls(
         lapses=stalls.lapses_together(
             job,

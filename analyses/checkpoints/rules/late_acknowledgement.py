@@ -41,13 +41,13 @@ from flowdiag.analyses.flink import helpers as h
 
 
 def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding per job."""
+    """Yield one finding per job."""
     matched = [item for item in job.late if item.expired]
     late = matched or list(job.late)
     if not late:
         return
     checkpoints = {(item.run, item.checkpoint) for item in late}
-    # In a cut log the message may be the only record of its checkpoint.
+    # In a truncated log, the message may be the only record of its checkpoint.
     series = [e for e in h.episodes(job) if e.ids & checkpoints]
     senders = len({sender_of(item.attempt) for item in late})
     managers = len({item.attempt.taskmanager for item in late} - {None, ""})
@@ -84,7 +84,7 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
 def _measurements(
     late: list[h.LateAcknowledgement], series: list[h.Episode]
 ) -> h.Iterator[h.Measurement]:
-    """Yield expired checkpoints without a message, and numbers that only some inputs contain."""
+    """Yield the number of expired checkpoints without a message, and numbers that only some inputs contain."""
     checkpoints = {(item.run, item.checkpoint) for item in late}
     expired = {(c.run, c.id) for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED}
     yield h.measurement("expired-without-late-message", len(expired - checkpoints), "checkpoints")

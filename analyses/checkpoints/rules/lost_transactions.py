@@ -48,7 +48,7 @@ class Limits(h.Limits):
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """At most one finding per job."""
+    """Yield at most one finding per job."""
     hit = t.records_of(job, t.TRANSACTIONS)
     sure = t.records_of(job, t.DATA_LOSS)
     if not hit or (not job.checkpoints and not sure and t.reported_by_task_failure(job)):
@@ -94,7 +94,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         why=why,
         cause="lost-transactions",
         confidence=h.weigh(votes),
-        # The reason why no checkpoint completed is nearer to the root.
+        # The finding about why no checkpoint completed is closer to the root cause.
         rank=h.Rank.SYMPTOM if exceeded else h.Rank.MECHANISM,
         explain=explain,
         measurements=tuple(measurements),

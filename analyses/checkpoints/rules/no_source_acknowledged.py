@@ -28,7 +28,7 @@ the lock matches all of these conditions.
 
 What to do
 ----------
-- CDC source: set a longer timeout and tolerate failures during the snapshot phase. Or use the incremental
+- CDC source: set a longer timeout and tolerate failures during the snapshot phase. Alternatively, use the incremental
   snapshot, which does not hold the lock.
 - Other sources: take a thread dump of a TaskManager that runs a source.
 
@@ -58,23 +58,23 @@ from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
 
 class Limits(h.Limits):
     checkpoints: float = h.limit(
-        2, "checkpoints", "a single checkpoint may expire in a busy moment"
+        2, "checkpoints", "minimum number; a single checkpoint may expire in a busy moment"
     )
-    share: float = h.limit(0.8, "share", "a source that holds the lock blocks every checkpoint")
+    share: float = h.limit(
+        0.8, "share", "minimum share of checkpoints; a source that holds the lock blocks all"
+    )
     back_pressured: float = h.limit(
-        PRESSED,
-        "share",
-        "a source that waits for downstream tasks most of the time is back-pressured",
+        PRESSED, "share", "maximum share of time that a source waits for downstream tasks"
     )
     late_share: float = h.limit(
         0.9,
         "share",
-        "barriers pass idle tasks in milliseconds, so the time passed before the source began",
+        "minimum share of the duration; barriers pass idle tasks in milliseconds, so the time passed before the source began",
     )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Results:
-    """At most one finding per job."""
+    """Yield at most one finding per job."""
     topology = topology_of(job)
     silent, detailed = silent_checkpoints(job, topology)
     if len(silent) < max(limits.checkpoints, limits.share * detailed):

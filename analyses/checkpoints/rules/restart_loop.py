@@ -14,7 +14,8 @@ How it decides
 --------------
 The rule reports at least `restarts` failures in one crisis, which is a series of failures without a completed
 checkpoint (see CP301). The finding is critical if the loop continues at the end of the input, or if the job failed
-for good. The title shows the first cause. The rule itself blames no task: CP301, CP302 and CP303 name the cause.
+for good. The title shows the first cause. The rule itself does not blame a task. CP301, CP302 and CP303 name the
+cause.
 
 What to do
 ----------
@@ -35,14 +36,12 @@ from flowdiag.analyses.flink.failures.crises import LOOP
 
 class Limits(h.Limits):
     restarts: float = h.limit(
-        LOOP,
-        "restarts",
-        "two failures are common: the first restart often hits the same fault again",
+        LOOP, "restarts", "minimum number; the first restart often hits the same fault again"
     )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per job, about its last loop."""
+    """Yield one finding per job, about its last loop."""
     loops = [crisis for crisis in job.crises if crisis.bursts >= limits.restarts]
     if not loops:
         return

@@ -8,7 +8,7 @@ hot subtask (skewed data), a slow TaskManager (all its subtasks), or late subtas
 
 Why it matters
 --------------
-Engineers often blame the host with the most late messages, and are often misled. A TaskManager also has more late
+Engineers often blame the host with the most late messages, and are often wrong. A TaskManager also has more late
 messages if it runs more subtasks of the affected tasks, or the victims downstream.
 
 How it decides
@@ -47,20 +47,12 @@ from flowdiag.analyses.flink.tasks.placement import (
 
 
 class Limits(h.Limits):
-    ratio: float = h.limit(
-        1.5,
-        "ratio",
-        "multiple of the number of late subtasks that would be expected on the TaskManager",
-    )
-    p: float = h.limit(
-        0.05,
-        "probability",
-        "chance produces such a result in at most one of twenty healthy jobs",
-    )
+    ratio: float = h.limit(1.5, "ratio", "minimum multiple of the expected number of late subtasks")
+    p: float = h.limit(0.05, "probability", "maximum probability of such a result in a healthy job")
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """At most one finding per job."""
+    """Yield at most one finding per job."""
     placed = place_all(job)
     if placed.pattern is not Pattern.ONE_TASKMANAGER:
         return

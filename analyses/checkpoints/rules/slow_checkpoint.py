@@ -17,19 +17,18 @@ A checkpoint is slow if it takes at least `floor`, and at least `interval-share`
 between triggers. The timeout is the configured one, or else the observed one, or else Flink's default of 10
 minutes. Savepoints and the first checkpoints after a start or a restore do not count.
 
-The rule reports slow checkpoints if there are at least `checkpoints` of them and they make up at least
-`slow-share` of all checkpoints, or if the last `checkpoints` were slow. Triggers queue up behind a slow
-checkpoint, so the next few checkpoints are fast. The last slow ones, up to twice `checkpoints`, also count if they
-took at least `burst-share` of the time since the first of them began. The rule also reports durations that keep
-rising: each of the last `climb` checkpoints took longer than the one before, and the last one reached
-`timeout-share` of the timeout. For rising durations, checkpoints right after a start count too.
+The rule reports slow checkpoints if there are at least `checkpoints` of them and they make up at least `slow-share`
+of all checkpoints, or if the last `checkpoints` were slow. Triggers queue up behind a slow checkpoint, so the next
+few checkpoints are fast. So the last slow ones (up to twice `checkpoints`) also count if they took at least
+`burst-share` of the time since the first of them began. The rule also reports durations that keep rising: each of the
+last `climb` checkpoints took longer than the one before, and the last one reached `timeout-share` of the timeout. For
+rising durations, checkpoints right after a start count too.
 
 The input may end soon after the last start, while checkpoints are slow and do not get faster. Then the job is
 not reported as healthy. It may be processing a backlog, or one of its tasks may be slow.
 
-Short bursts are reported as information. In such a burst fewer than `burst-share` of the checkpoints are slow, and
-they take less than that share of the time. None takes `timeout-share` of the timeout, and the last ones are fast
-again.
+Short bursts are reported as information. With such bursts, fewer than `burst-share` of the checkpoints are slow, and
+they take less than that share of the time. None takes `timeout-share` of the timeout, and the last ones are fast.
 
 What to do
 ----------
@@ -64,43 +63,41 @@ class Limits(h.Limits):
     interval_share: float = h.limit(
         0.75,
         "share",
-        "beyond three quarters of the interval, ordinary variation (a factor of 1.3) makes a "
+        "minimum share; beyond three quarters of the interval, ordinary variation (a factor of 1.3) makes a "
         "checkpoint overrun the interval",
     )
     timeout_share: float = h.limit(
         0.5,
         "share",
-        "back pressure easily doubles a duration, and at twice this duration the checkpoint expires",
+        "minimum share; back pressure easily doubles a duration, and at twice this duration the checkpoint expires",
     )
     floor: float = h.limit(
-        2000.0, "ms", "faster checkpoints are harmless, however short the interval"
+        2000.0, "ms", "minimum duration; faster checkpoints are harmless with any interval"
     )
     slow_share: float = h.limit(
-        0.05, "share", "a compaction or a pause may slow down a single checkpoint"
+        0.05, "share", "minimum share of slow checkpoints; a compaction may slow down one"
     )
     checkpoints: float = h.limit(
-        3,
-        "checkpoints",
-        "slow checkpoints in a row at the end of the input; two may be a coincidence",
+        3, "checkpoints", "minimum number of slow checkpoints; two may be a coincidence"
     )
     climb: float = h.limit(
         4,
         "checkpoints",
-        "durations fall after a start, so three rises in a row up to half of the timeout are not warm-up",
+        "number of checkpoints; durations fall after a start, so three rises in a row up to half of the timeout are not warm-up",
     )
     burst_share: float = h.limit(
         0.5,
         "share",
-        "if most checkpoints are fast, the job recovers from each burst. Healthy runs with bursts every half minute "
-        "(flink/1.14.6/bursts, flink/1.20.5/bursts) have up to a quarter of slow checkpoints, and other healthy runs have none. "
-        "In unhealthy runs half of the checkpoints (flink/1.14.6/garbage) to nearly all of them "
+        "share of slow checkpoints, and of their time, below which a job recovers from each burst. Up to a quarter of the checkpoints "
+        "are slow in healthy runs with bursts every half minute (flink/1.14.6/bursts, flink/1.20.5/bursts), and none in other "
+        "healthy runs. In unhealthy runs, half of the checkpoints (flink/1.14.6/garbage) or nearly all of them "
         "(flink/1.14.6/moving-hot-key-completing) are slow, or some take half of the timeout "
         "(flink/2.3.0/unaligned-hot-key)",
     )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """At most one finding per job."""
+    """Yield at most one finding per job."""
     far = (job.timeout_ms or h.DEFAULT_TIMEOUT_MS) * limits.timeout_share
     limit_ms = _limit_ms(job, limits)
     timed, at_the_end = with_duration(h.steady_checkpoints(job, h.WARM_UP)), True

@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-Snapshots whose asynchronous part is slow although they write little data. If it is slow on nearly all subtasks
-with state, the storage is slow or throttles. If it is slow only on the subtasks of one TaskManager, the disk or
+Snapshots whose asynchronous part is slow although they write little data. If it is slow on nearly all subtasks with
+state, the storage is slow or throttles requests. If it is slow only on the subtasks of one TaskManager, the disk or
 the network of that TaskManager is slow.
 
 Why it matters
@@ -61,24 +61,36 @@ from flowdiag.analyses.flink.tasks.pressure import median
 
 
 class Limits(h.Limits):
-    async_: float = h.limit(5000.0, "ms", "healthy storage needs this long only for gigabytes")
-    share: float = h.limit(0.5, "share", "most of the time must go into writing, not into waiting")
+    async_: float = h.limit(
+        5000.0, "ms", "minimum duration; healthy storage only takes this long for gigabytes"
+    )
+    share: float = h.limit(
+        0.5, "share", "minimum share of the end-to-end time; the rest is waiting"
+    )
     throughput: float = h.limit(
         5_242_880.0,
         "bytes/s",
-        "any healthy disk or object store writes a single stream at far more than 5 MiB/s",
+        "maximum throughput; any healthy disk or object store writes a single stream much faster than 5 MiB/s",
     )
-    times: float = h.limit(5.0, "ratio", "healthy hosts differ by at most a factor of two")
-    checkpoints: float = h.limit(2, "checkpoints", "a single slow write may be a coincidence")
-    subtasks: float = h.limit(3, "subtasks", "one or two subtasks with state are not 'everywhere'")
-    subtask_share: float = h.limit(0.8, "share", "a few subtasks write little and are always fast")
+    times: float = h.limit(
+        5.0, "ratio", "minimum ratio; healthy hosts differ by at most a factor of two"
+    )
+    checkpoints: float = h.limit(
+        2, "checkpoints", "minimum number; a single slow write may be a coincidence"
+    )
+    subtasks: float = h.limit(
+        3, "subtasks", "minimum number of subtasks with state; one or two are not 'everywhere'"
+    )
+    subtask_share: float = h.limit(
+        0.8, "share", "minimum share of slow subtasks; some write little and are always fast"
+    )
     agree: float = h.limit(
-        0.5, "share", "share of the checkpoints with details, so that only lasting problems count"
+        0.5, "share", "minimum share of the checkpoints with details; less does not last"
     )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """At most one finding per job."""
+    """Yield at most one finding per job."""
     if unaligned(job, job.checkpoints):
         return
     found = ((n, rows) for n, rows in rows_with_state(job).items() if len(rows) >= limits.subtasks)
@@ -97,7 +109,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _slow_places(detailed: dict[int, Rows], limits: Limits) -> dict[str | None, dict[int, Rows]]:
-    """Return the checkpoints that were slow everywhere (None), or on one TaskManager."""
+    """Return the slow checkpoints by TaskManager, with None for those that were slow everywhere."""
     by_place: defaultdict[str | None, dict[int, Rows]] = defaultdict(dict)  # None: everywhere
     for number, rows in detailed.items():
         slow = [row for row in rows if written_ms(row) >= limits.async_]
@@ -113,7 +125,7 @@ def _slow_places(detailed: dict[int, Rows], limits: Limits) -> dict[str | None, 
 
 
 def _unfinished(job: h.Job, interrupted: Sequence[h.Incident], expired: int) -> h.Finding:
-    """Return the finding for uploads that their expired checkpoints interrupted."""
+    """Return the finding about uploads that were interrupted because their checkpoints expired."""
     count = h.fmt.plural(len(interrupted), "upload")
     series = h.episodes(job)
     known = setting(job, *DIRECTORY_KEYS)

@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-Completed checkpoints whose finalisation took a long time. In this step, after the last acknowledgement, the JobManager
-writes the metadata and completes the checkpoint.
+Completed checkpoints whose finalization took a long time. In this step, after the last acknowledgement, the
+JobManager writes the metadata and completes the checkpoint.
 
 Why it matters
 --------------
@@ -35,22 +35,22 @@ from flowdiag.analyses.flink import helpers as h
 
 
 class Limits(h.Limits):
-    finalization: float = h.limit(3000.0, "ms", "writing one small file takes milliseconds")
-    share: float = h.limit(
-        0.25,
-        "share",
-        "share of the whole checkpoint or of the interval; less than a quarter hardly matters",
+    finalization: float = h.limit(
+        3000.0, "ms", "minimum duration; writing one small file takes milliseconds"
     )
-    checkpoints: float = h.limit(3, "checkpoints", "one or two slow writes may be a coincidence")
+    share: float = h.limit(
+        0.25, "share", "minimum share of the checkpoint or the interval; less hardly matters"
+    )
+    checkpoints: float = h.limit(
+        3, "checkpoints", "minimum number; one or two slow writes may be a coincidence"
+    )
     at_the_end: float = h.limit(
-        3,
-        "checkpoints",
-        "not every checkpoint is slow, so one slow checkpoint among the last few shows that the problem persists",
+        3, "checkpoints", "number of last checkpoints; if one is slow, the problem persists"
     )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """At most one finding per job."""
+    """Yield at most one finding per job."""
     timed = [c for c in job.completed if c.finalization_ms is not None]
     slow = [c for c in timed if _is_slow(c, job.interval_ms, limits)]
     if not slow or len(slow) < limits.checkpoints:

@@ -32,7 +32,7 @@ What to do
 
 False alarms
 ------------
-None of its own. The rule only explains findings of CP101 and CP104.
+None known. The rule only explains findings of CP101 and CP104.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from flowdiag.analyses.flink.tasks.topology import topology_of
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.5, "share", "only the part that takes most of the time is worth fixing first"
+        0.5, "share", "minimum share of the time; the longest part should be fixed first"
     )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Results:
-    """One finding, or one reason without a finding, per job with failed or slow checkpoints."""
+    """Yield one finding, or the reason why there is none, per job with failed or slow checkpoints."""
     series = [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)]
     expired = [c for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED]
     delayed, slow = expired, None if expired else slow_finding(job)
@@ -80,7 +80,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
 
 
 def _measured(job: h.Job, delayed: list[h.Checkpoint], limits: Limits) -> h.FindingFields | None:
-    """Return the half by the durations that subtasks measured themselves."""
+    """Return the fields of a finding from the durations that subtasks measured."""
     times = halves.times_by_half(job, delayed)
     if times is None or times.share(times.longest) < limits.share:
         return None
@@ -107,7 +107,7 @@ def _measured(job: h.Job, delayed: list[h.Checkpoint], limits: Limits) -> h.Find
 
 
 def _inferred(job: h.Job, delayed: list[h.Checkpoint]) -> h.FindingFields | None:
-    """Return the half by the shape of missing acknowledgements, else by warnings of busy tasks."""
+    """Return the fields of a finding from the pattern of missing acknowledgements, else from warnings of busy tasks."""
     half = halves.half_by_shape(job) if delayed[0].status is h.Status.EXPIRED else None
     if half is not None:
         return {
@@ -132,7 +132,7 @@ def _inferred(job: h.Job, delayed: list[h.Checkpoint]) -> h.FindingFields | None
 def _actions(job: h.Job, half: str | None) -> tuple[h.Action, ...]:
     if names_culprit(job):
         return h.shared_remedies(job, "named-culprit")
-    # The remedies of the causes that name no subtask.
+    # Only remedies that make sense without a culprit.
     if half == "sync":
         return h.remedies("slow-sync-snapshot", job, "thread")
     if half == "async":

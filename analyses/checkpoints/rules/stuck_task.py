@@ -44,12 +44,12 @@ class Limits(h.Limits):
     repeats: float = h.limit(
         2,
         "records",
-        "Flink repeats the message every 30 seconds; a single message may come from a slow but orderly close",
+        "minimum number; Flink repeats the message every 30 seconds, and a single one may come from a slow but orderly close",
     )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per subtask; one for all watchdog kills without a record that names the task."""
+    """Yield one finding per subtask, and one for all watchdog kills without a record that names the task."""
     groups: dict[tuple[str, int | None], list[h.Incident]] = {}
     ends: list[h.Incident] = []
     for incident in h.incidents(job, "task-stuck"):

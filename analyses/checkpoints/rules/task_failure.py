@@ -52,22 +52,20 @@ from flowdiag.analyses.knowledge.message_advice import origin_note
 
 class Limits(h.Limits):
     repeated: float = h.limit(
-        3,
-        "checkpoints",
-        "a closing task may decline without a reason, but not three times",
+        3, "checkpoints", "minimum number; a closing task may decline without a reason once"
     )
     alike: float = h.limit(
         2 / 3,
         "share",
-        "share of the highest count; subtasks that decline nearly as often probably write to the same faulty storage",
+        "minimum share of the highest count; subtasks that decline nearly as often probably write to the same faulty storage",
     )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """One finding per task and cause."""
+    """Yield one finding per task and cause."""
     for failure in failures_of(job):
         votes = h.votes_for(failure.signals, RULE.signals)
-        # Below a record of unknown format the exception may have been caught.
+        # An exception below a record of unknown format may have been caught.
         sure = failure.text and "headed" not in failure.root.text
         yield h.crisis_finding(
             job,
@@ -91,7 +89,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _declined(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """Failed snapshots, by the checkpoints that were declined for them."""
+    """Yield findings about failed snapshots for which checkpoints were declined."""
     series, failed = decliners.failed_checkpoints(job)
     found = decliners.decliners_of(job, failed, repeated=limits.repeated, alike=limits.alike)
     if found is None:
@@ -124,7 +122,7 @@ def _declined(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _failed_snapshots(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
-    """Failed snapshots in TaskManager logs, if the input shows no checkpoint."""
+    """Yield findings about failed snapshots in TaskManager logs, for inputs without any checkpoint."""
     for members in decliners.failed_snapshots(job, limits.repeated):
         last = members[-1]
         text, name = h.exception_text(last.cause), h.subtask_name(last)

@@ -71,11 +71,7 @@ class Limits(h.Limits):
         "s",
         "both sides use the same timeout, so a process that notices the loss this late was paused",
     )
-    near: float = h.limit(
-        60,
-        "s",
-        "the default timeout of 50 s plus the time until it is checked",
-    )
+    near: float = h.limit(60, "s", "the default timeout of 50 s plus the time until it is checked")
     notice: float = h.limit(600, "s", "a paused process notices the timeout only when it resumes")
 
 

@@ -48,15 +48,11 @@ class Limits(h.Limits):
         60, "s", "minimum duration; shorter waits come from bursts or from a job that is warming up"
     )
     known: float = h.limit(
-        KNOWN_SIBLINGS,
-        "share",
-        "minimum share of subtasks with metrics; the others may hide the cause",
+        KNOWN_SIBLINGS, "share", "minimum share of subtasks with metrics; others may hide the cause"
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
     near_start: float = h.limit(
-        120,
-        "s",
-        "minimum distance from a start; near a start, the job reads its backlog at full speed",
+        120, "s", "minimum distance from a start; a start reads a backlog at full speed"
     )
     isolated: float = h.limit(
         0.01, "share", "share of the windows; back pressure in fewer windows is a burst"

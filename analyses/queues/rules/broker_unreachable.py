@@ -45,9 +45,7 @@ class Limits(h.Limits):
         3, "s", "minimum duration of an outage that is only information; single attempts may fail"
     )
     pause: float = h.limit(
-        30,
-        "s",
-        "maximum time between records; clients retry after at most reconnect.backoff.max.ms",
+        30, "s", "maximum time between records; clients retry within reconnect.backoff.max.ms"
     )
 
 

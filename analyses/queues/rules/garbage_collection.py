@@ -35,9 +35,7 @@ class Limits(h.Limits):
     )
     heavy: float = h.limit(0.4, "share", "share of time that is a warning even if no task waits")
     full: float = h.limit(
-        0.85,
-        "share",
-        "mean share of the heap in use; above it, each collection frees less and less",
+        0.85, "share", "mean share of the heap in use; above it, collections free less and less"
     )
     samples: float = h.limit(2, "samples", "minimum number of samples; one shows no increase")
     seconds: float = h.limit(

@@ -50,9 +50,7 @@ class Limits(h.Limits):
         "minimum ratio of the growth in the two halves; it is 1 for a straight line, and soon lower for a fixed set of keys",
     )
     ahead: float = h.limit(
-        10,
-        "ratio",
-        "longest prediction relative to the input; a trend holds for a few times its length, not forever",
+        10, "ratio", "longest prediction relative to the input; no trend holds forever"
     )
 
 

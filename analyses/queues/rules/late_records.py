@@ -54,11 +54,7 @@ _UNITS_READ = " Flink reads event times as milliseconds since 1970."
 
 class Limits(h.Limits):
     ahead: float = h.limit(86_400, "s", "a day: no clock or time zone differs by more")
-    delay: float = h.limit(
-        60,
-        "s",
-        "watermarks are behind the newest event by the allowed out-of-orderness, mostly seconds",
-    )
+    delay: float = h.limit(60, "s", "maximum delay; the allowed out-of-orderness is mostly seconds")
     steady: float = h.limit(
         30, "s", "metrics are up to 10 s old; if a source catches up, its lag changes by more"
     )

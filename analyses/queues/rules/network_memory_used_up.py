@@ -46,9 +46,7 @@ class Limits(h.Limits):
         0.1, "share", "maximum waiting time of a task; above it, Flink shows back pressure"
     )
     minutes: float = h.limit(
-        2,
-        "minutes",
-        "number of minutes with a wait for medium confidence; a single minute may be a coincidence",
+        2, "minutes", "minutes with a wait for medium confidence; one may be a coincidence"
     )
     hardly: float = h.limit(
         0.05, "share", "maximum share of free segments on average; the next burst finds none"

@@ -62,29 +62,19 @@ _CAPACITY = 100  # default of AsyncDataStream
 
 class Limits(CodeLimits):
     throughout: float = h.limit(
-        0.9,
-        "share",
-        "minimum share of all samples; below it, a task that no task waits for has time to spare",
+        0.9, "share", "minimum share of all samples; below it, the task has time to spare"
     )
     saturated: float = h.limit(
-        0.9,
-        "share",
-        "minimum busy time of a task that no task waits for; below it, the task keeps up",
+        0.9, "share", "minimum busy time of a task without waiting tasks; below it, it keeps up"
     )
     dumps: float = h.limit(
-        2,
-        "dumps",
-        "minimum number of dumps with blocked threads; a single dump may show a short wait",
+        2, "dumps", "minimum number of dumps with blocked threads; one may show a short wait"
     )
     records: float = h.limit(
-        50,
-        "records",
-        "minimum records of a subtask for its time per record; barriers distort smaller samples",
+        50, "records", "minimum records for a time per record; barriers distort smaller samples"
     )
     measured: float = h.limit(
-        30,
-        "s",
-        "minimum measuring time for a time per record; counters lag behind by up to ten seconds",
+        30, "s", "minimum measured time for a time per record; counters are up to 10 s old"
     )
 
 

@@ -32,14 +32,10 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     missed: float = h.limit(
-        0.25,
-        "share",
-        "minimum share of blocks that miss; each read also hits cached blocks of indexes and filters",
+        0.25, "share", "minimum share of misses; each read also hits cached index blocks"
     )
     misses: float = h.limit(
-        200,
-        "1/s",
-        "minimum misses per subtask; a miss takes up to a millisecond from an SSD, more from a disk",
+        200, "1/s", "minimum misses per subtask; a miss takes up to 1 ms from an SSD"
     )
     full: float = h.limit(
         0.9, "share", "minimum share of the capacity in use; below it, a larger cache does not help"

@@ -33,9 +33,7 @@ from flowdiag.analyses.stacks import Stack, evidence_of
 
 class Limits(h.Limits):
     many: float = h.limit(
-        500,
-        "threads",
-        "minimum size of a group; a process has few cores, so most of this many threads only wait",
+        500, "threads", "minimum size of a group; with few cores, most of its threads only wait"
     )
     least: float = h.limit(
         100, "threads", "minimum size of a group that grows; client pools are rarely larger"

@@ -36,22 +36,16 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     longest: float = h.limit(
-        5,
-        "buffers",
-        "minimum length of the longest queue; shorter queues come and go between two samples",
+        5, "buffers", "minimum length of the longest queue; shorter queues come and go"
     )
     ratio: float = h.limit(
         4, "ratio", "minimum ratio of the longest channel to the mean of its gate"
     )
     least_mean: float = h.limit(
-        0.5,
-        "buffers",
-        "minimum mean to compare with; any queue is many times the mean of an empty gate",
+        0.5, "buffers", "minimum mean to compare with; an empty gate has a mean of almost 0"
     )
     floating: float = h.limit(
-        FULL,
-        "share",
-        "minimum share of floating buffers in use; they go to channels with a backlog",
+        FULL, "share", "minimum share of floating buffers in use; they go to slow channels"
     )
     exclusive: float = h.limit(
         0.3, "share", "maximum share of exclusive buffers in use; most channels still have theirs"

@@ -60,9 +60,7 @@ class Limits(h.Limits):
         3, "lines", "minimum number of stalls in RocksDB's LOG; a single one is a short burst"
     )
     immutable: float = h.limit(
-        1,
-        "memtables",
-        "average number of unflushed memtables; the default of two leaves one to write to",
+        1, "memtables", "average number of unflushed memtables; of two, one must be writable"
     )
 
 

@@ -58,19 +58,13 @@ _DRIVER = ("stream execution thread", "streaming-job-executor")
 
 class Limits(CodeLimits):
     driver: float = h.limit(
-        ON_DRIVER,
-        "share",
-        "minimum share of the driver thread's samples; below it, tasks take most of the time",
+        ON_DRIVER, "share", "minimum share of samples outside of jobs; else tasks take the time"
     )
     hanging: float = h.limit(
-        20_000,
-        "ms",
-        "minimum running time; garbage collection and slow storage delay a batch for seconds",
+        20_000, "ms", "minimum running time; garbage collection takes seconds at most"
     )
     use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval; below it, the job has time to spare",
+        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
     )
 
 

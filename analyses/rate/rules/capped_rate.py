@@ -52,14 +52,10 @@ _IN_TIME: Final = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDER
 
 class Limits(h.Limits):
     share: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the recent batches or triggers that reach the limit",
+        h.defaults.NARROW, "share", "minimum share of batches or triggers that reach the limit"
     )
     full: float = h.limit(
-        h.defaults.AT_LIMIT,
-        "share",
-        "minimum share of the records that the limit allows per interval",
+        h.defaults.AT_LIMIT, "share", "minimum share of the records that the limit allows"
     )
     behind: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of recent triggers that leave a backlog"

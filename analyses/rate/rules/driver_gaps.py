@@ -48,9 +48,7 @@ class Limits(h.Limits):
         h.defaults.FEW, "batches", "minimum number of batches; fewer may be a coincidence"
     )
     use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval; below it, the job has time to spare",
+        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
     )
 
 

@@ -52,17 +52,13 @@ class Limits(h.Limits):
         "minimum share of failed batches that is critical; one lost batch in twenty is serious data loss",
     )
     last: float = h.limit(
-        h.defaults.FAILED_LAST,
-        "batches",
-        "number of last batches; if all of them failed, the job no longer works",
+        h.defaults.FAILED_LAST, "batches", "number of last batches, if all of them failed"
     )
     recent: float = h.limit(
         10, "batches", "number of last batches; if one of them failed, the problem is not over"
     )
     worked: float = h.limit(
-        h.defaults.WORKED,
-        "triggers",
-        "number of triggers after the last exception that prove that the query works again",
+        h.defaults.WORKED, "triggers", "number of triggers that prove a recovery"
     )
 
 

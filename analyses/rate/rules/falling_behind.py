@@ -68,22 +68,16 @@ from flowdiag.analyses.rate.overload import batches, queries
 
 class Limits(h.Limits):
     delay: float = h.limit(
-        h.defaults.GROWN,
-        "intervals",
-        "minimum delay that counts if it grows; the delay from a single long batch is shorter",
+        h.defaults.GROWN, "intervals", "minimum delay that grows; a single long batch causes less"
     )
     rise: float = h.limit(
         h.defaults.RISE, "intervals", "minimum growth over the recent batches; less is noise"
     )
     lost: float = h.limit(
-        h.defaults.LOST,
-        "intervals",
-        "minimum delay that counts without growth; no single batch causes it",
+        h.defaults.LOST, "intervals", "minimum delay without growth; no single batch causes it"
     )
     few: float = h.limit(
-        h.defaults.LATE,
-        "batches",
-        "minimum number for high confidence; fewer may be a start-up backlog",
+        h.defaults.LATE, "batches", "minimum number for high confidence; fewer may be a start"
     )
     before: float = h.limit(
         3, "batches", "minimum number of batches on time before an overload that has ended"
@@ -94,14 +88,10 @@ class Limits(h.Limits):
         "number of batches on time after which the estimator has settled; it learns its rate from late batches",
     )
     failing: float = h.limit(
-        h.defaults.FAILING_DELAY,
-        "intervals",
-        "minimum delay that is critical; ten queued batches are more than a burst",
+        h.defaults.FAILING_DELAY, "intervals", "minimum critical delay; this is more than a burst"
     )
     overrun: float = h.limit(
-        h.defaults.MOSTLY,
-        "share",
-        "minimum share of recent triggers that overrun; single overruns are bursts",
+        h.defaults.MOSTLY, "share", "minimum share of overruns; single ones are bursts"
     )
     faster: float = h.limit(
         h.defaults.FASTER, "ratio", "minimum ratio of the arrival rate to the processing rate"

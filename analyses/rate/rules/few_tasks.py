@@ -47,15 +47,11 @@ class Limits(h.Limits):
     )
     share: float = h.limit(0.6, "share", "minimum share of recent batches with so few tasks")
     few: float = h.limit(
-        0.25,
-        "share",
-        "maximum share of the free cores in use at which few tasks alone are the cause",
+        0.25, "share", "maximum share of the free cores at which few tasks are the cause"
     )
     longest: float = h.limit(0.5, "share", "minimum share of the batch that its longest task takes")
     use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval; below it, the job has time to spare",
+        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
     )
 
 

@@ -37,22 +37,16 @@ from flowdiag.analyses.rate.advice import what_if
 
 class Limits(h.Limits):
     cost: float = h.limit(
-        h.COST,
-        "share",
-        "minimum share of the interval; above it, almost no time is left for the records",
+        h.COST, "share", "minimum share of the interval; almost no time is left for the records"
     )
     small: float = h.limit(
-        h.SMALL,
-        "share",
-        "maximum share of the records of the largest batch; so few records cost little time",
+        h.SMALL, "share", "maximum share of the largest batch; so few records cost little time"
     )
     batches: float = h.limit(
         h.BATCHES, "batches", "minimum number of small batches; fewer may be a coincidence"
     )
     spread: float = h.limit(
-        h.SPREAD,
-        "share",
-        "variation in batch size that a fitted line requires, as a share of the largest batch",
+        h.SPREAD, "share", "minimum variation in batch size, as a share of the largest batch"
     )
 
 

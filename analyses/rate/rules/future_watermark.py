@@ -48,11 +48,7 @@ class Limits(h.Limits):
     jitter: float = h.limit(
         60_000, "ms", "maximum deviation of a constant offset from a multiple of 15 minutes"
     )
-    fewest: float = h.limit(
-        3,
-        "triggers",
-        "minimum number of triggers; fewer may show the same unit or offset by chance",
-    )
+    fewest: float = h.limit(3, "triggers", "minimum number of triggers; fewer may agree by chance")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -50,24 +50,16 @@ class Limits(h.Limits):
     )
     ratio: float = h.limit(3.0, "ratio", "minimum ratio to the longest earlier batch")
     typical: float = h.limit(
-        10.0,
-        "ratio",
-        "minimum ratio to the median of earlier batches; only a failure makes a batch that long",
+        10.0, "ratio", "minimum ratio to the median of earlier batches; no normal batch is longer"
     )
     missed: float = h.limit(
-        5.0,
-        "intervals",
-        "minimum number of trigger intervals; an overloaded query also misses a few triggers in a row",
+        5.0, "intervals", "minimum number of intervals; an overloaded query also misses a few"
     )
     least: float = h.limit(
-        20_000,
-        "ms",
-        "minimum running time; garbage collection and slow storage delay a trigger for seconds",
+        20_000, "ms", "minimum running time; garbage collection takes seconds at most"
     )
     alone: float = h.limit(
-        180_000,
-        "ms",
-        "minimum running time of a first batch, which starts the Python workers and reads a backlog",
+        180_000, "ms", "minimum running time of a first batch, which may read a backlog"
     )
 
 

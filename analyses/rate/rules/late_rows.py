@@ -34,14 +34,10 @@ from flowdiag.analyses.rate.event_time import is_ahead
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.05,
-        "share",
-        "minimum share of the triggers that read rows; a rare late row is normal for most sources",
+        0.05, "share", "minimum share of triggers with rows; a rare late row is normal"
     )
     recent: float = h.limit(
-        5,
-        "triggers",
-        "number of last triggers; if none of them dropped rows, the problem is over",
+        5, "triggers", "number of last triggers; if none of them dropped rows, the problem is over"
     )
 
 

@@ -53,14 +53,10 @@ _TEXTS = {
 
 class Limits(h.Limits):
     use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval; the durations of single batches vary by a fifth",
+        h.defaults.NARROW, "share", "minimum share of the interval; durations vary by a fifth"
     )
     delay: float = h.limit(
-        h.defaults.GROWN,
-        "intervals",
-        "minimum delay; the delay from a single long batch is shorter",
+        h.defaults.GROWN, "intervals", "minimum delay; a single long batch causes less"
     )
 
 

@@ -44,32 +44,22 @@ class Limits(h.Limits):
         4.0, "ratio", "minimum number of tasks per core; up to three are recommended"
     )
     part: float = h.limit(
-        0.5,
-        "share",
-        "minimum share of the batch that its tasks take; below it, other costs matter more",
+        0.5, "share", "minimum share of the batch that its tasks take; the rest is other work"
     )
     longest: float = h.limit(
-        0.2,
-        "share",
-        "maximum share of the batch that one task takes; above it, the task does real work",
+        0.2, "share", "maximum share of the batch that one task takes; a longer one does real work"
     )
     share: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of recent batches with so many tasks"
     )
     fewest: float = h.limit(
-        1,
-        "batches",
-        "minimum number of batches; few are enough, because the plan is the same in every batch",
+        1, "batches", "minimum number of batches; few are enough, because all have the same plan"
     )
     slow: float = h.limit(
-        2000,
-        "ms",
-        "minimum duration of a batch, if too few batches show whether there is time to spare",
+        2000, "ms", "minimum duration of a batch, if there are too few batches for a verdict"
     )
     use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval; below it, the job has time to spare",
+        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
     )
 
 

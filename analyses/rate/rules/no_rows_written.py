@@ -47,9 +47,7 @@ class Limits(h.Limits):
         5, "triggers", "minimum number of triggers; the first triggers only fill the state"
     )
     passed: float = h.limit(
-        1.5,
-        "ratio",
-        "minimum ratio to the sum of window length and delay; after this time, the first window must have closed",
+        1.5, "ratio", "minimum ratio to window length plus delay; then the first window has closed"
     )
     windows: float = h.limit(
         10,

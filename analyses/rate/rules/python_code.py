@@ -46,14 +46,10 @@ class Limits(h.Limits):
         2, "triggers", "minimum number of triggers; a single one may be a coincidence"
     )
     waits: float = h.limit(
-        20,
-        "ms",
-        "minimum time per record; computation takes microseconds, and a service call takes milliseconds",
+        20, "ms", "minimum time per record; computation takes microseconds, a call milliseconds"
     )
     use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval; below it, the job has time to spare",
+        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
     )
 
 

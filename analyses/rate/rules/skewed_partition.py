@@ -43,27 +43,19 @@ class Limits(h.Limits):
         3.0, "ratio", "minimum ratio to the mean of the others; evenly spread keys stay below it"
     )
     floor: float = h.limit(
-        1000,
-        "records",
-        "minimum excess over the mean of the others; a task reads fewer almost instantly",
+        1000, "records", "minimum excess over the mean of the others; fewer take almost no time"
     )
     partitions: float = h.limit(
         3, "partitions", "minimum number of partitions; of two, one always has more"
     )
     share: float = h.limit(
-        h.defaults.MOSTLY,
-        "share",
-        "minimum share of recent batches or triggers in which the partition stands out",
+        h.defaults.MOSTLY, "share", "minimum share of batches in which the partition stands out"
     )
     fewest: float = h.limit(
-        h.defaults.FEW,
-        "batches",
-        "minimum number of batches or triggers; fewer may be a coincidence",
+        h.defaults.FEW, "batches", "minimum number of batches; fewer may be a coincidence"
     )
     use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval that batches take; below it, there is time to spare",
+        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
     )
 
 

@@ -43,17 +43,13 @@ from flowdiag.analyses.rate.state_store import ACCESS, reloads, spent_ms, total
 class Limits(h.Limits):
     share: float = h.limit(0.4, "share", "minimum share of the duration of a trigger")
     mostly: float = h.limit(
-        h.defaults.MOSTLY,
-        "share",
-        "minimum share of the triggers; single moves of a task are normal",
+        h.defaults.MOSTLY, "share", "minimum share of triggers; single moves of a task are normal"
     )
     fewest: float = h.limit(
         h.defaults.FEW, "triggers", "minimum number of triggers; fewer may be a coincidence"
     )
     use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval; below it, the job has time to spare",
+        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
     )
 
 

@@ -38,14 +38,10 @@ from flowdiag.analyses.rate.detect.stragglers import straggler_of, task_subject,
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        3.0,
-        "ratio",
-        "minimum ratio to the mean of the other tasks; similar tasks may differ by a factor of two",
+        3.0, "ratio", "minimum ratio to the mean of the other tasks; a factor of two is normal"
     )
     floor: float = h.limit(
-        500,
-        "ms",
-        "minimum excess over the mean of the others; smaller differences come from starting tasks",
+        500, "ms", "minimum excess over the mean of the others; task starts cause less"
     )
     share: float = h.limit(
         0.6, "share", "minimum share of recent batches; a single slow batch is a hiccup"
@@ -54,9 +50,7 @@ class Limits(h.Limits):
         0.5, "share", "minimum share of the batch duration; below it, other stages matter more"
     )
     more: float = h.limit(
-        2.0,
-        "ratio",
-        "minimum ratio of records for skew; a slow task with fewer records is a straggler",
+        2.0, "ratio", "minimum ratio of records for skew; with fewer, it is a straggler"
     )
     same: float = h.limit(
         0.8, "share", "minimum share of these batches with the same slowest partition"

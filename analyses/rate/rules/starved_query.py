@@ -40,9 +40,7 @@ from flowdiag.analyses.rate.detect.starved import Starvation, measured_waits
 
 class Limits(h.Limits):
     floor: float = h.limit(
-        1000,
-        "ms",
-        "minimum duration of a slow trigger; shorter triggers keep up with most intervals",
+        1000, "ms", "minimum duration of a slow trigger; shorter ones suit most intervals"
     )
     share: float = h.limit(
         0.5, "share", "minimum share of the slow trigger that overlaps with the other query"
@@ -60,9 +58,7 @@ class Limits(h.Limits):
         2, "triggers", "minimum number of fast triggers, which show that the query itself is fast"
     )
     mostly: float = h.limit(
-        0.7,
-        "share",
-        "minimum share of the total time of slow triggers; the others may be slow for another reason",
+        0.7, "share", "minimum share of the total time of slow triggers; others have other reasons"
     )
 
 

@@ -48,9 +48,7 @@ from flowdiag.analyses.rate.stability import Trend
 
 class Limits(h.Limits):
     triggers: float = h.limit(
-        STUCK_TRIGGERS,
-        "triggers",
-        "minimum number of triggers with rows; a healthy watermark advances with the next one",
+        STUCK_TRIGGERS, "triggers", "minimum number of triggers with rows; usually one is enough"
     )
     times: float = h.limit(
         STUCK_TIMES, "times", "minimum number of newest event times; a replay may repeat one hour"

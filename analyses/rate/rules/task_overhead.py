@@ -39,9 +39,7 @@ from flowdiag.analyses.rate import helpers as h
 
 class Limits(h.Limits):
     gc: float = h.limit(
-        0.2,
-        "share",
-        "minimum share of task time in garbage collection; Spark's Web UI highlights 10%",
+        0.2, "share", "minimum share of task time in garbage collection; the Web UI highlights 10%"
     )
     fetch: float = h.limit(
         0.3, "share", "minimum share of task time spent waiting for shuffle blocks"
@@ -54,9 +52,7 @@ class Limits(h.Limits):
         h.defaults.FEW, "batches", "minimum number of batches; fewer may be a coincidence"
     )
     use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval that batches take; below it, there is time to spare",
+        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
     )
 
 

@@ -38,14 +38,10 @@ _STATES = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDERLINE)
 
 class Limits(h.Limits):
     share: float = h.limit(
-        h.defaults.MOSTLY,
-        "share",
-        "minimum share of the recent batches that reach the permitted rate",
+        h.defaults.MOSTLY, "share", "minimum share of recent batches at the permitted rate"
     )
     full: float = h.limit(
-        h.defaults.AT_LIMIT,
-        "share",
-        "minimum share of the permitted records; the rate may change within an interval",
+        h.defaults.AT_LIMIT, "share", "minimum share of the permitted records in a batch"
     )
 
 

@@ -40,9 +40,7 @@ class Limits(h.Limits):
     )
     intervals: float = h.limit(5.0, "intervals", "minimum duration; a cold start takes less")
     batches: float = h.limit(
-        h.defaults.FEW,
-        "batches",
-        "minimum number of batches with records; fewer show no typical size",
+        h.defaults.FEW, "batches", "minimum number of batches; fewer show no typical size"
     )
 
 

@@ -37,14 +37,10 @@ from flowdiag.analyses.rate.stability import quantile
 
 class Limits(h.Limits):
     swing: float = h.limit(
-        0.5,
-        "share",
-        "minimum spread as a share of the median; the rate of a steady job varies by 10% to 20%",
+        0.5, "share", "minimum spread as a share of the median; 10% to 20% are normal"
     )
     turns: float = h.limit(
-        0.45,
-        "share",
-        "minimum share of updates that reverse direction; pure noise reverses it at two thirds of them",
+        0.45, "share", "minimum share of updates that reverse direction; noise causes two thirds"
     )
     proportional: float = h.limit(
         1.0, "gain", "maximum stable gain; with 1, the new rate does not depend on the last one"
