@@ -41,9 +41,9 @@ SCAN: Final = """
 import sys
 from pathlib import Path
 from flowdiag.parsers.catalogue import load_catalogue
-from flowdiag.parsers.split import _recogniser
+from flowdiag.parsers.split import _recognizer
 from flowdiag.parsers.lines.scan import LineScanner
-matcher = _recogniser(load_catalogue("flink")).matcher
+matcher = _recognizer(load_catalogue("flink")).matcher
 for path in sorted(Path(sys.argv[1]).glob("*.log")):
     with open(path, "rb", buffering=0) as file:
         print(path.name, sum(1 for _ in LineScanner(file, matcher)))

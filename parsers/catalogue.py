@@ -107,7 +107,7 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Recognised:
+class Recognized:
     """A message found in a line: its position and its values (`EVENTS` columns only)."""
 
     template: Template
@@ -185,9 +185,9 @@ class Catalogue:
         self.anchors: tuple[str, ...] = tuple(by_anchor)
         self._by_anchor = tuple(tuple(group) for group in by_anchor.values())
 
-    def recognise(
+    def recognize(
         self, text: str, anchor: int | None = None, *, begin: int | None = None
-    ) -> Recognised | None:
+    ) -> Recognized | None:
         """Find a known message in one line.
 
         Args:
@@ -198,22 +198,22 @@ class Catalogue:
                 with a name can be recognized reliably only there.
         """
         if anchor is not None:
-            return self._recognise(text, anchor, begin)
-        best: Recognised | None = None
+            return self._recognize(text, anchor, begin)
+        best: Recognized | None = None
         for index, literal in enumerate(self.anchors):
             if self._by_anchor[index] and literal in text:
-                found = self._recognise(text, index, begin)
+                found = self._recognize(text, index, begin)
                 if found is not None and (best is None or found.start < best.start):
                     best = found
         return best
 
-    def _recognise(self, text: str, anchor: int, begin: int | None) -> Recognised | None:
+    def _recognize(self, text: str, anchor: int, begin: int | None) -> Recognized | None:
         literal = self.anchors[anchor]
         for template in self._by_anchor[anchor]:
             match = _find(template, text, literal, begin)
             if match is not None:
                 groups = {**match.groupdict(), **dict(template.fields)}
-                return Recognised(template, match.start(), match.end(), convert(groups))
+                return Recognized(template, match.start(), match.end(), convert(groups))
         return None
 
 
@@ -380,6 +380,6 @@ def _checked_template(entry: dict[str, Any], engine: str) -> Template:
         raise ValueError("it has no sample")
     alone = Catalogue((template,), (), engine)
     for text in samples:
-        if alone.recognise(text) is None:
+        if alone.recognize(text) is None:
             raise ValueError(f"the sample is not recognised: {text[:80]}")
     return template

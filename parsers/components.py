@@ -86,7 +86,11 @@ def component_of(
     weak: list[Component] = []
     is_open = True  # whether frames may still decide: not once the job's own code is above them
     for link in reversed(links):
-        found = [_unreached(link.text), component_named(_class_of(link.text)), _by_text(link.text)]
+        found = [
+            _unreachable_component(link.text),
+            component_named(_class_of(link.text)),
+            _by_text(link.text),
+        ]
         if is_open:
             by_methods, is_open = _by_methods(link.methods)
             found.append(by_methods)
@@ -198,10 +202,10 @@ _UNREACHED: Final = re.compile(
 )
 
 
-def _unreached(text: str) -> Component | None:
+def _unreachable_component(text: str) -> Component | None:
     """Return the component that the exception's own component failed to reach.
 
-    >>> _unreached("org.apache.iceberg.hive.RuntimeMetaException: Failed to connect to Hive Metastore").name
+    >>> _unreachable_component("org.apache.iceberg.hive.RuntimeMetaException: Failed to connect to Hive Metastore").name
     'hive-metastore'
     """
     found = _UNREACHED.search(text[:_TEXT])

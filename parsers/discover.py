@@ -159,10 +159,12 @@ class _Search:
         elif remote.is_url(given):
             self._add_url(given)
         elif glob.has_magic(given):
-            self.errors.append(InputNote(Kind.MISSING_FILE, "no file matches", _shown(given)))
+            self.errors.append(
+                InputNote(Kind.MISSING_FILE, "no file matches", _printable_path(given))
+            )
         else:
             self.errors.append(
-                InputNote(Kind.MISSING_FILE, "no such file or directory", _shown(given))
+                InputNote(Kind.MISSING_FILE, "no such file or directory", _printable_path(given))
             )
 
     def _glob(self, pattern: str) -> list[str]:
@@ -176,11 +178,11 @@ class _Search:
         if path is not None:
             self.add(path)
             return
-        name = _shown(remote.without_credentials(given))
+        name = _printable_path(remote.without_credentials(given))
         try:
             found = remote.list_files(given)
         except OSError as trouble:
-            self.errors.append(_refusal(trouble, name))
+            self.errors.append(_unreadable_note(trouble, name))
             return
         if not found:
             self.warnings.append(InputNote(Kind.NOT_READ, "no files in it", name))
@@ -188,13 +190,13 @@ class _Search:
             if file.url in self.files:
                 continue
             self.files.add(file.url)
-            shown = _shown(remote.without_credentials(file.url))
+            shown = _printable_path(remote.without_credentials(file.url))
             try:
                 self._look_into(shown, self._readable_in_parts(file.url))
             except OSError as trouble:
                 complaints = self.errors if len(found) == 1 else self.warnings
-                complaints.append(_refusal(trouble, shown))
-                self._put(_refused(shown, file.url, f"unreadable: {error_clause(trouble)}"))
+                complaints.append(_unreadable_note(trouble, shown))
+                self._put(_unread_source(shown, file.url, f"unreadable: {error_clause(trouble)}"))
 
     def _readable_in_parts(self, url: str) -> str:
         """Return the URL, or the path of a private copy if the server cannot send parts of the file."""
@@ -211,7 +213,7 @@ class _Search:
             stream = self.stdin or sys.stdin.buffer
             path = spool(stream.read)
         except (OSError, ValueError, AttributeError) as trouble:
-            self.errors.append(_refusal(trouble, "standard input"))
+            self.errors.append(_unreadable_note(trouble, "standard input"))
             return
         self._look_into(STDIN, path)
 
@@ -223,9 +225,9 @@ class _Search:
         visited = self._walk(path)
         new = self.found[before:]
         if not visited:
-            self.warnings.append(InputNote(Kind.NOT_READ, "no files in it", _shown(path)))
+            self.warnings.append(InputNote(Kind.NOT_READ, "no files in it", _printable_path(path)))
         elif new and all(source.kind == "not-read" for source in new):
-            self.unread.append((_shown(path), range(before, len(self.found))))
+            self.unread.append((_printable_path(path), range(before, len(self.found))))
 
     def _walk(self, top: str) -> int:
         """Walk the files under a folder in sorted order.
@@ -251,7 +253,7 @@ class _Search:
                     visited += 1
                     self._add_file(path, self.warnings, status)
             except OSError as trouble:
-                self.warnings.append(_refusal(trouble, _shown(path)))
+                self.warnings.append(_unreadable_note(trouble, _printable_path(path)))
         return visited
 
     def _seen(self, path: str, status: os.stat_result, seen: set[tuple[int, int] | str]) -> bool:
@@ -272,9 +274,9 @@ class _Search:
             if key not in self.files:  # without an accessible inode, identify the file by its path
                 self.files.add(key)
                 complaints.append(InputNote(kind, reason, name))
-                self._put(_refused(name, path, reason))
+                self._put(_unread_source(name, path, reason))
 
-        name = _shown(path)
+        name = _printable_path(path)
         try:
             status = status or os.stat(path)
             if self._seen(path, status, self.files):
@@ -287,7 +289,7 @@ class _Search:
                 with open(path, "rb", buffering=0) as pipe:
                     self._look_into(name, spool(pipe.read))
             else:
-                refuse(_special(mode))
+                refuse(_special_file_reason(mode))
         except FileNotFoundError as trouble:
             dangling = os.path.islink(path)
             refuse(
@@ -308,7 +310,7 @@ class _Search:
             if isinstance(error, OSError) or not is_internal_fault(error):
                 raise
             self.faults.append(describe_fault(error, source=len(self.found)))
-            self._put(_refused(name, path, "not read because of a bug in flowdiag"))
+            self._put(_unread_source(name, path, "not read because of a bug in flowdiag"))
 
     def _look_inside(self, name: str, path: str, depth: int) -> None:
         with codecs.open_file(path) as file:
@@ -335,7 +337,9 @@ class _Search:
             self._add_tar(name, path, codec, size, depth)
             return
         known = head if plain else None
-        self._put(_look(name, path, None, codec, size, lambda: open_decoded(path, codec), known))
+        self._put(
+            _sniff_file(name, path, None, codec, size, lambda: open_decoded(path, codec), known)
+        )
 
     def _add_zip(self, name: str, path: str, size: int, depth: int) -> None:
         try:
@@ -344,16 +348,16 @@ class _Search:
                 latest = {info.filename: info for info in container.infolist()}
                 infos = [info for info in latest.values() if not info.is_dir()]
                 if any(info.filename == "META-INF/MANIFEST.MF" for info in infos):
-                    self._put(_refused(name, path, "Java archive", size=size))
+                    self._put(_unread_source(name, path, "Java archive", size=size))
                     return
                 if any(info.filename == "[Content_Types].xml" for info in infos):
-                    self._put(_refused(name, path, "office document", size=size))
+                    self._put(_unread_source(name, path, "office document", size=size))
                     return
                 if members_overlap(infos):
-                    self._put(_refused(name, path, _BOMB, size=size))
+                    self._put(_unread_source(name, path, _BOMB, size=size))
                     return
                 if not infos:
-                    self._put(_refused(name, path, "empty zip archive", size=size))
+                    self._put(_unread_source(name, path, "empty zip archive", size=size))
                 if len(infos) > _MEMBERS:
                     text = f"only the first {_MEMBERS} of its {len(infos)} members are read"
                     self.warnings.append(InputNote(Kind.NOT_READ, text, name))
@@ -379,13 +383,15 @@ class _Search:
             self.warnings.append(InputNote(Kind.DAMAGED, text, name))
             self._add_copies(name, members, depth)
         else:
-            self._put(_refused(name, path, "damaged zip archive", size=size))
+            self._put(_unread_source(name, path, "damaged zip archive", size=size))
 
     def _add_zip_member(self, name: str, path: str, info: zipfile.ZipInfo, depth: int) -> None:
-        shown = f"{name}!{_shown(info.filename)}"
+        shown = f"{name}!{_printable_path(info.filename)}"
 
         def refuse(reason: str) -> None:
-            self._put(_refused(shown, path, reason, member=info.filename, size=info.file_size))
+            self._put(
+                _unread_source(shown, path, reason, member=info.filename, size=info.file_size)
+            )
 
         if info.flag_bits & 1:
             refuse("encrypted: unpack it first")
@@ -415,7 +421,7 @@ class _Search:
             if self.budget < 0:
                 refuse(_BOMB)
                 return
-            self._put(_look(shown, path, info.filename, codec, info.file_size, reopen))
+            self._put(_sniff_file(shown, path, info.filename, codec, info.file_size, reopen))
         except OSError as trouble:
             refuse(error_clause(trouble))
 
@@ -439,7 +445,9 @@ class _Search:
             text = f"{trouble}; its first {len(members)} members are read"
             self.warnings.append(InputNote(kind, text, name))
         elif len(self.found) == before:
-            self._put(_refused(name, path, trouble or "empty tar archive", codec=codec, size=size))
+            self._put(
+                _unread_source(name, path, trouble or "empty tar archive", codec=codec, size=size)
+            )
 
     def _add_aggregated(self, name: str, path: str, head: bytes, size: int, depth: int) -> None:
         """Copy the container logs in a file of YARN's log aggregation; of repeated logs, keep the last."""
@@ -466,7 +474,9 @@ class _Search:
             text = f"{trouble}; its first {len(copies)} logs are read"
             self.warnings.append(InputNote(Kind.DAMAGED, text, name))
         elif not copies:
-            self._put(_refused(name, path, trouble or "aggregated logs without content", size=size))
+            self._put(
+                _unread_source(name, path, trouble or "aggregated logs without content", size=size)
+            )
 
     def _copy_members(
         self, tar: tarfile.TarFile, name: str, path: str, members: dict[str, str]
@@ -486,8 +496,8 @@ class _Search:
             # Do not copy binary files.
             packed = codecs.codec_of(head) != "none" or head.startswith(ZIP_MAGIC) or is_tar(head)
             if not packed and (reason := binary_reason(head)):
-                shown = f"{name}!{_shown(info.name)}"
-                self._put(_refused(shown, path, reason, size=info.size))
+                shown = f"{name}!{_printable_path(info.name)}"
+                self._put(_unread_source(shown, path, reason, size=info.size))
                 continue
             copy = spool(self._within_budget(read), head, copy_location(info.name, folders))
             if info.name in members:  # tar appends new versions: the last one counts
@@ -512,11 +522,11 @@ class _Search:
     def _add_copies(self, name: str, members: dict[str, str], depth: int) -> None:
         for member, copy in sorted(members.items()):
             at = len(self.found)
-            shown = f"{name}!{_shown(member)}"
+            shown = f"{name}!{_printable_path(member)}"
             if depth or not is_container(copy):
                 self._look_into(shown, copy, depth - 1 if depth else 0)
             else:
-                self._put(_refused(shown, copy, "a container nested too deeply"))
+                self._put(_unread_source(shown, copy, "a container nested too deeply"))
             # Keep small copies: a topic may read them as a whole, such as a configuration.
             unread = all(source.kind == "not-read" for source in self.found[at:])
             if unread and os.path.getsize(copy) > WHOLE_BYTES:
@@ -546,7 +556,7 @@ class _Search:
         )
 
 
-def _shown(path: str) -> str:
+def _printable_path(path: str) -> str:
     """Make a path printable: replace control characters and lone surrogates."""
     if path.isprintable():
         return path
@@ -554,13 +564,13 @@ def _shown(path: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
-def _refusal(trouble: BaseException, name: str) -> InputNote:
+def _unreadable_note(trouble: BaseException, name: str) -> InputNote:
     """Return a note that explains why a file cannot be opened."""
     missing = isinstance(trouble, FileNotFoundError)
     return InputNote(Kind.MISSING_FILE if missing else Kind.UNREADABLE, error_clause(trouble), name)
 
 
-def _special(mode: int) -> str:
+def _special_file_reason(mode: int) -> str:
     if stat.S_ISFIFO(mode):
         return "a named pipe: redirect it to standard input (`-`)"
     if stat.S_ISSOCK(mode):
@@ -568,7 +578,7 @@ def _special(mode: int) -> str:
     return "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "not a regular file"
 
 
-def _refused(
+def _unread_source(
     name: str,
     path: str,
     reason: str,
@@ -606,7 +616,7 @@ def _source(
     )
 
 
-def _look(
+def _sniff_file(
     name: str,
     path: str,
     member: str | None,

@@ -106,9 +106,9 @@ def parse_attempt_id(text: str) -> AttemptId:
 
 _LOCATION = re.compile(
     r"""
-    \s*(?P<id>[^\s@]*)            # resource id, with or without (host:port); anonymised: empty
+    \s*(?P<id>[^\s@]*)            # resource id, with or without (host:port); anonymized: empty
     [ \t\xa0]*@[ \t\xa0]*
-    (?P<host>[^\s()]*)            # anonymised: empty
+    (?P<host>[^\s()]*)            # anonymized: empty
     [ \t\xa0]*
     (?:\(dataPort=(?P<port>-?[0-9]{1,9})?[^)]*\))?
     """,

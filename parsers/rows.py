@@ -361,7 +361,7 @@ class Tally:
         if self.last_us is None or time_us > self.last_us:
             self.last_us = time_us
 
-    def add_unrecognised(self, what: str) -> None:
+    def add_unrecognized(self, what: str) -> None:
         """Count an unrecognized record, and keep the first few as samples."""
         self.not_understood += 1
         if len(self.samples) < SAMPLES:

@@ -33,7 +33,7 @@ from flowdiag.parsers.logs.paste_rows import ended_with, paste_rows
 from flowdiag.parsers.logs.pasted import Pasted
 from flowdiag.parsers.logs.pastes import HEAD_BYTES, PASTE_BYTES
 from flowdiag.parsers.logs.reader import STRUCTURE, Reader
-from flowdiag.parsers.logs.records import Recogniser, open_record
+from flowdiag.parsers.logs.records import Recognizer, open_record
 from flowdiag.parsers.rows import EVENTS, Event, Row, RowBuilder, Tally
 from flowdiag.parsers.source import LINES, Source, open_source, stream_error
 from flowdiag.parsers.sources.excerpts import TEXT_BYTES as EXCERPTED_BYTES
@@ -228,7 +228,7 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
     catalogue = task.catalogue
     if catalogue is None:
         catalogue = load_catalogue("spark" if split.source.engine == "spark" else "flink")
-    known = _recogniser(catalogue)
+    known = _recognizer(catalogue)
     scanner = LineScanner(
         stream, known.matcher, split.start, split.end, signs=_signs_of(split.source)
     )
@@ -444,7 +444,7 @@ def _recorded(text: bytes, source: Source) -> tuple[bool, Mapping[int, bool]]:
 
     This reads the whole text, because rows must not depend on how it was split.
     """
-    known = _recogniser(load_catalogue("spark" if source.engine == "spark" else "flink"))
+    known = _recognizer(load_catalogue("spark" if source.engine == "spark" else "flink"))
     scanner = LineScanner(io.BytesIO(text), known.matcher)
     reader = Reader(source.index, scanner, known, Tally(), ())
     failures = [isinstance(row, dict) and _is_failure(row) for row in reader.events()]
@@ -514,5 +514,5 @@ def _count_lines(scanner: LineScanner, tally: Tally) -> None:
 
 
 @functools.lru_cache(maxsize=4)
-def _recogniser(catalogue: Catalogue) -> Recogniser:
-    return Recogniser(catalogue, STRUCTURE)
+def _recognizer(catalogue: Catalogue) -> Recognizer:
+    return Recognizer(catalogue, STRUCTURE)

@@ -38,7 +38,7 @@ from flowdiag.parsers import discover as discovering
 from flowdiag.parsers import faults, parallel
 from flowdiag.parsers.discover import discover
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.logs.records import Recogniser
+from flowdiag.parsers.logs.records import Recognizer
 from flowdiag.parsers.rows import RowBuilder
 from flowdiag.parsers.sniff import text
 from flowdiag.parsers.split import Split, parse_on_driver, plan_splits
@@ -157,14 +157,14 @@ def third_record_fails(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 
     An accidental ValueError is a fault like any other: damaged input raises another error.
     """
-    recognise = Recogniser.recognise
+    recognize = Recognizer.recognize
 
-    def failing(self: Recogniser, head: Any) -> Any:
+    def failing(self: Recognizer, head: Any) -> Any:
         if f"checkpoint 3 for job {JOBS[0]}" in head.text:
             raise request.param(SECRET)
-        return recognise(self, head)
+        return recognize(self, head)
 
-    monkeypatch.setattr(Recogniser, "recognise", failing)
+    monkeypatch.setattr(Recognizer, "recognize", failing)
     return str(request.param.__name__)
 
 
@@ -218,13 +218,13 @@ def one_split_each(folder: Path) -> list[list[Split]]:
 
 PLANTED = """
 import os, signal
-from flowdiag.parsers.logs.records import Recogniser
-recognise = Recogniser.recognise
+from flowdiag.parsers.logs.records import Recognizer
+recognize = Recognizer.recognize
 def planted(self, head):
     if "job {job}" in head.text:
         {act}
-    return recognise(self, head)
-Recogniser.recognise = planted
+    return recognize(self, head)
+Recognizer.recognize = planted
 """
 
 

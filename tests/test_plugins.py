@@ -124,9 +124,9 @@ def test_messages_can_be_pickled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sent[0].package == "acme-flowdiag 1.2"
     monkeypatch.setattr(plugins, "_sent", None)
     plugins.use_messages(())
-    assert catalogue.load_catalogue().recognise("Acme storage refused chk-7: over quota") is None
+    assert catalogue.load_catalogue().recognize("Acme storage refused chk-7: over quota") is None
     plugins.use_messages(sent)
-    found = catalogue.load_catalogue().recognise("Acme storage refused chk-7: over quota")
+    found = catalogue.load_catalogue().recognize("Acme storage refused chk-7: over quota")
     assert found is not None and found.values["cause"] == "over quota"
 
 

@@ -30,7 +30,7 @@ def is_record(text: str) -> bool:
     head = prefix.parse(text)
     if head.complete and head.dated and not head.alone:
         return True
-    return any(load_catalogue(engine).recognise(text) is not None for engine in ("flink", "spark"))
+    return any(load_catalogue(engine).recognize(text) is not None for engine in ("flink", "spark"))
 
 
 def holds_records(lines: Sequence[Any]) -> bool:

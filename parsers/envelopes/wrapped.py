@@ -121,7 +121,7 @@ def _count_messages(lines: list[str]) -> int:
     catalogues = [load_catalogue(engine) for engine in ("flink", "spark")]
     heads = [prefix.parse(line) for line in lines if _begins_record(line)]
     return sum(
-        any(known.recognise(head.text, begin=head.begin) is not None for known in catalogues)
+        any(known.recognize(head.text, begin=head.begin) is not None for known in catalogues)
         for head in heads
         if head.complete
     )

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from flowdiag.parsers.flink.metric_table import KnownMetric, parts_of, recognise_metric
+from flowdiag.parsers.flink.metric_table import KnownMetric, parts_of, recognize_metric
 from flowdiag.parsers.rows import EVENTS, METRIC, Event, RowBuilder, array_of, repeat_value
 
 TEMPLATE: Final = "metrics-report"
@@ -274,7 +274,7 @@ class MetricFolder:
                 try:
                     series.values.append(float(text))
                 except ValueError:
-                    self._odd_value(state, identifier, text)
+                    self._add_other_value(state, identifier, text)
             _merge_shared_names(state.shared_names)
         return True
 
@@ -298,17 +298,17 @@ class MetricFolder:
                     elif control.startswith(b"===") and b"Finished metrics report" in control:
                         break
                     continue
-                append = self._learn(state, identifier, section)
+                append = self._parse_identifier(state, identifier, section)
                 if append is None:
                     continue
             try:
                 append(float(text))  # type: ignore[operator]
             except ValueError:
-                self._odd_value(state, identifier, text.strip())
+                self._add_other_value(state, identifier, text.strip())
         _merge_shared_names(state.shared_names)
         return count
 
-    def _learn(self, state: _Process, identifier: bytes, section: str | None) -> object:
+    def _parse_identifier(self, state: _Process, identifier: bytes, section: str | None) -> object:
         """Parse an identifier and cache it."""
         if len(identifier) > MAX_IDENTIFIER_BYTES:
             return None
@@ -328,7 +328,7 @@ class MetricFolder:
         state.appends[identifier] = series.values.append
         return series.values.append
 
-    def _odd_value(self, state: _Process, identifier: bytes, text: bytes) -> None:
+    def _add_other_value(self, state: _Process, identifier: bytes, text: bytes) -> None:
         """Parse a value that is not a number. Booleans and histograms count, other text does not."""
         series = state.series.get(identifier)
         if series is None:
@@ -360,7 +360,7 @@ class MetricFolder:
         _distribute(state)
         used = [s for s in state.series.values() if s.values or s.quantities]
         _place_all(state, used)
-        owners, names, samples = _sampled(used)
+        owners, names, samples = _samples_by_row(used)
         is_new = rows is None or rows.series != owners or rows.names != names
         if rows is None or is_new or rows.shape is not state.shape:
             rows = state.rows = self._rows_of(process, owners, names, state.shape)
@@ -408,7 +408,7 @@ class MetricFolder:
                 pa.array([place.operator for place in places], pa.string()),
             ],
             absent=[row for row, each in enumerate(series) if each.metric.absent is not None],
-            shape=_if_same(shape, series),
+            shape=_reusable_shape(shape, series),
         )
 
     def _metric_batch(
@@ -459,7 +459,7 @@ class MetricFolder:
             yield builder.take()
 
 
-def _sampled(used: list[_Series]) -> tuple[list[_Series], list[str], list[list[float]]]:
+def _samples_by_row(used: list[_Series]) -> tuple[list[_Series], list[str], list[list[float]]]:
     """Return the series, the names and the samples of all rows."""
     owners: list[_Series] = []
     names: list[str] = []
@@ -601,7 +601,7 @@ def _series_of(identifier: str, state: _Process, section: str | None) -> _Series
     if state.delimiter != ".":
         identifier = identifier.replace(".", "_").replace(state.delimiter, ".")
     parts = parts_of(identifier)
-    found = recognise_metric(parts)
+    found = recognize_metric(parts)
     if found is None:
         return None
     metric, length = found
@@ -628,7 +628,7 @@ def _place_all(state: _Process, used: list[_Series]) -> None:
     new = [series for series in used if series.place is None]
     if not new:
         return
-    bodies, task_bodies = _bodies(state)
+    bodies, task_bodies = _split_scopes(state)
     jobs = _jobs_of({body for _, body in bodies.values()})
     chains = _Chains((owner, *_split_job(body, jobs)) for owner, body in task_bodies)
     for series in new:
@@ -652,7 +652,7 @@ def _place_all(state: _Process, used: list[_Series]) -> None:
             )
 
 
-def _bodies(state: _Process) -> tuple[dict[str, tuple[str, str]], set[tuple[str, str]]]:
+def _split_scopes(state: _Process) -> tuple[dict[str, tuple[str, str]], set[tuple[str, str]]]:
     """Split each printed task scope into the scope of its process and `job.task`.
 
     Returns:
@@ -760,6 +760,6 @@ def _members(task: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def _if_same(shape: _Shape | None, series: Sequence[_Series]) -> _Shape | None:
+def _reusable_shape(shape: _Shape | None, series: Sequence[_Series]) -> _Shape | None:
     """Return the shape of earlier reports if its series are these."""
     return shape if shape is not None and {*series} == shape.columns.keys() else None

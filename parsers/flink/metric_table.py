@@ -58,17 +58,17 @@ def _lengths() -> dict[str, list[int]]:
     return {last: sorted(lengths, reverse=True) for last, lengths in found.items()}
 
 
-def recognise_metric(parts: list[str]) -> tuple[KnownMetric, int] | None:
+def recognize_metric(parts: list[str]) -> tuple[KnownMetric, int] | None:
     """Find the known metric at the end of an identifier's parts; the longest name wins.
 
     Returns:
         The metric and the number of parts of its name.
 
-    >>> recognise_metric(["h", "taskmanager", "t", "Status", "JVM", "CPU", "Load"])[1]
+    >>> recognize_metric(["h", "taskmanager", "t", "Status", "JVM", "CPU", "Load"])[1]
     4
-    >>> recognise_metric("0.window.sums.rocksdb.is-write-stopped".split("."))[1]
+    >>> recognize_metric("0.window.sums.rocksdb.is-write-stopped".split("."))[1]
     3
-    >>> recognise_metric("Source: a.split.topic.v1-0.watermark.currentWatermark".split("."))[1]
+    >>> recognize_metric("Source: a.split.topic.v1-0.watermark.currentWatermark".split("."))[1]
     5
     """
     names = known_metrics()

@@ -237,10 +237,10 @@ def yaml_options(text: str) -> OptionFile:
         root = _compose(text)
     except _InvalidYaml as error:
         return OptionFile(dialect="yaml", error=str(error))
-    return _of_node(text, root)
+    return _options_in_node(text, root)
 
 
-def _of_node(text: str, root: Any, carrier: str | None = None) -> OptionFile:
+def _options_in_node(text: str, root: Any, carrier: str | None = None) -> OptionFile:
     if root is None:
         return OptionFile(dialect="yaml", carrier=carrier)
     if getattr(root, "id", "") != "mapping":
@@ -289,10 +289,10 @@ def _compose(text: str) -> Any:
     except RecursionError:
         raise _InvalidYaml("nested too deeply") from None
     except (YAMLError, ValueError, AttributeError, TypeError) as error:
-        raise _InvalidYaml(_reason(error)) from None
+        raise _InvalidYaml(_yaml_error(error)) from None
 
 
-def _reason(error: Exception) -> str:
+def _yaml_error(error: Exception) -> str:
     """Describe an error in a document, with its line."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
@@ -311,7 +311,7 @@ def _documents(text: str) -> Iterator[Any]:
     except RecursionError:
         raise _InvalidYaml("nested too deeply") from None
     except (YAMLError, ValueError, AttributeError, TypeError) as error:
-        raise _InvalidYaml(_reason(error)) from None
+        raise _InvalidYaml(_yaml_error(error)) from None
 
 
 def _pairs(
@@ -353,7 +353,7 @@ def _options_of_resources(text: str) -> OptionFile:
         return OptionFile(dialect="yaml", error=str(error) if is_resource_text else None)
     if len(found) > 1:
         return OptionFile(dialect="yaml", several=tuple(_name_of(node) for _, node in found))
-    return _of_resource(text, *found[0]) if found else OptionFile(dialect="yaml")
+    return _options_in_resource(text, *found[0]) if found else OptionFile(dialect="yaml")
 
 
 _TOP_LEVEL_KIND: Final = re.compile(
@@ -389,7 +389,7 @@ def _name_of(node: Any) -> str:
     return name.value if name is not None and isinstance(name.value, str) else "no name"
 
 
-def _of_resource(text: str, kind: str, root: Any) -> OptionFile:
+def _options_in_resource(text: str, kind: str, root: Any) -> OptionFile:
     if kind == "ConfigMap":
         data = _child(root, "data")
         for name in _FILES:
@@ -406,7 +406,7 @@ def _of_resource(text: str, kind: str, root: Any) -> OptionFile:
                 )
         return OptionFile(dialect="yaml", carrier=kind)
     spec = _child(root, "spec")
-    read = _of_node(text, _child(spec, "flinkConfiguration"), carrier=kind)
+    read = _options_in_node(text, _child(spec, "flinkConfiguration"), carrier=kind)
     options = dict(read.options)
     for role in ("jobManager", "taskManager"):
         memory = _child(_child(_child(spec, role), "resource"), "memory")
@@ -423,7 +423,7 @@ def _of_resource(text: str, kind: str, root: Any) -> OptionFile:
         duplicates=read.duplicates,
         error=read.error,
         carrier=kind,
-        trouble=_trouble(_child(root, "status")),
+        trouble=_status_problem(_child(root, "status")),
     )
 
 
@@ -436,7 +436,7 @@ _STATES: Final = (
 )
 
 
-def _trouble(status: Any) -> str | None:
+def _status_problem(status: Any) -> str | None:
     """Return the problem that a status reports: its deepest exception, else a state."""
     error = _child(status, "error")
     if (

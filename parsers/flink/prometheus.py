@@ -373,10 +373,10 @@ def read_prometheus(
                 if len(data) > MAX_DOCUMENT_BYTES:
                     raise FlowdiagError("the JSON is larger than 256 MiB")
             tally.bytes = len(data)
-            yield from _of_json(bytes(data), folder, tally)
+            yield from _read_json(bytes(data), folder, tally)
         else:
             lines = _lines(chain((head,), rest), tally)
-            yield from _of_text(lines, folder, tally, named)
+            yield from _read_text(lines, folder, tally, named)
     finally:
         yield from folder.take(final=True)
 
@@ -398,7 +398,7 @@ def _lines(pieces: Iterable[bytes], tally: Tally) -> Iterator[tuple[int, bytes]]
         yield offset, pending
 
 
-def _of_text(
+def _read_text(
     lines: Iterable[tuple[int, bytes]], folder: SampleFolder, tally: Tally, named: Moment
 ) -> Iterator[pa.RecordBatch]:
     known: dict[bytes, _Series | None] = {}
@@ -415,14 +415,14 @@ def _of_text(
         tally.candidates += 1
         key, value, stamp = _split(line)
         if key is None:
-            tally.add_unrecognised(line.decode("utf-8", "replace"))
+            tally.add_unrecognized(line.decode("utf-8", "replace"))
             continue
         if key not in known:
             if len(known) >= MAX_SERIES:
                 raise FlowdiagError("more than a million series: split the file")
             labels = _labels(key)
             if labels is None:
-                tally.add_unrecognised(line.decode("utf-8", "replace"))
+                tally.add_unrecognized(line.decode("utf-8", "replace"))
                 continue
             known[key] = folder.series(*labels)
         series = known[key]
@@ -583,7 +583,7 @@ def _results(body: object) -> list[Mapping[str, Any]]:
     return []
 
 
-def _of_json(data: bytes, folder: SampleFolder, tally: Tally) -> Iterator[pa.RecordBatch]:
+def _read_json(data: bytes, folder: SampleFolder, tally: Tally) -> Iterator[pa.RecordBatch]:
     for offset, body in _documents(data, tally):
         for item in _results(body):
             labels = {
@@ -595,7 +595,7 @@ def _of_json(data: bytes, folder: SampleFolder, tally: Tally) -> Iterator[pa.Rec
             samples = list(_samples(item))
             tally.candidates += len(samples)
             if not name:
-                tally.add_unrecognised(
+                tally.add_unrecognized(
                     "a series without __name__: query the series itself, not rate(…)"
                 )
                 continue
@@ -634,7 +634,7 @@ def _documents(data: bytes, tally: Tally) -> Iterator[tuple[int, object]]:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 if not any_good:
                     raise FlowdiagError("the JSON is damaged or cut off") from None
-                tally.add_unrecognised(line[:300].decode("utf-8", "replace"))
+                tally.add_unrecognized(line[:300].decode("utf-8", "replace"))
         offset += len(line) + 1
 
 

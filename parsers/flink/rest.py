@@ -203,20 +203,20 @@ def _rows(
     neighbours: _Neighbours,
     metric_names: frozenset[str] | None = None,
 ) -> Iterator[tuple[int, Row]]:
-    collected = _collected(data)
+    collected = _parse_collected(data)
     answers, damage = _answers_until_damage(data, collected, name)
     tally.candidates = len(answers)
     routed = [(answer, route_of(answer.path) if answer.path else None) for answer in answers]
     archived = bool(answers) and all(answer.path is not None for answer in answers)
-    superseded = _superseded(routed) if archived else ()
+    superseded = _redundant_kinds(routed) if archived else ()
     shared = _shared_context(data, collected, routed, metric_names, archived=archived)
     for answer, route in routed:
-        decoded = _decoded(answer, route, tally)
+        decoded = _decode_response(answer, route, tally)
         if decoded is None:
             continue
         identity = _identify(decoded.body, answer, route, name, url, neighbours)
         if identity is None:
-            tally.add_unrecognised(answer.path or _describe(decoded.body))
+            tally.add_unrecognized(answer.path or _describe(decoded.body))
             continue
         tally.recognised += 1
         kind, ids = identity
@@ -238,7 +238,9 @@ def _answers_until_damage(
     answers: list[_Answer] = []
     damage = None
     try:
-        answers.extend(_answers(data) if collected is None else _of_collection(collected, data))
+        answers.extend(
+            _answers(data) if collected is None else _collection_responses(collected, data)
+        )
     except Unreadable as error:
         damage = error
     if len(answers) == 1 and collected is None:
@@ -260,7 +262,7 @@ def _shared_context(
     if collected is not None:
         shared.places = TaskPlaces.of(collected.context)
         shared.tasks = shared.places.names
-        shared.measured = _measured(routed)
+        shared.measured = _measured_subtasks(routed)
     elif archived:
         shared.tasks = _tasks_of(routed)
     if archived:
@@ -277,7 +279,7 @@ class _Decoded:
     body: Any
 
 
-def _decoded(answer: _Answer, route: _Route, tally: Tally) -> _Decoded | None:
+def _decode_response(answer: _Answer, route: _Route, tally: Tally) -> _Decoded | None:
     """Decode a response; return None if it is damaged or if no rule uses it."""
     optional = answer.path is not None and UNINTERESTING.search(answer.path) is not None
     if optional and route is None:
@@ -286,7 +288,7 @@ def _decoded(answer: _Answer, route: _Route, tally: Tally) -> _Decoded | None:
     try:
         body = answer.decoded()
     except ValueError as error:
-        tally.add_unrecognised(f"{answer.path}: {error}")
+        tally.add_unrecognized(f"{answer.path}: {error}")
         return None
     # Empty, as before the first checkpoint, or from a feature that is disabled, such as the history of rescales.
     is_off = optional and isinstance(body, Mapping) and body.keys() == {"errors"}
@@ -311,14 +313,14 @@ def _identify(
         shape = kind_of(body, answer.path)
         if shape is None and not (isinstance(body, Mapping) and kind in _SHAPELESS):
             return None
-        return (shape or kind), _merged(ids, ids_of(body, ""))
+        return (shape or kind), _merge_ids(ids, ids_of(body, ""))
     kind_of_body = kind_of(body, name)
     if kind_of_body is None:
         return None
     ids = ids_of(body, name)
     requested = route_of(url) if url else None
     if requested is not None:
-        ids = _merged(requested[1], ids)
+        ids = _merge_ids(requested[1], ids)
     return kind_of_body, _completed_ids(ids, kind_of_body, body, neighbours)
 
 
@@ -334,7 +336,7 @@ def _completed_ids(ids: Ids, kind: str, body: object, neighbours: _Neighbours) -
     return ids
 
 
-def _superseded(routed: list[_Routed]) -> tuple[Kind, ...]:
+def _redundant_kinds(routed: list[_Routed]) -> tuple[Kind, ...]:
     """Return the kinds of responses that are redundant, because the archive contains the response for the job."""
     has_job = any(route and route[0] == Kind.JOB for _, route in routed)
     return (Kind.JOBS_OVERVIEW, Kind.PLAN) if has_job else ()
@@ -353,7 +355,7 @@ _SHAPELESS: Final = frozenset(
 )
 
 
-def _merged(first: Ids, second: Ids) -> Ids:
+def _merge_ids(first: Ids, second: Ids) -> Ids:
     def either(name: str) -> Any:
         value = getattr(first, name)
         return getattr(second, name) if value is None or str(value).startswith(":") else value
@@ -369,7 +371,7 @@ def _needs_names(kind: str) -> bool:
     )
 
 
-def _collected(data: bytes) -> Collected | None:
+def _parse_collected(data: bytes) -> Collected | None:
     """Parse a file of a collection; return None for other documents.
 
     Raises:
@@ -383,7 +385,7 @@ def _collected(data: bytes) -> Collected | None:
         raise Unreadable("the JSON is damaged or cut off") from None
 
 
-def _of_collection(collected: Collected, data: bytes) -> Iterator[_Answer]:
+def _collection_responses(collected: Collected, data: bytes) -> Iterator[_Answer]:
     position = 0
     for answer in collected.answers:
         at_ms = answer.at_ms or answer.time_ms
@@ -394,7 +396,7 @@ def _of_collection(collected: Collected, data: bytes) -> Iterator[_Answer]:
         yield _Answer(position, answer.path, answer.body, moment=moment)
 
 
-def _measured(routed: list[_Routed]) -> frozenset[tuple[str, int]]:
+def _measured_subtasks(routed: list[_Routed]) -> frozenset[tuple[str, int]]:
     """Return the subtasks whose time shares are available as metrics, which `/backpressure` would only repeat."""
     return frozenset(
         (route[1].vertex_id or "", int(subtask))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from flowdiag.parsers.flink.metric_table import parts_of, recognise_metric
+from flowdiag.parsers.flink.metric_table import parts_of, recognize_metric
 from flowdiag.parsers.flink.rest_shapes import Ids, Kind
 from flowdiag.parsers.json_values import (
     as_amount,
@@ -617,7 +617,7 @@ def _metrics(scope: str) -> Callable[[Any, Context], Iterator[Row]]:
             subtask = context.ids.subtask_index
             if scope == "task" and subtask is None and parts[0].isdecimal():
                 subtask = as_count(parts.pop(0))
-            found = recognise_metric(parts)
+            found = recognize_metric(parts)
             if found is None:
                 continue
             metric, length = found

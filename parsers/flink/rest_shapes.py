@@ -117,15 +117,15 @@ def rest_path_of(document: object, file_name: str = "") -> str | None:
     return _fill(kind, replace(ids, job_id=None) if ids.by_folder else ids)
 
 
-def recognise(head: bytes, file_name: str = "") -> tuple[str, str | None] | None:
+def recognize(head: bytes, file_name: str = "") -> tuple[str, str | None] | None:
     """Recognize a JSON file by its first bytes, which may end anywhere.
 
     Returns:
         `("archive", None)`, `("rest", path)` with the path from `rest_path_of`, or None.
 
-    >>> recognise(b'{"archive": [{"path": "/jobs/overview", "json": "{')
+    >>> recognize(b'{"archive": [{"path": "/jobs/overview", "json": "{')
     ('archive', None)
-    >>> recognise(b'{"jid": "0123456789abcdef0123456789abcdef", "state": "RUNNING", "vertices": [{')
+    >>> recognize(b'{"jid": "0123456789abcdef0123456789abcdef", "state": "RUNNING", "vertices": [{')
     ('rest', '/jobs/0123456789abcdef0123456789abcdef')
     """
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -317,7 +317,7 @@ def ids_of(document: object, file_name: str) -> Ids:
                 found[name] = int(word)
     if isinstance(document, Mapping):
         found |= _ids_in(document)
-    return _with_unlabelled_ids(Ids(**found), kind_of(document, file_name), unquote(file_name))
+    return _with_unlabeled_ids(Ids(**found), kind_of(document, file_name), unquote(file_name))
 
 
 _LABELS_OF_IDS: Final = {
@@ -348,7 +348,7 @@ def _ids_in(document: Body) -> dict[str, Any]:
     return found
 
 
-def _with_unlabelled_ids(ids: Ids, kind: str | None, file_name: str) -> Ids:
+def _with_unlabeled_ids(ids: Ids, kind: str | None, file_name: str) -> Ids:
     """Fill in ids from the names that have no label there."""
     *folders, name = re.split(r"[/\\]", file_name)
 

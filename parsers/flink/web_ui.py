@@ -143,10 +143,10 @@ def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
         if body.vertex is not None:
             context.tasks = {body.vertex: body.vertex}
         for row in READERS[body.kind](body.content, context):
-            yield body.offset, _as_printed(row, dated=body.dated)
+            yield body.offset, _as_wall_clock(row, dated=body.dated)
 
 
-def _as_printed(row: Row, *, dated: bool) -> Row:
+def _as_wall_clock(row: Row, *, dated: bool) -> Row:
     """Mark a row's times as the browser's wall clock, whose time zone is unknown."""
     row["local_us"], row["utc_us"], row["epoch_ms"] = row.get("utc_us"), None, None
     if row["local_us"] is not None and not dated:
@@ -263,16 +263,16 @@ class _Page:
             name, size = operator["name"].strip(" \t|"), int(operator["all"])
             offset = self._offset(operator.start("name"))
             vertices[name] = {"id": name, "name": name, "parallelism": size}
-            yield self._of_vertex(number, name, offset, operator, subtasks.get(order, []))
+            yield self._vertex_body(number, name, offset, operator, subtasks.get(order, []))
         if vertices:  # operators are listed from the sources downstream
             offset = self._offset(operators[0].start("name"))
             yield _Body(kind=Kind.JOB, offset=offset, content={"vertices": [*vertices.values()]})
         if -1 in subtasks and (number := self._checkpoint_at(subtasks[-1][0].start())) is not None:
             parts = subtasks[-1]
             name = self._title(parts[0].start())
-            yield self._of_vertex(number, name, self._offset(parts[0].start("id")), None, parts)
+            yield self._vertex_body(number, name, self._offset(parts[0].start("id")), None, parts)
 
-    def _of_vertex(
+    def _vertex_body(
         self,
         number: int,
         name: str,

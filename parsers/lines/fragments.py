@@ -102,7 +102,7 @@ def group_fragments(fragments: Sequence[bytes], sample: bytes) -> list[list[byte
         sample: pieces from all parts of the text to search, because a single part may be atypical.
     """
     sample = _thin_out(sample, max(_LEAST_SAMPLE, int(_SAMPLE * (_FEW / len(fragments)) ** 2)))
-    buckets = dict(enumerate(_alone(fragments, sample)))
+    buckets = dict(enumerate(_single_buckets(fragments, sample)))
     heap = []
     for one, bucket in buckets.items():
         for two in range(one):
@@ -113,7 +113,7 @@ def group_fragments(fragments: Sequence[bytes], sample: bytes) -> list[list[byte
     best, least = [list(fragments)], float("inf")
     while True:
         if len(buckets) <= _MOST_GROUPS * _BUCKETS:
-            groups = _deal(list(buckets.values()))
+            groups = _arrange_groups(list(buckets.values()))
             taken = sum(bucket.taken for bucket in buckets.values()) / max(1, len(sample))
             cost = sum(map(_cost, groups)) + taken * _CANDIDATE
             if cost < least:
@@ -149,7 +149,7 @@ def _thin_out(sample: bytes, size: int) -> bytes:
     return b"".join(sample[at : at + size // pieces] for at in range(0, step * pieces, step))
 
 
-def _alone(fragments: Sequence[bytes], sample: bytes) -> list[_Bucket]:
+def _single_buckets(fragments: Sequence[bytes], sample: bytes) -> list[_Bucket]:
     """Return one bucket per fragment."""
     low = [_places(sample, [byte & 15 == half for byte in range(256)]) for half in range(16)]
     high = [_places(sample, [byte >> 4 == half for byte in range(256)]) for half in range(16)]
@@ -172,7 +172,7 @@ def _places(sample: bytes, matches: Sequence[bool]) -> int:
     return int(digits[::-1] or b"0", 2)
 
 
-def _deal(buckets: list[_Bucket]) -> list[list[bytes]]:
+def _arrange_groups(buckets: list[_Bucket]) -> list[list[bytes]]:
     """Arrange buckets in groups of eight, each in the order that fills the library's buckets as intended."""
     buckets = sorted(buckets, key=lambda bucket: -len(bucket.fragments))
     groups = []

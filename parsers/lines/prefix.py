@@ -363,10 +363,10 @@ def simple_name(logger: str) -> str:
     return name.partition("$")[0] or name
 
 
-def strip_colours(line: str) -> str:
+def strip_colors(line: str) -> str:
     """Remove terminal codes and the byte-order mark from a line, and unescape HTML.
 
-    >>> strip_colours("\x1b[32mSource -&gt; Sink, checkpoint &#x27;7&#x27;\x1b[0m")
+    >>> strip_colors("\x1b[32mSource -&gt; Sink, checkpoint &#x27;7&#x27;\x1b[0m")
     "Source -> Sink, checkpoint '7'"
     """
     if "\x1b" in line:
@@ -392,7 +392,7 @@ def parse(line: str) -> Prefix:
 
     Never raises. For a line with an unknown layout, `complete` is false and `begin` is after the recognized part.
     """
-    line = strip_colours(line)
+    line = strip_colors(line)
     layouts = load_layouts()
     head = Prefix(line, 0, 0, len(line))
     if "0" <= line[:1] <= "9" and _parse_default_layout(head, layouts):
@@ -404,12 +404,12 @@ def parse(line: str) -> Prefix:
         stamp = read_stamp(line, position)
         after, layouts_left, step = position, layouts.strict, None
         if stamp is not None:
-            after = _after_stamp(line, stamp.end)
-            if _apply(head, layouts.strict, after, stamp, outer, layouts):
+            after = _position_after_stamp(line, stamp.end)
+            if _apply_layouts(head, layouts.strict, after, stamp, outer, layouts):
                 break
             layouts_left = layouts.loose
             if stamp.clock == "elapsed":
-                if _apply(head, layouts_left, after, stamp, outer, layouts):
+                if _apply_layouts(head, layouts_left, after, stamp, outer, layouts):
                     break
                 # A number is a time only if a header follows.
                 stamp, after, layouts_left = None, position, ()
@@ -423,7 +423,7 @@ def parse(line: str) -> Prefix:
             position = step[1].end()
             outer = _pass_carrier(head, step[1], stamp, outer, layouts)
             continue
-        if not _apply(head, layouts_left, after, stamp, outer, layouts):
+        if not _apply_layouts(head, layouts_left, after, stamp, outer, layouts):
             _set_time(head, stamp, outer)
             head.dated = stamp is not None
             head.begin = after
@@ -431,7 +431,7 @@ def parse(line: str) -> Prefix:
     head.inner = position
     head.carriers = tuple(taken)
     if head.complete:
-        _nested(head, layouts)
+        _parse_nested_header(head, layouts)
     elif not line.startswith(JSON_BEGINS, position):
         search(head)
     return head
@@ -504,7 +504,7 @@ def _parse_default_layout(head: Prefix, layouts: Layouts) -> bool:
             head.utc_us = local - offset * 60 * _MICROS
         head.dated = True
         _fill(head, shape, found, layouts)
-        _nested(head, layouts)
+        _parse_nested_header(head, layouts)
         return True
     return False
 
@@ -517,10 +517,10 @@ def search(head: Prefix) -> None:
     layouts = load_layouts()
     _search(head, head.inner, layouts)
     if not head.complete:
-        _suffix(head, layouts)
+        _parse_suffix(head, layouts)
 
 
-def _nested(head: Prefix, layouts: Layouts) -> None:
+def _parse_nested_header(head: Prefix, layouts: Layouts) -> None:
     """Parse a second header at the start of the message, because programs log the output of other programs."""
     line, begin = head.text, head.begin
     first = line[begin : begin + 1]
@@ -528,7 +528,7 @@ def _nested(head: Prefix, layouts: Layouts) -> None:
         stamp = read_stamp(line, begin)
         if stamp is None or stamp.clock == "elapsed":
             return
-        position = _after_stamp(line, stamp.end)
+        position = _position_after_stamp(line, stamp.end)
     elif line.startswith(_LEVEL_WORDS, begin) and layouts.headerish.match(line, begin):
         stamp, position = None, begin
     else:
@@ -536,7 +536,7 @@ def _nested(head: Prefix, layouts: Layouts) -> None:
     outer = Stamp(0, head.local_us, head.utc_us, head.clock)
     logger, thread = head.logger, head.thread
     head.logger = head.thread = None
-    if _apply(head, layouts.strict, position, stamp, outer, layouts):
+    if _apply_layouts(head, layouts.strict, position, stamp, outer, layouts):
         head.carriers = (*head.carriers, Carrier("header", None, None, False))
         head.inner = begin
     else:
@@ -545,7 +545,7 @@ def _nested(head: Prefix, layouts: Layouts) -> None:
 
 def strip_like(line: str, head: Prefix) -> str:
     """Strip the carriers of a record's first line from one of its other lines; missing carriers are ignored."""
-    line = strip_colours(line)
+    line = strip_colors(line)
     if not head.carriers:
         return line
     position = 0
@@ -581,7 +581,7 @@ def strip_like(line: str, head: Prefix) -> str:
 def process_of(line: str, head: Prefix) -> str | None:
     """Return the process label of another line with the same carriers; None if they have no label."""
     position = 0
-    line = strip_colours(line)
+    line = strip_colors(line)
     for carrier in head.carriers:
         if carrier.again is None:
             return None
@@ -599,7 +599,7 @@ def process_of(line: str, head: Prefix) -> str | None:
     return None
 
 
-def _after_stamp(line: str, position: int) -> int:
+def _position_after_stamp(line: str, position: int) -> int:
     found = _AFTER_STAMP.match(line, position)
     return found.end() if found is not None else position
 
@@ -641,7 +641,7 @@ def _set_time(head: Prefix, stamp: Stamp | None, outer: Stamp | None) -> None:
         head.utc_us = outer.utc_us
 
 
-def _apply(
+def _apply_layouts(
     head: Prefix,
     shapes: tuple[_Layout, ...],
     position: int,
@@ -719,7 +719,9 @@ def _search(head: Prefix, position: int, layouts: Layouts) -> None:
             outer = Stamp(0, head.local_us, head.utc_us, head.clock)
         elif first is None:
             first = stamp
-        if _apply(head, layouts.strict, _after_stamp(line, stamp.end), stamp, outer, layouts):
+        if _apply_layouts(
+            head, layouts.strict, _position_after_stamp(line, stamp.end), stamp, outer, layouts
+        ):
             literal = line[head.inner : begin]
             head.carriers = (*head.carriers, Carrier("", None, None, False, literal))
             head.inner = begin
@@ -754,15 +756,15 @@ def with_message_first(head: Prefix) -> Prefix | None:
     stamp = read_stamp(head.text, head.inner)
     if stamp is None:
         return None
-    begin = _after_stamp(head.text, stamp.end)
+    begin = _position_after_stamp(head.text, stamp.end)
     other = replace(
         head, begin=begin, complete=False, level=None, logger=None, thread=None, alone=False
     )
-    _suffix(other, load_layouts())
+    _parse_suffix(other, load_layouts())
     return other if other.complete else None
 
 
-def _suffix(head: Prefix, layouts: Layouts) -> None:
+def _parse_suffix(head: Prefix, layouts: Layouts) -> None:
     """Parse a logger at the end of the line; the message then starts right after the level."""
     line = head.text
     last = line.rfind(" [", max(head.begin, len(line) - 512))

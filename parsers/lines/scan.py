@@ -497,7 +497,7 @@ class LineScanner:
             end -= 1
         return bytes(self._buffer[start:end])
 
-    # -- neighbours of the current candidate --------------------------------------------------
+    # -- neighbors of the current candidate --------------------------------------------------
 
     def following(self) -> Iterator[Line]:
         """Yield the lines after the current candidate until the end of the stream or a truncated line."""

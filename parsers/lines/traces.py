@@ -119,7 +119,7 @@ def read_trace(lines: Iterable[str], given: str = "") -> Trace:
         given: the end of the record's own line, which may be an exception.
     """
     given, lines = _with_announced(given, lines)
-    exception = _clean(given) if is_exception_line(given) else None
+    exception = _without_wrappers(given) if is_exception_line(given) else None
     causes: list[str] = []
     is_wrapped = False
     user_frame: str | None = None
@@ -131,7 +131,7 @@ def read_trace(lines: Iterable[str], given: str = "") -> Trace:
             is_wrapped = True
             continue
         if text.startswith("Caused by: "):
-            named = _clean(named_once(text[11:], (exception, *causes)))
+            named = _without_wrappers(referenced_cause(text[11:], (exception, *causes)))
             if named is not None:
                 causes.append(named)
             has_frame = False
@@ -144,7 +144,7 @@ def read_trace(lines: Iterable[str], given: str = "") -> Trace:
                 user_frame, has_frame = name[:CAUSE_CHARACTERS], True
             continue
         if exception is None and is_exception_line(text):
-            exception = _clean(text)
+            exception = _without_wrappers(text)
     if is_wrapped:
         causes = []  # the root cause comes first
     return Trace(
@@ -205,12 +205,12 @@ def own_frame(lines: Iterable[str]) -> str | None:
     return deepest
 
 
-def named_once(text: str, known: Iterable[str | None]) -> str:
+def referenced_cause(text: str, known: Iterable[str | None]) -> str:
     """Return a cause that Java prints only as a reference; empty if it is already known.
 
     Java prints each exception in full only once, which may be below a suppressed exception that has the same cause.
 
-    >>> named_once("[CIRCULAR REFERENCE: a.b.XException: old]", ()), named_once("[CIRCULAR REFERENCE: x]", ["x"])
+    >>> referenced_cause("[CIRCULAR REFERENCE: a.b.XException: old]", ()), referenced_cause("[CIRCULAR REFERENCE: x]", ["x"])
     ('a.b.XException: old', '')
     """
     if "CIRCULAR REFERENCE" not in text[:40]:
@@ -230,7 +230,7 @@ def _without_suppressed(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
     """
     inside = begun
     suppressed: int | None = None  # indentation of the current suppressed exception
-    for line in map(_as_cause, lines):
+    for line in map(_to_cause_line, lines):
         text = line.strip()
         if inside and line[:1] not in " \t" and _PYTHON_ERROR.match(line) is not None:
             inside = False
@@ -253,7 +253,7 @@ def _without_suppressed(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
         yield line
 
 
-def _as_cause(line: str) -> str:
+def _to_cause_line(line: str) -> str:
     """Convert Spark's line about a previous exception to a `Caused by` line."""
     text = line.strip()
     return f"Caused by: {text.removeprefix(_BEFORE)}" if text.startswith(_BEFORE) else line
@@ -272,7 +272,7 @@ def python_root(text: str) -> str:
     return below[found[-1].start() :].strip() if found else text
 
 
-def _clean(text: str) -> str | None:
+def _without_wrappers(text: str) -> str | None:
     """Return the class and message without Flink's wrappers; None if nothing is left."""
     text = text.strip()
     if text.startswith('Exception in thread "'):

@@ -13,12 +13,12 @@ _MESSAGE: Final = 3000
 _AT: Final = re.compile(r"\s{0,40}at (?:[\w.$@-]{0,80}/{1,2}){0,2}(\S{3,300}\(.{1,120}\))")
 
 
-def name_cut(block: Pasted) -> None:
+def describe_cut_failure(block: Pasted) -> None:
     """Give a failure whose exception is missing a description instead, if its text allows one (in place)."""
     offset, text = block.offset, None
     if block.python_trace.frame is not None:
         text = f"Python traceback without its last line, at {block.python_trace.frame}"
-    elif block.heading is not None and _announces(block):
+    elif block.heading is not None and _reports_failure(block):
         offset, text = block.heading.offset, block.heading.message
     elif block.notebook is not None:
         error, _, code = block.notebook.partition(", ")
@@ -41,7 +41,7 @@ def read_notebook(block: Pasted, bare: str) -> bool:
     return True
 
 
-def _announces(block: Pasted) -> bool:
+def _reports_failure(block: Pasted) -> bool:
     """Return whether the record above reports a failure even without an exception."""
     text = block.heading.message if block.heading is not None else ""
     return bool(text) and (block.level in p.GRAVE or failure_line(text) is not None)

@@ -179,7 +179,7 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
     if one.level is not None:
         row["level"] = fields["headed"] = one.level
     if engine == "spark":
-        return row | _of_query(one, fields)
+        return row | _query_columns(one, fields)
     row["event"] = Event.EXCEPTION.value
     row |= _task_columns(one)
     if found is not None and found.kind == "taskmanager-lost":
@@ -272,14 +272,14 @@ def _task_columns(one: Pasted) -> Row:
     }
 
 
-def _of_query(one: Pasted, fields: dict[str, str]) -> Row:
+def _query_columns(one: Pasted, fields: dict[str, str]) -> Row:
     """Return the columns for a Spark exception: the query that it ended, or the batch that failed."""
     text = " ".join((*one.chain, f"query {one.thread}" if one.thread else ""))
     named = _QUERY.search(text) or _QUERY_ID.search(text)
     fields |= {"origin": "paste", "what": "terminated"}
     if _is_part(one) and named is None:
         fields["part"] = "cause"
-    if named is None and one.of_dstream:
+    if named is None and one.is_of_dstream:
         fields["what"] = "batch"
         return {"event": Event.SPARK_INCIDENT.value}
     row: Row = {"event": Event.SPARK_QUERY.value}

@@ -150,7 +150,7 @@ class Pasted:
         return read_trace(self.lines).user_frame
 
     @property
-    def of_dstream(self) -> bool:
+    def is_of_dstream(self) -> bool:
         """Whether the exception failed a DStream batch rather than a streaming query."""
         text = "\n".join((*self.chain, *self.lines))
         return (

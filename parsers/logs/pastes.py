@@ -29,11 +29,11 @@ from flowdiag.parsers.lines.traces import (
     ANNOUNCES,
     is_exception_line,
     is_trace_line,
-    named_once,
+    referenced_cause,
 )
 from flowdiag.parsers.logs import paste_patterns as p
 from flowdiag.parsers.logs.bodies import lines_of
-from flowdiag.parsers.logs.cuts import name_cut, read_notebook
+from flowdiag.parsers.logs.cuts import describe_cut_failure, read_notebook
 from flowdiag.parsers.logs.paste_patterns import GRAVE, fact_in
 from flowdiag.parsers.logs.pasted import Heading, Pasted
 from flowdiag.parsers.logs.records import Record, open_record
@@ -77,7 +77,7 @@ def _json_record(line: str, head: prefix.Prefix) -> Record | None:
     return record if record.json else None
 
 
-def _owns(record: Record) -> bool:
+def _is_log_record(record: Record) -> bool:
     """Return whether a JSON object is a log record, because it has a time, a logger or a level.
 
     A time in an exception's message is not a time of the object.
@@ -306,7 +306,7 @@ class _Segments:
     def _json_line(self, offset: int, head: prefix.Prefix, record: Record) -> None:
         """Process a line with a JSON object: a log record, exceptions from the Kubernetes operator, or other text."""
         lines = record.more or []
-        if _owns(record) and not self._continues_trace(record.head):
+        if _is_log_record(record) and not self._continues_trace(record.head):
             self._header(offset, record.head)
         elif self._read_typed(offset, head.text[head.inner :]):
             return
@@ -442,7 +442,7 @@ class _Segments:
         self._python = self._again = self._kept = False
         if block is not None:
             if not block.chain:
-                name_cut(block)
+                describe_cut_failure(block)
             self._done.append(block)
 
     def _begin(self, offset: int) -> Pasted:
@@ -489,7 +489,7 @@ class _Segments:
         wrapper = p.SERIAL.match(text)
         if wrapper is not None:
             text = text[wrapper.end() :]
-        text = named_once(text.strip(), block.chain)
+        text = referenced_cause(text.strip(), block.chain)
         if text:
             block.add(offset, text[:_MESSAGE])
             block.plain = False

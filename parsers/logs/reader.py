@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from flowdiag.parsers.catalogue import Recognised
+from flowdiag.parsers.catalogue import Recognized
 from flowdiag.parsers.components import component_of, process_of
 from flowdiag.parsers.exceptions import classify, task_named_in
 from flowdiag.parsers.flink.metric_reports import MetricFolder
@@ -32,7 +32,7 @@ from flowdiag.parsers.lines.traces import (
 from flowdiag.parsers.logs.bodies import fold_bodies
 from flowdiag.parsers.logs.pastes import PASTE_BYTES
 from flowdiag.parsers.logs.records import (
-    Recogniser,
+    Recognizer,
     Record,
     body_of,
     is_foreign,
@@ -80,10 +80,10 @@ class _Candidate(NamedTuple):
     state: _State
     offset: int
     record: Record
-    found: Recognised | None = None
+    found: Recognized | None = None
 
 
-def _is_only_known(record: Record, found: Recognised) -> bool:
+def _is_only_known(record: Record, found: Recognized) -> bool:
     """Return whether a record reports a failure that no rule uses, although its message is known."""
     only_known = found.template.trace and found.template.event is Event.KNOWN
     return only_known and failure_line(body_of(record.head)) is not None
@@ -96,7 +96,7 @@ class Reader:
         self,
         source: int,
         scanner: LineScanner,
-        known: Recogniser,
+        known: Recognizer,
         tally: Tally,
         metrics: Collection[str] | None = None,
     ) -> None:
@@ -142,7 +142,7 @@ class Reader:
             elif row is not None:
                 fields = row.get("fields")
                 if fields and "dump" in fields:
-                    yield from self._explode(row)
+                    yield from self._dump_rows(row)
                 yield row
             if record.more is not None:
                 yield from self._inner_lines(line, record)
@@ -169,7 +169,7 @@ class Reader:
         if found is None:
             if drift and (state is not _State.ALONE or head.alone):
                 self._add_time(head)
-                self._tally.add_unrecognised(head.text[head.inner : head.inner + SAMPLE_CHARACTERS])
+                self._tally.add_unrecognized(head.text[head.inner : head.inner + SAMPLE_CHARACTERS])
             return None
         if found.template.id == _NOT_FINALIZED and not head.complete:
             return None  # an exception outside records, which `pastes` reports
@@ -180,7 +180,7 @@ class Reader:
         return self._row_with_lines(offset, record, found, is_trace=found.template.trace or below)
 
     def _row_with_lines(
-        self, offset: int, record: Record, found: Recognised, *, is_trace: bool
+        self, offset: int, record: Record, found: Recognized, *, is_trace: bool
     ) -> dict[str, Any]:
         """Return the row of a record, completed from the lines below that belong to its message."""
         if offset < PASTE_BYTES and not _is_only_known(record, found):
@@ -197,23 +197,23 @@ class Reader:
             self._add_process(record, row)
         return row
 
-    def _message_on_line(self, record: Record, state: _State) -> Recognised | None:
+    def _message_on_line(self, record: Record, state: _State) -> Recognized | None:
         """Find the message on the record's own line, also if the layout starts with the message."""
-        found = self._known.recognise(record.head) if state is not _State.ALONE else None
+        found = self._known.recognize(record.head) if state is not _State.ALONE else None
         if found is None and record.head.complete:
             other = prefix.with_message_first(record.head)
-            found = None if other is None else self._known.recognise(other)
+            found = None if other is None else self._known.recognize(other)
             if other is not None and found is not None:
                 record.head = other
         return found
 
-    def _message_on_wrapped_lines(self, record: Record) -> Recognised | None:
+    def _message_on_wrapped_lines(self, record: Record) -> Recognized | None:
         if not record.head.complete or record.more is not None:
             return None
         wrapped = self._with_lines(record)
-        return None if wrapped is None else self._known.recognise(wrapped)
+        return None if wrapped is None else self._known.recognize(wrapped)
 
-    def _is_of_drift_class(self, head: Prefix, body: str, found: Recognised | None) -> bool:
+    def _is_of_drift_class(self, head: Prefix, body: str, found: Recognized | None) -> bool:
         """Return whether flowdiag should know this line, because it knows all messages of the class."""
         return (
             head.complete
@@ -231,7 +231,7 @@ class Reader:
         if before is None:
             return _Candidate(_State.BARE, offset, record)
         above = open_record(before.data.decode("utf-8", "replace"))
-        if self._quoted(record):
+        if self._is_in_quoted_body(record):
             return None
         if not above.head.complete or not above.head.dated:
             return _Candidate(_State.BARE, offset, record)
@@ -246,21 +246,21 @@ class Reader:
             return _Candidate(_State.JOINED, before.offset, joined)
         # If the record above is a candidate, it reads its own lines.
         if not self._known.is_candidate(before.data):
-            found = self._known.recognise(joined.head)
+            found = self._known.recognize(joined.head)
             if found is not None and found.end > joined.head.begin + len(body_of(above.head)):
                 return _Candidate(_State.JOINED, before.offset, joined, found)
         # Exceptions and the like have no header, but messages of a logger always have one.
-        found = self._known.recognise(record.head)
+        found = self._known.recognize(record.head)
         if found is None or found.template.loggers:
             return None
         if found.template.id == _NOT_FINALIZED:
             # The event happened at the time of the record above, unless that record reports it.
-            if self._known.recognise(above.head) is not None:
+            if self._known.recognize(above.head) is not None:
                 return None
             return _Candidate(_State.JOINED, before.offset, joined, found)
         return _Candidate(_State.BARE, offset, record, found)
 
-    def _quoted(self, record: Record) -> bool:
+    def _is_in_quoted_body(self, record: Record) -> bool:
         """Return whether a line belongs to a JSON body that a record above quotes, and so is not an event here."""
         if record.json or not _MEMBER.match(record.head.text, record.head.inner):
             return False
@@ -276,7 +276,7 @@ class Reader:
             if not self._known.holds_message(text) or is_trace_line(text):
                 continue
             head = prefix.parse(text)
-            found = self._known.recognise(head)
+            found = self._known.recognize(head)
             if found is None or (found.template.loggers and not head.complete):
                 continue
             self._tally.recognised += 1
@@ -288,7 +288,7 @@ class Reader:
             else:
                 yield row
 
-    def _row(self, offset: int, head: Prefix, found: Recognised) -> dict[str, Any]:
+    def _row(self, offset: int, head: Prefix, found: Recognized) -> dict[str, Any]:
         row: dict[str, Any] = {
             "source": self._source,
             "offset": offset,
@@ -332,7 +332,7 @@ class Reader:
             else:
                 self._add_time(open_record(text).head)
 
-    # -- neighbours --------------------------------------------------------------------------
+    # -- neighbors --------------------------------------------------------------------------
 
     def _add_partials(self, record: Record) -> None:
         """Append the other pieces of a line that the container runtime split at 16 KiB."""
@@ -420,7 +420,7 @@ class Reader:
                 yield line
                 continue
             else:
-                text = prefix.strip_colours(line)
+                text = prefix.strip_colors(line)
             if not text.strip() or is_trace_line(text):
                 yield text
             elif text.startswith((*_SECTION_BEGINS, "LogLength:")):
@@ -525,7 +525,7 @@ class Reader:
             # Candidates inside the report are read as well, because a split that starts in the middle of the
             # report sees only those.
             lines = block.split(b"\n")
-            cut = functools.partial(_cut, block)
+            cut = functools.partial(_lines_before_next_record, block)
         yield from self.folder.add_block(
             lines,
             offset=offset,
@@ -589,7 +589,7 @@ class Reader:
             row["fields"] = {"file": found["file"]}
         return row
 
-    def _explode(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _dump_rows(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the rows in a `CheckpointStatistics … dump`, and remove the dump from the record's row."""
         fields = row["fields"]
         dump = fields.pop("dump")
@@ -628,7 +628,7 @@ def _trace_fields(
     if of_spark and (frame := python_frame(lines)) is not None:
         extra["python_frame"] = frame
     if not of_spark:
-        extra |= _memory_process(trace, lines, row.get("logger"))
+        extra |= _memory_process_fields(trace, lines, row.get("logger"))
     if trace.exception is not None:
         extra["exception"] = trace.exception
         if row["event"] == Event.JOB_STATE and _GIVEN_UP in trace.exception:
@@ -638,13 +638,13 @@ def _trace_fields(
         extra["user_frame"] = trace.user_frame
         if (own := own_frame(lines)) is not None:
             extra["own_frame"] = own
-    extra |= _origin(row, trace, lines)
+    extra |= _origin_fields(row, trace, lines)
     if row["event"] in _NAMING and len(trace.chain) > 2:
-        extra |= _named_task(trace.chain)
+        extra |= _task_fields(trace.chain)
     return extra
 
 
-def _origin(row: dict[str, Any], trace: Trace, lines: list[str]) -> dict[str, str]:
+def _origin_fields(row: dict[str, Any], trace: Trace, lines: list[str]) -> dict[str, str]:
     """Return, as fields, the software that threw a Spark exception and, for a query, the process."""
     if row["event"] not in _OF_SPARK:
         return {}
@@ -657,14 +657,14 @@ def _origin(row: dict[str, Any], trace: Trace, lines: list[str]) -> dict[str, st
     return found
 
 
-def _memory_process(trace: Trace, lines: list[str], logger: str | None) -> dict[str, str]:
+def _memory_process_fields(trace: Trace, lines: list[str], logger: str | None) -> dict[str, str]:
     """Return, as fields, the process that ran out of memory."""
     ran_out = any("MemoryError" in text for text in trace.chain)
     process = process_of((), lines, logger) if ran_out else None
     return {} if process is None else {"process": process.name}
 
 
-def _named_task(chain: Iterable[str]) -> dict[str, str]:
+def _task_fields(chain: Iterable[str]) -> dict[str, str]:
     """Return, as fields, the subtask that a chain of exceptions mentions."""
     named = task_named_in(chain)
     if named is None or not named.task:
@@ -685,7 +685,7 @@ def _announces(text: str, *, listed: bool = False) -> bool:
     return (listed and not is_trace_line(text)) or text.rstrip().endswith(ANNOUNCES)
 
 
-def _cut(block: bytes) -> list[bytes]:
+def _lines_before_next_record(block: bytes) -> list[bytes]:
     """Return the lines of a block before the next record."""
     found = _next_record().search(block)
     return block[: None if found is None else found.start() + 1].split(b"\n")

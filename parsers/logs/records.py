@@ -1,6 +1,6 @@
 """Strips carriers and envelopes from log records, and recognizes their messages.
 
-`open_record` strips carriers and JSON envelopes from a line, however they are nested. `Recogniser` finds a known
+`open_record` strips carriers and JSON envelopes from a line, however they are nested. `Recognizer` finds a known
 message in the rest and checks that the record itself logs it: stack frames, exceptions and other loggers quote
 Flink's messages. Other engines use the same class names.
 """
@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from flowdiag.parsers.catalogue import Catalogue, Recognised
+from flowdiag.parsers.catalogue import Catalogue, Recognized
 from flowdiag.parsers.envelopes.objects import unwrap_json
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.prefix import Prefix, simple_name
@@ -222,7 +222,7 @@ _HEADER_CHARACTERS: Final = 4096
 _NEAR_CHARACTERS: Final = 512
 
 
-class Recogniser:
+class Recognizer:
     """Recognizes the messages of a catalogue, and checks their positions in the line.
 
     Args:
@@ -258,7 +258,7 @@ class Recogniser:
         """Return whether a scanner with this matcher would yield the line."""
         return bool(self.matcher.find(line))
 
-    def recognise(self, head: Prefix) -> Recognised | None:
+    def recognize(self, head: Prefix) -> Recognized | None:
         """Find the message of a record, if it is known and its position is plausible.
 
         If the header has an unknown layout, fill in its level, logger and thread as well.
@@ -269,27 +269,27 @@ class Recogniser:
             return None
         anchors = [self._numbers[number] for number in which]
         if head.complete:
-            best = self._after_header(head, text, anchors)
+            best = self._find_after_header(head, text, anchors)
             if best is not None:
                 return best
-        return self._further_right(head, text, anchors)
+        return self._find_further_right(head, text, anchors)
 
-    def _after_header(self, head: Prefix, text: str, anchors: list[int]) -> Recognised | None:
+    def _find_after_header(self, head: Prefix, text: str, anchors: list[int]) -> Recognized | None:
         """Return the longest message that starts at the end of the header."""
-        best: Recognised | None = None
+        best: Recognized | None = None
         begin = head.begin
         for anchor in anchors:
-            found = self.catalogue.recognise(text, anchor, begin=begin)
+            found = self.catalogue.recognize(text, anchor, begin=begin)
             if found is None or (best is not None and found.end <= best.end):
                 continue
             if found.start != begin and text[begin : found.start].strip(" \t\"'"):
                 continue
-            if head.logger and not _logged_by(head.logger, found):
+            if head.logger and not _is_logged_by(head.logger, found):
                 continue
             best = found
         return best
 
-    def _further_right(self, head: Prefix, text: str, anchors: list[int]) -> Recognised | None:
+    def _find_further_right(self, head: Prefix, text: str, anchors: list[int]) -> Recognized | None:
         """Return a message after unknown text, if the text before it contains its logger or no logger."""
         begin = head.begin
         if head.complete and head.dated and (stamp := prefix.read_stamp(text, head.inner)):
@@ -301,14 +301,14 @@ class Recogniser:
         else:
             filler = _FILLER.match(text, logger.end() if logger is not None else begin)
             guess = filler.end() if filler is not None else begin
-        best: Recognised | None = None
+        best: Recognized | None = None
         for anchor in anchors:
-            found = self.catalogue.recognise(text, anchor, begin=guess)
+            found = self.catalogue.recognize(text, anchor, begin=guess)
             if found is None or found.start < begin:
                 continue
             if best is not None and found.start >= best.start:
                 continue
-            if self._plausible(head, text, found, begin, logger):
+            if self._is_plausible(head, text, found, begin, logger):
                 best = found
         if best is not None and not head.complete:
             _fill_header(head, text[begin : best.start], logger, best)
@@ -316,8 +316,8 @@ class Recogniser:
         return best
 
     @staticmethod
-    def _plausible(
-        head: Prefix, text: str, found: Recognised, begin: int, logger: re.Match[str] | None
+    def _is_plausible(
+        head: Prefix, text: str, found: Recognized, begin: int, logger: re.Match[str] | None
     ) -> bool:
         before = text[begin : found.start]
         # All these patterns end at the message. The limit guards against endless whitespace.
@@ -327,7 +327,7 @@ class Recogniser:
         loggers = found.template.loggers
         if head.complete and head.logger and "." in head.logger:
             # The header is unambiguous, so its logger must match the template.
-            start, is_own = None, bool(loggers) and _logged_by(head.logger, found)
+            start, is_own = None, bool(loggers) and _is_logged_by(head.logger, found)
         elif logger is not None and logger.end() <= found.start:
             start, is_own = logger.end(), _is_logger_of(logger[0], found)
         else:
@@ -341,7 +341,7 @@ class Recogniser:
         return _SEPARATED.search(before, near) is not None
 
 
-def _is_logger_of(printed: str, found: Recognised) -> bool:
+def _is_logger_of(printed: str, found: Recognized) -> bool:
     """Return whether a printed class, possibly with method or line number, may log the message."""
     loggers = found.template.loggers
     name = printed.split("(")[0].split(":")[0]
@@ -349,7 +349,7 @@ def _is_logger_of(printed: str, found: Recognised) -> bool:
     return own and not is_foreign(name, found.template.engine)
 
 
-def _logged_by(logger: str, found: Recognised) -> bool:
+def _is_logged_by(logger: str, found: Recognized) -> bool:
     loggers = found.template.loggers
     return not loggers or (
         simple_name(logger) in loggers and not is_foreign(logger, found.template.engine)
@@ -357,7 +357,7 @@ def _logged_by(logger: str, found: Recognised) -> bool:
 
 
 def _fill_header(
-    head: Prefix, before: str, logger: re.Match[str] | None, found: Recognised
+    head: Prefix, before: str, logger: re.Match[str] | None, found: Recognized
 ) -> None:
     """Fill in the level, logger and thread from a header with an unknown layout."""
     level = _LEVEL_WORD.search(before)

@@ -54,7 +54,7 @@ class Session:
         return self.wait == "Lock" or bool(self.blocked_by)
 
     @property
-    def from_java(self) -> bool:
+    def uses_jdbc(self) -> bool:
         """Whether PostgreSQL's Java driver opened the session."""
         return self.application == "PostgreSQL JDBC Driver"
 
@@ -207,7 +207,7 @@ def _innodb_session(row: dict[str, str], time_us: int | None, offset: int) -> It
     yield Session(
         pid=int(pid),
         application=None,
-        client=_remote(known.get("host", "")),
+        client=_remote_address(known.get("host", "")),
         state=_innodb_state(known),
         wait="Lock" if waits else None,
         event="row" if waits else None,
@@ -219,7 +219,7 @@ def _innodb_session(row: dict[str, str], time_us: int | None, offset: int) -> It
     )
 
 
-def _remote(host: str) -> str | None:
+def _remote_address(host: str) -> str | None:
     """Return the address of the client if it is on another host."""
     name = host.partition(":")[0]
     return None if name in ("", "localhost") else name

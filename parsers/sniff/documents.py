@@ -13,7 +13,7 @@ from flowdiag.parsers.envelopes.documents import DOCUMENT_BYTES, json_values, re
 from flowdiag.parsers.envelopes.objects import unwrap_json
 from flowdiag.parsers.envelopes.tables import is_table_of_records
 from flowdiag.parsers.envelopes.wrapped import unwrapped_lines
-from flowdiag.parsers.flink.rest_shapes import recognise
+from flowdiag.parsers.flink.rest_shapes import recognize
 from flowdiag.parsers.lines.traces import is_trace_line
 from flowdiag.parsers.logs.paste_patterns import BEHIND_OBJECT
 from flowdiag.parsers.sniff.signs import (
@@ -28,7 +28,7 @@ from flowdiag.parsers.sniff.verdict import Sample, Sniffed, not_read
 from flowdiag.parsers.sources.collected import MANIFEST_LINE, collected_kind
 from flowdiag.parsers.sources.printed import PrintedJson
 from flowdiag.parsers.spark.events import is_event_log
-from flowdiag.parsers.spark.rest import recognise_answer
+from flowdiag.parsers.spark.rest import recognize_response
 
 _LINES: Final = 50
 _LONG_LINE: Final = 16 * 1024 * 1024  # the first line of an event log can be longer than the head
@@ -120,9 +120,9 @@ def _sniff_lines(
         verdict = _sniff_document(sample)
         if verdict is not None and verdict.kind != "not-read":
             return verdict
-    if recognise(lines[0], sample.name) is not None:
+    if recognize(lines[0], sample.name) is not None:
         return Sniffed(kind="rest", engine="flink")
-    if (spark := recognise_answer(lines[0])) is not None:
+    if (spark := recognize_response(lines[0])) is not None:
         return _spark_answer(spark)
     if any(unwrap_json(line) is not None for line in lines[:_LINES]):
         return _sniff_records(sample, start, lines)
@@ -163,9 +163,9 @@ def _sniff_document(sample: Sample) -> Sniffed | None:
         return _too_large()
     if (history := _sniff_history(data)) is not None:
         return history
-    if (answer := recognise(data, sample.name)) is not None:
+    if (answer := recognize(data, sample.name)) is not None:
         return Sniffed(kind=answer[0], engine="flink", url=answer[1])
-    if (spark := recognise_answer(data)) is not None:
+    if (spark := recognize_response(data)) is not None:
         return _spark_answer(spark)
     if verdict := _sniff_events(data):
         return verdict
@@ -186,9 +186,9 @@ def _spark_answer(kind: str) -> Sniffed:
 def sniff_printed(printed: PrintedJson) -> Sniffed | None:
     """Return the verdict on JSON from a terminal or web page: REST responses and query reports."""
     body = printed.data.strip()
-    if (answer := recognise(body, printed.path or "")) is not None:
+    if (answer := recognize(body, printed.path or "")) is not None:
         return Sniffed(kind=answer[0], engine="flink", url=printed.path or answer[1])
-    if (spark := recognise_answer(body)) is not None:
+    if (spark := recognize_response(body)) is not None:
         return _spark_answer(spark)
     return None
 

@@ -244,7 +244,7 @@ def has_time(line: bytes) -> bool:
 
 def is_dated(data: bytes) -> bool:
     """Return whether so many of the first lines have a time that `looks_like_log` holds for any number of lines."""
-    return _reaches(_TIMED * 200, map(_TIME.match, data.split(b"\n", 50)[:50]))
+    return _has_at_least(_TIMED * 200, map(_TIME.match, data.split(b"\n", 50)[:50]))
 
 
 def looks_like_log(lines: Sequence[bytes]) -> bool:
@@ -253,15 +253,15 @@ def looks_like_log(lines: Sequence[bytes]) -> bool:
         return False
     few = len(lines) < 5
     return (
-        _reaches(1 if few else max(2, _TIMED * len(lines)), map(_TIME.match, lines))
-        or _reaches(
+        _has_at_least(1 if few else max(2, _TIMED * len(lines)), map(_TIME.match, lines))
+        or _has_at_least(
             1 if few else max(3, 0.1 * len(lines)), (_LEVEL.search(line, 0, 200) for line in lines)
         )
-        or _reaches(max(1, 0.3 * len(lines)), map(_TRACE.match, lines))
+        or _has_at_least(max(1, 0.3 * len(lines)), map(_TRACE.match, lines))
     )
 
 
-def _reaches(least: float, found: Iterable[object]) -> bool:
+def _has_at_least(least: float, found: Iterable[object]) -> bool:
     """Return whether at least `least` items are not None; stop as soon as there are enough."""
     count = 0
     for item in found:

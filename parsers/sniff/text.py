@@ -140,10 +140,10 @@ def _sniff_text(sample: Sample) -> Sniffed:
     for detect in _DETECTORS:
         if (verdict := detect(text)) is not None:
             return verdict
-    return _search_doubtful_text(sample, _unlike_a_log(text))
+    return _search_doubtful_text(sample, _not_a_log_reason(text))
 
 
-def _unlike_a_log(text: _Text) -> str:
+def _not_a_log_reason(text: _Text) -> str:
     """Explain why a text is not read: where its JSON is damaged, or which kinds of lines it has."""
     if not text.is_json:
         return f"{_UNLIKE_A_LOG}: {kinds_of_lines(text.lines)}"
@@ -364,6 +364,6 @@ def _search_doubtful_text(sample: Sample, reason: str) -> Sniffed:
     # A text that is quoted in a response is not a log line.
     text = printed.around if printed is not None and answers else data
     for engine, line in engine_lines(text):
-        if load_catalogue(engine).recognise(line.decode("utf-8", "replace")) is not None:
+        if load_catalogue(engine).recognize(line.decode("utf-8", "replace")) is not None:
             return log_of(Signs(data))
     return answers or not_read(reason)

@@ -319,7 +319,7 @@ def _gzip(raw: BinaryIO) -> Iterator[bytes]:
             if not data:
                 yield member.flush()
                 raise Damaged("truncated {label}")
-            yield from _inflated(member, data)
+            yield from _inflate_pieces(member, data)
             data = member.unused_data
         data = _skip_padding(data, raw, b"\x1f\x8b")
 
@@ -335,11 +335,11 @@ def inflate(raw: BinaryIO) -> Generator[bytes, None, bytes]:
         if not data:
             yield member.flush()
             raise Damaged("truncated {label}")
-        yield from _inflated(member, data)
+        yield from _inflate_pieces(member, data)
     return member.unused_data
 
 
-def _inflated(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
+def _inflate_pieces(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
     """Decode `data` in bounded pieces, up to the last byte before any damage."""
     before, fed, given = member.copy(), data, 0
     while True:
@@ -505,7 +505,7 @@ class _Blocks:
         return b"".join(parts)
 
 
-def _unsnap(block: bytes) -> bytes:
+def _decompress_snappy(block: bytes) -> bytes:
     import cramjam
 
     try:
@@ -522,7 +522,7 @@ def _snappy_framed(raw: BinaryIO) -> Iterator[bytes]:
     while head := blocks.take_or_end(4):
         kind, body = head[0], blocks.take(int.from_bytes(head[1:], "little"))
         if kind == 0x00:
-            yield _unsnap(body[4:])
+            yield _decompress_snappy(body[4:])
         elif kind == 0x01:
             yield body[4:]
         elif kind < 0x80:
@@ -537,7 +537,7 @@ def _snappy_java(raw: BinaryIO) -> Iterator[bytes]:
         if head == b"\x82SNA":  # another stream begins
             blocks.take(12)
             continue
-        yield _unsnap(blocks.take(int.from_bytes(head, "big")))
+        yield _decompress_snappy(blocks.take(int.from_bytes(head, "big")))
 
 
 def _lz4_java(raw: BinaryIO) -> Iterator[bytes]:
@@ -576,10 +576,10 @@ def _lzf(raw: BinaryIO) -> Iterator[bytes]:
             yield blocks.take(size)
         else:
             blocks.take(2)
-            yield _unlzf(blocks.take(size))
+            yield _decompress_lzf(blocks.take(size))
 
 
-def _unlzf(block: bytes) -> bytes:
+def _decompress_lzf(block: bytes) -> bytes:
     """Decompress an LZF chunk, which consists of literal runs and copies of earlier output."""
     out, at = bytearray(), 0
     try:

@@ -99,7 +99,7 @@ def _member_pieces(path: str, info: zipfile.ZipInfo) -> Iterator[bytes]:
         raw = cast(BinaryIO, file)
         stored = info.compress_type == zipfile.ZIP_STORED
         check, size = 0, 0
-        for piece in _stored(raw, info.compress_size) if stored else codecs.inflate(raw):
+        for piece in _read_stored(raw, info.compress_size) if stored else codecs.inflate(raw):
             check = zlib.crc32(piece, check)
             size += len(piece)
             yield piece
@@ -123,7 +123,7 @@ def _odd_member_pieces(container: zipfile.ZipFile, info: zipfile.ZipInfo) -> Ite
     return pieces()
 
 
-def _stored(raw: BinaryIO, size: int) -> Iterator[bytes]:
+def _read_stored(raw: BinaryIO, size: int) -> Iterator[bytes]:
     while size > 0:
         piece = raw.read(min(size, codecs.CHUNK))
         if not piece:
@@ -153,7 +153,7 @@ def members_in_order(file: BinaryIO) -> Iterator[tuple[str, Callable[[int], byte
             return
         behind = [b""]
         if method == 0:
-            pieces = _stored(file, packed)
+            pieces = _read_stored(file, packed)
         else:
             pieces = _remember(codecs.inflate(file), behind)
         pieces = codecs.limit_expansion(pieces, functools.partial(_read_since, file, at))

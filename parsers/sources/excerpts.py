@@ -45,8 +45,8 @@ def excerpts(data: bytes) -> Excerpts:
     (True, True)
     """
     regions = _regions(data)
-    first = _up_to(regions, _PART)
-    last = _up_to(regions[len(first) :][::-1], _PART)[::-1]
+    first = _take_up_to(regions, _PART)
+    last = _take_up_to(regions[len(first) :][::-1], _PART)[::-1]
     parts, starts, begins, size = [], [], [], 0
     for begin, end in (*first, *last):
         starts.append(size)
@@ -71,7 +71,7 @@ def _regions(data: bytes) -> list[tuple[int, int]]:
     return regions
 
 
-def _up_to(regions: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
+def _take_up_to(regions: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
     """Return the first regions whose total size does not exceed this size."""
     for number, (begin, end) in enumerate(regions):
         size -= end - begin
@@ -95,7 +95,7 @@ def excerpts_at(stream: BinaryIO, places: Iterable[int], *, seekable: bool) -> E
     (True, True)
     """
     parts, starts, begins, size, at = [], [], [], 0, 0
-    for begin, end in _merged((max(0, place - _AROUND), place + 2 * _AROUND) for place in places):
+    for begin, end in _merge((max(0, place - _AROUND), place + 2 * _AROUND) for place in places):
         if seekable:
             stream.seek(begin)
         else:
@@ -112,7 +112,7 @@ def excerpts_at(stream: BinaryIO, places: Iterable[int], *, seekable: bool) -> E
     return Excerpts(b"".join(parts), starts, begins)
 
 
-def _merged(regions: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _merge(regions: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     merged: list[tuple[int, int]] = []
     for begin, end in regions:
         if merged and begin <= merged[-1][1]:

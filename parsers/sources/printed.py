@@ -22,7 +22,7 @@ _BEGIN: Final = re.compile(
     r'^[ \t]*+([{\[])(?=\s*[\[{"\'\]}])|(\{)(?=\s{0,20}"id"\s?:\s?"[0-9a-f]{8}-[0-9a-f-]{27}"\s{0,20},)',
     re.MULTILINE,
 )
-_COLOUR: Final = re.compile(r"\x1b\[[0-9;]{0,12}m")
+_COLOR: Final = re.compile(r"\x1b\[[0-9;]{0,12}m")
 # Runs at each bracket, so the distance between brackets and the first word is bounded.
 _OF_PYTHON: Final = re.compile(r"[{\[][\s{\[]{0,200}+'")
 # A word in single or double quotes, a constant, or a bracket.
@@ -65,7 +65,7 @@ def json_printed(data: bytes) -> PrintedJson | None:
     >>> json_printed(b"{ [123 bytes data]\n") is None
     True
     """
-    text = _undecorated(data.decode("latin-1"))  # latin-1, so that a character is a byte
+    text = _strip_decoration(data.decode("latin-1"))  # latin-1, so that a character is a byte
     decoder = json.JSONDecoder(strict=False)
     values: list[tuple[int, str]] = []
     at = wasted = 0
@@ -107,11 +107,11 @@ def json_printed(data: bytes) -> PrintedJson | None:
     )
 
 
-def _undecorated(text: str) -> str:
+def _strip_decoration(text: str) -> str:
     """Replace quote marks and color codes with spaces."""
     if text.count("\n>") * 2 > text.count("\n") or text.count("\n * ") * 2 > text.count("\n"):
         text = _QUOTED.sub(lambda found: " " * len(found[0]), text)
-    return _COLOUR.sub(lambda found: " " * len(found[0]), text)
+    return _COLOR.sub(lambda found: " " * len(found[0]), text)
 
 
 def begins_as_json(data: bytes) -> bool:

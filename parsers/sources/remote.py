@@ -105,7 +105,7 @@ def list_files(url: str) -> list[FoundFile]:
     try:
         if _UNLISTABLE.fullmatch(scheme):
             return [FoundFile(url, _size(system.info(path)))]
-        listed = _listed(system, path)
+        listed = _list_matches(system, path)
     except FileNotFoundError as error:
         reason = error.__cause__
         # fsspec reports every failure of a web server as a missing file.
@@ -126,7 +126,7 @@ def list_files(url: str) -> list[FoundFile]:
     return found
 
 
-def _listed(system: Any, path: str) -> dict[str, Any]:
+def _list_matches(system: Any, path: str) -> dict[str, Any]:
     """Return the details of the files at or under a path, or of those that match a glob.
 
     Raises:

@@ -233,7 +233,7 @@ class EventReader:
         return rows
 
     def _add_unrecognised(self, data: bytes | memoryview) -> None:
-        self._tally.add_unrecognised(
+        self._tally.add_unrecognized(
             bytes(data[:200]).removesuffix(b"\r").decode("utf-8", "replace")
         )
 

@@ -107,7 +107,7 @@ def _pid_input(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
 def _progress(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
     """Parse the progress report that starts in the message and continues below; none if it is truncated."""
     text = fields.pop("progress", "")
-    found = _decoded(text)
+    found = _decode(text)
     if found is None:
         for line in following:
             text += "\n" + line
@@ -115,7 +115,7 @@ def _progress(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
                 return []
             # Only an unindented closing brace can end it. Decoding after each line would take quadratic time.
             if line[:1] == "}":
-                found = _decoded(text)
+                found = _decode(text)
                 break
     progress = progress_row(found)
     if progress is None:
@@ -141,7 +141,7 @@ _TERMINATION: Final = re.compile(
 _WITH_OWN_CAUSE: Final = ("executor-lost", "total-delay", "job-error")
 
 
-def _decoded(text: str) -> object:
+def _decode(text: str) -> object:
     try:
         return msgspec.json.decode(text.encode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError):

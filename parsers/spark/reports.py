@@ -53,7 +53,7 @@ def printed_reports(data: bytes) -> Iterator[tuple[int, Row, list[int]]]:
         end = _end(data, begin, following)
         if end is None:
             continue
-        value, damaged = _decoded(data[begin:end])
+        value, damaged = _decode(data[begin:end])
         row = progress_row(value)
         if row is not None:
             number += 1
@@ -78,7 +78,7 @@ def _end(data: bytes, begin: int, following: int) -> int | None:
     return None
 
 
-def _decoded(text: bytes) -> tuple[Any, list[int]]:
+def _decode(text: bytes) -> tuple[Any, list[int]]:
     """Decode JSON or a Python literal, and return the value with the numbers of damaged lines; None for other text."""
     try:
         return decode_json(text), []

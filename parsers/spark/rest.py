@@ -42,24 +42,24 @@ _STAGE_IN_PATH = re.compile(r"/stages/([0-9]{1,9})/([0-9]{1,4})/taskList")
 _BATCH_IN_NAME = re.compile(r"(?<!\d)\d{13}(?!\d)")
 
 
-def recognise_answer(data: bytes) -> str | None:
+def recognize_response(data: bytes) -> str | None:
     """Return the kind of a response: statistics, batches, receivers, operations, environment, threads, or None.
 
     Reports of streaming queries (`lastProgress`) are `progress`. Of several values, the first counts.
 
-    >>> recognise_answer(b'{"batchDuration": 1000, "numReceivers": 1}')
+    >>> recognize_response(b'{"batchDuration": 1000, "numReceivers": 1}')
     'statistics'
-    >>> recognise_answer(b"[]") is None
+    >>> recognize_response(b"[]") is None
     True
     """
-    value = _decoded(data)
+    value = _decode(data)
     if value is None and (printed := json_printed(data)) is not None:
-        value = _decoded(_values(printed)[0][1])
+        value = _decode(_values(printed)[0][1])
     return kind_of(value)
 
 
 def kind_of(value: object) -> str | None:
-    """Return the kind of a decoded response; see `recognise_answer`."""
+    """Return the kind of a decoded response; see `recognize_response`."""
     if isinstance(value, dict):
         if isinstance(value.get("sparkProperties"), list):
             return "environment"
@@ -122,7 +122,7 @@ def answer_rows(data: bytes, name: str) -> Iterator[Row]:
         data: the document.
         name: name of the file, which may contain the application ID and, for operations, the batch time.
     """
-    value = _decoded(data)
+    value = _decode(data)
     if value is None:
         yield from _printed_rows(data, name)
         return
@@ -142,7 +142,7 @@ def answer_rows(data: bytes, name: str) -> Iterator[Row]:
         )
 
 
-def _decoded(data: bytes) -> object:
+def _decode(data: bytes) -> object:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -164,7 +164,7 @@ def _printed_rows(data: bytes, name: str) -> Iterator[Row]:
     application = application_in(path) or application_in(name)
     times = _BATCH_IN_NAME.findall(path) or _BATCH_IN_NAME.findall(name.rpartition("/")[2])
     for offset, text in _values(printed):
-        for row in _rows_of(_decoded(text), application, times, path or name):
+        for row in _rows_of(_decode(text), application, times, path or name):
             row["offset"] = offset
             yield row
 

@@ -182,15 +182,15 @@ def collapsed_samples(data: bytes) -> Iterator[Sample]:
         thread = ""
         if not _JAVA.match(stack[0]) and (named := _THREAD_FRAME.match(stack[0])):
             thread, stack = named["name"], stack[1:]
-        parsed = tuple(map(_dotted, reversed(stack[-MAX_DEPTH:])))
+        parsed = tuple(map(_with_dots, reversed(stack[-MAX_DEPTH:])))
         yield Sample(thread, parsed, times=int(count))
 
 
 @lru_cache(maxsize=65_536)
-def _dotted(frame: str) -> str:
+def _with_dots(frame: str) -> str:
     """Convert a frame with slashes to the format of stack traces.
 
-    >>> _dotted("com/acme/Price.map_[j]"), _dotted("[libjvm.so]")
+    >>> _with_dots("com/acme/Price.map_[j]"), _with_dots("[libjvm.so]")
     ('com.acme.Price.map', '[libjvm.so]')
     """
     frame = _SUFFIX.sub("", frame)
@@ -219,11 +219,11 @@ def speedscope_samples(body: Mapping[str, Any]) -> Iterator[Sample]:
         known = [as_number(weight) or 0.0 for weight in weights]
         least = min((weight for weight in known if weight > 0), default=1.0)
         for stack, weight in zip_longest(samples, known[: len(samples)], fillvalue=least):
-            path = tuple(_picked(frames, stack))
+            path = tuple(_frames_at(frames, stack))
             yield Sample(name, path, times=min(max(1, round(weight / least)), 2**30))
 
 
-def _picked(frames: Sequence[str], stack: object) -> Iterator[str]:
+def _frames_at(frames: Sequence[str], stack: object) -> Iterator[str]:
     """Yield the frames of a stack of frame indices, topmost first."""
     for index in reversed(stack[-MAX_DEPTH:]) if isinstance(stack, list) else ():
         if isinstance(index, int) and 0 <= index < len(frames):
@@ -233,7 +233,7 @@ def _picked(frames: Sequence[str], stack: object) -> Iterator[str]:
 def _speedscope_frame(item: Mapping[str, Any]) -> str:
     name, file, line = as_string(item.get("name")) or "", item.get("file"), item.get("line")
     place = f"({file}:{line})" if isinstance(file, str) and isinstance(line, int) else ""
-    return _dotted(name) + place
+    return _with_dots(name) + place
 
 
 # -- Java Flight Recorder ------------------------------------------------------------------------

@@ -345,11 +345,11 @@ class JavaObjects:
         if code == 0x72:
             return self._class(depth)
         if code == 0x76:
-            return self._remember(self._described(depth))
+            return self._remember(self._class_description(depth))
         if code == 0x73:
             return self._object(depth)
         if code == 0x7E:
-            self._described(depth)
+            self._class_description(depth)
             self._known.append(None)
             place = len(self._known) - 1
             self._known[place] = self.read(depth - 1)
@@ -369,17 +369,17 @@ class JavaObjects:
             found.fields.append((kind, name))
         while self.read(depth - 1) is not _END:
             pass
-        found.parent = self._described(depth)
+        found.parent = self._class_description(depth)
         return found
 
-    def _described(self, depth: int) -> _Class | None:
+    def _class_description(self, depth: int) -> _Class | None:
         found = self.read(depth - 1)
         if found is not None and not isinstance(found, _Class):
             raise ValueError("no description of a class")
         return found
 
     def _object(self, depth: int) -> Any:
-        described = self._described(depth)
+        described = self._class_description(depth)
         if described is None:
             raise ValueError("an object without a class")
         found: dict[str, Any] = self._remember({})

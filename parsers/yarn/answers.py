@@ -73,7 +73,7 @@ def ended_on_yarn(text: str) -> Iterator[EndedContainer]:
     try:
         value = decode_json(text.encode("utf-8", "replace"))
     except ValueError:
-        yield from _printed(text)
+        yield from _printed_containers(text)
         return
     for kind, item in _items(value):
         for found in _READERS[kind](item):
@@ -115,7 +115,7 @@ def _container(found: Mapping[str, Any]) -> Iterator[EndedContainer]:
         yield EndedContainer(
             reason,
             offset=0,
-            text=_exceeded(diagnostics) or _text(diagnostics, f"exit code {status}"),
+            text=_exceeded_limit(diagnostics) or _text(diagnostics, f"exit code {status}"),
             exit_code=status,
             pod=as_string(found.get("containerId")),
             memory_limit=_megabytes(found.get("allocatedMB")) if reason == "OOMKilled" else None,
@@ -163,7 +163,7 @@ def _failed_attempts(
         yield EndedContainer(
             reason or "AttemptsExhausted",
             offset=0,
-            text=_exceeded(diagnostics) or _text(diagnostics, "failed"),
+            text=_exceeded_limit(diagnostics) or _text(diagnostics, "failed"),
             exit_code=status,
             pod=container if reason is not None and container is not None else name,
             time_us=time_us,
@@ -187,7 +187,7 @@ def _node(found: Mapping[str, Any]) -> Iterator[EndedContainer]:
 _READERS: Final = {"container": _container, "application": _application, "node": _node}
 
 
-def _printed(text: str) -> Iterator[EndedContainer]:
+def _printed_containers(text: str) -> Iterator[EndedContainer]:
     """Read the output of `yarn application -status`, `yarn applicationattempt` and `yarn container`."""
     hits = list(_PRINTED.finditer(text))
     values: dict[str, str] = {}
@@ -212,7 +212,7 @@ def _text(diagnostics: str, otherwise: str) -> str:
     return " ".join(diagnostics.split())[:MESSAGE_CHARACTERS] or otherwise
 
 
-def _exceeded(diagnostics: str) -> str | None:
+def _exceeded_limit(diagnostics: str) -> str | None:
     """Return the text about an exceeded limit, without the process tree and its command lines."""
     found = _MEMORY.search(diagnostics)
     return None if found is None else found[0]

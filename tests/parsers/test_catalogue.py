@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from flowdiag.parsers.catalogue import (
     FILES,
     Catalogue,
-    Recognised,
+    Recognized,
     Template,
     load_catalogue,
 )
@@ -90,20 +90,20 @@ def test_samples(template: Template) -> None:
         message = sample["text"]
         for layout in LAYOUTS:
             line = layout.format(logger=logger, message=message)
-            found = CATALOGUE.recognise(line, anchor_of(template))
+            found = CATALOGUE.recognize(line, anchor_of(template))
             assert found is not None, line
             assert found.template.id == template.id
             assert line[found.start :].startswith(message.split()[0]), line
             assert flat(found.values) == expected(entry, sample)
             assert set(found.values) <= set(EVENTS.names)
-            assert CATALOGUE.recognise(line) == found, "another message claims this line"
+            assert CATALOGUE.recognize(line) == found, "another message claims this line"
 
 
 @every_template
 def test_a_known_beginning_is_respected(template: Template) -> None:
     for sample in ENTRIES[template.id]["sample"]:
         head = "2024-03-01 12:00:00,123 INFO [Sink: a - b (1/2)#0] - "
-        found = CATALOGUE.recognise(head + sample["text"], anchor_of(template), begin=len(head))
+        found = CATALOGUE.recognize(head + sample["text"], anchor_of(template), begin=len(head))
         assert found is not None
         assert flat(found.values) == expected(ENTRIES[template.id], sample)
 
@@ -116,7 +116,7 @@ def test_spaces_may_be_padded_or_collapsed(template: Template) -> None:
         before, behind = text[:place], text[place + len(template.anchor) :]
         collapsed = re.sub(r"\s+", " ", before).lstrip() + template.anchor
         collapsed += re.sub(r"\s+", " ", behind).rstrip()
-        assert CATALOGUE.recognise(collapsed, anchor_of(template)) is not None, collapsed
+        assert CATALOGUE.recognize(collapsed, anchor_of(template)) is not None, collapsed
 
 
 # Anchors that are too short to be rare on their own. In 1.5 million recorded lines, this anchor
@@ -144,7 +144,7 @@ def test_hostile_lines_take_linear_time(template: Template) -> None:
         lines += [text[:middle] + much + text[middle:], text + much]
     for line in lines:
         begun = time.process_time()
-        alone.recognise(line, 0)
+        alone.recognize(line, 0)
         assert time.process_time() - begun < 1.0, line[:200]
 
 
@@ -152,17 +152,17 @@ def test_cut_lines_are_never_an_error() -> None:
     for template in CATALOGUE.templates:
         for sample in ENTRIES[template.id]["sample"]:
             for end in range(0, len(sample["text"]), 7):
-                CATALOGUE.recognise(sample["text"][:end], anchor_of(template))
+                CATALOGUE.recognize(sample["text"][:end], anchor_of(template))
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_is_never_an_error(text: str) -> None:
-    CATALOGUE.recognise(text)
+    CATALOGUE.recognize(text)
 
 
-def task_state(line: str, begin: int | None = None) -> Recognised:
-    found = CATALOGUE.recognise(line, CATALOGUE.anchors.index(" switched from "), begin=begin)
+def task_state(line: str, begin: int | None = None) -> Recognized:
+    found = CATALOGUE.recognize(line, CATALOGUE.anchors.index(" switched from "), begin=begin)
     assert found is not None and found.template.id == "task-state"
     return found
 
@@ -206,7 +206,7 @@ def test_messages_follow_unknown_layouts() -> None:
 
 def test_numbers_out_of_range_are_dropped() -> None:
     line = "Triggering checkpoint 9999999999999999999 @ 5 for job f2862289958b430bc3dc20f39794ca2c."
-    found = CATALOGUE.recognise(line)
+    found = CATALOGUE.recognize(line)
     assert found is not None
     assert "checkpoint" not in found.values
     assert found.values["epoch_ms"] == 5
@@ -216,7 +216,7 @@ def test_the_first_message_of_a_line_counts() -> None:
     job = "f2862289958b430bc3dc20f39794ca2c"
     inner = f"Checkpoint triggering task a (1/2) of job {job} is not being executed at the moment."
     line = f"Failed to trigger checkpoint for job {job} since {inner} Aborting checkpoint."
-    found = CATALOGUE.recognise(line)
+    found = CATALOGUE.recognize(line)
     assert found is not None
     assert found.template.id == "checkpoint-not-triggered"
 
@@ -227,14 +227,14 @@ def test_another_engine_with_the_same_words_is_not_flink() -> None:
         "INFO CheckpointCoordinator - pending checkpoint(3/1@797) completed! cost: 12",
         "WARN CheckpointCoordinator - Triggering checkpoint timeout",
     ):
-        assert CATALOGUE.recognise(line) is None
+        assert CATALOGUE.recognize(line) is None
 
 
 def test_drift_classes_are_anchors() -> None:
     assert set(CATALOGUE.drift_loggers) <= set(CATALOGUE.anchors)
     assert all(len(name) >= 8 for name in CATALOGUE.drift_loggers)
     drift = CATALOGUE.anchors.index("CheckpointCoordinator")
-    assert CATALOGUE.recognise("CheckpointCoordinator - something new", drift) is None
+    assert CATALOGUE.recognize("CheckpointCoordinator - something new", drift) is None
 
 
 def test_events_that_rules_need_have_messages() -> None:

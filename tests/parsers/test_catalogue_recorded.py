@@ -32,7 +32,7 @@ def test_every_line_of_checkpoint_classes_is_recognised(version: str) -> None:
                     continue
                 if record["logger"].rpartition(".")[2] not in CATALOGUE.drift_loggers:
                     continue
-                found = CATALOGUE.recognise(record["message"], begin=0)
+                found = CATALOGUE.recognize(record["message"], begin=0)
                 if found is None:
                     unknown.append(line)
                 else:

@@ -90,7 +90,7 @@ def test_sessions_have_their_waits_and_blockers() -> None:
     assert neighbour_kind(SESSIONS) is NeighbourKind.SESSIONS
     waiting, holder = read_sessions(SESSIONS)
     assert (waiting.pid, waiting.waits_for_lock, waiting.blocked_by) == (456, True, (455,))
-    assert (waiting.from_java, waiting.time_us, waiting.query) == (True, WHEN, "INSERT | 1")
+    assert (waiting.uses_jdbc, waiting.time_us, waiting.query) == (True, WHEN, "INSERT | 1")
     assert (holder.state, holder.waits_for_lock) == ("idle in transaction", False)
     assert SESSIONS[waiting.offset :].startswith(" 456 ")
 

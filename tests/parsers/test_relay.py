@@ -139,7 +139,7 @@ def sample_records() -> tuple[list[relay.Record], list[tuple[str, dict[str, Any]
                         (text,),
                     )
                 )
-                values = catalogue.recognise(text, begin=0)
+                values = catalogue.recognize(text, begin=0)
                 assert values is not None
                 expected.append((values.template.id, message_fields(values.values)))
     return found, expected

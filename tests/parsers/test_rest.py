@@ -18,7 +18,7 @@ from flowdiag.parsers.discover import discover
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink import rest
 from flowdiag.parsers.flink.rest import read_document
-from flowdiag.parsers.flink.rest_shapes import recognise, rest_path_of
+from flowdiag.parsers.flink.rest_shapes import recognize, rest_path_of
 from flowdiag.parsers.flink.statistics_dump import parse_dump
 from flowdiag.parsers.rows import Tally
 from flowdiag.parsers.source import Source, open_source
@@ -117,7 +117,7 @@ def test_every_recorded_response_has_its_requested_path(recording: Path) -> None
         found = rest_path_of(json.loads(data), name)
         assert found is not None
         assert found.strip("/").replace("/", "_") + ".json" == name
-        assert recognise(data[: 256 * 1024], name) == ("rest", found)
+        assert recognize(data[: 256 * 1024], name) == ("rest", found)
 
 
 @recorded
@@ -750,7 +750,7 @@ def test_concatenated_responses() -> None:
         + json.dumps(checkpoint(id=9))
     )
     rows = rows_of_bytes(text.encode(), f"jobs_{JOB}_polled.json")
-    assert recognise(text.encode()) == ("rest", "/jobs/:jobid/checkpoints/details/7")
+    assert recognize(text.encode()) == ("rest", "/jobs/:jobid/checkpoints/details/7")
     assert [row["checkpoint"] for row in rows] == [7, 8, 9]
 
 
@@ -772,7 +772,7 @@ def test_har_files() -> None:
     }
     rows = rows_of(data)
     assert {(row["job_id"], row["vertex_id"]) for row in rows} == {(JOB, VERTEX)}
-    assert recognise(json.dumps(data).encode()) == ("rest", None)
+    assert recognize(json.dumps(data).encode()) == ("rest", None)
 
 
 # ------------------------------------------------------------------------------ damage
@@ -825,14 +825,14 @@ def test_byte_order_mark_and_odd_numbers() -> None:
 @pytest.mark.parametrize("body", [{}, [], [1], "x", 5, None, {"jobs": []}, {"status": "ok"}])
 def test_other_json_is_not_recognised(body: object) -> None:
     assert rest_path_of(body, "checkpoints.json") is None
-    assert recognise(json.dumps(body).encode(), "x.json") is None
+    assert recognize(json.dumps(body).encode(), "x.json") is None
 
 
 def test_the_head_of_a_long_response_is_enough() -> None:
     body = subtask_details()
     text = json.dumps(body).encode()
     for end in range(text.index(b'"subtasks"') + 30, len(text)):
-        assert recognise(text[:end], f"{JOB}.json") is not None
+        assert recognize(text[:end], f"{JOB}.json") is not None
 
 
 anything = st.recursive(
@@ -896,7 +896,7 @@ def test_any_value_in_any_place_is_accepted(data: st.DataObject) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_accepted(text: bytes) -> None:
-    recognise(text)
+    recognize(text)
     try:
         rows_of_bytes(text)
     except ValueError:

@@ -38,7 +38,7 @@ def test_ids_are_unique() -> None:
 @pytest.mark.parametrize(("entry", "sample"), SAMPLES)
 def test_samples(entry: dict[str, object], sample: dict[str, object]) -> None:
     assert re.fullmatch(r"[A-Za-z0-9 .,:_/-]{8,}", str(entry["anchor"]))
-    found = CATALOGUE.recognise(str(sample["text"]))
+    found = CATALOGUE.recognize(str(sample["text"]))
     assert found is not None and found.template.id == entry["id"]
     values = {name: value for name, value in found.values.items() if name != "fields"}
     fields = found.values.get("fields", {})

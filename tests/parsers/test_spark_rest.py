@@ -12,7 +12,7 @@ from flowdiag.parsers.spark.rest import (
     answer_rows,
     application_in,
     application_of_container,
-    recognise_answer,
+    recognize_response,
 )
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
@@ -62,7 +62,7 @@ def test_operations_belong_to_the_batch_in_the_name() -> None:
     "data", [b"[]", b"{}", b'{"batchId": 1}', b"[1]", b'[{"outputOpId"', b"null"]
 )
 def test_other_documents_are_not_recognised(data: bytes) -> None:
-    assert recognise_answer(data) is None
+    assert recognize_response(data) is None
 
 
 def test_sniffed_and_read(tmp_path: Path) -> None:

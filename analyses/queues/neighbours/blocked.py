@@ -98,7 +98,7 @@ def _of_job(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
     """Return the sessions of the Java driver. If no session has a name, return all client sessions."""
     named = [s for s in sessions if s.row.application]
     if named:
-        return [s for s in named if s.row.from_java]
+        return [s for s in named if s.row.uses_jdbc]
     return [s for s in sessions if s.row.client]
 
 

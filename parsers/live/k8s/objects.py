@@ -48,7 +48,7 @@ def autoscaler_state(config_map: Mapping[str, Any], name: str) -> Json:
     return _config_map(
         name,
         {
-            key: _unpacked(value)
+            key: _unpack(value)
             for key, value in object_at(config_map, "data").items()
             if isinstance(value, str)
         },
@@ -64,7 +64,7 @@ def _config_map(name: str, data: Mapping[str, str]) -> Json:
     }
 
 
-def _unpacked(value: str) -> str:
+def _unpack(value: str) -> str:
     """Decode base64 and gzip, which the autoscaler uses for its larger values."""
     if not value.startswith("H4sI"):
         return value
