@@ -34,6 +34,7 @@ class Relation:
         without: causes whose findings do not explain others.
         explain: codes of the rules whose findings are explained.
         same_cause: whether both must have the same cause, or the explained finding none.
+        symptoms: whether the explained finding must rank as a symptom: an error of its own has another reason.
         shared: what both findings must have in common.
         replaces: causes of the explaining finding that are less specific than the cause of the explained one.
         within_s: the maximum number of seconds from the end of the explaining finding to the start of the explained one.
@@ -47,6 +48,7 @@ class Relation:
     without: tuple[str, ...] = ()
     explain: tuple[str, ...]
     same_cause: bool = False
+    symptoms: bool = False
     shared: Shared = Shared.JOB
     replaces: tuple[str, ...] = ()
     within_s: int = 120
@@ -401,7 +403,16 @@ RELATIONS: Final = (
         name="tasks-suffer",
         causes=("out-of-memory", "executor-lost", "slow-executor", "blocks-lost"),
         rules=("RT304",),
-        explain=("RT103", "RT104", "RT107", "RT303", "RT409"),
+        explain=("RT104", "RT107", "RT303"),
+        clause="its tasks fail or take longer",
+        source="SparkListenerExecutorRemoved, SparkListenerTaskEnd; spark.md 5.3",
+    ),
+    Relation(
+        name="tasks-suffer",
+        causes=("out-of-memory", "executor-lost", "slow-executor", "blocks-lost"),
+        rules=("RT304",),
+        explain=("RT103", "RT409"),
+        symptoms=True,
         clause="its tasks fail or take longer",
         source="SparkListenerExecutorRemoved, SparkListenerTaskEnd; spark.md 5.3",
     ),

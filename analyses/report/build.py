@@ -25,7 +25,6 @@ from flowdiag.analyses.report.suggestions import Inputs, phrase_of, suggestions_
 from flowdiag.analyses.report.transform import redacted, without_credentials
 from flowdiag.analyses.report.version import tool_version
 from flowdiag.analyses.selection.options import LOCAL_USE, Options, Privacy
-from flowdiag.analyses.topic_names import EVERYTHING
 from flowdiag.parsers.notes import InputNote
 
 if TYPE_CHECKING:
@@ -275,7 +274,7 @@ class ReportBuilder:
         )
         findings = self._findings()
         first = self._faults.run_or_default(
-            lambda: first_action(self._ranked(linked), self.command),
+            lambda: first_action([p for each in linked for p in each.pairs], self.command),
             None,
             w.Where.RENDER,
             about="the first step",
@@ -306,14 +305,7 @@ class ReportBuilder:
     # -- stories --------------------------------------------------------------------------------------
 
     def _link(self) -> list[LinkedFindings]:
-        """Link findings. If the culprit moved, the latest one comes first."""
-        linked = v.link_ranked(v.rank_findings(self._ordered))
-        return v.latest_first(linked, lambda each: each.culprit)
-
-    def _ranked(self, linked: Iterable[LinkedFindings]) -> list[Pair]:
-        """Return the findings that count, closest to the root first; with several topics, story by story."""
-        pairs = [pair for each in linked for pair in each.pairs]
-        return pairs if self.command == EVERYTHING else v.rank_findings(pairs)
+        return v.stories_of(self._ordered)
 
     @cached_property
     def _fingerprint_of(self) -> dict[int, str]:
@@ -355,15 +347,8 @@ class ReportBuilder:
         stories: list[w.Story],
         first: w.FirstAction | None,
     ) -> w.Summary:
-        """Summarize the results. Healthy requires an assessed input and no fault or doubt.
-
-        With several topics, the cause is that of the first story, and each story has one culprit.
-        """
+        """Summarize the results. Healthy requires an assessed input and no fault or doubt."""
         judgement = v.judge(self.outcomes)
-        cause, culprits = judgement.cause, judgement.culprits
-        if self.command == EVERYTHING:
-            cause = next(filter(None, (each.cause for each in linked)), None)
-            culprits = v.culprits_of(filter(None, (each.culprit for each in linked)))
         doubts = [*self.doubts, *(fault.message for fault in self._faults.found)]
         verdict = v.final_verdict(
             judgement.verdict,
@@ -378,8 +363,8 @@ class ReportBuilder:
         return w.Summary(
             verdict=verdict,
             first_action=first,
-            cause=cause,
-            culprits=list(culprits),
+            cause=judgement.cause,
+            culprits=list(judgement.culprits),
             assessed=self.assessed or any(outcome.findings for outcome in self.outcomes),
             reason=clean(reasons[0]) if inconclusive and reasons else None,
             stories=stories,

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from flowdiag.analyses.fleets import affected
 from flowdiag.analyses.knowledge.relations import RELATIONS, Relation, Shared
-from flowdiag.analyses.model.finding import Finding, RuleOutcome, Severity, State
+from flowdiag.analyses.model.finding import Finding, Rank, RuleOutcome, Severity, State
 
 Pair = tuple[RuleOutcome, Finding]
 
@@ -247,6 +247,8 @@ def _fits(relation: Relation, by: Pair, finding: Finding) -> bool:
     if relation.causes and cause.cause not in relation.causes:
         return False
     if cause.cause in relation.without:
+        return False
+    if relation.symptoms and finding.rank < Rank.SYMPTOM:
         return False
     if relation.same_cause and finding.cause not in (None, cause.cause):
         return False

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -65,33 +65,19 @@ def judge_each(
 
 
 def _judgement(pairs: Iterable[Pair], unsure: bool) -> Judgement:
-    ranked = rank_findings(pairs)
-    if any(x.severity is f.Severity.CRITICAL and not _is_over(x) for _, x in ranked):
+    stories = stories_of(pairs)
+    found = [finding for story in stories for _, finding in story.pairs]
+    if any(x.severity is f.Severity.CRITICAL and not _is_over(x) for x in found):
         verdict = f.Verdict.FAILING
-    elif ranked:
+    elif found:
         verdict = f.Verdict.DEGRADED
     else:
         verdict = f.Verdict.INCONCLUSIVE if unsure else f.Verdict.HEALTHY
     return Judgement(
         verdict=verdict,
-        cause=next((x.cause for _, x in ranked if x.cause), None),
-        culprits=culprits_of(_without_waiting(ranked)),
+        cause=next((story.cause for story in stories if story.cause), None),
+        culprits=_culprits_of(stories),
     )
-
-
-_OUTSIDE: Final = frozenset({"service", "storage"})
-"""Kinds of subjects outside the job."""
-
-
-def _without_waiting(ranked: Sequence[Pair]) -> list[Pair]:
-    """Leave out findings explained by a culprit outside the job, because a task that waits for it is not a culprit."""
-    stories = [
-        each
-        for each in link_ranked(ranked)
-        if each.root[1].why and each.root[1].subject.kind in _OUTSIDE
-    ]
-    waiting = {id(each.pair[1]) for story in stories for each in story.consequences}
-    return [pair for pair in ranked if id(pair[1]) not in waiting]
 
 
 def final_verdict(verdict: f.Verdict, *, doubted: bool, calculated: bool) -> f.Verdict:
@@ -220,11 +206,17 @@ def latest_first(items: Sequence[Item], pair_of: Callable[[Item], Pair | None]) 
     return ordered
 
 
-def culprits_of(ranked: Iterable[Pair]) -> tuple[Culprit, ...]:
-    """Return the culprits without repetitions, closest to the root first."""
+def stories_of(pairs: Iterable[Pair]) -> list[LinkedFindings]:
+    """Link the findings that count into stories, the most important first. If a culprit moved, the latest comes first."""
+    return latest_first(link_ranked(rank_findings(pairs)), lambda each: each.culprit)
+
+
+def _culprits_of(stories: Iterable[LinkedFindings]) -> tuple[Culprit, ...]:
+    """Return the culprit of each story, each once."""
     culprits: dict[f.Subject, Culprit] = {}
-    for outcome, finding in ranked:
-        if finding.why:
+    for story in stories:
+        if story.culprit:
+            outcome, finding = story.culprit
             culprits.setdefault(finding.subject, culprit_of(outcome, finding))
     return tuple(culprits.values())
 

@@ -50,7 +50,7 @@ def accused(name: str, **changes: Any) -> f.Finding:
 
 def test_root_causes_come_before_consequences() -> None:
     said = outcome(
-        accused("consequence", rank=f.Rank.CONSEQUENCE, severity=f.Severity.CRITICAL, cause="b"),
+        accused("consequence", rank=f.Rank.CONSEQUENCE, cause="b"),
         accused("root", rank=f.Rank.ROOT_CAUSE, cause="a"),
         accused("remark", rank=f.Rank.ROOT_CAUSE, severity=f.Severity.INFO, cause="c"),
         finding(rank=f.Rank.ROOT_CAUSE, cause=None),
@@ -58,7 +58,18 @@ def test_root_causes_come_before_consequences() -> None:
     judgement = judge([said])
     assert [c.subject.taskmanager for c in judgement.culprits] == ["root", "consequence"]
     assert judgement.cause == "a"
-    assert judgement.verdict is f.Verdict.FAILING
+    assert judgement.verdict is f.Verdict.DEGRADED
+
+
+def test_the_worst_incident_comes_first() -> None:
+    """Reports of one topic and of all topics give the same cause."""
+    said = outcome(
+        accused("near the root", rank=f.Rank.ROOT_CAUSE, cause="a"),
+        accused("critical", rank=f.Rank.MECHANISM, severity=f.Severity.CRITICAL, cause="b"),
+    )
+    judgement = judge([said])
+    assert [c.subject.taskmanager for c in judgement.culprits] == ["critical", "near the root"]
+    assert (judgement.cause, judgement.verdict) == ("b", f.Verdict.FAILING)
 
 
 def test_ongoing_comes_before_recovered() -> None:
