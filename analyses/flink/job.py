@@ -138,7 +138,7 @@ class Decline:
 class Vertex:
     """A vertex of the job graph. `order` counts from the sources and is None if unknown.
 
-    `description` is Flink's own text about its operators. It mentions windows even if the user named the operators.
+    `description` is Flink's own text about its operators. It mentions most windows even if the user named the operators.
     """
 
     job: JobKey

@@ -185,11 +185,12 @@ def event_time(job: JobQueues) -> EventTime:
 def needs_event_time(job: JobQueues, task: str) -> bool | None:
     """Return whether the windows of a task use event time, according to Flink's description; None if unknown.
 
-    Processing-time windows also register `numLateRecordsDropped`.
+    Processing-time windows also register `numLateRecordsDropped`. The description of a task with a name of its own may not
+    mention its windows.
     """
     vertices = job.job.graph.vertices if job.job.graph is not None else ()
     text = next((v.description for v in vertices if v.task == task and v.description), None)
-    if text is None:
+    if text is None or "window" not in text.lower():
         text = task if _SQL_WINDOW.search(task) is not None else None
     if text is None:
         return None

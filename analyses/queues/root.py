@@ -73,6 +73,10 @@ BLOCKED: Final = 0.9
 """Share of time: a source that waits this long could read much more."""
 SATURATED: Final = 0.9
 """Minimum share of time that every subtask of a saturated task is busy."""
+QUEUED: Final = 0.75
+"""Mean share of the input buffers in use: records wait all the time."""
+NEVER_IDLE: Final = 0.97
+"""Share of the time that every subtask is busy: with an empty input, more than its records keep it busy."""
 PARTLY: Final = 0.1
 """Minimum share of time that upstream tasks wait for a saturated task, because its input is sometimes full."""
 MOST_CHANCE_LATE: Final = 2
@@ -155,6 +159,12 @@ class Spell:
         return self.last_us - self.first_us
 
     @property
+    def empty_input(self) -> bool:
+        """Whether the task has upstream tasks, and neither they nor its buffers show that records wait."""
+        full = any((load.buffers or 0.0) >= HALF_FULL for load in self.culprit_loads)
+        return bool(self.before) and not full and all(share < PARTLY for _, share in self.before)
+
+    @property
     def ordinary(self) -> bool:
         """Whether this is the usual cost of a start, a restore or a rescaling: processing a backlog.
 
@@ -188,9 +198,9 @@ def find_roots(job: JobQueues, loads: Loads) -> list[Root]:
             *_lagging_subtasks(job, loads, bool(found)),
             *_slow_taskmanagers(job, loads),
             *_saturated_tasks(job, loads),
-            *_saturated_chains(job, loads),
         ]
-        return found + [root for root in behind if root.task not in known]
+        found += [root for root in behind if root.task not in known]
+        return found or [*_waiting_unawaited(job, loads)]
     return _roots_without_order(job, loads)
 
 
@@ -242,14 +252,18 @@ def _slow_taskmanagers(job: JobQueues, loads: Loads) -> list[Root]:
 def _saturated_tasks(job: JobQueues, loads: Loads) -> Iterator[Root]:
     """Yield tasks whose subtasks are all busy all the time, and whose input is full.
 
-    Upstream tasks that are almost as slow wait only part of the time, or do not wait yet.
+    Upstream tasks that are almost as slow wait only part of the time, or do not wait yet. If the input is full all the time,
+    a lower busy time is enough: it may just have begun to rise.
     """
     grouped = by_task(loads)
     for task, members in grouped.items():
         upstream = job.topology.upstream.get(task, ())
         before = [load for name in upstream for load in grouped.get(name, ())]
         complete = len(members) >= job.topology.parallelism.get(task, 0)
-        if not before or not complete or not all(map(_is_saturated, members)):
+        queued = all(
+            load.measured and load.works and (load.buffers or 0.0) >= QUEUED for load in members
+        )
+        if not before or not complete or not (queued or all(map(_is_saturated, members))):
             continue
         awaited = any(load.wait_measured and (load.pressed or 0.0) >= PARTLY for load in before)
         full = sum((load.buffers or 0.0) >= HALF_FULL for load in members)
@@ -257,24 +271,33 @@ def _saturated_tasks(job: JobQueues, loads: Loads) -> Iterator[Root]:
             yield _root(job, members, members, before, awaited=awaited)
 
 
-def _saturated_chains(job: JobQueues, loads: Loads) -> Iterator[Root]:
-    """Yield a chain that is the whole job, if it always hangs or waits instead of computing.
+def _waiting_unawaited(job: JobQueues, loads: Loads) -> Iterator[Root]:
+    """Yield tasks that hang, or wait instead of computing, all the time, although no task waits for them.
 
-    No task waits for such a chain, so only its own time shows that it limits the job. A chain that computes all the time
-    may also be reading a backlog. Rules use `busy_chain` so that they do not report such a job as healthy.
+    Only their own time shows that they limit the job. A task that computes all the time may also
+    be reading a backlog. Rules use `busy_unawaited` so that they do not report such a job as healthy.
     """
-    members = busy_chain(job, loads)
-    if not members:
-        return
-    use = cpu_use(job, members, loads.values())
-    if stands_still(job) is not None or (use is not None and use.waits):
-        yield _root(job, members, members, (), awaited=False)
+    for members in busy_unawaited(job, loads):
+        use = cpu_use(job, members, loads.values())
+        if stands_still(job) is not None or (use is not None and use.waits):
+            yield _root(job, members, members, (), awaited=False)
 
 
-def busy_chain(job: JobQueues, loads: Loads) -> list[Load]:
-    """Return the subtasks of a job of one task, if all are busy all the time and no lag shows that the job keeps up."""
-    members = _chain(job, loads)
-    return members if all(map(_is_saturated, members)) else []
+def busy_unawaited(job: JobQueues, loads: Loads) -> Iterator[list[Load]]:
+    """Yield the subtasks of tasks that are busy all the time, although no task waits for them.
+
+    One is the chain that is a whole job, unless a lag shows that it keeps up. Others have an empty input: their time goes to
+    timers, to snapshots, or to threads of their own.
+    """
+    alone = _chain(job, loads)
+    if alone and all(map(_is_saturated, alone)):
+        yield alone
+    _, last_us = time_span(chain.from_iterable(job.samples.values()))
+    young = age_us(job, last_us) < WARM_UP_US
+    for task, members in by_task(loads).items() if not young else ():
+        complete = len(members) >= job.topology.parallelism.get(task, 0) > 0
+        if job.topology.upstream.get(task) and complete and all(map(_is_never_idle, members)):
+            yield members
 
 
 def unmeasured_chain(job: JobQueues, loads: Loads) -> list[Load]:
@@ -304,6 +327,10 @@ def _keeps_up(job: JobQueues) -> bool:
 
 def _is_saturated(load: Load) -> bool:
     return load.measured and load.works and (load.busy or 0.0) >= SATURATED
+
+
+def _is_never_idle(load: Load) -> bool:
+    return _is_saturated(load) and (load.busy or 0.0) >= NEVER_IDLE
 
 
 def _delays_barriers(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
@@ -469,7 +496,11 @@ def _spells(
         if has_samples_over_time(job) and samples < (enough if root.measured else ENOUGH_SAMPLES):
             continue
         spell = _judge_root(job, windows, loads, root, samples)
-        if spell is not None:
+        if spell is None:
+            continue
+        # While a task starts, Flink counts all its time as busy.
+        starts = spell.empty_input and spell.cause == "slow-operator" and spell.ordinary
+        if not starts:
             found.append(spell)
     return found
 

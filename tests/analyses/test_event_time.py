@@ -290,6 +290,13 @@ def test_windows_of_processing_time_need_no_watermark(emitted: float) -> None:
     assert not findings(bench.job()).keys() & {"BP105", "BP106"}
 
 
+def test_the_description_of_a_window_may_be_only_its_name() -> None:
+    """Flink describes the windows of all keys together only in their default name."""
+    bench = without_watermarks(500)
+    bench.queues.descriptions[WINDOW] = "rank-all<br/>"
+    assert not findings(bench.job()).keys() & {"BP105", "BP106"}
+
+
 def test_without_a_plan_windows_may_be_of_processing_time() -> None:
     bench = without_watermarks(0)
     bench.queues.descriptions.clear()

@@ -684,6 +684,42 @@ def test_a_busy_task_that_empties_its_input_is_no_culprit() -> None:
     assert findings(bench.job()) == {}
 
 
+def busy_with_timers(cpu: float, **values: Any) -> Queues:
+    """Every subtask of `aggregate` is busy all the time, and its input is empty."""
+    bench = Queues(managers=1, **values).says("aggregate", busy=995.0, idle=5.0, in_pool=0.0)
+    bench.machines = {"taskmanager-1": {"cpu": cpu}}
+    bench.cores = {"taskmanager-1": 4.0}
+    return bench
+
+
+def test_a_task_whose_timers_wait_all_the_time_is_the_culprit() -> None:
+    finding = findings(busy_with_timers(0.05).job())["BP102"]
+    assert (finding.cause, finding.subject.task) == ("slow-operator", "aggregate")
+    assert finding.title.endswith("is busy all the time, although its input is empty")
+
+
+def test_a_task_whose_timers_compute_all_the_time_may_keep_up() -> None:
+    job = busy_with_timers(0.9).job()
+    assert not findings(job)
+    assert [reason.reason.partition(":")[0] for reason in reasons(job)] == [
+        "aggregate is busy all the time"
+    ]
+
+
+@pytest.mark.parametrize("cpu", [0.05, 0.9])
+def test_tasks_that_start_count_as_busy(cpu: float) -> None:
+    bench = busy_with_timers(cpu, minutes=1)
+    bench.starts.append(bench.at(0.3))
+    assert (findings(bench.job()), reasons(bench.job())) == ({}, [])
+
+
+def test_the_only_subtask_of_a_task_with_a_full_input_is_too_slow() -> None:
+    tasks = (("Source: orders", 2), ("clean", 3), ("rank", 1), ("Sink: deliver", 2))
+    bench = Queues(tasks=tasks, minutes=1).says("rank", busy=840.0, idle=160.0, in_pool=0.8)
+    finding = findings(bench.job())["BP102"]
+    assert (finding.cause, finding.subject.task) == ("slow-operator", "rank")
+
+
 def test_a_busy_task_is_no_culprit_while_its_job_is_young() -> None:
     bench = Queues(minutes=1)
     bench.starts.append(bench.at(-0.1))

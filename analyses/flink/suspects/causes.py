@@ -17,7 +17,7 @@ from typing import Final
 from flowdiag.analyses.flink.failures.episodes import incidents
 from flowdiag.analyses.flink.suspects.acknowledgements import Shape
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, at_the_abort, sync_share
-from flowdiag.analyses.flink.suspects.load_signals import all_idle, skew
+from flowdiag.analyses.flink.suspects.load_signals import HALF_FULL, all_idle, skew
 from flowdiag.analyses.flink.suspects.snapshot_signals import SNAPSHOT_SHARE
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import (
@@ -264,7 +264,9 @@ def _holds_checkpoint_lock(subtask: SubtaskCase) -> Diagnosis | None:
 
 def _single_subtask(subtask: SubtaskCase) -> Diagnosis | None:
     """Ask whether the subtask is the only one of its task."""
-    if subtask.size == 1 and subtask.awaited:
+    load = subtask.load
+    full = load is not None and load.works and (load.buffers or 0.0) >= HALF_FULL
+    if subtask.size == 1 and (subtask.awaited or full):
         return Diagnosis("slow-operator", "barrier")
     return None
 

@@ -18,7 +18,8 @@ evidence must cover several windows with at least five samples. Flink before 1.1
 back-pressured times. The rule then uses buffer usage and gives it less weight.
 
 A task also counts if all its subtasks are busy at least 90% of the time. In addition, upstream tasks must wait at
-least 10% of the time, or most of its inputs must be half full on average.
+least 10% of the time, or most of its inputs must be half full on average. If its inputs are three quarters full on
+average, it only needs to be busy at least 60% of the time.
 
 The suspect and the cause are determined as in `checkpoint-culprit`, with the same signals in the same
 order. Here, the candidates are the subtasks of the task where the back pressure starts.
@@ -26,7 +27,8 @@ order. Here, the candidates are the subtasks of the task where the back pressure
 In a job with a single task, no task can wait for another. If all its subtasks are busy all the time, the task is
 the culprit in two cases: it waits instead of computing, or none of its operators emits a record. Otherwise the
 rule is inconclusive, unless the lag shows that the job keeps up. The rule is also inconclusive if the metrics do
-not show the task's busy time, because legacy sources do not report it.
+not show the task's busy time, because legacy sources do not report it. The same applies to a task that is busy at
+least 97% of the time although its input is empty: its timers, for example, take all its time.
 
 If the input has thread dumps, the finding also names the line of code, as `slow-code` explains. Without dumps, the
 CPU load of the TaskManagers shows whether busy subtasks compute or wait. They wait if the processes use at most
@@ -49,7 +51,7 @@ from __future__ import annotations
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.loads import loads_in
-from flowdiag.analyses.queues.root import busy_chain, unmeasured_chain
+from flowdiag.analyses.queues.root import busy_unawaited, unmeasured_chain
 
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
@@ -58,6 +60,8 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
         if h.waits_for_database(job, spell.task) or h.slow_service(job, spell) is not None:
             continue
         title = f"{h.fmt.shorten(spell.task)} is too slow for its input"
+        if spell.empty_input:
+            title = f"{h.fmt.shorten(spell.task)} is busy all the time, although its input is empty"
         if spell.cause == "task-hangs":
             title = f"{h.fmt.shorten(spell.task)} is busy, and emits no record"
         if spell.cause == "slow-sync-snapshot":
@@ -66,14 +70,14 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
     if h.find_spells(job):
         return
     loads = loads_in(job)
-    for chain, why in (
-        (busy_chain(job, loads), "is busy all the time"),
+    for members, why in (
+        *((busy, "is busy all the time") for busy in busy_unawaited(job, loads)),
         (unmeasured_chain(job, loads), "is the whole job, and reports no busy time"),
     ):
-        if chain:
-            name = h.fmt.shorten(chain[0].key.task)
+        if members:
+            name = h.fmt.shorten(members[0].key.task)
             yield h.Inconclusive(
-                reason=f"{name} {why}: no input shows whether it keeps up with its source",
+                reason=f"{name} {why}: no input shows whether it keeps up",
                 checks=("consumer-lag", "thread-dump"),
                 job=job.job.key,
             )
