@@ -72,6 +72,12 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             continue
         kind = "pauses" if state.pauses else "triggers" if query else "batches"
         explain, advice, verify = _TEXTS[kind]
+        has = "keeps up with low headroom"
+        if (state.use or 0.0) >= 1 and not state.pauses:
+            has = "has no headroom"
+            explain = (
+                f"Recent {kind} take longer than the interval. If that lasts, the delay grows."
+            )
         if _waits_outside_tasks(flow):
             advice = (
                 "Reduce the driver's work in each batch: more cores do not help while no job runs"
@@ -83,7 +89,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             flow,
             sorted(flow.units, key=lambda unit: -unit.lasted_ms),
             ranked=True,
-            title=f"{who} keeps up with low headroom: {state.because}",
+            title=f"{who} {has}: {state.because}",
             explain=explain,
             cause=None,
             rank=h.Rank.SYMPTOM,
