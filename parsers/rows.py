@@ -196,6 +196,7 @@ class Event(StrEnum):
     SPARK_RATE_LIMIT = "spark_rate_limit"  # a receiver applies a new limit
     SPARK_RANGE = "spark_range"  # a task of a direct stream reads an offset range of a partition
     SPARK_BLOCK = "spark_block"  # a receiver's block was stored in memory: fields.size, fields.free
+    SPARK_CACHED = "spark_cached"  # a block of a cached RDD was stored: fields.rdd, .partition
     SPARK_DROPPED = "spark_dropped"  # listener events were lost: fields.count, fields.queue
     SPARK_INCIDENT = (
         "spark_incident"  # a possible reason for slow or failed batches, identified by its template

@@ -40,6 +40,7 @@ LESS_PRECISE: dict[tuple[str, str], str | None] = {
     **{("code-http", part): "overloaded" for part in PARTS},
     ("code-http", "event log"): None,
     ("kafka-lost", "event log"): "max-rate",
+    ("running-totals", "event log"): None,  # it does not contain the cached blocks
 }
 
 
@@ -70,7 +71,7 @@ def test_the_first_finding_is_the_fault(
         return
     cause = LESS_PRECISE.get((name, part), expected["cause"])
     if cause is None:
-        assert found == []
+        assert [finding.cause for finding in found if finding.cause is not None] == []
         return
     assert found[0].cause == cause
     failing = expected["verdict"] == "failing" and cause == expected["cause"]

@@ -260,10 +260,7 @@ def _saturated_tasks(job: JobQueues, loads: Loads) -> Iterator[Root]:
         upstream = job.topology.upstream.get(task, ())
         before = [load for name in upstream for load in grouped.get(name, ())]
         complete = len(members) >= job.topology.parallelism.get(task, 0)
-        queued = all(
-            load.measured and load.works and (load.buffers or 0.0) >= QUEUED for load in members
-        )
-        if not before or not complete or not (queued or all(map(_is_saturated, members))):
+        if not before or not complete or not _are_saturated(members):
             continue
         awaited = any(load.wait_measured and (load.pressed or 0.0) >= PARTLY for load in before)
         full = sum((load.buffers or 0.0) >= HALF_FULL for load in members)
@@ -323,6 +320,11 @@ def _keeps_up(job: JobQueues) -> bool:
     """Return whether a known lag does not grow."""
     trend = job_trend(job)
     return trend is not None and not falls_behind(trend, BACKLOG_S)
+
+
+def _are_saturated(members: Sequence[Load]) -> bool:
+    queued = (load.measured and load.works and (load.buffers or 0.0) >= QUEUED for load in members)
+    return all(map(_is_saturated, members)) or all(queued)
 
 
 def _is_saturated(load: Load) -> bool:

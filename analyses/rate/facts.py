@@ -164,6 +164,15 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cached:
+    """The stored blocks of an RDD that the application caches."""
+
+    rdd: int
+    bytes: int
+    time_ms: int  # of the first block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamInput:
     """The records of one input stream in a batch."""
 
@@ -410,6 +419,7 @@ class ApplicationFacts:
     operations: tuple[Operation, ...] = ()
     blocks: tuple[Blocks, ...] = ()
     memory: tuple[Memory, ...] = ()
+    cached: tuple[Cached, ...] = ()
     partitions: tuple[Partition, ...] = ()
     queries: tuple[QueryFacts, ...] = ()
     receivers: tuple[Record, ...] = ()

@@ -285,6 +285,7 @@ _PARTS: Final[Mapping[str, AbstractSet[str]]] = {
     "blocks": {Event.SPARK_BLOCK},
     "range": {Event.SPARK_RANGE},
     "memory": {Event.SPARK_BLOCK},
+    "cached": {Event.SPARK_CACHED},
     "stage": {Event.SPARK_TASKS},
     "executor": {Event.SPARK_TASKS},
     "task": {Event.SPARK_TASK},
@@ -294,6 +295,7 @@ _PARTS: Final[Mapping[str, AbstractSet[str]]] = {
 _OPTIONAL_KINDS: Final = (
     Event.SPARK_BATCH,
     Event.SPARK_BLOCK,
+    Event.SPARK_CACHED,
     Event.SPARK_JOB,
     Event.SPARK_OUTPUT,
     Event.SPARK_RANGE,
@@ -308,8 +310,8 @@ def facts_frame(events: DataFrame, present: AbstractSet[str] | None = None) -> D
 
     The kinds are `batch` per application and batch time, `output` per failed output operation, and `stage` for the worst
     stage of each batch or trigger. `work` contains its jobs, and `task` its open tasks. Totals are `executor`,
-    `operation` per output operation, `blocks` per receiver, `memory` per host, and `range` per topic partition.
-    `single` contains unchanged records.
+    `operation` per output operation, `blocks` per receiver, `memory` per host, `cached` per RDD, and `range` per topic
+    partition. `single` contains unchanged records.
 
     Args:
         events: the events from `owned`.

@@ -132,6 +132,7 @@ _TEMPLATES: Final[dict[str, Callable[[Row, Fields, Iterable[str]], list[Row]]]] 
     "job-error": _job_error,
     "progress": _progress,
     "block-added": _block_added,
+    "rdd-block-stored": _block_added,
     "pid-input": _pid_input,
 }
 # The line about a container that ended, or the printed object.

@@ -17,6 +17,7 @@ from flowdiag.analyses.rate.cores import cores_of, free_cores
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Blocks,
+    Cached,
     Executor,
     Memory,
     Operation,
@@ -535,6 +536,28 @@ def test_unbounded_state_growth() -> None:
     assert found(stuck, "RT406") == []  # windows fill; RT405 covers the watermark
     passed = stateful(40, 1000, mark=lambda n: (w.T0 + 2000 * n - 1000) * 1000)
     assert len(found(passed, "RT406")) == 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "records", "grows"),
+    [
+        ([100_000 * n for n in range(60)], 100, True),
+        ([100_000 * n for n in range(10)], 100, False),  # too few batches
+        ([1000 * n for n in range(60)], 100, False),  # small
+        ([100_000 * min(n, 20) for n in range(60)], 100, False),  # a window that is full
+        ([3_000_000 + 10_000 * n + 900_000 * (n % 2) for n in range(60)], 100, False),
+        ([100_000 * n for n in range(60)], None, False),  # the input rises as much
+    ],
+)
+def test_cached_data_that_grows(sizes: list[int], records: int | None, grows: bool) -> None:
+    batches = [w.batch(n, records=records or 10 * n + 1) for n in range(len(sizes))]
+    cached = [
+        Cached(rdd=10 * n + k, bytes=size // (1 + k), time_ms=(batches[n].start_ms or 0) + 100)
+        for n, size in enumerate(sizes)
+        for k in range(2)
+    ]
+    findings = found(w.application(batches, cached=tuple(cached)), "RT109")
+    assert [finding.cause for finding in findings] == ["growing-state"] * grows
 
 
 def test_commits_of_state_and_metadata() -> None:

@@ -27,6 +27,7 @@ from flowdiag.analyses.rate.assemble.rows import (
 )
 from flowdiag.analyses.rate.assemble.sums import (
     blocks_of,
+    cached_of,
     executors_of,
     memory_of,
     operations_of,
@@ -141,6 +142,7 @@ def _application(
         blocks=blocks_of(kinds.get("blocks", ())),
         partitions=partitions_of(kinds.get("range", ())),
         memory=memory_of(kinds.get("memory", ())),
+        cached=cached_of(kinds.get("cached", ())),
         queries=queries_of(
             singles,
             by_trigger,

@@ -19,6 +19,7 @@ from flowdiag.analyses.rate.rules import (
     fixed_batch_cost,
     future_watermark,
     generation_lag,
+    growing_cache,
     growing_state,
     hanging_batch,
     late_rows,
@@ -57,6 +58,7 @@ RULES: Final[tuple[Rule, ...]] = (
     generation_lag.RULE,
     little_headroom.RULE,
     abandoned_batches.RULE,
+    growing_cache.RULE,
     unexplained_failure.RULE,
     # RT2xx: what limits the rate
     rate_floor.RULE,
