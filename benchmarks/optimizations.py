@@ -25,7 +25,7 @@ from benchmarks.startup import unpacked
 from flowdiag.cli.spark.optimizations import DESCRIPTIONS, VARIABLE, Optimization
 
 WITH_ALL: Final = "all of them"
-# Optimisations that decide which archive fits: each has its own.
+# Optimizations that decide which archive fits: each has its own.
 _OF_JAVA: Final = frozenset(
     {
         Optimization.FEWER_JARS,

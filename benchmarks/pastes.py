@@ -1,4 +1,4 @@
-"""Measures how often a single pasted exception is recognised, by failure and wrapping.
+"""Measures how often a single pasted exception is recognized, by failure and wrapping.
 
 Run from a checkout with the development extras:
 
