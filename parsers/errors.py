@@ -114,7 +114,7 @@ def error_clause(error: BaseException) -> str:
 
 
 def error_text(error: BaseException | None) -> str:
-    """Return the message of an exception; empty if its JVM has exited, because Py4J fetches the message from there."""
+    """Return the message of an exception; empty for a Py4J error if the JVM that has the message is gone."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - py4j raises various types

@@ -160,7 +160,7 @@ _OF_STORAGE: Final = re.compile(
 
 
 def _is_elsewhere(candidate: FailureClass, texts: Sequence[str], link: int) -> bool:
-    """Return whether what looks like a file error comes from another service."""
+    """Return whether an apparent file error comes from another kind of service."""
     if candidate.name not in _OF_FILES:
         return False
     source = component_of(texts[: link + 1])

@@ -176,9 +176,8 @@ def entry_text(block: bytes, focus: Focus | None = None) -> str | None:
     focus = focus or Focus()
     first: list[str] | None = None
     for body, path in _bodies(block):
-        # A collection stores all responses of a tick together, and entries of subtasks have only a number. So use
-        # only
-        # responses for the same resource as the first one, such as `/jobs/1/vertices/2`.
+        # A collection stores all responses of a tick together, and entries of subtasks have only a number. Use
+        # only responses for the same resource as the first one, such as `/jobs/1/vertices/2`.
         resource = path.split("/")[:5]
         first = resource if first is None else first
         if resource == first and (text := _entry(body, path, focus)):

@@ -326,7 +326,7 @@ def _add_failure(task: _Task, row: Row) -> None:
 
 
 def _add_late(task: _Task) -> bool:
-    """Add the failures of a text that is large and has no known messages. Return False for texts of other sizes."""
+    """Add the failures of a large text without known messages. Return False if the text is not large."""
     source = task.split.source
     if source.codec == "none" and not PASTE_BYTES < source.size <= EXCERPTED_BYTES:
         return False
@@ -360,7 +360,7 @@ def _is_grave(one: Pasted, source: Source) -> bool:
 def _add_errors(task: _Task, scanner: LineScanner) -> None:
     """Add exceptions below error records of a large log, unless a known message reports them.
 
-    Of Spark's, only those whose text shows that they ended more than a task.
+    An exception of Spark counts only if its text shows that it ended more than a task.
     """
     split, source = task.split, task.split.source
     places = scanner.signs.places if scanner.signs is not None else []

@@ -1,6 +1,7 @@
-"""Exceptions in JSON objects whose class, message, trace and cause are separate values: answers of services, job runs.
+"""Finds exceptions in JSON objects that store the class, message, trace and cause as separate values.
 
-The names of the keys show what a value is. An object without such keys reports no failure.
+Such objects are responses of services and results of job runs. The names of the keys show what a value is. An object
+without such keys reports no failure.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 _DEPTH: Final = 8
-_MOST: Final = 400  # lines of one answer
+_MOST: Final = 400  # maximum lines of one response
 _Fields = Mapping[str, Any]
 
 # Keys are compared in lower case without `_`, `-`, `.` and `@`.
@@ -28,7 +29,7 @@ _MESSAGES: Final = (
     "description", "error",
 )  # fmt: skip
 _OF_ERRORS: Final = re.compile(r"error|exception|failure|evalue|azure|awsapi|statechangereason")
-"""Keys of messages that only failures have."""
+"""Keys of messages that occur only in failures."""
 _TRACES: Final = (
     "errortrace", "stacktrace", "traceback", "trace", "stack", "remotestacktrace", "exceptionstacktrace", "callstack",
     "extendedstacktrace",
@@ -52,7 +53,7 @@ _PYTHON: Final = "Traceback (most recent call last)"
 
 
 def lines_of_errors(value: object) -> list[str]:
-    r"""Return the failures of an object, as Java prints exceptions; empty without one.
+    r"""Return the failures in an object as lines, in the format in which Java prints exceptions.
 
     >>> lines_of_errors({"errorClass": "a.b.XException", "message": "no batch", "cause": {"message": "disk full", "class": "a.YError"}})
     ['a.b.XException: no batch', 'Caused by: a.YError: disk full']
@@ -69,12 +70,12 @@ def lines_of_errors(value: object) -> list[str]:
 
 
 def _failures(value: object, depth: int, *, inside: bool) -> Iterator[list[str]]:
-    """Yield the lines of each failure, those of an object before those inside it.
+    """Yield the lines of each failure; an object comes before the objects inside it.
 
     Args:
         value: any JSON value.
         depth: maximum nesting.
-        inside: whether its key shows that it describes a failure.
+        inside: whether the key of the value shows that it describes a failure.
     """
     if isinstance(value, list) and depth:
         for each in value[:20]:
@@ -98,7 +99,7 @@ def _of_object(value: _Fields, depth: int, *, inside: bool) -> Iterator[list[str
 
 
 def _opened(value: object) -> object:
-    """Return the value of JSON within a string; other values unchanged."""
+    """Decode JSON in a string; return other values unchanged."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value
     try:
@@ -108,7 +109,7 @@ def _opened(value: object) -> object:
 
 
 def _own_lines(value: _Fields, keys: Mapping[str, str], *, inside: bool) -> list[str]:
-    """Return the lines of the failure that the values of an object describe, without its inner objects."""
+    """Return the lines of the failure that an object itself describes, without the objects inside it."""
     name = next((text for _, text in _texts(value, keys, _NAMES) if _is_name(text)), "")
     key, message = next(_texts(value, keys, _MESSAGES), ("", ""))
     trace = next((text for _, text in _texts(value, keys, _TRACES)), "")
@@ -125,7 +126,7 @@ def _own_lines(value: _Fields, keys: Mapping[str, str], *, inside: bool) -> list
 
 
 def _first_line(name: str, message: str, *, is_class: bool) -> str:
-    """Return class or code and message as one text; `Error` stands for a missing class."""
+    """Join the class or code and the message into one line; a missing class becomes `Error`."""
     if is_class or _EXCEPTION.match(message.partition(":")[0]):
         return ": ".join(
             filter(None, (name if is_class else "", message.removeprefix(f"{name}: ")))
@@ -135,7 +136,7 @@ def _first_line(name: str, message: str, *, is_class: bool) -> str:
 
 
 def _with_trace(text: str, trace: str) -> list[str]:
-    """Return an exception and its trace, which may repeat the first line or, in Python, precedes the error."""
+    """Join an exception and its trace. The trace may repeat the first line; in Python, it precedes the error."""
     lines, own = trace.split("\n"), text.split("\n")
     if not trace.strip():
         return own if text else []
@@ -148,7 +149,7 @@ def _with_trace(text: str, trace: str) -> list[str]:
 def _texts(
     value: _Fields, keys: Mapping[str, str], names: tuple[str, ...]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the texts at these keys, a list of lines as one text."""
+    """Yield the texts at these keys; a list of lines becomes one text."""
     for name in names:
         text = value.get(keys.get(name, ""))
         if isinstance(text, list) and text and all(isinstance(line, str) for line in text):

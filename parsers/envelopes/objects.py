@@ -244,7 +244,7 @@ def _trace_of(hits: list[tuple[int, Any]]) -> str | None:
 
 
 def _errors_of(value: Fields) -> str | None:
-    """Return the trace of the exceptions that an object inside a record describes."""
+    """Return the exceptions described by an object inside a record, in the format of a stack trace."""
     inner = {
         key: value[key]
         for key in ("error", "errors", "exceptions")

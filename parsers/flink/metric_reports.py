@@ -590,7 +590,7 @@ def _span_ms(state: _Process) -> int | None:
 
 
 def _series_of(identifier: str, state: _Process, section: str | None) -> _Series | None:
-    """Create the series of an identifier with a known metric; its scope is resolved after the report."""
+    """Create the series for a known metric; its scope is resolved when the report is complete."""
     if state.delimiter == "." and "Status" in identifier:
         # The identifier of a JVM metric (`….Status.JVM.…`) shows the delimiter (`metrics.scope.delimiter`).
         _, _, tail = identifier.rpartition("Status")

@@ -59,7 +59,7 @@ def covering_fragments(literals: Sequence[bytes], sample: bytes) -> list[bytes]:
     while left:
         score_then, fragment = heapq.heappop(heap)
         now = score(fragment)
-        if now > score_then:  # fragments chosen before already cover some of its literals
+        if now > score_then:  # the fragments chosen so far already cover some of its literals
             heapq.heappush(heap, (now, fragment))
             continue
         chosen.append(fragment)

@@ -26,7 +26,7 @@ HEADER_CHARACTERS: Final = 16 * 1024
 MAX_CARRIERS: Final = 8
 """Maximum number of carriers stripped from a line."""
 
-# Number of first layouts in the file that are Flink's own, for log4j and logback.
+# The first layouts in the file are Flink's own, for log4j and logback.
 DEFAULT_LAYOUTS: Final = 2
 
 JSON_BEGINS: Final = ("{", '"', "[{")
@@ -747,7 +747,7 @@ def drop_time_within(head: Prefix, start: int, end: int) -> None:
 
 
 def with_message_first(head: Prefix) -> Prefix | None:
-    """Parse a line that has a header again as a layout that starts with the message; return None if that fails.
+    """Reparse a line with a header as a layout that puts the message first; return None if that fails.
 
     `DEBUG Map (1/2) - finished … [StreamTask main]`: `Map` looks like a logger.
     """

@@ -98,7 +98,7 @@ class Trace:
 
 
 ANNOUNCES: Final = ("exceptions:", "terminated with:")
-"""Ends of messages that continue on the next line, even if that begins with a date."""
+"""Endings of a message that continues on the next line, even if that line starts with a date."""
 
 
 def is_trace_line(text: str) -> bool:
@@ -157,7 +157,7 @@ def read_trace(lines: Iterable[str], given: str = "") -> Trace:
 
 
 def _with_announced(given: str, lines: Iterable[str]) -> tuple[str, list[str]]:
-    """Return the end of a record and the lines below, with each announced line behind its message."""
+    """Join each message that continues on the next line with that line."""
     whole = [given]
     for line in lines:
         if whole[-1].rstrip().endswith(ANNOUNCES) and line.strip() and not is_trace_line(line):

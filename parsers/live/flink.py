@@ -56,7 +56,7 @@ QUERY_CHARACTERS: Final = 1800
 """Maximum length of a query. With its path, it is well below 2 KB, which every proxy accepts (Netty accepts 4 KB)."""
 MAX_SUBTASKS: Final = 500
 """Maximum subtasks whose metrics are requested in one tick. In larger jobs, suspects come first."""
-SUSPECTS_SHARE: Final = 0.8  # of MAX_SUBTASKS; the other subtasks take turns
+SUSPECTS_SHARE: Final = 0.8  # share of MAX_SUBTASKS for suspects; the other subtasks take turns
 MAX_PARALLELISM: Final = 32_768  # Flink's own limit
 MAX_KNOWN: Final = 100_000  # maximum subtasks of a job that are tracked
 # Maximum parallelism of a source whose metric IDs are listed for each subtask.
@@ -508,7 +508,7 @@ class _Collector:
         return chosen, {number for *_, number in ended}
 
     def _suspect_by_acknowledgements(self, job: _Job, answers: Sequence[Answer | None]) -> None:
-        """Suspect the TaskManagers of the late subtasks, if there are few, in the most upstream vertex with any."""
+        """Suspect the TaskManagers of late subtasks in the most upstream vertex that has any, unless there are many."""
         for vertex, answer in zip(job.vertices, answers, strict=True):
             late = [
                 as_count(item.get("index"))

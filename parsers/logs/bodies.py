@@ -157,7 +157,7 @@ class _Folder:
 
 
 def _errors_in(body: str) -> list[str]:
-    """Return the exceptions of a whole answer as lines; empty for log records, which are read elsewhere."""
+    """Return the exceptions in a complete response as lines; empty for log records, which are read elsewhere."""
     value = decode_or_none(body.strip(" \t\r\n`"))
     is_record = isinstance(value, dict) and not _OF_RECORDS.isdisjoint(value)
     return (

@@ -125,7 +125,7 @@ _OF_JOBS: Final = ("query", "job", "batch", "task")
 
 
 def ended_with(one: Pasted) -> str | None:
-    """Return what a failure ended, as `failure_lines.ended_by`."""
+    """Return what a failure ended; see `failure_lines.ended_by`."""
     if one.task is not None:
         return "task"
     above = one.heading.message if one.heading else ""
@@ -133,7 +133,7 @@ def ended_with(one: Pasted) -> str | None:
 
 
 def _is_part(one: Pasted) -> bool:
-    """Return whether the trace begins with a cause: the exception above it, and its end, are missing."""
+    """Return whether the stack trace starts with a cause, because the exception above it is missing."""
     return (
         one.heading is None
         and one.lines[:1] != []

@@ -174,7 +174,7 @@ class Pasted:
         return "flink" if flink >= spark else "spark"
 
 
-# Not the main thread alone, because it also sets up the application.
+# The main thread alone proves nothing, because it also sets up the application.
 _OF_BATCH: Final = re.compile(r"Job aborted|streaming\.(?:scheduler|dstream)\.")
 # Processes that do not read records, and those that do not plan statements, where the planner's classes mean bad
 # rows.

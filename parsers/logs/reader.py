@@ -198,7 +198,7 @@ class Reader:
         return row
 
     def _message_on_line(self, record: Record, state: _State) -> Recognized | None:
-        """Find the message on the record's own line, also if the layout starts with the message."""
+        """Find the message on the record's own line, even if the layout puts the message first."""
         found = self._known.recognize(record.head) if state is not _State.ALONE else None
         if found is None and record.head.complete:
             other = prefix.with_message_first(record.head)
@@ -441,7 +441,7 @@ class Reader:
     def _follows(line: Prefix, head: Prefix, first: bool, *, listed: bool = False) -> str | None:
         """Return the text that a line adds to the record above; None if it starts another record."""
         text = line.text[line.begin : line.end]
-        if listed and not line.complete:  # an item of a list may begin with a date
+        if listed and not line.complete:  # an item of a list may start with a date
             return line.text
         if line.complete or line.dated:
             # Some layouts print a header on every line of a stack trace.
@@ -681,7 +681,7 @@ def _is_of_other_process(text: str, head: Prefix) -> bool:
 
 
 def _announces(text: str, *, listed: bool = False) -> bool:
-    """Return whether the next line belongs to a message: a list of attempts ends with the first frame."""
+    """Return whether the message continues on the next line; a list of attempts ends at the first stack frame."""
     return (listed and not is_trace_line(text)) or text.rstrip().endswith(ANNOUNCES)
 
 

@@ -77,7 +77,7 @@ def events_frame(
         spark: the session.
         events: a table from `flowdiag.parsers.split.parse_on_driver`, or the tasks to parse. Each inner sequence
             becomes one Spark task.
-        metrics: for tasks: see `parse_split`.
+        metrics: used only for tasks; see `parse_split`.
     """
     if isinstance(events, pa.Table):
         # Combine the chunks, because each batch costs Spark more than its rows.
