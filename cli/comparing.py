@@ -59,7 +59,7 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
 
         return show_config(found)
     settings = found.settings
-    from flowdiag.analyses.report.muting import muted
+    from flowdiag.analyses.report.muting import muted_fingerprints
     from flowdiag.cli.diagnosing import muting_of
     from flowdiag.cli.output.console import Progress, check_output, print_message, write_report
     from flowdiag.cli.text import words
@@ -84,7 +84,7 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
         names=(before, after),
         factor=FACTOR if factor is None else factor,
         same_job=given["same_job"],
-        muted=muted(known),
+        muted=muted_fingerprints(known),
         warnings=[*old.warnings, *new.warnings],
     )
     if settings.redact:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.report.muting import muted
+from flowdiag.analyses.report.muting import muted_fingerprints
 
 if TYPE_CHECKING:
     from flowdiag.analyses.contract.report import Report
@@ -44,7 +44,7 @@ def exit_code(report: Report, settings: Settings) -> ExitCode:
     Muted findings count for the verdict only; the exit code is then 0 only if everything else was assessed.
     """
     threshold = settings.fail_on.severity
-    muted_findings = muted(report)
+    muted_findings = muted_fingerprints(report)
     heard = [f for f in report.findings if f.fingerprint not in muted_findings]
     if threshold is not None and any(f.severity.weight >= threshold.weight for f in heard):
         return ExitCode.FOUND

@@ -31,7 +31,7 @@ from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import Baseline, BaselineEntry, Finding, Muting, Report
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.report.scope import unassessed
+from flowdiag.analyses.report.scope import reason_not_assessed
 from flowdiag.parsers.errors import FlowdiagError, nearest
 
 _TABLE: Final = "known"
@@ -247,7 +247,7 @@ def _entry_status(entry: Entry, report: Report, today: date) -> BaselineEntry:
     seen = [finding for finding in report.findings if finding.fingerprint == entry.fingerprint]
     status, text = _status(entry, seen, today)
     if status is Muting.GONE and entry.code is not None:
-        unseen = unassessed(report, entry.code, entry.job)
+        unseen = reason_not_assessed(report, entry.code, entry.job)
         if unseen is not None:
             status, text = Muting.NOT_ASSESSED, f"it may still exist: {unseen}"
     return BaselineEntry(
@@ -428,4 +428,6 @@ def _is_ongoing(some: Sequence[Finding]) -> bool:
 
 def _is_covered(entry: Entry, reports: Sequence[Report]) -> bool:
     """Whether any report assessed the finding of an entry, so that its absence is certain."""
-    return any(entry.code and unassessed(each, entry.code, entry.job) is None for each in reports)
+    return any(
+        entry.code and reason_not_assessed(each, entry.code, entry.job) is None for each in reports
+    )

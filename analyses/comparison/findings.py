@@ -8,7 +8,7 @@ from typing import Final
 from flowdiag.analyses.comparison.wire import Change, FindingChange, Seen
 from flowdiag.analyses.contract.report import Finding, Report, Subject
 from flowdiag.analyses.model import finding as f
-from flowdiag.analyses.report.scope import unassessed
+from flowdiag.analyses.report.scope import reason_not_assessed
 
 ORDER: Final = (
     Change.NEW,
@@ -186,7 +186,7 @@ def _alone(
         return change, None  # the other side has the same fault elsewhere, so it was assessed
     side = "before" if change is Change.NEW else "after"
     job = None if one_job else finding.subject.job_name
-    reason = unassessed(other, finding.code, job, finding.severity)
+    reason = reason_not_assessed(other, finding.code, job, finding.severity)
     return (change, None) if reason is None else (Change.NOT_COMPARABLE, f"{side}: {reason}")
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 SQL: Final = Queries("flowdiag.analyses.memory", {})
 
 
-def printed(events: DataFrame) -> Part:
+def memory_records(events: DataFrame) -> Part:
     """Return the memory records of processes."""
     return SQL.part("printed", events=events)
 
@@ -27,4 +27,4 @@ def usage(events: DataFrame) -> Part:
 
 def queries(events: DataFrame) -> tuple[Part, ...]:
     """Return the queries for `assemble_memory` in addition to attempts and incidents."""
-    return (printed(events), usage(events))
+    return (memory_records(events), usage(events))

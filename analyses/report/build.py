@@ -125,7 +125,7 @@ def report_of(
         understood=understood,
         suggestions=[w.Suggestion(text=text, command=run, wants=None) for text, run in suggestions],
         engine_known=not any(source.guessed for source in sources),
-        doubts=[f"{name}: flowdiag recognised no line of it" for name in doubtful],
+        doubts=[f"{name}: flowdiag recognized none of its lines" for name in doubtful],
         topics=topics,
         warnings=faults.run_or_default(warnings, [], w.Where.RENDER, about="warnings"),
         errors=faults.found,

@@ -14,7 +14,7 @@ from flowdiag.analyses.contract.encoding import speakable
 from flowdiag.analyses.contract.redact import visible_json
 from flowdiag.analyses.contract.report import Finding, Note, Report, Subject
 from flowdiag.analyses.model import finding as f
-from flowdiag.analyses.report.scope import unassessed
+from flowdiag.analyses.report.scope import reason_not_assessed
 
 
 class Kind(StrEnum):
@@ -73,7 +73,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     report: Report | None
 
 
-def encoded(this: Round) -> str:
+def encode_round(this: Round) -> str:
     """Encode a round as one line of JSON with a line feed."""
     try:
         document = msgspec.json.encode(this)
@@ -117,7 +117,7 @@ def _kind(was: Finding | None, now: Finding | None, after: Report) -> Kind | Non
     if was is None:
         return Kind.NEW
     if now is None:
-        unseen = unassessed(after, was.code, was.subject.job_name, was.severity)
+        unseen = reason_not_assessed(after, was.code, was.subject.job_name, was.severity)
         return Kind.GONE if unseen is None else Kind.NOT_ASSESSED
     before, after_weight = _weight(was), _weight(now)
     if before == after_weight:

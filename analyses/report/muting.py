@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from flowdiag.analyses.contract.report import Report
 
 
-def muted(report: Report) -> frozenset[str]:
+def muted_fingerprints(report: Report) -> frozenset[str]:
     """Return the fingerprints of findings that count for the verdict but not for the exit code."""
     baseline = report.summary.baseline
     if baseline is None:

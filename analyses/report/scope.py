@@ -39,7 +39,7 @@ def engines_of(report: Report) -> frozenset[str]:
     return frozenset(name for name, there in found.items() if there)
 
 
-def unassessed(
+def reason_not_assessed(
     report: Report, code: str, job: str | None, severity: f.Severity | None = None
 ) -> str | None:
     """Return why a missing finding does not prove that the problem is gone, or None if it does.

@@ -57,7 +57,7 @@ _ABOUT: Final = {
     "bytes": "size of the completed checkpoint",
     "bytes_in": "bytes received",
     "capacity": "queue length at which the input is full",
-    "cause": "word of the cause (docs/rules.md); for a restart, the failure before it",
+    "cause": "cause (docs/rules.md); for a restart, the failure before it",
     "checkpoint": "checkpoint id",
     "confidence": "confidence in the culprit",
     "cpu": "load of the processor, 0 to 1",
@@ -71,7 +71,7 @@ _ABOUT: Final = {
     "error": "excess rate, records per second",
     "exact": "whether every number equals Spark's, to the last bit",
     "exclusive_usage": "usage of the exclusive buffers, 0 to 1",
-    "expected": "late subtasks explained by its share of all subtasks",
+    "expected": "number of late subtasks to expect from its share of all subtasks",
     "expected_tasks": "number of tasks in the job",
     "expired": "expired checkpoints of the episode",
     "failed_outputs": "output operations that failed",
@@ -81,7 +81,7 @@ _ABOUT: Final = {
     "gate": "number of the input gate",
     "gc_share": "share of the time in garbage collection",
     "graph_from": "source of the edges: plan, archive, deployment order, metrics",
-    "heap_used": "used share of the heap, 0 to 1",
+    "heap_used": "share of the heap in use, 0 to 1",
     "held": "the step that blocked the start, if any",
     "historical_error": "backlog as a rate, records per second",
     "host": "host name",
@@ -92,10 +92,10 @@ _ABOUT: Final = {
     "last_seen": "end, or the end of the input",
     "late": "distinct subtasks on it that acknowledged an expired checkpoint",
     "latest_rate": "previous rate, records per second",
-    "local_backlog": "part of the capacity that waits at producers on the same TaskManager",
-    "longest": "longest queue of a channel, buffers",
+    "local_backlog": "part of the capacity that is queued at producers on the same TaskManager",
+    "longest": "longest queue among the channels, buffers",
     "max_ms": "longest task",
-    "mean": "mean queue of the channels, buffers",
+    "mean": "mean queue length of the channels, buffers",
     "name": "name of the task",
     "new_rate": "published rate, records per second; null if Spark publishes none",
     "number": "number of the start, from 0",
@@ -120,8 +120,8 @@ _ABOUT: Final = {
     "required_slots": "slots that the job requested",
     "restored": "whether state was restored",
     "role": "root, back-pressured, fed-by-root, ok or unknown",
-    "rows": "input rows of the trigger",
-    "run": "number of the job's run in the input, from 1; checkpoint ids grow within one",
+    "rows": "input rows of the batch",
+    "run": "number of the job's run in the input, from 1; checkpoint ids increase within a run",
     "run_id": "id of the query's run",
     "running_after_ms": "time from the start to RUNNING",
     "running_at": "when all tasks were running",
@@ -131,7 +131,7 @@ _ABOUT: Final = {
     "segments": "network buffers of the TaskManager",
     "segments_free": "free network buffers",
     "segments_requested": "requested divided by all buffers; may exceed 1",
-    "shortest": "shortest queue of a channel, buffers",
+    "shortest": "shortest queue among the channels, buffers",
     "skew": "Flink's skew score of records received, 0 (even) to 100",
     "slowest": "the slowest step",
     "started_at": "start",
@@ -143,7 +143,7 @@ _ABOUT: Final = {
     "submission_ms": "submission, milliseconds since the epoch",
     "subtask": "subtask as Flink prints it: i/n",
     "subtask_index": "subtask index, 0-based",
-    "subtasks": "subtasks of the job that it runs",
+    "subtasks": "number of the job's subtasks that it runs",
     "task": "name of the task, without its subtask",
     "taskmanager": "resource id",
     "tasks": "tasks in the step, or deployed tasks",
@@ -152,7 +152,7 @@ _ABOUT: Final = {
     "total_delay_ms": "time from the submission to the end",
     "trigger": "what triggered the restart",
     "triggered_at": "when it was triggered",
-    "type": "type in Flink; a savepoint is a type",
+    "type": "checkpoint type in Flink, including savepoints",
     "unmatched": "whether the expiry itself is missing from the input",
     "vertex_id": "id in the job graph",
     "watermark": "watermark of the query",
@@ -198,7 +198,7 @@ def _of(row: type[Any], *keys: Column, without: Iterable[str] = ()) -> tuple[Col
 
 
 TABLES: Final = (
-    Table("events", (), f"A recognised record of an input, {_UNFILTERED}.", views.EVENTS),
+    Table("events", (), f"A recognized record of an input, {_UNFILTERED}.", views.EVENTS),
     Table(
         "metrics",
         ("checkpoints", "queues", "memory", "startup"),
@@ -352,7 +352,7 @@ duckdb -c "SELECT task, count(*) FROM 'data/late_acknowledgements/*.parquet' GRO
   replaced. flowdiag refuses any other folder before it starts.
 - `flowdiag.json` lists the tables, their files and rows (`flowdiag.tables/1`: new tables and columns keep
   this version). Every diagnosed topic has its tables, even if they are empty.
-- `events` and `metrics` contain all recognised records, as `flowdiag.read` returns them. Spark's tasks write them
+- `events` and `metrics` contain all recognized records, as `flowdiag.read` returns them. Spark's tasks write them
   while reading, so memory does not grow with the input. The other tables contain the selected part (`--since`,
   `--until`, `--job`).
 - Secrets are masked. `--no-excerpts` leaves `cause`, `reason`, `thread` and `fields` empty. Names are unchanged, so

@@ -48,10 +48,10 @@ def failure_text(incident: Incident) -> str | None:
     """Return the causes of a failed task or job, deepest first; None for other incidents."""
     if incident.kind not in _FAILURES:
         return None
-    return joined(incident.cause, incident.text.get("exception"))
+    return join_texts(incident.cause, incident.text.get("exception"))
 
 
-def joined(*texts: str | None) -> str:
+def join_texts(*texts: str | None) -> str:
     """Join the available texts, one per line."""
     return "\n".join(filter(None, texts))
 

@@ -17,7 +17,7 @@ _IN_CAUSE: Final = re.compile(
 )
 
 
-def oversized(facts: StartupFacts) -> tuple[Trouble, ...]:
+def oversized_messages(facts: StartupFacts) -> tuple[Trouble, ...]:
     """Return all records of oversized messages."""
     return (*facts.of_kind(*_KINDS), *_in_causes(facts))
 

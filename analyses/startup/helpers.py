@@ -38,8 +38,8 @@ from flowdiag.analyses.startup.facts import (
     Trouble,
     Worker,
 )
-from flowdiag.analyses.startup.failures import failure_text, incidents_of, joined
-from flowdiag.analyses.startup.frames import oversized
+from flowdiag.analyses.startup.failures import failure_text, incidents_of, join_texts
+from flowdiag.analyses.startup.frames import oversized_messages
 
 Cited = list[tuple[Ref | None, int | None]]
 """Records with their times, as input for `cite`."""

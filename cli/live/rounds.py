@@ -234,9 +234,9 @@ class _RepeatedRounds:
             write_report(render_report(shown, settings), settings.output)
             self._write_changes(this)
         elif settings.format is Format.JSON:
-            from flowdiag.analyses.report.changes import encoded
+            from flowdiag.analyses.report.changes import encode_round
 
-            write_stdout(encoded(this))
+            write_stdout(encode_round(this))
         elif before is None:
             write_stdout(render_report(shown, settings))
         else:
@@ -250,12 +250,12 @@ class _RepeatedRounds:
     def _report_failed_round(self, number: int, trouble: InputError) -> None:
         """Warn about a round without any response; the next round may succeed."""
         from flowdiag.analyses.contract.report import Note
-        from flowdiag.analyses.report.changes import encoded
+        from flowdiag.analyses.report.changes import encode_round
 
         print_message("warning", f"round {number}: {trouble.message}; will retry", trouble.hint)
         if self.settings.format is Format.JSON and self.settings.output in (None, "-"):
             note = Note(message=trouble.message, hint=trouble.hint)
-            write_stdout(encoded(self._round_record(number, None, ExitCode.USAGE, [], [note])))
+            write_stdout(encode_round(self._round_record(number, None, ExitCode.USAGE, [], [note])))
 
     def _round_record(
         self, number: int, report: Report | None, code: int, changed: Any, errors: Any = ()

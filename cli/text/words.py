@@ -13,7 +13,7 @@ from flowdiag.analyses.contract import report as w
 from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.option_types import unit_of
-from flowdiag.analyses.report.muting import muted
+from flowdiag.analyses.report.muting import muted_fingerprints
 from flowdiag.analyses.selection.zones import shown_zone
 from flowdiag.cli.text.page import PROSE, Page
 
@@ -777,7 +777,7 @@ def _muted_line(source: str, entries: Sequence[w.BaselineEntry]) -> str:
 
 def mute_note(report: w.Report, finding: w.Finding) -> str | None:
     """Return the expiry and reason of the baseline entry that mutes a finding; None if no entry does."""
-    if report.summary.baseline is None or finding.fingerprint not in muted(report):
+    if report.summary.baseline is None or finding.fingerprint not in muted_fingerprints(report):
         return None
     known = report.summary.baseline.entries
     entry = next(each for each in known if each.fingerprint == finding.fingerprint)

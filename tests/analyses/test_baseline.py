@@ -15,7 +15,7 @@ from flowdiag.analyses.contract.encoding import encode
 from flowdiag.analyses.contract.report import Muting, Report
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.report.muting import muted
+from flowdiag.analyses.report.muting import muted_fingerprints
 from flowdiag.analyses.report.transform import json_schema
 from flowdiag.cli.exit_codes import ExitCode, exit_code
 from flowdiag.cli.settings import FailOn, Settings
@@ -62,7 +62,7 @@ def judged(one: Report, text: str, tmp_path: Path, today: date = TODAY) -> tuple
 def test_muted_findings_count_for_the_verdict_only(tmp_path: Path) -> None:
     one = report(expired())
     status, made = judged(one, entry(one), tmp_path)
-    assert status is Muting.MUTED and muted(made) == {one.findings[0].fingerprint}
+    assert status is Muting.MUTED and muted_fingerprints(made) == {one.findings[0].fingerprint}
     assert made.summary.verdict == one.summary.verdict == "degraded"
     assert made.findings == one.findings
     assert exit_code(one, Settings()) is ExitCode.FOUND

@@ -263,8 +263,8 @@ def test_a_failure_without_a_job_belongs_to_the_unnamed_job() -> None:
     assert job.incidents[0].taskmanager == "tm-3"  # by the name in the next record
     assert not facts.incidents
     assert [(one.kind, one.count) for one in understood(facts)] == [
-        ("failures of tasks", 1),
         ("lost TaskManagers", 2),
+        ("task failures", 1),
     ]
 
 
@@ -306,7 +306,7 @@ def test_understood_is_part_of_the_summary() -> None:
         data=wire.Data(),
         located={},
         assessed=False,
-        understood=[Understood(kind="failures of tasks", count=2, first_us=T0)],
+        understood=[Understood(kind="task failures", count=2, first_us=T0)],
     ).build()
     (kind,) = seen.summary.understood
-    assert (kind.kind, kind.count, kind.first) == ("failures of tasks", 2, wire.iso(T0))
+    assert (kind.kind, kind.count, kind.first) == ("task failures", 2, wire.iso(T0))

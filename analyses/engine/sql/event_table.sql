@@ -1,6 +1,6 @@
--- One row per record that was understood, but for samples of metrics: the table `events`.
--- {events}: settled events. {inputs}: the names of the inputs. {columns}: of the table, from either engine.
--- {bookkeeping}: kinds of event that tell nothing of the field.
+-- One row per recognized record, except metric samples: the table `events`.
+-- {events}: settled events. {inputs}: the names of the inputs. {columns}: the columns of the table, for both engines.
+-- {bookkeeping}: kinds of events that only serve the parser.
 SELECT /*+ BROADCAST(i) */ {columns}
 FROM {events} AS e JOIN {inputs} AS i ON e.source = i.source
 WHERE e.event NOT IN ({bookkeeping})

@@ -1,5 +1,5 @@
 -- One row per series and minute: the table `metrics`.
--- {events}: settled events, metrics among them. {inputs}: the names of the inputs.
+-- {events}: settled events, including metrics. {inputs}: the names of the inputs.
 -- {columns}: of the table.
 SELECT /*+ BROADCAST(i) */ {columns}
 FROM {events} AS e JOIN {inputs} AS i ON e.source = i.source

@@ -126,14 +126,14 @@ def evaluate(
         target, catch_up = _demand(vertex, vertices, window, times, settings, found, outputs)
         true_rate, load, observed = _true_rate(window, times, vertex, settings)
         upper, lower = (1.0, 0.0) if backlog else (settings.upper, settings.lower)
-        target, catch_up = rounded(target), rounded(catch_up)
+        target, catch_up = round_rate(target), round_rate(catch_up)
         found[vertex.id] = Evaluated(
             vertex=vertex.id,
             parallelism=vertex.parallelism,
-            true_rate=rounded(true_rate),
+            true_rate=round_rate(true_rate),
             target_rate=target,
             catch_up_rate=catch_up,
-            load=rounded(load),
+            load=round_rate(load),
             lag=_last(window, times, vertex.id, "LAG"),
             scale_up_below=capacity(target, catch_up, upper, settings, None),
             scale_down_above=capacity(target, catch_up, lower, settings, restart_s),
@@ -255,10 +255,10 @@ def average(window: Window, times: Sequence[int], vertex: str, name: str, least:
     return NAN if len(finite) < least else sum(finite) / len(finite)
 
 
-def rounded(value: float) -> float:
+def round_rate(value: float) -> float:
     """Round to three digits as the autoscaler does, but never down to 0.
 
-    >>> rounded(83.33351), rounded(0.0001)
+    >>> round_rate(83.33351), round_rate(0.0001)
     (83.334, 0.0001)
     """
     if not math.isfinite(value):

@@ -38,7 +38,7 @@ class Scaling:
     before: int
     after: int
     metrics: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Current value and average by name."""
+    """The current value and the average of each metric, by name."""
 
     def average(self, name: str) -> float:
         """Return the average of a metric."""

@@ -1,5 +1,5 @@
--- One row per execution attempt: its name, its number, its place, its life.
--- {events}: resolved events, each once.
+-- One row per execution attempt: its name, number, place and lifetime.
+-- {events}: resolved events without duplicates.
 WITH named AS (
   SELECT * EXCEPT (attempt_id),
     event = 'deployed' AS deploys,

@@ -1,8 +1,8 @@
--- One row per TaskManager and window: what its garbage collectors took of the time, in some spans of it.
--- {events}: resolved events, rows of metrics among them. {inside}: whether a row lies in the spans.
+-- One row per TaskManager and window: the time spent in garbage collection, within the given spans.
+-- {events}: resolved events, including metric rows. {inside}: whether a row is within the spans.
 -- {window}: the number of its window.
 WITH rows AS (
-  -- One row per series and report: the same log given twice counts once.
+  -- One row per series and report, so that a log that is passed twice counts once.
   SELECT cluster, taskmanager, host, time_us,
     time_us + coalesce(duration_ms, 0) * 1000 AS until_us, {window} AS window, metric.name AS name,
     metric.count AS n, metric.first AS first, metric.last AS last, min({place}) AS place
@@ -23,7 +23,7 @@ WITH rows AS (
   FROM steps
   GROUP BY ALL
 )
--- A sum over all collectors stands beside them from 1.16 on.
+-- From Flink 1.16 on, a total over all collectors is reported as well.
 SELECT 'garbage' AS what, cluster, taskmanager, host, window,
   coalesce(max(increase) FILTER (WHERE name = 'Status.JVM.GarbageCollector.All.Time'),
            sum(increase)) AS gc_ms,

@@ -1,5 +1,5 @@
--- One row per record that rules look at by itself.
--- {events}: resolved events, each once.
+-- One row per record that rules need individually.
+-- {events}: resolved events without duplicates.
 SELECT 'incident' AS what, event, template, source, offset, owner, time_us, role, level, logger,
   thread, cluster, job_id, job_name, vertex_id, task, subtask_index, parallelism, attempt_id,
   attempt, coalesce(taskmanager, writer_taskmanager) AS taskmanager,

@@ -1,17 +1,17 @@
--- One row per subtask and window: what its metrics say in some spans of time.
--- {events}: resolved events, rows of metrics among them. {inside}: whether a row lies in the spans.
+-- One row per subtask and window: the values of its metrics within the given spans.
+-- {events}: resolved events, including metric rows. {inside}: whether a row is within the spans.
 -- {window}: the number of its window. {job_id}: the column, or NULL.
 WITH rows AS (
   SELECT cluster, {job_id} AS job_id, job_name, task, subtask_index, taskmanager, host, time_us,
     time_us + coalesce(duration_ms, 0) * 1000 AS until_us, {window} AS window, {place} AS place, metric.name AS name, CASE metric.name {load_keys} END AS key,
     metric.count AS n, metric.first AS first, metric.last AS last,
-    -- Whole numbers of 1/1024: their sum is exact, so that no order of adding them matters.
+    -- Multiples of 1/1024 have an exact sum, which does not depend on the order of addition.
     rint(metric.sum * 1024) / 1024 AS total
   FROM {events}
   WHERE event = 'metric' AND subtask_index IS NOT NULL AND metric.scope = 'task'
     AND metric.count > 0 AND metric.name IN ({load_names}) AND ({inside})
 ), steps AS (
-  -- One number to sort by: comparing seven texts took longer than reading the logs.
+  -- Partition by a single number: comparing seven texts took longer than reading the logs.
   SELECT *, lag(last) OVER (
     PARTITION BY xxhash64(
       cluster, job_id, job_name, task, subtask_index, taskmanager, host, name)

@@ -1,4 +1,4 @@
--- One row per event, with its owner and the wall clock that it shows.
--- {events}: EVENTS. {hint}: into how many partitions they go. {owner}: who wrote a record.
+-- One row per event, with its owner and its wall-clock time.
+-- {events}: EVENTS. {hint}: the number of partitions. {owner}: the writer of a record.
 SELECT *, {owner} AS owner, local_us AS shown_us
 FROM (SELECT {hint} * FROM {events} WHERE event <> 'marks')

@@ -1,6 +1,6 @@
--- One row per event, with its owner and the wall clock that it shows: a time of day gets the number of
--- midnights passed since the start of its source.
--- {events}: EVENTS. {hint}: into how many partitions they go. {owner}: who wrote a record.
+-- One row per event, with its owner and its wall-clock time. For times of day, this includes the number of
+-- midnights since the start of the source.
+-- {events}: EVENTS. {hint}: the number of partitions. {owner}: the writer of a record.
 SELECT * EXCEPT (midnight), {owner} AS owner,
   IF(clock <=> '{time_of_day}',
     local_us + {day_us} * count_if(midnight) OVER (

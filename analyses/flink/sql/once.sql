@@ -1,6 +1,6 @@
--- One row per distinct record: the first by place of those that say the same at the same instant; of
--- options, which a process prints anew at each start, at any instant.
--- {events}: resolved events. {settled}: their columns but those that told time and owner.
+-- One row per distinct record, the first by position among records with the same text at the same instant. For
+-- options, the instant does not matter, because a process prints them again at each start.
+-- {events}: resolved events. {settled}: their columns, without those used only to resolve time and owner.
 SELECT row.* FROM (
   SELECT min_by(struct({settled}), struct(source, offset)) AS row
   FROM {events}

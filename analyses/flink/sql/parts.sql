@@ -1,10 +1,10 @@
--- One row per (job, checkpoint, subtask, origin): what a subtask reported for a checkpoint.
--- {events}: resolved events, each once.
-WITH told AS (
+-- One row per (job, checkpoint, subtask, origin): the subtask's report on a checkpoint.
+-- {events}: resolved events without duplicates.
+WITH selected AS (
   SELECT *, event NOT IN ('checkpoint_subtask', 'checkpoint_vertex') AS debug
   FROM {events}
   WHERE event IN ({parts}) AND checkpoint IS NOT NULL
-    AND fields['outcome'] IS NULL -- a part that "could not be completed" is no report
+    AND fields['outcome'] IS NULL -- a part that "could not be completed" is not a report
 )
 SELECT 'part' AS what, job_id, checkpoint, vertex_id, task, subtask_index,
   IF(debug, attempt_id, NULL) AS attempt_id,
@@ -24,5 +24,5 @@ SELECT 'part' AS what, job_id, checkpoint, vertex_id, task, subtask_index,
   max(duration_ms) FILTER (WHERE event = 'asynchronous_part') AS async_ms,
   min(struct(source, offset)).source AS source,
   min(struct(source, offset)).offset AS offset
-FROM told
+FROM selected
 GROUP BY ALL

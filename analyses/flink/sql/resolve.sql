@@ -1,13 +1,13 @@
 -- One row per event, with its instant and its writer.
--- {events}: EVENTS. {segments}: the parts of streams, as their clocks were settled.
--- {located}: a query that gives events an owner and a complete clock. {instant}: of that clock.
--- {columns}: of the answer. {join}, {hint}: how rows are joined, and into how many partitions they go.
+-- {events}: EVENTS. {segments}: the segments of streams, with their settled clocks.
+-- {located}: a query that adds the owner and a complete local time. {instant}: the instant of that time.
+-- {columns}: the output columns. {join}, {hint}: the kind of join, and the number of partitions.
 WITH located AS ({located}), settled AS (
   SELECT {join} e.*,
     coalesce(e.utc_us, {instant}) AS time_us,
     coalesce(w.writer_role,
-      -- JobManager or TaskManager, by the class that logs; without one, by the `#n` of TaskManagers'
-      -- names. Rows with an origin (REST, archive, dump) were logged by nobody.
+      -- JobManager or TaskManager, by the class that logs, otherwise by the `#n` in names of
+      -- TaskManagers. Rows with an origin (REST, archive, dump) do not come from a log.
       CASE WHEN fields['origin'] IS NOT NULL THEN NULL
            WHEN logger IN ({jobmanager_loggers}) THEN 'jobmanager'
            WHEN logger IN ({taskmanager_loggers}) THEN 'taskmanager'

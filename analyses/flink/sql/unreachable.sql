@@ -1,5 +1,5 @@
--- One row per TaskManager or JobManager, server or error, and ten seconds: clients repeat such records every second.
--- {events}: resolved events, each once.
+-- One row per process, server or error, and ten seconds, because clients repeat such records every second.
+-- {events}: resolved events without duplicates.
 SELECT 'incident' AS what, event, template,
   {first_place}.source AS source, {first_place}.offset AS offset, min(owner) AS owner,
   min(time_us) AS time_us, role, cluster, job_id,

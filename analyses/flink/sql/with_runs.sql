@@ -1,8 +1,8 @@
--- One row per record about a checkpoint: what is asked of it + (job_cluster, run).
+-- One row per record about a checkpoint: the columns needed later, and (job_cluster, run).
 -- {events}: resolved events.
--- Rows are compared by one number first, not by the texts of their jobs, which are nearly always the same: with 1.2
--- million of them, the query that this is part of took 22 s instead of 25.
-WITH told AS (
+-- Jobs are partitioned by a number instead of their texts, which are almost always the same. For 1.2 million rows,
+-- this reduced the time of the whole query from 25 s to 22 s.
+WITH selected AS (
   SELECT source, offset, event, job_id, checkpoint, epoch_ms, duration_ms, bytes, cause, fields, time_us,
     shown_us, cluster, attempt_id, task, subtask_index, vertex_id, attempt, taskmanager, host,
     IF(coalesce(job_id, '') IN ('', '{zero_job}'), cluster, '') AS job_cluster
@@ -11,7 +11,7 @@ WITH told AS (
 ), keyed AS (
   SELECT *, xxhash64(job_cluster, job_id) AS job_key,
     coalesce(epoch_ms * 1000, time_us, shown_us) AS at_us
-  FROM told
+  FROM selected
 ), begun AS (
   SELECT *,
     coalesce(event IN ('checkpoint_triggered', 'checkpoint_status')

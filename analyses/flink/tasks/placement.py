@@ -579,5 +579,5 @@ def _shared_taskmanager(
     if manager is None or others:
         return None
     tasks = {key.task for key in subtasks}
-    neighbours = sum(name == manager and key.task in tasks for key, name in where.items())
-    return manager if len(subtasks) * 3 >= neighbours * 2 else None
+    local = sum(name == manager and key.task in tasks for key, name in where.items())
+    return manager if len(subtasks) * 3 >= local * 2 else None

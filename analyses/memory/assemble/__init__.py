@@ -14,8 +14,8 @@ from flowdiag.analyses.knowledge.conditions import backend_of
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.assemble.buffers import buffers_of
 from flowdiag.analyses.memory.assemble.collectors import with_usages
-from flowdiag.analyses.memory.assemble.configured import described, with_options
-from flowdiag.analyses.memory.assemble.logged import logged
+from flowdiag.analyses.memory.assemble.configured import processes_in_configurations, with_options
+from flowdiag.analyses.memory.assemble.logged import processes_in_logs
 from flowdiag.analyses.memory.assemble.managers import with_limits, with_rest, with_specs
 from flowdiag.analyses.memory.facts import ConfigFile, Kill, MemoryFacts, MemoryProcess, Usage
 from flowdiag.analyses.model.keys import Ref
@@ -56,14 +56,14 @@ def assemble_memory(
         of_files.update(file.read.options)
         refs.update({key: Ref(file.source, at) for key, at in file.read.offsets.items()})
     wanted = dict(given or {})
-    processes = logged(rows, common.processes, version, container)
+    processes = processes_in_logs(rows, common.processes, version, container)
     processes = with_rest(processes, common, version)
     processes = with_limits(with_specs(processes, rows, version), rows)
     processes = [with_options(p, processes, of_files, refs, wanted) for p in processes]
     if of_files or wanted:
         versions = {process.version for process in processes if process.version}
         seen = versions.pop() if len(versions) == 1 else None
-        processes += described(
+        processes += processes_in_configurations(
             of_files | wanted, refs, files, version or seen, container, {p.role for p in processes}
         )
     processes = with_usages([_with_usage(p, rows) for p in processes], usages, names or {})

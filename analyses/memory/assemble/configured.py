@@ -39,7 +39,7 @@ def with_options(
     )
 
 
-def described(
+def processes_in_configurations(
     options: Mapping[str, str],
     refs: Mapping[str, Ref],
     files: Sequence[ConfigFile],

@@ -51,7 +51,7 @@ _POOLS: Final = {
 }
 
 
-def logged(
+def processes_in_logs(
     rows: Iterable[Row], writers: Iterable[Process], version: str | None, container: bool | None
 ) -> list[MemoryProcess]:
     """Return the processes whose logs contain memory records, one per stream.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowdiag.analyses.memory.model.options import BUFFERS, Options, segment_size
 from flowdiag.analyses.memory.model.pools import LegacyMemory
-from flowdiag.analyses.memory.model.sizes import MIB, MemoryOptionError, parse_size, widened
+from flowdiag.analyses.memory.model.sizes import MIB, MemoryOptionError, parse_size, widen
 
 
 def legacy_memory(options: Options, *, container: bool) -> LegacyMemory:
@@ -84,7 +84,7 @@ def _legacy_managed(options: Options, size_text: str, network: int, rest: int, j
 
 def _float_share(size: int, fraction: str) -> int:
     """Return a fraction of a size as in these versions, where the product is a 32-bit float, too."""
-    return int(widened(widened(fraction) * widened(size)))
+    return int(widen(widen(fraction) * widen(size)))
 
 
 def _megabytes(text: str) -> int:

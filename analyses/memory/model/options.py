@@ -15,7 +15,7 @@ from flowdiag.analyses.memory.model.sizes import (
     human,
     parse_size,
     share,
-    widened,
+    widen,
 )
 
 Version = tuple[int, int]
@@ -86,11 +86,11 @@ class Options:
         """Return an option that is a fraction, widened to a double."""
         text = self.raw(key)
         if text is None:
-            return widened(_FRACTIONS[key])
+            return widen(_FRACTIONS[key])
         stripped = text.strip()
         if _FLOAT.fullmatch(stripped):
             try:
-                return widened(stripped.rstrip("fFdD"))
+                return widen(stripped.rstrip("fFdD"))
             except (OverflowError, ValueError):
                 return math.inf
         raise MemoryOptionError(

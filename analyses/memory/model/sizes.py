@@ -101,10 +101,10 @@ def as_option(size: int) -> str:
     return f"{size}b"
 
 
-def widened(text: str | float) -> float:
+def widen(text: str | float) -> float:
     """Return a fraction as Flink uses it: rounded to 32 bits, then widened to a double.
 
-    >>> widened("0.1")
+    >>> widen("0.1")
     0.10000000149011612
     """
     return float(struct.unpack("f", struct.pack("f", float(text)))[0])
@@ -113,7 +113,7 @@ def widened(text: str | float) -> float:
 def share(size: int, factor: float) -> int:
     """Multiply a size by a factor and truncate the result (`MemorySize.multiply`).
 
-    >>> share(1342177280, widened("0.4"))
+    >>> share(1342177280, widen("0.4"))
     536870920
     """
     if factor < 0:

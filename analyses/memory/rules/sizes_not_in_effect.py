@@ -61,7 +61,7 @@ def _different_pools(process: h.MemoryProcess, allowed: int) -> h.Iterator[h.Fin
     configured, observed = map(h.fmt.size, sizes)
     yield h.process_finding(
         process,
-        title=f"{h.process_text(process)} runs with {name} {observed}, its options result in {configured}",
+        title=f"{h.process_text(process)} runs with {name} {observed}, but its options result in {configured}",
         why=f"{name}: {observed} in effect, {configured} configured",
         cause="wrong-memory-options",
         rank=h.Rank.MECHANISM,

@@ -1,5 +1,5 @@
--- One row per record in which a process prints what it knows of its memory. There are few of them, and they
--- are not made unique over inputs: two processes print the same sizes.
+-- One row per record in which a process prints its memory configuration. There are few of them. Duplicates are
+-- kept, because two processes may print the same sizes.
 -- {events}: resolved events.
 SELECT 'memory' AS what, event, template, source, offset, owner, time_us, role, cluster,
   coalesce(taskmanager, writer_taskmanager) AS taskmanager,

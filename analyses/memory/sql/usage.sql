@@ -1,5 +1,5 @@
--- One row per process that logs its memory: samples, peak, and what is left in each quarter of the time.
--- Megabytes as printed; `floors` is the smallest used heap of each quarter, oldest first.
+-- One row per process that logs its memory usage: samples, peak, and the minimum in each quarter of the samples.
+-- Sizes are in megabytes as printed. `floors` contains the smallest used heap of each quarter, oldest first.
 -- {events}: resolved events.
 WITH samples AS (
   SELECT source, owner, offset, time_us,

@@ -1,8 +1,8 @@
--- One row per operator, or per task without one, and counter of records: `increases`, an array of structs (time_us,
--- until_us, increase, place) in order of time, one per bucket, summed over the subtasks.
--- {events}: see series.sql. {width_us}: length of a bucket.
+-- One row per operator (or per task if it names none) and record counter. `increases` is an array of structs (time_us,
+-- until_us, increase, place) in time order, one per bucket, summed over the subtasks.
+-- {events}: see series.sql. {width_us}: the length of a bucket.
 WITH rows AS (
-  -- One row per series and report: the same log given twice counts once.
+  -- One row per series and report, so that a log that is passed twice counts once.
   SELECT {subtask}, time_us, duration_ms, IF(metric.scope = 'operator', metric.operator, NULL) AS operator,
     metric.name AS name, metric.first AS first, metric.last AS last, min({place}) AS place
   FROM {events}

@@ -1,4 +1,4 @@
--- One row per input gate that detailed metrics tell of, over all of the input.
+-- One row per input gate with detailed metrics, over the whole input.
 -- {events}: see series.sql.
 SELECT 'gate' AS what, {subtask},
   CAST(regexp_extract(metric.name, '{gate}', 2) AS INT) AS gate,

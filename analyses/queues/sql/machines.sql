@@ -1,7 +1,7 @@
--- One row per TaskManager and window: a struct (n, total, low, high) per gauge, gc_ms over all collectors.
+-- One row per TaskManager and window: a struct (n, total, low, high) per gauge, and gc_ms for all collectors.
 -- {events}: see series.sql. {width_us}: length of the windows.
 WITH rows AS (
-  -- One row per series and report: the same log given twice counts once.
+  -- One row per series and report, so that a log that is passed twice counts once.
   SELECT cluster, taskmanager, host, time_us, duration_ms, metric.name AS name, metric.count AS n,
     metric.sum AS total, metric.min AS low, metric.max AS high, metric.first AS first,
     metric.last AS last, min({place}) AS place

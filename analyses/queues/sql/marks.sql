@@ -1,8 +1,8 @@
--- One row per subtask, operator and event-time gauge: `points`, an array of structs (time_us, until_us, n, low,
--- high, first, last, place) in order of time, one per bucket. n = 0: the gauge had no value yet.
--- {events}: see series.sql. {width_us}: length of a bucket.
+-- One row per subtask, operator and event-time gauge. `points` is an array of structs (time_us, until_us, n, low,
+-- high, first, last, place) in time order, one per bucket. If n = 0, the gauge had no value yet.
+-- {events}: see series.sql. {width_us}: the length of a bucket.
 WITH rows AS (
-  -- One row per series and report: the same log given twice counts once.
+  -- One row per series and report, so that a log that is passed twice counts once.
   SELECT {subtask}, time_us, duration_ms, metric.operator AS operator, metric.name AS name,
     metric.count AS n, metric.min AS low, metric.max AS high, metric.first AS first,
     metric.last AS last, min({place}) AS place

@@ -1,6 +1,6 @@
--- One row for all of the input, which tells the version: `names` of metrics that came with some version,
--- `reported` (of those, what reporters told: who collects asks for the newer of two names only), and the
--- version as REST says it.
+-- One row for the whole input, which reveals the version: `names` of metrics that were added in some version,
+-- `reported` (those of them from reporters, because collectors request only the newer of two names), and the
+-- version according to REST.
 -- {events}: resolved events. {series}: see series.sql.
 SELECT 'names' AS what,
   collect_set(name) AS names,

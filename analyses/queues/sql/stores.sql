@@ -1,6 +1,6 @@
--- One row per subtask, operator and metric of its store (RocksDB, ForSt): the sum over its column families for sizes
--- and counts, else the largest. `family`: the column family with most. `points`: as in marks.sql.
--- {events}: see series.sql. {width_us}: length of a bucket.
+-- One row per subtask, operator and metric of its state store (RocksDB, ForSt). Sizes and counts are summed over the
+-- column families, other values are the largest. `family`: the column family with most. `points`: as in marks.sql.
+-- {events}: see series.sql. {width_us}: the length of a bucket.
 WITH rows AS (
   SELECT {subtask}, time_us, duration_ms, metric.operator AS operator,
     regexp_extract(metric.name, '([^.]*)[.]?rocksdb[.][^.]*$', 1) AS family,

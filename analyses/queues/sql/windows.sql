@@ -1,13 +1,13 @@
--- One row per subtask and window: a struct (n, total, low, high) per gauge, an increase per counter (one
--- that fell counts from zero), samples, resets.
--- {events}: see series.sql. {width_us}: length of the windows.
+-- One row per subtask and window: a struct (n, total, low, high) per gauge, the increase of each counter (from
+-- zero after a decrease), samples and resets.
+-- {events}: see series.sql. {width_us}: the length of the windows.
 WITH rows AS (
-  -- One row per series and report: the same log given twice counts once.
+  -- One row per series and report, so that a log that is passed twice counts once.
   SELECT {subtask}, time_us, duration_ms, metric.name AS name, metric.count AS n,
     metric.sum AS total, metric.min AS low, metric.max AS high, metric.first AS first,
     metric.last AS last, min({place}) AS place
   FROM {events}
-  -- What was copied from a page has no time, and is one look.
+  -- Text copied from a Web UI page has no time and is a single sample.
   WHERE event = 'metric' AND (time_us IS NOT NULL OR origin = 'page') AND metric.count > 0 AND subtask_index IS NOT NULL AND (
     metric.scope = 'task' AND metric.name IN ({task_metrics})
     OR metric.scope IN ('task', 'operator') AND metric.name IN ({operator_metrics}))

@@ -1,4 +1,4 @@
--- One row per (application, batch time): the batch and its jobs. A part of facts.sql.
+-- One row per (application, batch time): the batch and its jobs. Part of facts.sql.
 SELECT 'batch' AS what, to_json(struct(
   coalesce(b.app, j.app) AS app,
   coalesce(b.batch, j.batch) AS batch, b.submission, b.start, b.end, b.processing,

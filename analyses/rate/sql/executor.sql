@@ -1,2 +1,2 @@
--- One row per executor: its share of the stages' tasks, and how long they took. A part of facts.sql.
+-- One row per executor: its share of the stages' tasks, and their durations. Part of facts.sql.
 SELECT 'executor' AS what, to_json(struct(*)) AS row FROM loads

@@ -1,8 +1,8 @@
--- One row per batch, output operation, stage, … as JSON, told apart by `what`: see the parts.
--- {events}: see owned.sql. {jobs}: see jobs.sql. {tasks}: see tasks.sql. {parts}: those asked for.
--- {spark_batch}, {spark_block}, {spark_output}, {spark_stage}: whether an event is of the kind, `false`
--- where none is.
-WITH told AS (
+-- One row per batch, output operation, stage, … as JSON, distinguished by `what`; see the parts.
+-- {events}: see owned.sql. {jobs}: see jobs.sql. {tasks}: see tasks.sql. {parts}: the requested parts.
+-- {spark_batch}, {spark_block}, {spark_output}, {spark_stage}: whether an event is of this kind; `false` if
+-- there are no such events.
+WITH selected AS (
   SELECT app, epoch_ms, time_us, source, offset, duration_ms, cause, fields,
     fields['origin'] AS origin, fields['state'] AS state
   FROM {events} WHERE {spark_batch} AND epoch_ms IS NOT NULL
@@ -28,7 +28,7 @@ WITH told AS (
     max(CAST(fields['interval_ms'] AS BIGINT)) AS interval_ms,
     min_by(struct(source, offset),
            struct(state <> 'completed', origin <> 'listener', source, offset)) AS ref
-  FROM told GROUP BY app, epoch_ms
+  FROM selected GROUP BY app, epoch_ms
 ), work AS (
   SELECT app, batch, run_id, batch_id, count(*) AS jobs,
     IF(count(end) = count(*), sum(end - start), NULL) AS busy, min(start) AS start

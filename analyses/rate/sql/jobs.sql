@@ -1,6 +1,6 @@
--- One row per Spark job: the batch or trigger it worked for, when it ran, how it ended.
--- A job that only answers of the REST API contain counts while the last answer lists it as running.
--- {events}: see owned.sql. {spark_job}: whether an event is of the kind, `false` where none is.
+-- One row per Spark job: its batch or trigger, when it ran, and how it ended.
+-- A job known only from REST responses counts only if the last response lists it.
+-- {events}: see owned.sql. {spark_job}: whether an event is of this kind; `false` if there are no such events.
 SELECT app, checkpoint AS job,
   max(epoch_ms) AS batch,
   max(fields['output']) AS output,

@@ -1,5 +1,5 @@
--- One row per host that keeps blocks. A part of facts.sql.
--- {events}: see owned.sql. {spark_block}: whether an event is of the kind, `false` where none is.
+-- One row per host that stores blocks. Part of facts.sql.
+-- {events}: see owned.sql. {spark_block}: whether an event is of this kind; `false` if there are no such events.
 SELECT 'memory' AS what, to_json(struct(*)) AS row
 FROM (
   SELECT app, host, max_by(CAST(fields['free'] AS BIGINT), time_us) AS free, sum(bytes) AS bytes,

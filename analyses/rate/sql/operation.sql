@@ -1,5 +1,5 @@
--- One row per output operation, over all batches. An event log alone has the jobs of operations.
--- A part of facts.sql.
+-- One row per output operation, over all batches. If there is only an event log, only its jobs are known.
+-- Part of facts.sql.
 SELECT 'operation' AS what, to_json(struct(*)) AS row
 FROM (
   SELECT app, output, max(name) AS name, count(duration) AS batches, sum(duration) AS total

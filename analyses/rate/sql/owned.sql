@@ -1,5 +1,5 @@
--- One row per event, with the application it belongs to and its instant.
--- {events}: EVENTS. {owners}: the parts of sources, and the application and the clock of each.
+-- One row per event, with its application and its instant.
+-- {events}: EVENTS. {owners}: the segments of sources, each with its application and clock.
 SELECT /*+ BROADCAST(o) */ e.* EXCEPT (application),
   coalesce(e.application, o.app) AS app,
   coalesce(e.utc_us, e.local_us - o.shift_ms * 1000) AS time_us

@@ -1,5 +1,5 @@
--- One row per partition of a topic that was read. A part of facts.sql.
--- {events}: see owned.sql. {spark_range}: whether an event is of the kind, `false` where none is.
+-- One row per topic partition that was read. Part of facts.sql.
+-- {events}: see owned.sql. {spark_range}: whether an event is of this kind; `false` if there are no such events.
 SELECT 'range' AS what, to_json(struct(*)) AS row
 FROM (
   SELECT app, partition, count(*) AS tasks, sum(high - low) AS records, min(ref) AS ref

@@ -1,4 +1,4 @@
--- One row per record that is handed on as it is. A part of facts.sql.
+-- One row per record that is needed unchanged. Part of facts.sql.
 -- {events}: see owned.sql.
 SELECT 'single' AS what, to_json(struct(
   app, event, template, time_us, source, offset,

@@ -1,5 +1,5 @@
--- One row per source (`stream`): ids of applications and runs, its first batch times, what its clock shows;
--- and one per record that begins an application, or is about a split (`rare`).
+-- One row per source (`stream`) with the ids of applications and runs, its first batch times and its clock readings,
+-- and one per record that starts an application or describes a split (`rare`).
 -- {events}: EVENTS.
 SELECT 'stream' AS what, source, CAST(NULL AS LONG) AS offset, NULL AS event,
   NULL AS job_name, NULL AS application, CAST(NULL AS MAP<STRING, STRING>) AS fields,

@@ -1,5 +1,5 @@
--- One row per stage attempt and executor, as a source adds its tasks up.
--- {events}: see owned.sql. {spark_tasks}: whether an event is of the kind, `false` where none is.
+-- One row per stage attempt and executor, with task totals as summed by the source.
+-- {events}: see owned.sql. {spark_tasks}: whether an event is of this kind; `false` if there are no such events.
 SELECT DISTINCT app, checkpoint AS stage, attempt, host, bytes, fields['executor'] AS executor,
   CAST(fields['tasks'] AS BIGINT) AS tasks, CAST(fields['failed'] AS BIGINT) AS failed,
   CAST(fields['total_ms'] AS BIGINT) AS total,

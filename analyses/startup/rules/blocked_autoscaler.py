@@ -38,7 +38,7 @@ _REASONS: Final = {
     "disabled": ("scaling is disabled, so it only makes recommendations", ("enable",)),
     "excluded-period": ("the current time is in an excluded period", ("periods",)),
     "not-adaptive": ("the job does not use the adaptive scheduler", ("adaptive",)),
-    "no-metric": ("a task has no busy time or rate", ("metrics",)),
+    "no-metric": ("a task reports no busy time or rate", ("metrics",)),
     "limited": ("key groups, partitions or a limit change the parallelism", ("limit",)),
 }
 _NOTES: Final = ("limited", "excluded-period", "disabled")

@@ -75,7 +75,7 @@ def _failure_texts(facts: h.StartupFacts) -> h.Iterator[_Text]:
             yield h.failure_text(incident) or "", incident.time_us, incident.ref, job
         yield job.ended_cause or "", job.ended_us, job.ended_ref, job
     for trouble in facts.troubles:
-        text = h.joined(trouble.cause, trouble.values.get("exception"))
+        text = h.join_texts(trouble.cause, trouble.values.get("exception"))
         yield text, trouble.first_us, trouble.ref, None
 
 

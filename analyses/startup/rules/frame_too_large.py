@@ -38,7 +38,7 @@ _LARGEST: Final = 1 << 30
 
 def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """Report all oversized messages of the cluster in one finding."""
-    troubles = h.oversized(facts)
+    troubles = h.oversized_messages(facts)
     if not troubles:
         return
     worst = max(troubles, key=lambda trouble: trouble.size or 0)

@@ -57,7 +57,7 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
             actions=h.remedies("rpc-trouble", h.UNKNOWN_JOB),
         )
     timed_out = before_shutdown(facts, _TIMEOUTS)
-    if not timed_out or h.oversized(facts):
+    if not timed_out or h.oversized_messages(facts):
         return  # oversized messages were never sent
     peer, from_peer, count = main_peer(timed_out)
     versions = [v for p in facts.processes if (v := version_of(p.version)) is not None]

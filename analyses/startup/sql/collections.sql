@@ -1,5 +1,5 @@
--- One row per report of a TaskManager's metrics in whose time it collected much garbage.
--- {events}: resolved events, rows of metrics among them.
+-- One row per metric report of a TaskManager during which it spent much time in garbage collection.
+-- {events}: resolved events, including metric rows.
 WITH minutes AS (
   SELECT source, taskmanager, host, time_us, min(offset) AS offset,
     sum(metric.last - metric.first) AS gc_ms, max(duration_ms) AS span_ms

@@ -1,4 +1,4 @@
--- One row per record that marks a step; a copy of the log, such as an aggregated one, adds none.
+-- One row per record that marks a step. A copy of the log, such as an aggregated one, adds none.
 -- {events}: resolved events.
 SELECT 'milestone' AS what, event, template, min(struct(source, offset)).source AS source,
   min(struct(source, offset)).offset AS offset,

@@ -1,4 +1,4 @@
--- One row per TaskManager, kind of record and second: its first and last word of state that it reads back.
+-- One row per TaskManager, kind of record and second: the first and last record about reading state.
 -- {events}: resolved events.
 SELECT 'restore' AS what, source, owner, writer_taskmanager, writer_host,
   template LIKE '%finished' AS done, template LIKE 'download%' AS download,

@@ -1,5 +1,5 @@
--- One row per execution attempt: when it reached each state, by the JobManager's word before the TaskManager's.
--- {events}: resolved events, each once.
+-- One row per execution attempt: when it reached each state. The JobManager's log takes precedence.
+-- {events}: resolved events without duplicates.
 SELECT 'times' AS what, attempt_id,
   coalesce(min(time_us) FILTER (WHERE to_state = 'SCHEDULED' AND role <> 'taskmanager'),
            min(time_us) FILTER (WHERE to_state = 'SCHEDULED')) AS scheduled_us,

@@ -1,4 +1,4 @@
--- One row per wording, writer and peer of what went wrong around starts, with the first record of each.
+-- One row per message template, writer and peer of troubles around starts, with the first record of each.
 -- {events}: resolved events.
 WITH named AS (
   SELECT *, coalesce(
