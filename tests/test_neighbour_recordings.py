@@ -58,7 +58,7 @@ LESS_PRECISE = {"s3-throttled-defaults": "slow-checkpoint-storage"}
 """By scenario, the cause that its inputs show: with its defaults, S3A repeats throttled requests without a record."""
 
 
-def recordings(every: int = 1) -> list[Any]:
+def recordings(every: int) -> list[Any]:
     """Return the recordings with their truth, as parameters; all but every n-th are for `.ci/full`."""
     return [
         pytest.param(
@@ -71,8 +71,8 @@ def recordings(every: int = 1) -> list[Any]:
     ]
 
 
-each = pytest.mark.parametrize(("folder", "truth"), recordings())
-every_third = pytest.mark.parametrize(("folder", "truth"), recordings(3))
+every_second = pytest.mark.parametrize(("folder", "truth"), recordings(2))
+every_sixth = pytest.mark.parametrize(("folder", "truth"), recordings(6))
 # A source that waits does not refresh its own number: only the consumer group shows that a backlog shrinks.
 SHOWN_BY_THE_GROUP = frozenset({"catch-up"})
 Reports = Callable[[Path, Iterable[str]], list[Report]]
@@ -123,7 +123,7 @@ def check(truth: dict[str, Any], found: list[Report]) -> None:
         assert {subject.kind for subject in blamed} <= {"service", "storage"}, blamed
 
 
-@each
+@every_second
 def test_everything(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
     found = reports(folder, EVERYTHING)
     check(truth, found)
@@ -137,7 +137,7 @@ def test_everything(folder: Path, truth: dict[str, Any], reports: Reports) -> No
         assert all("PostgreSQL" in (flow.neighbour or "") for flow in flows)
 
 
-@every_third
+@every_sixth
 def test_the_logs_alone(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
     found = reports(folder, ("logs",))
     if truth["scenario"] in SHOWN_BY_THE_GROUP:
@@ -146,14 +146,14 @@ def test_the_logs_alone(folder: Path, truth: dict[str, Any], reports: Reports) -
         check(truth, found)
 
 
-@every_third
+@every_sixth
 def test_the_jobmanager_alone(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
     found = reports(folder, ("logs/*jobmanager*",))
     if truth["expected"]["cause"] in FAILURES or truth["expected"]["cause"] is None:
         check(truth, found)
 
 
-@every_third
+@every_sixth
 def test_collected_responses_alone(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
     found = reports(folder, ("collected",))
     if truth["scenario"] in SHOWN_BY_THE_GROUP:
