@@ -1,13 +1,13 @@
-"""The one flow: inputs → facts of each topic → rules → one report. Start with `diagnose`.
+"""The main flow: inputs → facts of each topic → rules → one report. Start with `diagnose`.
 
 | step | where |
 |---|---|
-| inspect: what the scan reads, and what a topic reads on its own | `inspect_inputs` |
-| measure: one scan, one settling of clocks, one collect for the small rows of all topics | the topics' engine |
-| judge: the requested jobs and time range, every rule, one subject at a time | here, with `rule.apply` |
-| report: evidence, inputs, verdicts | `report.build` |
+| inspect: separate the inputs of the scan from those that a topic reads on its own | `inspect_inputs` |
+| measure: scan once, determine clocks once, and collect the small rows of all topics once | the topics' engine |
+| judge: apply every rule to the requested jobs and time range, one subject at a time | here, with `rule.apply` |
+| report: add evidence, inputs and verdicts | `report.build` |
 
-A topic is what a command adds to this flow. `flowdiag checkpoints` runs it over one topic. Several topics
+A topic is the part that a command adds to this flow. `flowdiag checkpoints` runs the flow for one topic. Several topics
 of one engine share one scan and one measurement.
 """
 
@@ -49,7 +49,7 @@ class InspectedInputs:
     """The inputs after `inspect_inputs`.
 
     Args:
-        sources: all sources for the report. Side inputs have the kind that their topic gave them.
+        sources: all sources for the report. Side inputs have the kind that their topic assigned.
         to_scan: the same sources, with side inputs marked `not-read`.
         side_inputs: the content that topics read on their own, by topic name.
         notes: warnings and errors about the inputs.
@@ -64,7 +64,7 @@ class InspectedInputs:
 
     @property
     def needs_spark(self) -> bool:
-        """Whether any source is left for the scan."""
+        """Whether the scan has to read any source."""
         return any(source.kind != "not-read" for source in self.to_scan)
 
     @property
@@ -76,7 +76,7 @@ class InspectedInputs:
 def inspect_inputs(
     topics: Sequence[Topic], discovery: Discovery, options: Options
 ) -> InspectedInputs:
-    """Read the inputs that the scan skips: configurations and the like are small, and may be the only inputs."""
+    """Read the inputs that the scan skips, such as configurations, which are small and may be the only inputs."""
     faults = Faults(found=faults_of(discovery.faults, discovery.sources))
     side_inputs = {
         topic.name: faults.run_or_default(
@@ -123,12 +123,12 @@ def diagnose(
     resources: Resources = ORDINARY,
     progress: ProgressCallback = lambda stage: None,
 ) -> Report:
-    """Find the culprit and the evidence: one report about all topics.
+    """Find the culprit and the evidence, and return one report about all topics.
 
     Args:
-        topics: in the order of the report. Topics of one engine share one scan.
+        topics: the topics in the order of the report. Topics of one engine share one scan.
         inputs: the result of `parsers.discover.discover` or of `inspect_inputs`.
-        session: waits for Spark and returns its session. Not called unless Spark is needed.
+        session: waits for Spark and returns its session. It is only called if Spark is needed.
         options: the user's options.
         resources: memory, cores and folders for reading and measuring.
         progress: called with the name of each stage.
@@ -160,15 +160,15 @@ def report_on(
     progress: ProgressCallback = lambda stage: None,
     keep: Keeper | None = None,
 ) -> Report:
-    """Judge the measured facts and build the report: the second half of `diagnose`. Needs no Spark.
+    """Judge the measured facts and build the report, without Spark. This is the second half of `diagnose`.
 
     Args:
-        topics: the topics to judge. Others may have been measured with them.
+        topics: the topics to judge. Other topics may have been measured with them.
         inspected: the inputs.
         measured: the facts of these inputs.
         options: the user's options.
         progress: called with the name of each stage.
-        keep: receives the uncut tables of the selected facts.
+        keep: receives the complete tables of the selected facts.
 
     Raises:
         FlowdiagError: the selection matches no job in the input, or a table cannot be written.
@@ -225,7 +225,7 @@ def _selectable_jobs(
 
 
 def _with_last_resort(results: Sequence[TopicResult]) -> list[TopicResult]:
-    """Return the results with what the first topic reports as a last resort, if no rule found anything."""
+    """Add the last-resort findings of the first topic that has any, if no rule found anything."""
     if any(outcome.findings for result in results for outcome in result.outcomes):
         return [*results]
     found = next((result for result in results if result.last_resort), None)
@@ -236,7 +236,7 @@ def _with_last_resort(results: Sequence[TopicResult]) -> list[TopicResult]:
 
 
 def _combined_outcomes(results: Sequence[TopicResult]) -> list[RuleOutcome]:
-    """All outcomes. A topic without suitable input does not make the assessed topics inconclusive."""
+    """Return all outcomes. A topic without suitable input does not make the assessed topics inconclusive."""
     fed = any(result.fed for result in results)
     return [
         outcome if result.fed or not fed else replace(outcome, core=False)
@@ -246,7 +246,7 @@ def _combined_outcomes(results: Sequence[TopicResult]) -> list[RuleOutcome]:
 
 
 def _with_topics_without_input(topics: Iterable[WireTopic], options: Options) -> list[WireTopic]:
-    """Add the topics that no input was for, if the user requested all topics."""
+    """Add the topics without any input, if the user requested all topics."""
     by_name = {topic.topic: topic for topic in topics}
     return [
         by_name.get(name) or topic_without_input(name)
@@ -257,7 +257,7 @@ def _with_topics_without_input(topics: Iterable[WireTopic], options: Options) ->
 def _report_without_input(
     topics: Sequence[Topic], inspected: InspectedInputs, options: Options
 ) -> Report:
-    """Report on inputs none of which can be read, with the reason for each."""
+    """Return a report about inputs of which none can be read, with the reason for each."""
     outcomes = [
         without(
             topic.rules,
@@ -297,7 +297,7 @@ def measure(
     resources: Resources = ORDINARY,
     progress: ProgressCallback = lambda stage: None,
 ) -> Measured:
-    """Run every step before judging and return the facts of each topic. Arguments as for `diagnose`."""
+    """Run every step before judging and return the facts of each topic. The arguments are those of `diagnose`."""
     options = options or Options()
     inspected = (
         inputs if isinstance(inputs, InspectedInputs) else inspect_inputs(topics, inputs, options)
@@ -306,7 +306,7 @@ def measure(
     faults = Faults(resources.explained)
     parts = []
     for name, engine in engines.items():
-        # If one engine fails, the topics of the other are still measured.
+        # If one engine fails, the topics of the other engine are still measured.
         with faults.catch(Where.MEASURE):
             parts.append(
                 engine.measure(
@@ -387,7 +387,7 @@ def judge_topic_safely(
     )
 
 
-# The beginning of every reason that is a fault. `errors` has the fault itself.
+# The beginning of every reason that is a fault. `errors` contains the fault itself.
 _BUG_KEPT: Final = "a bug in flowdiag kept"
 
 
@@ -453,7 +453,7 @@ def judge_topic(
 def _last_resort(
     topic: Topic, derived: Any, outcomes: Sequence[RuleOutcome], options: Options
 ) -> Sequence[RuleOutcome]:
-    """Return the outcomes with the findings of `Rule.last_resort`; empty without one, or with other findings."""
+    """Return the outcomes with the findings of `Rule.last_resort`; empty if there are none, or other findings."""
     if any(outcome.findings for outcome in outcomes):
         return ()
     rules = [replace(r, judge=r.last_resort) for r in topic.rules if r.last_resort is not None]
@@ -468,7 +468,7 @@ _NOTHING: Final = Inconclusive(reason="the input shows too little")
 
 
 def _derive(topic: Topic, facts: Any, options: Options, faults: Faults) -> tuple[Any, Any]:
-    """Return the facts and the input of the rules, without the jobs for which it cannot be derived."""
+    """Return the facts and the input of the rules, without the jobs for which this input cannot be derived."""
     jobs = tuple(topic.jobs(facts))
 
     def derive(some: Sequence[SelectableJob]) -> tuple[Any, Any]:
@@ -480,7 +480,7 @@ def _derive(topic: Topic, facts: Any, options: Options, faults: Faults) -> tuple
 
 
 def _job_key(subject: Any) -> JobKey | None:
-    """The job of a subject, which is a job or has one."""
+    """Return the key of the job that a subject is, or belongs to."""
     while subject is not None and not hasattr(subject, "key"):
         subject = getattr(subject, "job", None)
     return getattr(subject, "key", None)
@@ -547,7 +547,7 @@ def select_facts(topic: Topic, facts: Any, processes: Iterable[Process], options
 def span_of(
     topic: Topic, facts: Any, processes: Iterable[Process], options: Options
 ) -> Span | None:
-    """Return the time span to judge. None means all of it."""
+    """Return the time span to judge; None for the whole input."""
     processes = tuple(processes)
     ends = [p.last_us for p in processes if p.last_us is not None]
     last = topic.last_us(facts)

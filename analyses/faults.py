@@ -1,4 +1,4 @@
-"""Faults: errors in one input, job or rule that a report lists while the rest is diagnosed."""
+"""Collects faults: errors in one input, job or rule, which a report lists while the rest is diagnosed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 REPORT_IT: Final = "please report it with the command line; --debug shows the traceback"
 
-# The step that a module belongs to. The innermost frame with a match decides.
+# The step to which a module belongs. The innermost matching frame decides.
 _STEPS: Final = (
     ("cli.render", Where.RENDER),
     ("cli.views", Where.RENDER),
@@ -40,9 +40,9 @@ class Faults:
     """Collects faults so that the run can continue.
 
     Attributes:
-        found: in order, without repetitions.
-        explained: turns a failure of the environment (Java is gone, a disk is full) into the error that
-            ends the run, since every later step would fail the same way.
+        found: the faults in order, without repetitions.
+        explained: converts a failure of the environment (Java is gone, a disk is full) to the error that ends the run,
+            because every later step would fail the same way.
     """
 
     explained: Callable[[Exception], FlowdiagError | None] = lambda error: None
@@ -59,13 +59,13 @@ class Faults:
         """Record an exception as a fault.
 
         Args:
-            where: the step that failed. None: derived from the stack frames.
+            where: the step that failed. By default, it is derived from the stack frames.
             source: the input that failed.
             about: the job, rule or section that failed.
 
         Raises:
-            Exception: `error` itself if it is no fault of flowdiag or its inputs.
-            FlowdiagError: the failure of the environment behind it.
+            Exception: `error` itself if it is not a fault of flowdiag or its inputs.
+            FlowdiagError: the failure of the environment that caused it.
         """
         if not is_internal_fault(error):
             raise error
@@ -82,7 +82,7 @@ class Faults:
 
     @contextmanager
     def catch(self, where: Where, about: str | None = None) -> Iterator[None]:
-        """Record an exception of the block and continue after the block."""
+        """Record an exception from the block, and continue after the block."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - any exception is a fault
@@ -132,12 +132,12 @@ def fault_of(
     source: str | None = None,
     about: str | None = None,
 ) -> Fault:
-    """Describe an unexpected exception for the report. Arguments as for `Faults.add`."""
+    """Describe an unexpected exception for the report. The arguments are those of `Faults.add`."""
     return _fault(describe_fault(error), where, source, about)
 
 
 def faults_of(found: Iterable[InternalFault], sources: Sequence[Source]) -> list[Fault]:
-    """Return the faults of discovery. Each has the index of its source."""
+    """Return the faults of discovery, each with the index of its source."""
     return [
         _fault(one, None, None if one.source is None else printable(sources[one.source].name), None)
         for one in found
@@ -181,8 +181,10 @@ def _fault(
 
 
 def masked_traceback(trace: str) -> Iterator[str]:
-    """Yield the lines of a traceback without secrets: exception texts may quote an input."""
-    for line in mask_secrets(trace).rstrip().split("\n"):  # masked in one piece: keys span lines
+    """Yield the lines of a traceback without secrets, because exception texts may quote an input."""
+    for line in (
+        mask_secrets(trace).rstrip().split("\n")
+    ):  # masked as a whole, because keys span several lines
         yield f"{' ' * (len(line) - len(line.lstrip()))}{clean(line)}"
 
 

@@ -1,8 +1,8 @@
 """Merges the findings of one rule that many subjects share into one finding about all of them.
 
-A rule judges one TaskManager or subtask at a time. On 500 TaskManagers with the same problem, it yields 500 findings,
-which no reader reads. `merge_fleets` keeps the worst as the subject and counts the others. A subject that stands out
-from the rest keeps a finding of its own.
+A rule judges one TaskManager or subtask at a time. With the same problem on 500 TaskManagers, it yields 500 findings,
+which are too many to read. `merge_fleets` keeps the worst subject and counts the others. A subject that stands out
+from the rest keeps a separate finding.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from flowdiag.analyses.model.finding import (
 )
 from flowdiag.analyses.model.keys import JobKey
 
-FLEET: Final = 6  # findings; up to five still fit on a screen
-STANDS_OUT: Final = 2.0  # times the median of all
-_MOST_APART: Final = 3  # more are no exceptions
+FLEET: Final = 6  # minimum number of findings; up to five still fit on a screen
+STANDS_OUT: Final = 2.0  # minimum ratio to the median of all
+_MOST_APART: Final = 3  # maximum number of subjects that stand out
 _NOUNS: Final = {
     "taskmanager": "TaskManager",
     "subtask": "subtask",
@@ -37,10 +37,10 @@ _NOUNS: Final = {
     "vertex": "task",
     "process": "process",
 }
-"""By kind of subject, the noun to count. Other kinds are never merged."""
+"""The noun for each kind of subject. Other kinds are never merged."""
 
 Population = Callable[[JobKey | None, str], int | None]
-"""Returns how many subjects of a kind a job has, or None if unknown."""
+"""A function that returns how many subjects of a kind a job has, or None if unknown."""
 
 
 def merge_fleets(
@@ -67,7 +67,7 @@ def _merge_outcome(outcome: RuleOutcome, population: Population) -> RuleOutcome:
 
 
 def _merge(group: Sequence[Finding], population: Population) -> list[Finding]:
-    """Return the findings that stand out, then one about all others."""
+    """Return the findings that stand out, then one finding about all others."""
     ranked = sorted(group, key=magnitude, reverse=True)
     apart = _standing_out(ranked)
     rest = sorted(ranked[len(apart) :], key=lambda each: -each.severity.weight)
@@ -98,8 +98,8 @@ def _share(count: int, total: int | None, counted: str, of: str = "", without: s
     """Return "428 of 500 TaskManagers", or "428 TaskManagers" if the total is unknown.
 
     Args:
-        of: goes before the noun if the total is known: "of the other 499 TaskManagers".
-        without: goes before the noun if it is not: "427 more TaskManagers".
+        of: word before the noun if the total is known: "of the other 499 TaskManagers".
+        without: word before the noun if the total is unknown: "427 more TaskManagers".
     """
     if total:
         return f"{count} of {f'the {of}' if of else ''}{total} {counted}"
@@ -128,7 +128,7 @@ def _distribution(
 
 
 def _comparable(group: Sequence[Finding]) -> bool:
-    """Whether the first measurement of all findings is the same number."""
+    """Return whether the first measurement of all findings is the same quantity."""
     firsts = [each.measurements[0] for each in group if each.measurements]
     return len(firsts) == len(group) and all(
         isinstance(one.value, int | float)
@@ -138,7 +138,7 @@ def _comparable(group: Sequence[Finding]) -> bool:
 
 
 def magnitude(finding: Finding) -> tuple[float, float]:
-    """Return a sort key by the size of the problem: the first measurement, in the direction away from its threshold."""
+    """Return a sort key for the size of the problem: the first measurement, negated if it is below its threshold."""
     if not finding.measurements or not isinstance(finding.measurements[0].value, int | float):
         return 0.0, finding.count
     measured = finding.measurements[0]
@@ -148,7 +148,7 @@ def magnitude(finding: Finding) -> tuple[float, float]:
 
 
 def _standing_out(ranked: Sequence[Finding]) -> list[Finding]:
-    """Return the findings whose measurement is far above the median; none if there are many."""
+    """Return the findings whose measurement is far above the median; empty if there are many."""
     if not _comparable(ranked):
         return []
     values = [magnitude(each)[0] for each in ranked]
@@ -162,5 +162,5 @@ def _standing_out(ranked: Sequence[Finding]) -> list[Finding]:
 
 
 def affected(finding: Finding) -> tuple[Subject, ...]:
-    """Return all subjects of a finding, the worst first."""
+    """Return all subjects of a finding, worst first."""
     return finding.subjects or (finding.subject,)

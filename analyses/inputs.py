@@ -1,4 +1,4 @@
-"""From paths to inputs: finds sources, assigns engines, and checks that something can be read."""
+"""Converts paths to inputs: finds sources, assigns engines, and checks that something can be read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def inputs_of(
     """Return the inputs of a command and their engines.
 
     Raises:
-        InputError: as for `find`.
+        InputError: see `find`.
     """
     from flowdiag.analyses.topic_names import ENGINES, EVERYTHING
 
@@ -28,7 +28,7 @@ def inputs_of(
 
 
 def with_owners(discovery: Discovery) -> tuple[Discovery, frozenset[str]]:
-    """Assign an engine to sources that may belong to either, and return all engines."""
+    """Assign an engine to sources that may belong to either engine, and return all engines."""
     from flowdiag.analyses.report.fitting import engines_of
 
     sources, engines = engines_of(discovery.sources)

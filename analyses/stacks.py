@@ -1,7 +1,7 @@
-"""The code in which threads spend their time, from thread dumps.
+"""Determines the code in which threads spend their time, from thread dumps.
 
-Dumps are samples: each shows what every thread does at one moment. Threads that do the same in most samples show why a
-task or a batch is slow, and the topmost frame of user code is the line to change.
+Each dump is a sample that shows what every thread does at one moment. If threads do the same in most samples, this
+shows why a task or a batch is slow. The topmost frame of user code is the line to change.
 """
 
 from __future__ import annotations
@@ -42,20 +42,22 @@ CODE_CAUSES: Final = {
 ALL_CODE_CAUSES: Final = (*CODE_CAUSES.values(), "deadlock", "blocking-in-async")
 
 WAITING: Final = frozenset({"idle", "output", "job", "shuffle"})
-"""Kinds of activities in which a thread waits for other tasks, so that it is no fault of its own."""
+"""Kinds of activities in which a thread waits for other tasks, so that its own code is not to blame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
     """How many samples must agree.
 
-    In the recorded jobs with slow code, all working samples of the culprit show the fault (half of them for a lock). It
-    works in all its samples, or in 40% of them for a deadlock of two of its subtasks.
+    In the recorded jobs with slow code, all working samples of the culprit show the fault (half of them for a lock). The
+    culprit works in all its samples, or in 40% of them if two of its subtasks are in a deadlock.
 
     Args:
-        alike: share of the working samples that do the same. A task also serializes, and reads state, between slow calls.
-        contended: share of the working samples that wait for a lock or a pool. Of two that share it, one always waits.
-        working: share of the samples in which the threads work. A task that others wait for is rarely idle.
+        alike: minimum share of the working samples with the same activity. Between slow calls, a task also serializes
+            and reads state.
+        contended: minimum share of the working samples that wait for a lock or a pool. One of two threads that share it
+            always waits.
+        working: minimum share of the samples in which the threads work. A task that others wait for is rarely idle.
     """
 
     alike: float = 0.4
@@ -72,15 +74,17 @@ class CodeLimits(Limits):
     alike: float = limit(
         USUAL.alike,
         "share",
-        "of the working samples; a task also does other work between slow calls",
+        "minimum share of the working samples; a task also does other work between slow calls",
     )
     contended: float = limit(
         USUAL.contended,
         "share",
-        "of the working samples; one of two threads that share a lock always waits",
+        "minimum share of the working samples; one of two threads that share a lock always waits",
     )
     working: float = limit(
-        USUAL.working, "share", "of all samples; a task that others wait for is rarely idle"
+        USUAL.working,
+        "share",
+        "minimum share of all samples; a task that others wait for is rarely idle",
     )
     agreeing: float = limit(
         3, "dumps", "number of dumps for medium confidence; fewer may show a rare moment"
@@ -92,28 +96,31 @@ def agreement_of(limits: CodeLimits) -> Agreement:
 
 
 MAX_PATHS: Final = 40
-"""Different stacks of a finding that a report contains."""
-_LONGEST: Final = 120  # characters of a frame in a sentence
+"""Maximum number of different stacks in a finding."""
+_LONGEST: Final = 120  # maximum number of characters of a frame in a sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """A thread in one thread dump, with the meanings of `parsers.stacks`.
+    """A thread in one thread dump, as classified by `parsers.stacks`.
 
     Args:
         dump: identifies the dump.
-        task, subtask_index: of Flink. `taskmanager`: the process, of Spark an executor or `driver`.
-        activity, kind: entry of `formats/stacks.toml`, and its kind.
-        frame: the topmost frame of user code, `call` the library method that it calls.
-        component: the software that the call belongs to.
+        task, subtask_index: the Flink subtask.
+        taskmanager: the process; for Spark, the executor or `driver`.
+        activity, kind: the entry in `formats/stacks.toml`, and its kind.
+        frame, call: the topmost frame of user code, and the library method that it calls.
+        component: the software to which the call belongs.
         inside_async: whether it runs in the function of an asynchronous operator.
         chained: whether it processes a record of another operator, instead of reading a source.
-        legacy: whether it is the thread of a legacy source, not the task's own.
+        legacy: whether it is the thread of a legacy source, and not the task's own.
         lock, owner: the lock that the thread waits for, and the thread that holds it.
         owner_frame, owner_activity: `frame` and `activity` of that thread.
         deadlock: the threads that wait for each other in a circle.
-        threads: in the whole dump. `crowd`: the largest group of threads with alike names. `samples`: how often a profile saw this, 1 in a dump.
-        path: its frames, topmost first.
+        threads: number of threads in the whole dump.
+        crowd: size of the largest group of threads with similar names.
+        samples: how often a profile contains this stack; 1 in a dump.
+        path: the frames, topmost first.
     """
 
     dump: str
@@ -156,7 +163,7 @@ def stack_of(
     time_us: int | None = None,
     ref: Ref | None = None,
 ) -> Stack:
-    """Return a thread from the fields of its row, as `parsers.stacks.dumps` describes them."""
+    """Return a thread from the fields of its row, which `parsers.stacks.dumps` describes."""
     cpu = fields.get("cpu_ms")
     return Stack(
         dump=fields.get("dump", ""),
@@ -194,11 +201,11 @@ class CodeReading:
     """The activity of a suspect's threads in most samples.
 
     Args:
-        cause: a word of `CODE_CAUSES` or `deadlock` or `blocking-in-async`.
-        stack: a sample that shows it, with the most common frame.
-        agreeing: the samples that show it.
-        samples: samples of the suspect in which it works, of all that were `seen`.
-        dumps: thread dumps with a sample that shows it.
+        cause: a value of `CODE_CAUSES`, `deadlock` or `blocking-in-async`.
+        stack: a sample that shows the cause, with the most common frame.
+        agreeing: the samples that show the cause.
+        samples, seen: number of samples in which the suspect works, and of all its samples.
+        dumps: number of thread dumps with a sample that shows the cause.
     """
 
     cause: str
@@ -210,7 +217,7 @@ class CodeReading:
 
     @property
     def refs(self) -> tuple[Cited, ...]:
-        """The threads in the dumps that show it."""
+        """The threads in the dumps that show the cause."""
         return tuple(evidence_of(stack) for stack in self.agreeing if stack.ref is not None)
 
     @property
@@ -220,7 +227,7 @@ class CodeReading:
 
     @property
     def paths(self) -> tuple[StackPath, ...]:
-        """The different stacks that show it, the most frequent first."""
+        """The different stacks that show the cause, most frequent first."""
         counts: Counter[tuple[str, ...]] = Counter()
         for stack in self.agreeing:
             counts[stack.path] += stack.samples
@@ -244,7 +251,7 @@ class CodeReading:
 
     @property
     def clause(self) -> str:
-        """The place, with the owner of a lock, or the call and its component."""
+        """`place`, with the owner of a lock, or with the call and its component."""
         calls = self.stack.call
         text = self.place + self._owner_clause
         if self.stack.frame is not None and calls is not None:
@@ -282,10 +289,10 @@ def read_samples(
 ) -> CodeReading | None:
     """Return what threads do in most samples; None without enough agreement.
 
-    Dumps from before or after the trouble do not matter, because the threads are idle there.
+    Dumps from before or after the problem do not matter, because the threads are idle there.
 
     Args:
-        samples: of the threads of a suspect.
+        samples: samples of the threads of a suspect.
         causes: the cause for each kind of activity.
         agreement: how many samples must agree.
     """
@@ -345,8 +352,8 @@ def code_fields(code: CodeReading, agreeing: float, *, waits_for: str) -> Findin
 
     Args:
         code: the activity.
-        agreeing: dumps for medium confidence.
-        waits_for: what the threads wait for in the samples that do not count.
+        agreeing: number of dumps for medium confidence.
+        waits_for: what threads wait for in ignored samples, for a text.
     """
     times = [stack.time_us for stack in code.agreeing if stack.time_us is not None]
     working = f"of the samples that wait neither for input nor for {waits_for}"
@@ -368,7 +375,7 @@ def code_fields(code: CodeReading, agreeing: float, *, waits_for: str) -> Findin
 
 
 def evidence_of(stack: Stack) -> Evidence:
-    """Return the thread in the dump as evidence; the record must be known."""
+    """Return the thread in the dump as evidence. Its record must be known."""
     if stack.ref is None:
         raise ValueError("a sample without a record")
     focus = Focus(thread=stack.thread)
@@ -376,14 +383,14 @@ def evidence_of(stack: Stack) -> Evidence:
 
 
 def confidence_of(code: CodeReading, agreeing: float) -> Confidence:
-    """Return medium confidence from so many dumps on; locks name their owner, so one dump is enough."""
+    """Return medium confidence for at least `agreeing` dumps. A lock names its owner, so one dump is enough."""
     if code.cause in ("deadlock", "lock-contention"):
         return Confidence.HIGH
     return Confidence.MEDIUM if code.dumps >= agreeing else Confidence.LOW
 
 
 class AdviceNames(TypedDict):
-    """Words for the braces of remedies."""
+    """Values for the names in braces in remedies."""
 
     code: str
     call: str
@@ -391,7 +398,7 @@ class AdviceNames(TypedDict):
 
 
 def names_in_advice(code: CodeReading, unknown: str) -> AdviceNames:
-    """Return the words for the braces of remedies; `unknown` where no frame of user code is known."""
+    """Return the values for the names in braces in remedies. `unknown` replaces an unknown frame of user code."""
     stack = code.stack
     return {
         "code": stack.frame.partition("(")[0].rstrip() if stack.frame else unknown,

@@ -1,6 +1,6 @@
 """The part of the flow that depends on the command: a topic, the engine that measures for it, and its jobs.
 
-`diagnosis` runs topics. Each is an object in `<topic>/topic.py`, and `topics` imports them by name.
+`diagnosis` runs topics. Each topic is an object in `<topic>/topic.py`, and `topics` imports it by name.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from flowdiag.parsers.source import Source
 
 Session = Callable[[], "SparkSession"]
-"""Waits for Spark and returns its session."""
+"""A function that waits for Spark and returns its session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectableJob:
-    """A job or an application that a selection may name.
+    """A job or an application that the user can select.
 
     Args:
-        key: the key that findings carry.
-        id: the job or application id, None if unknown.
-        name: the job's name, None if unknown.
+        key: the key that identifies it in findings.
+        id: the job or application id; None if unknown.
+        name: the job's name; None if unknown.
         selectable: whether `--job` may select it.
     """
 
@@ -56,7 +56,7 @@ class SideInputs:
     Args:
         content: the parsed content, in the topic's own type.
         kinds: the kind of each input, by index.
-        unread: why an input meant for the topic is not read, by index.
+        unread: why an input for the topic was not read, by index.
     """
 
     content: Any = None
@@ -72,9 +72,9 @@ class Measured:
         facts: the facts of each topic, by its name.
         splits: the `split` rows, for the list of inputs.
         processes: the processes that wrote the inputs.
-        understood: kinds of records, for any topic.
+        understood: the kinds of recognized records, regardless of the topic.
         notes: warnings about single inputs, by index of the source.
-        faults: errors so far. A topic without facts has one.
+        faults: the errors so far. For a topic without facts, there is one.
     """
 
     facts: Mapping[str, Any]
@@ -89,7 +89,7 @@ class Engine(Protocol):
     """Turns the inputs of Flink, or of Spark, into facts."""
 
     name: str
-    """The name that sources carry: `flink` or `spark`."""
+    """The name of the engine in sources: `flink` or `spark`."""
 
     def measure(
         self,
@@ -102,11 +102,11 @@ class Engine(Protocol):
         resources: Resources,
         progress: ProgressCallback,
     ) -> Measured:
-        """Parse, settle clocks and measure once for all topics: every step before judging.
+        """Parse, determine clocks and measure once for all topics. These are all steps before judging.
 
         Args:
             topics: topics of this engine.
-            sources: the sources to scan. Others are marked `not-read`. All of them may be.
+            sources: all sources. Those that must not be scanned (possibly all) are marked `not-read`.
             session: called only if Spark is needed. Small inputs are parsed before that.
             options: the user's options.
             side_inputs: the content that topics read on their own, by topic name.
@@ -118,7 +118,7 @@ class Engine(Protocol):
 class Topic:
     """The part of the flow that depends on the command. Each topic is one object of its own subclass.
 
-    Facts are a topic's own type: its engine's `measure` makes them, and no other code reads them.
+    Each topic has its own type of facts. The `measure` of its engine creates them, and no other code reads them.
     """
 
     name: str
@@ -128,7 +128,7 @@ class Topic:
     required_data: str
     """The data that the topic judges, in a few words: "a checkpoint event"."""
     required: Mapping[str, tuple[Callable[[Any], bool], str]] = {}
-    """By `Rule.needs`: whether the facts hold the data that rules need, and a clause for facts that do not."""
+    """For each `Rule.needs`, a check whether the facts contain the required data, and a clause if they do not."""
 
     def side_inputs(self, sources: Sequence[Source], options: Options) -> SideInputs:
         """Read the inputs that the scan skips. Most topics have none."""
@@ -147,15 +147,16 @@ class Topic:
         raise NotImplementedError
 
     def select_jobs(self, facts: Any, is_selected: Callable[[Any], bool]) -> Any:
-        """Keep the facts of some jobs, and the shared facts: attempts, settings, workers.
+        """Keep the facts of the selected jobs, and the common facts (attempts, settings, workers).
 
         Args:
-            is_selected: decides by the job's key, as `jobs` returns it.
+            facts: all facts.
+            is_selected: decides by the job's key, which `jobs` returns.
         """
         raise NotImplementedError
 
     def select_span(self, facts: Any, span: Span) -> Any:
-        """Keep the facts of a time span, and the shared facts: attempts, settings, workers."""
+        """Keep the facts of a time span, and the common facts (attempts, settings, workers)."""
         raise NotImplementedError
 
     def derive(self, facts: Any, options: Options) -> Any:
@@ -167,11 +168,11 @@ class Topic:
         return ()
 
     def review_outcomes(self, outcomes: Sequence[RuleOutcome], facts: Any) -> Sequence[RuleOutcome]:
-        """Lower the confidence, or add doubts, where the inputs are damaged or incomplete."""
+        """Lower the confidence, or add inconclusive results, if the inputs are damaged or incomplete."""
         return outcomes
 
     def why_not_assessed(self, rule: Rule, facts: Any) -> str | None:
-        """Return the facts that a rule needs and the input lacks, as one clause, or None."""
+        """Return a clause about required facts that the input does not contain; None if a rule has all facts."""
         holds, clause = self.required.get(rule.needs or "", (None, ""))
         return None if holds is None or holds(facts) else clause
 
@@ -185,7 +186,7 @@ class Topic:
         """Return the topic's own tables.
 
         Args:
-            facts: the input of the rules. None if no input could be read.
+            facts: the input of the rules; None if no input could be read.
             outcomes: outcomes of the topic's rules.
             options: the user's options.
             sources: all discovered sources, by index.
@@ -193,15 +194,15 @@ class Topic:
         raise NotImplementedError
 
     def tables(self, facts: Any, options: Options) -> Rows:
-        """Return the uncut lists of `data`, for `--data-dir`. Topics with short lists have none."""
+        """Return the complete lists of `data`, for `--data-dir`. Topics with short lists have none."""
         return ()
 
     def population(self, facts: Any, job: JobKey | None, kind: str) -> int | None:
-        """Return how many subjects of a kind (`Subject.kind`) a job has. None: unknown."""
+        """Return how many subjects of a kind (`Subject.kind`) a job has; None if unknown."""
         return None
 
     def is_assessed(self, facts: Any) -> bool:
-        """Return whether the input held anything that the topic judges."""
+        """Return whether the input contains anything that the topic judges."""
         raise NotImplementedError
 
     def is_fed(self, facts: Any) -> bool:
@@ -212,7 +213,7 @@ class Topic:
         return self.is_assessed(facts)
 
     def is_calculated(self, facts: Any) -> bool:
-        """Return whether all facts are arithmetic about a planned configuration."""
+        """Return whether all facts are calculated from a planned configuration."""
         return False
 
     def notes(self, measured: Any, facts: Any, options: Options) -> Iterable[InputNote]:

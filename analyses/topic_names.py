@@ -12,7 +12,7 @@ ENGINES: Final = {
     "memory": "flink",
     "startup": "flink",
 }
-"""The engine of each topic, in the order of documents. Each topic is a package with `topic.py` and `rules/`."""
+"""The engine of each topic, in the order of the documentation. Each topic is a package with `topic.py` and `rules/`."""
 
 
 EVERYTHING: Final = "diagnose"
@@ -20,7 +20,7 @@ EVERYTHING: Final = "diagnose"
 
 
 def names_of(command: str, engines: Collection[str]) -> tuple[str, ...]:
-    """Return the topics of a command: its own, or for `diagnose` all topics of these engines."""
+    """Return the topics of a command: its own topic, or for `diagnose` all topics of these engines."""
     if command != EVERYTHING:
         return (command,)
     return tuple(name for name, engine in ENGINES.items() if engine in engines)

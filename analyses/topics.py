@@ -28,7 +28,7 @@ def topic(name: str) -> Topic:
 
 
 def rules_of(name: str) -> tuple[Rule, ...]:
-    """Return the rules of a topic in report order, followed by those of plug-ins. Imports nothing that measures."""
+    """Return the rules of a topic in report order, then those of plug-ins, without importing code that measures."""
     return (*own_rules_of(name), *(rule for rule, _ in _plugin_rules().get(name, ())))
 
 
@@ -39,7 +39,7 @@ def own_rules_of(name: str) -> tuple[Rule, ...]:
 
 
 def all_rules() -> tuple[Rule, ...]:
-    """Return the rules of all topics, without repeating a rule that several topics share."""
+    """Return the rules of all topics. A rule of several topics occurs once."""
     return tuple({rule.code: rule for name in ENGINES for rule in rules_of(name)}.values())
 
 
@@ -52,7 +52,7 @@ def topic_named(code: str) -> str | None:
 
 # -- rules of plug-ins -------------------------------------------------------------------------------
 
-# At least as long as built-in codes: `--select CP1` means all codes with that prefix.
+# At least as long as built-in codes, because `--select CP1` selects all codes with that prefix.
 _CODE: Final = re.compile(r"[A-Z]{2,12}[0-9]{3,5}")
 
 
@@ -67,9 +67,9 @@ def brought_by(rule: Rule) -> str | None:
 
 @cache
 def _plugin_rules() -> dict[str, tuple[tuple[Rule, str], ...]]:
-    """Return the rules of plug-ins, each with its package, by topic.
+    """Return the rules of plug-ins by topic, each with its package.
 
-    Entry points are named after their topic, or `topic.anything`.
+    The name of an entry point is the name of its topic, or `topic.anything`.
     """
     added: dict[str, tuple[tuple[Rule, str], ...]] = {}
     known: dict[str, str] = {}

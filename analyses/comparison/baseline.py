@@ -1,6 +1,6 @@
-"""Known findings that a team has accepted: each with a reason and an end date, until which it is muted.
+"""Reads and writes baselines: findings that a team has accepted, each with a reason and a date until which it is muted.
 
-A baseline is a TOML file of entries
+A baseline is a TOML file of entries:
 
     [[known]]
     fingerprint = "1f0c5a…"     # of the finding in a report
@@ -48,8 +48,8 @@ class Entry:
     Args:
         fingerprint, reason, until: the finding, the reason, and the last day of muting.
         severity, state: the worst severity and state that are muted.
-        code, job, title: of the finding, for readers, and to check whether a report covers it.
-        line: line number in the file, from 1.
+        code, job, title: properties of the finding, for readers, and to check whether a report covers it.
+        line: 1-based line number in the file.
     """
 
     fingerprint: str
@@ -69,7 +69,7 @@ class KnownFindings:
 
     Args:
         source: the file.
-        entries: in the order of the file.
+        entries: the entries in the order of the file.
     """
 
     source: str
@@ -80,7 +80,7 @@ class KnownFindings:
         """Read a baseline.
 
         Raises:
-            FlowdiagError: the file is unreadable or invalid; the message names the line.
+            FlowdiagError: the file is unreadable or invalid. The message contains the line.
         """
         text = text_of(path)
         return cls(source=path, entries=entries_of(text, path))
@@ -107,7 +107,7 @@ def entries_of(text: str, path: str) -> tuple[Entry, ...]:
     """Return the entries of a baseline.
 
     Raises:
-        FlowdiagError: the file is not valid TOML, or an entry is invalid; the message names the line.
+        FlowdiagError: the file is not valid TOML, or an entry is invalid. The message contains the line.
     """
     try:
         document = tomllib.loads(text)
@@ -135,14 +135,14 @@ def entries_of(text: str, path: str) -> tuple[Entry, ...]:
 
 
 class _ErrorAtLine:
-    """Creates errors with the line of the problem."""
+    """Creates errors that contain the line of the problem."""
 
     def __init__(self, path: str, text: str) -> None:
         self._path, self._lines = path, text.split("\n")
         self._heads = [n for n, line in enumerate(self._lines, 1) if _HEAD.match(line)]
 
     def line(self, number: int | None, key: str | None = None) -> int | None:
-        """Return the line of a key or of its entry; tomllib does not report it."""
+        """Return the line of a key or of its entry, which tomllib does not report."""
         first = last = None
         if number is not None:
             if number >= len(self._heads):
@@ -223,15 +223,15 @@ def _day(value: object, number: int, wrong: _ErrorAtLine) -> date:
 def with_baseline(
     report: Report, known: KnownFindings, today: date, *, private: bool = False
 ) -> Report:
-    """Add `summary.baseline` to a report: the status of each entry.
+    """Add `summary.baseline` to a report, with the status of each entry.
 
     Findings and verdict stay unchanged.
 
     Args:
         report: the complete report.
         known: the baseline.
-        today: decides which entries have expired.
-        private: names in the report are masked, so those of the baseline are left out.
+        today: the current date, which determines the expired entries.
+        private: whether names in the report are masked, so that names from the baseline must be left out.
     """
     entries = known.entries
     if private:
@@ -280,11 +280,13 @@ def _status(entry: Entry, seen: Sequence[Finding], today: date) -> tuple[Muting,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenBaseline:
-    """The text of a new baseline, with the fingerprints of added, accepted and unseen entries."""
+    """The text of a new baseline, and the fingerprints of added, accepted and unseen entries."""
 
     text: str
     added: tuple[str, ...]
-    accepted: tuple[str, ...]  # known entries that are muted again in their current state
+    accepted: tuple[
+        str, ...
+    ]  # fingerprints of known entries that are muted again in their current state
     unseen: tuple[str, ...]
 
 
@@ -298,15 +300,15 @@ def updated(
     until: date | None,
     today: date,
 ) -> WrittenBaseline:
-    """Add the findings of reports to a baseline; its entries, comments and reasons stay.
+    """Add the findings of reports to a baseline. Its entries, comments and reasons are kept.
 
     Args:
         text: the current content; empty for a new file.
-        path: of the file, for errors.
-        reports: their findings become known.
+        path: the path of the file, for errors.
+        reports: the reports whose findings become known.
         least: minimum severity of added findings.
-        reason, until: of added entries; `until` also of expired ones.
-        today: decides which entries have expired.
+        reason, until: reason and end date of added entries; `until` also applies to expired entries.
+        today: the current date, which determines the expired entries.
 
     Raises:
         FlowdiagError: the file is invalid, or a finding to be muted lacks a reason or an end date.
@@ -370,7 +372,7 @@ def _require_reason_and_end(
 
 
 def _document(text: str) -> Any:
-    """Return the TOML of a baseline with a list of known findings, empty for a new file."""
+    """Parse a baseline to a TOML document with a list of known findings, which is empty for a new file."""
     import tomlkit
 
     document = tomlkit.parse(text)
@@ -388,7 +390,7 @@ def _renew_muting(
     until: date | None,
     today: date,
 ) -> bool:
-    """Mute a worse or expired finding again; return whether the entry changed."""
+    """Mute a worse or expired finding again, and return whether the entry changed."""
     some = seen.get(entry.fingerprint)
     if not some:
         return False
@@ -403,7 +405,7 @@ def _renew_muting(
 
 
 def _values(some: Sequence[Finding], reason: str | None, until: date | None) -> dict[str, Any]:
-    """Return an entry for findings with the same fingerprint, in their current state."""
+    """Return an entry for the current state of findings with the same fingerprint."""
     finding = max(some, key=lambda each: each.severity.weight)
     values = {
         "fingerprint": finding.fingerprint,
@@ -427,7 +429,7 @@ def _is_ongoing(some: Sequence[Finding]) -> bool:
 
 
 def _is_covered(entry: Entry, reports: Sequence[Report]) -> bool:
-    """Whether any report assessed the finding of an entry, so that its absence is certain."""
+    """Return whether any report assessed the finding of an entry, so that it is certainly gone if it is missing."""
     return any(
         entry.code and reason_not_assessed(each, entry.code, entry.job) is None for each in reports
     )

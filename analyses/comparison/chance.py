@@ -1,15 +1,13 @@
-"""A test whether two series of measurements differ: for few, skewed, autocorrelated values.
+"""Tests whether two series of measurements differ. The test is for few, skewed, autocorrelated values.
 
-Durations and delays are skewed, so the test compares ranks instead of means (Mann and Whitney). Slow
-checkpoints follow each other, so ten in a row are not ten independent values. Both series are therefore
-cut into stretches. Their length follows from the autocorrelation, so that a stretch hardly resembles the
-next, and each stretch counts with its median. Up to `_EXACT` values the test is exact: it counts all
-cases, including ties.
+Durations and delays are skewed, so the test compares ranks instead of means (Mann and Whitney). Slow checkpoints follow
+each other, so ten in a row are not ten independent values. Both series are therefore cut into stretches, and each
+stretch counts with its median. The length of the stretches depends on the autocorrelation, so that consecutive
+stretches are almost independent. Up to `_EXACT` values, the test is exact: it counts all cases, including ties.
 
-The autocorrelation is that of the calmer series. Under the null hypothesis both series have the same one,
-and a series that changes half-way resembles itself for that reason alone. Reports contain only the mean
-of shares of time, so these are compared as proportions. No quantity between 0 and 1 has a larger variance
-than one that is either 0 or 1.
+Of the two autocorrelations, the lower one counts. Under the null hypothesis both series have the same one, and a series
+that changes half-way has a high one for that reason alone. Reports contain only the mean of shares of time, so these
+are compared as proportions. No quantity between 0 and 1 has a larger variance than one that is either 0 or 1.
 
 scipy has no such test (its exact test does not support ties) and would add 35 MB.
 """
@@ -24,21 +22,20 @@ from statistics import NormalDist, median
 from typing import Final
 
 LEVEL: Final = 0.01
-"""The accepted probability of a false positive, over all measures of a comparison together."""
+"""The accepted probability of a false positive for all measures of a comparison together."""
 FEWEST: Final = 5
-"""Minimum independent values per side: with four and four, the rarest order has a probability of 2.9%."""
+"""Minimum number of independent values per side. With four and four, the rarest order has a probability of 2.9%."""
 
-_EXACT: Final = 24  # values of both sides together
-_HIGHEST: Final = 0.97  # autocorrelation; above this a series has no level
-_RESEMBLANCE: Final = 2.0  # samples of a share per independent one
+_EXACT: Final = 24  # maximum number of values of both sides together
+_HIGHEST: Final = 0.97  # maximum autocorrelation; above it, a series has no level
+_RESEMBLANCE: Final = 2.0  # samples of a share per independent sample
 
 
 def autocorrelation(*series: Sequence[float]) -> float:
-    """Return the smallest autocorrelation of the series at lag 1, 0 to `_HIGHEST`.
+    """Return the smallest autocorrelation of the series at lag 1, from 0 to `_HIGHEST`.
 
-    It uses ranks, which outliers do not distort. The bias of short series is added (Marriott and Pope
-    1954: about (1 + 3 rho) / n), and so is the standard error: a value that is too small causes false
-    positives.
+    It uses ranks, which outliers do not distort. It adds the bias of short series (Marriott and Pope 1954: about
+    (1 + 3 rho) / n) and the standard error, because a value that is too small causes false positives.
 
     >>> autocorrelation([1, 9, 2, 8, 3, 7, 4, 6] * 4, list(range(50)))
     0.0
@@ -50,7 +47,7 @@ def autocorrelation(*series: Sequence[float]) -> float:
         if len(values) > 2 and len(set(values)) > 1:
             centred = [rank - (len(values) + 1) / 2 for rank in ranks(values)]
             spread = sum(rank * rank for rank in centred)
-            # The correlation of each rank with the previous one, -1 to 1.
+            # The correlation of each rank with the previous one, from -1 to 1.
             rho = sum(map(float.__mul__, centred[1:], centred[:-1])) / spread
             rho += (1 + 3 * rho) / len(values)
             rho += math.sqrt(max(0.0, 1 - rho * rho) / len(values))
@@ -61,8 +58,8 @@ def autocorrelation(*series: Sequence[float]) -> float:
 def independent_stretches(count: int, rho: float) -> int:
     """Return the number of almost independent stretches of a series.
 
-    With n (1 - rho) / (1 + rho) stretches, their ends would still correlate. Three times the rho in the
-    denominator keeps the promised error rate (`python -m benchmarks.compare`).
+    With n (1 - rho) / (1 + rho) stretches, their ends would still correlate. Three times rho in the denominator keeps
+    the promised error rate (see `python -m benchmarks.compare`).
 
     >>> independent_stretches(40, 0.0), independent_stretches(40, 0.5), independent_stretches(3, 0.9)
     (40, 8, 1)
@@ -83,7 +80,7 @@ def stretches(
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """Return the rank of each value from 1; ties share their mean rank.
+    """Return the 1-based rank of each value. Ties get their mean rank.
 
     >>> ranks([5, 1, 5])
     [2.5, 1.0, 2.5]
@@ -111,7 +108,7 @@ def rank_test(before: Sequence[float], after: Sequence[float]) -> float:
     """
     pooled = ranks([*before, *after])
     size, total = len(before), len(pooled)
-    # Doubled, so that shared ranks are integers, too.
+    # Doubled, so that the ranks of ties are also integers.
     doubled = [round(2 * rank) for rank in pooled]
     seen, expected = sum(doubled[:size]), size * (total + 1)
     if total <= _EXACT:
@@ -137,10 +134,10 @@ def _by_counting(doubled: Sequence[int], size: int, away: int) -> float:
 
 
 def share_test(before: float, samples: int, after: float, others: int) -> float | None:
-    """Return the p-value for two shares of time; None with too few samples.
+    """Return the p-value for two shares of time; None if there are too few samples.
 
-    Each share is a mean of samples. Agresti and Caffo's interval (2000) adds one success and one failure
-    per side, which keeps the error rate with few samples and near 0 and 1.
+    Each share is a mean of samples. Agresti and Caffo's interval (2000) adds one success and one failure per side,
+    which keeps the error rate even with few samples and near 0 and 1.
 
     >>> share_test(0.05, 14, 0.98, 14) < 0.001, share_test(0.05, 8, 0.98, 8)
     (True, None)

@@ -34,7 +34,7 @@ from flowdiag.analyses.report.scope import engines_of, jobs_of
 from flowdiag.analyses.report.version import tool_version
 from flowdiag.parsers.errors import FlowdiagError
 
-_NAMED: Final = 3  # jobs in a message
+_NAMED: Final = 3  # maximum number of jobs in a message
 
 
 def compare_reports(
@@ -51,11 +51,11 @@ def compare_reports(
 
     Args:
         before, after: the reports.
-        names: how the user specified them.
-        factor: durations, delays and rates that differ by less are equal.
-        same_job: treat the only job of each side as the same, despite different names.
+        names: how the user specified the reports.
+        factor: minimum relevant factor between durations, delays and rates.
+        same_job: whether the only job of each side is the same despite different names.
         muted: fingerprints in the baseline.
-        warnings: about the run.
+        warnings: warnings about the run.
 
     Raises:
         FlowdiagError: the reports are not comparable.
@@ -95,7 +95,7 @@ def compare_reports(
 
 
 def _check(before: Report, after: Report, same_job: bool) -> bool:
-    """Reject reports that are not comparable; return whether each side has one job, the same."""
+    """Reject reports that are not comparable, and return whether each side has only the same single job."""
     command, other = before.tool.command, after.tool.command
     if command != other:
         raise FlowdiagError(
@@ -166,7 +166,7 @@ class _Draft:
 
 
 def _draft(old: Series | None, new: Series | None) -> _Draft:
-    """Test a difference; without a p-value the draft has a reason."""
+    """Test a difference. The draft has either a p-value or a reason why there is none."""
     if old is None or new is None:
         return _Draft(old=old, new=new, reason=f"only {'before' if new is None else 'after'}")
     if old.cut or new.cut:
@@ -261,7 +261,7 @@ def _count(series: Series | None) -> int:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Round to four digits: more would only show floating-point noise."""
+    """Round to four digits, because more would only show floating-point noise."""
     return None if value is None else float(f"{value:.4g}")
 
 

@@ -1,4 +1,4 @@
-"""Pairs the findings of two reports by fingerprint; new or gone requires that the other side assessed them."""
+"""Pairs the findings of two reports. A finding is only new or gone if the other side assessed it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ORDER: Final = (
     Change.UNCHANGED,
 )
 
-# Fields that identify a place within a job and survive a redeployment; the first that both have decides.
-# Ids of processes come last, after the host: a redeployment assigns new ids.
+# Fields that identify a place within a job and survive a redeployment. The first field that both subjects
+# have decides. # Process IDs come last, after the host, because a redeployment assigns new ones.
 _PLACES: Final = (
     "subtask_index",
     "partition",
@@ -39,11 +39,11 @@ Pair = tuple[Finding | None, Finding | None]
 def changes(
     before: Report, after: Report, *, one_job: bool, muted: Collection[str] = ()
 ) -> list[FindingChange]:
-    """Return the change of every finding of either side, the worst first.
+    """Return the change of every finding of either side, worst first.
 
     Args:
-        before, after: of the same command.
-        one_job: the only job of each side is the same, despite different names.
+        before, after: reports of the same command.
+        one_job: whether the only job of each side is the same despite different names.
         muted: fingerprints in the baseline.
     """
     found = [
@@ -62,15 +62,15 @@ def _order(change: FindingChange) -> tuple[int, int, str, str]:
 
 
 def _pairs(before: Report, after: Report, *, one_job: bool) -> Iterator[Pair]:
-    """Pair the findings of both sides that report the same fault, the most similar first.
+    """Pair the findings of both sides that report the same fault, most similar first.
 
-    If a rule has several findings about one task, the fingerprint of the first depends on its being
-    first. If the first is gone, the second is recognised by its place.
+    If a rule has several findings about one task, the fingerprint of a finding depends on whether it is the first. If
+    the first is gone, the second is recognized by its place.
     """
     left, right = list(before.findings), list(after.findings)
     for alike in (_same_here, _same_place, _same_fingerprint, _elsewhere):
         yield from _matching(left, right, alike)
-    if one_job:  # a fingerprint includes the job's name, which some inputs lack
+    if one_job:  # a fingerprint includes the job's name, which some inputs do not contain
         yield from _matching(left, right, _of_another_name)
     yield from ((finding, None) for finding in left)
     yield from ((None, finding) for finding in right)
@@ -120,7 +120,7 @@ def _are_related(finding: Finding) -> tuple[str | None, ...]:
 
 
 def _moved(old: Subject, new: Subject) -> bool:
-    """Whether the same fault is in another place.
+    """Return whether the same fault is in another place.
 
     >>> _moved(Subject(kind="subtask", subtask_index=0, host="a"), Subject(kind="subtask", subtask_index=0, host="b"))
     False
@@ -131,7 +131,7 @@ def _moved(old: Subject, new: Subject) -> bool:
 
 
 def _at_one_place(old: Subject, new: Subject) -> bool | None:
-    """Whether two subjects have the same place; None if unknown."""
+    """Return whether two subjects have the same place; None if unknown."""
     for name in _PLACES:
         before, after = getattr(old, name), getattr(new, name)
         if before is not None and after is not None:
@@ -172,7 +172,7 @@ def _change(
 
 
 def latest(old: Finding | None, new: Finding | None) -> Finding:
-    """Return the finding as it is now, or else as it was."""
+    """Return the finding of the second report, else that of the first."""
     finding = new or old
     assert finding is not None
     return finding
@@ -181,7 +181,7 @@ def latest(old: Finding | None, new: Finding | None) -> Finding:
 def _alone(
     finding: Finding, other: Report, change: Change, *, one_job: bool
 ) -> tuple[Change, str | None]:
-    """Return the change for a finding of one side, depending on what the other side assessed."""
+    """Return the change for a finding of one side, depending on whether the other side assessed it, and a reason."""
     if any(each.fingerprint == finding.fingerprint for each in other.findings):
         return change, None  # the other side has the same fault elsewhere, so it was assessed
     side = "before" if change is Change.NEW else "after"
@@ -219,7 +219,7 @@ def _seen(finding: Finding | None) -> Seen | None:
 
 
 def serious(found: Iterable[FindingChange], kind: Change) -> Sequence[FindingChange]:
-    """Return the changes of one kind at warning or above (on the latest side) that are not muted."""
+    """Return the changes of one kind whose latest severity is a warning or worse, and that are not muted."""
     return [
         change
         for change in found

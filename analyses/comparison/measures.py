@@ -1,7 +1,7 @@
 """The quantities of report tables that are compared, each with its minimum relevant difference.
 
-Smaller changes do not count, even if they are significant: two runs of the same healthy job differ by a
-factor of 1.7 in processing time (docs/compare.md). Sizes, rates and settings have no bad direction.
+Smaller changes do not count, even if they are significant. Two runs of the same healthy job may differ by a factor of
+1.7 in processing time (docs/compare.md). Sizes, rates and settings have no bad direction.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from flowdiag.analyses.contract.report import RateApplication, Report, Subject
 
 FACTOR: Final = 2.0
-"""Durations, delays and rates that differ by a smaller factor are equal."""
+"""Durations, delays and rates that differ by a smaller factor count as equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +23,12 @@ class Kind:
     """A quantity.
 
     Args:
-        name: kebab-case, the `name` of the measure.
-        unit: as that of measurements of findings.
-        worse_up: whether an increase is worse; else the direction is neutral.
+        name: the `name` of the measure, in kebab-case.
+        unit: the unit, as in measurements of findings.
+        worse_up: whether an increase is worse; otherwise the direction is neutral.
         factor: whether the user's factor applies.
         least: minimum relevant difference, in the unit.
-        exact: it is configured or derived, not sampled: every difference above `least` counts.
+        exact: whether it is configured or derived, and not sampled, so that every difference above `least` counts.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Kind:
 
     @property
     def middle(self) -> Callable[[Sequence[float]], float]:
-        """The function that summarises many values: the median, or the mean of booleans and shares."""
+        """The function that summarizes many values: the median, or for booleans and shares the mean."""
         return fmean if self.unit == "share" else median
 
 
@@ -51,9 +51,9 @@ class Series:
     Args:
         kind: the quantity.
         subject: the subject.
-        values: in order of time; a single one for shares and exact quantities.
-        samples: number of samples behind a share.
-        cut: whether `--max-rows` truncated the table, healthy rows first.
+        values: the values in time order; a single one for shares and exact quantities.
+        samples: number of samples of which a share is the mean.
+        cut: whether `--max-rows` truncated the table, which drops healthy rows first.
     """
 
     kind: Kind
@@ -69,7 +69,7 @@ class Series:
 
 
 _SETTLED: Final = 10
-"""Minimum samples per subtask before record counts reflect a running job rather than a restart."""
+"""Minimum number of samples per subtask. With fewer, record counts may only reflect a restart."""
 
 
 Key = tuple[str, str, str | None, str | None, int | None, str | None]
@@ -103,8 +103,8 @@ def series_of(report: Report, *, one_job: bool) -> dict[Key, Series]:
     """Return all series of a report by quantity and subject.
 
     Args:
-        report: of any command.
-        one_job: compare its only job with the only job of the other report, despite different names.
+        report: a report of any command.
+        one_job: whether its only job is compared with the only job of the other report despite different names.
     """
     found: dict[Key, Series] = {}
     for each in (
@@ -122,7 +122,7 @@ def series_of(report: Report, *, one_job: bool) -> dict[Key, Series]:
         rest = subject.task, subject.stream_id, subject.query or subject.option
         key = (each.kind.name, subject.kind, job, *rest)
         before = found.get(key)
-        # A job that was redeployed within the input continues its series.
+        # The series continues if a job was redeployed within the input.
         found[key] = each if before is None else _joined(before, each)
     return found
 
@@ -143,7 +143,7 @@ def _known(values: Iterable[float | None]) -> tuple[float, ...]:
 
 
 def _checkpoints(report: Report) -> Iterator[Series]:
-    """Yield the series of checkpoints without savepoints; an expired one lasted at least its timeout."""
+    """Yield the series of checkpoints without savepoints. An expired checkpoint took at least the timeout."""
     for job in report.data.jobs or ():
         subject = Subject(kind="job", job_name=job.name)
         own = sorted(
@@ -181,7 +181,7 @@ def _starts(report: Report) -> Iterator[Series]:
 
 
 def _queues(report: Report) -> Iterator[Series]:
-    """Yield the series of the most affected subtask; skew applies to the whole task."""
+    """Yield the series of the most affected subtask, and the skew of the whole task."""
     for vertex in report.data.vertices or ():
         subject = Subject(kind="task", job_name=vertex.job_name, task=vertex.name)
         for kind, column in (
@@ -204,7 +204,7 @@ def _queues(report: Report) -> Iterator[Series]:
 
 
 def _batches(report: Report) -> Iterator[Series]:
-    """Yield the series of DStreams; running batches have no delays."""
+    """Yield the series of DStreams. Running batches have no delays."""
     for app in report.data.applications or ():
         subject = Subject(kind="application", job_name=app.name)
         batches = sorted(app.batches, key=lambda batch: batch.batch_time_ms)
@@ -237,7 +237,7 @@ def _rate_limits(app: RateApplication) -> Iterator[Series]:
 
 
 def _queries(report: Report) -> Iterator[Series]:
-    """Yield the series of Structured Streaming. In real-time mode triggers have a configured duration."""
+    """Yield the series of Structured Streaming. In real-time mode, the duration of triggers is configured."""
     for app in report.data.applications or ():
         for query in app.queries:
             subject = Subject(kind="query", job_name=app.name, query=query.name)
@@ -245,7 +245,7 @@ def _queries(report: Report) -> Iterator[Series]:
                 query.triggers,
                 key=lambda trigger: (trigger.started_at or "", trigger.batch_id or 0),
             )
-            busy = [trigger for trigger in triggers if trigger.rows]  # the others have no data
+            busy = [trigger for trigger in triggers if trigger.rows]  # other triggers have no data
             for kind, values in (
                 (
                     TRIGGER,
@@ -259,7 +259,7 @@ def _queries(report: Report) -> Iterator[Series]:
 
 
 def _memory(report: Report) -> Iterator[Series]:
-    """Yield the series per role: its processes are alike, and their ids change with every deployment."""
+    """Yield one series per role. The processes of a role are alike, and their IDs change with every deployment."""
     pools: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     floors: defaultdict[str, list[float]] = defaultdict(list)
     for process in report.data.processes or ():
@@ -279,5 +279,5 @@ def _memory(report: Report) -> Iterator[Series]:
 def paired(
     before: Mapping[Key, Series], after: Mapping[Key, Series]
 ) -> Sequence[tuple[Series | None, Series | None]]:
-    """Pair the series of both sides in the order of the first; series of one side come alone."""
+    """Pair the series of both sides in the order of the first side. Unpaired series get None."""
     return [(before.get(key), after.get(key)) for key in dict.fromkeys([*before, *after])]

@@ -1,7 +1,7 @@
 """The machine-readable document of a comparison: `flowdiag.comparison/1`.
 
-Version history: 1 is the first. Additional keys and values are compatible; any other change raises the
-number. Units, instants and subjects are as in reports.
+Version 1 is the first version. Additional keys and values are compatible changes. Any other change increments the
+version. Units, times and subjects are as in reports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Change(StrEnum):
     GONE = "gone"
     WORSE = "worse"  # more severe, or ongoing now
     BETTER = "better"
-    MOVED = "moved"  # the same fault at another subtask, host or stream
+    MOVED = "moved"  # the same fault in another subtask, host or stream
     UNCHANGED = "unchanged"
     NOT_COMPARABLE = "not-comparable"  # one side did not assess it
 
@@ -37,7 +37,7 @@ class Trend(StrEnum):
 
     WORSE = "worse"
     BETTER = "better"
-    DIFFERENT = "different"  # neutral: a size, a rate, a setting
+    DIFFERENT = "different"  # a size, a rate or a setting, without a bad direction
     SAME = "same"  # no significant or no relevant difference
     UNKNOWN = "unknown"  # too few values, or values on one side only
 
@@ -76,8 +76,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 class FindingChange(msgspec.Struct, frozen=True, kw_only=True):
     """A finding of either side, or of both.
 
-    `moved` also applies if it became worse or better as well. `reason` explains why it is not
-    comparable, worse or better. `muted` by the baseline: it causes no regression.
+    `change` is also `moved` if the finding became worse or better in addition. `reason` explains why it is not
+    comparable, worse or better. If it is `muted` by the baseline, it causes no regression.
     """
 
     fingerprint: str
@@ -94,9 +94,9 @@ class FindingChange(msgspec.Struct, frozen=True, kw_only=True):
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
     """A quantity on both sides: medians, or shares of the time.
 
-    `p_value` is null if not tested; `p_adjusted` is adjusted for all measures together (Holm).
-    `significant`: it is at most 0.01, and the difference is relevant. `values` counts the measured values,
-    `independent` the stretches they were cut into, before and after. `reason` explains an unknown change.
+    `p_value` is null if there was no test. `p_adjusted` is adjusted for all measures together (Holm). The change is
+    `significant` if `p_adjusted` is at most 0.01 and the difference is relevant. `values` counts the measured values,
+    and `independent` the stretches into which they were cut, before and after. `reason` explains an unknown change.
     """
 
     name: str
@@ -118,8 +118,8 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The document.
 
-    `because` lists the reasons for a regression. The comparison is not `conclusive` if a side, or a
-    finding at warning or above, was not assessed; `doubts` lists why.
+    `because` lists the reasons for a regression. The comparison is not `conclusive` if a side, or a finding that is a
+    warning or worse, was not assessed. `doubts` lists the reasons.
     """
 
     schema: Literal["flowdiag.comparison/1"]
@@ -164,5 +164,5 @@ def json_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """Return the schema as indented JSON: docs/comparison.schema.json."""
+    """Return the schema as indented JSON, for docs/comparison.schema.json."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False, sort_keys=True) + "\n"

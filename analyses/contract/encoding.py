@@ -10,7 +10,7 @@ from flowdiag.analyses.contract.redact import printable, visible_json
 
 
 def encode(document: msgspec.Struct) -> bytes:
-    """Encode the document as indented JSON with a final line feed."""
+    """Encode the document as indented JSON with a final newline."""
     try:
         text = msgspec.json.encode(document)
     except UnicodeEncodeError:  # a lone surrogate in a name from a log

@@ -1,4 +1,4 @@
-"""`data` of `flowdiag memory`: the wire types that other programs read (architecture.md). Sizes are bytes."""
+"""The types of `data` in reports of `flowdiag memory`. Sizes are bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class MemoryUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """Heap usage: the minimum in each quarter of the time, and full collections."""
+    """Heap usage: the minimum in each quarter of the time, and the full collections."""
 
     samples: int
     heap_max_bytes: int | None
@@ -17,11 +17,11 @@ class MemoryUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """One process: pools by the names of Flink's options.
+    """One process, with its memory areas by the names of Flink's options.
 
-    `configured` are the options as set, `derived` the sizes that Flink derives from them, `observed` the sizes
-    that the process, REST (`observed_from`) or its resource manager print. `error` is Flink's own message if
-    it refuses the options.
+    `configured` contains the options that are set, `derived` the sizes that Flink derives from them, and `observed` the
+    sizes that the process, REST (`observed_from`) or its resource manager print. `error` is Flink's own message if it
+    rejects the options.
     """
 
     role: str
@@ -58,7 +58,7 @@ class TaskBuffers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryBuffers(msgspec.Struct, frozen=True, kw_only=True):
-    """The network buffers of one TaskManager, in segments; `smallest_bytes` is enough for any placement."""
+    """The network buffers of one TaskManager, in segments. `smallest_bytes` is enough for any placement."""
 
     taskmanager: str
     host: str | None

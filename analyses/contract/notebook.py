@@ -1,4 +1,4 @@
-"""A report in a notebook: verdict, culprits and findings on one screen, escaped."""
+"""Renders a report in a notebook: verdict, culprits and findings on one screen, with escaped texts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Severity, Verdict
 
 MOST: Final = 10
-"""The number of culprits and findings that are shown."""
+"""Maximum number of culprits, and of findings."""
 
-# On light and on dark pages alike.
+# Colors that are readable on light and on dark pages.
 _COLORS: Final = {
     Verdict.FAILING: "#c62828",
     Verdict.DEGRADED: "#b26a00",
@@ -35,8 +35,8 @@ class Overview(NamedTuple):
     """The parts of a report that a notebook shows.
 
     Args:
-        culprits: the reason, the code, and the confidence, the state of each.
-        first_action: the text of the first advice.
+        culprits: reason, code, confidence and state of each culprit.
+        first_action: the text of the first action.
         problems: the messages of errors and warnings.
         inputs: number of inputs that were read.
     """

@@ -1,7 +1,7 @@
-"""`data` of `flowdiag queues`: the wire types that other programs read (architecture.md).
+"""The types of `data` in reports of `flowdiag queues`.
 
-Shares are 0 to 1 of the time, usages 0 to 1 of the buffers (output pools may exceed 1 from 1.16 on). Unknown
-values are null. Values of a vertex are maxima over its subtasks, never means.
+Shares are between 0 and 1 of the time, and usages between 0 and 1 of the buffers (from 1.16 on, output pools may exceed
+1). Unknown values are null. Values of a vertex are maxima over its subtasks, never means.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import msgspec
 
 
 class QueueGate(msgspec.Struct, frozen=True, kw_only=True):
-    """Queued buffers in the remote channels of one input gate, means of the samples."""
+    """Queued buffers in the remote channels of one input gate, as means of the samples."""
 
     gate: int
     samples: int
@@ -23,8 +23,8 @@ class QueueGate(msgspec.Struct, frozen=True, kw_only=True):
 class QueueSubtask(msgspec.Struct, frozen=True, kw_only=True):
     """One subtask over the judged time.
 
-    `capacity` is the queue length at which its input is full. From Flink 1.9 on it includes
-    `local_backlog`, the buffers that wait at producers on the same TaskManager.
+    `capacity` is the queue length at which its input is full. From Flink 1.9 on, it includes `local_backlog`, which
+    counts the buffers that wait at producers on the same TaskManager.
     """
 
     subtask_index: int
@@ -58,8 +58,8 @@ class QueueInput(msgspec.Struct, frozen=True, kw_only=True):
 class QueueVertex(msgspec.Struct, frozen=True, kw_only=True):
     """One vertex of the job graph, sources first.
 
-    `role` is root, back-pressured, fed-by-root, ok or unknown. `skew` is Flink's own score for
-    incoming records, 0 (even) to 100. `graph_from` is the source of the edges: plan, archive, deployment order, metrics.
+    `role` is root, back-pressured, fed-by-root, ok or unknown. `skew` is Flink's own score for incoming records, from 0
+    (even) to 100. `graph_from` is the source of the edges: plan, archive, deployment order or metrics.
     """
 
     job_id: str
@@ -80,7 +80,7 @@ class QueueVertex(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueTaskManager(msgspec.Struct, frozen=True, kw_only=True):
-    """One TaskManager that runs subtasks of the job; usages and shares over the judged time."""
+    """One TaskManager that runs subtasks of the job, with usages and shares over the judged time."""
 
     job_id: str
     taskmanager: str
@@ -105,10 +105,10 @@ class QueueFit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueForecast(msgspec.Struct, frozen=True, kw_only=True):
-    """The forecast of the credit model for a change; the first is without any change.
+    """The forecast of the credit model for a change. The first one is without any change.
 
-    `checkpoint_ms` is null if no checkpoint completes in the simulated time. `at_least_ms` is then the
-    duration of the unfinished checkpoint.
+    `checkpoint_ms` is null if no checkpoint completes in the simulated time. `at_least_ms` is then how long the
+    unfinished checkpoint has run.
     """
 
     change: str
@@ -121,7 +121,7 @@ class QueueForecast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueWhatIf(msgspec.Struct, frozen=True, kw_only=True):
-    """The credit model of one job: the quality of its fit, and its forecasts."""
+    """The credit model of one job, with the quality of its fit and its forecasts."""
 
     job_id: str
     job_name: str | None
@@ -133,14 +133,14 @@ class QueueWhatIf(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueLagPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """The records that wait in a source at one time."""
+    """The number of records that wait in a source at one time."""
 
     at: str | None
     records: float
 
 
 class QueueLag(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a job is behind its source. `of` is a source task, or a consumer group."""
+    """How far a job is behind its source. `of` is a source task or a consumer group."""
 
     of: str
     first: float
@@ -154,10 +154,10 @@ class QueueLag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueFlow(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the time of a job goes.
+    """The part that limits a job.
 
-    `side` is source, processing or sink, null if the job keeps up. `neighbour` is the system outside the job that it
-    waits for. `busy` has the mean busy share of the busiest task of each side.
+    `side` is source, processing or sink, or null if the job keeps up. `neighbour` is the system outside the job that it
+    waits for. `busy` contains the mean busy share of the busiest task of each side.
     """
 
     job_id: str

@@ -20,7 +20,7 @@ __all__ = ["clean", "cleaned", "mask_secrets", "printable", "visible_json"]
 _TERMINAL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
 )
-# The last two of every plane, and 32 more: XML 1.0 does not allow some of them, and HTML none.
+# The last two characters of every plane, and 32 more. XML 1.0 does not allow some of them, and HTML allows none.
 _NONCHARACTERS: Final = "\ufdd0-\ufdef" + "".join(
     chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF)
 )
@@ -34,7 +34,7 @@ _IN_JSON = re.compile(f"[{_INVISIBLE}]")
 
 
 def printable(text: str) -> str:
-    r"""Drop terminal sequences; show every other control or reordering character as an escape.
+    r"""Drop terminal sequences, and escape every other control or reordering character.
 
     >>> printable("\x1b[31mred\x1b[0m \u202eevil\x00\tend")
     'red \\u202eevil\\x00 end'
@@ -60,8 +60,8 @@ def visible_json(document: str) -> str:
 
 
 def clean(text: str, limit: int = 500) -> str:
-    """Mask secrets and control characters in log text, and cut it to `limit` characters."""
-    # Keep the lines until secrets are masked: the value of a key may be on the next line.
+    """Mask secrets and escape control characters in log text, and truncate it to `limit` characters."""
+    # Keep the line breaks until secrets are masked, because the value of a key may be on the next line.
     text = "\n".join(printable(line) for line in text.split("\n"))
     end = _enough(text)
     if end is not None:
@@ -75,7 +75,7 @@ Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 
 def cleaned(struct: Struct, *fields: str) -> Struct:
-    """Return a copy of a struct with the text of some fields cleaned."""
+    """Return a copy of a struct in which the given text fields are cleaned."""
     values = {name: getattr(struct, name) for name in fields}
     changes = {name: clean(text) for name, text in values.items() if isinstance(text, str)}
     return msgspec.structs.replace(struct, **changes) if changes else struct
@@ -89,8 +89,8 @@ _LONG: Final = 2048
 def _enough(text: str) -> int | None:
     """Return where a long text can be cut without changing how its start is masked, or None.
 
-    A secret ends at a comma, or is recognised without its end (in quotes, a private key). Only credentials in a URL
-    depend on later text: an `@`, which may be far away, but with no space before it.
+    A secret ends at a comma, or is recognized without its end (in quotes, or a private key). Only credentials in a
+    URL depend on later text, the `@`, which may be far away but has no space before it.
     """
     if len(text) <= _LONG:
         return None

@@ -1,8 +1,8 @@
-"""The report that other programs read (`flowdiag.report/1`): its types.
+"""The types of the report that other programs read (`flowdiag.report/1`).
 
-Adding keys or words does not change the version number. Any other change increments it. Instants are ISO-8601 UTC with milliseconds,
-`_ms` are milliseconds, `_bytes` are bytes, and subtask indexes are 0-based. Nothing depends on the wall clock, and the
-order of every list is stable.
+Adding keys or words does not change the version number. Any other change increments it. Times are ISO-8601 UTC with
+milliseconds, `_ms` are milliseconds, `_bytes` are bytes, and subtask indexes are 0-based. No value depends on the wall
+clock, and the order of every list is stable.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ DOCUMENTS: Final = (
     "rest",
     "archive",
     "spark-rest",
-)  # kinds of input that are JSON for programs, not lines
+)  # kinds of input that are JSON documents without meaningful lines
 
-# Rules build these as they are written; the report only masks secrets in their texts.
+# Rules create these types directly. The report only masks secrets in their texts.
 Subject = f.Subject
 Measurement = f.Measurement
 Vote = f.Vote
@@ -61,10 +61,10 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """One input, and how much of it was recognised.
+    """One input, and how much of it was recognized.
 
-    `path` is that of a saved REST response. If `kind` is `not-read`, `reason` explains why. `not_understood` counts lines with a known logger class but an
-    unknown message. `samples` shows some of them.
+    `path` is the URL path of a saved REST response. If `kind` is `not-read`, `reason` explains why. `not_understood`
+    counts lines with a known logger class but an unknown message, and `samples` contains some of them.
     """
 
     source: str
@@ -88,7 +88,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """A record of the input, by line (from 1) and byte of the decoded stream.
+    """A record of the input, with its 1-based line and its byte offset in the decoded stream.
 
     `line` is null in documents without lines, and if the input could not be read again.
     """
@@ -112,9 +112,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 class Action(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to do. `option` is a configuration key of the version in the input.
 
-    `current` is formatted for readers, and `current_from` is its source: configured, observed or default. Copy
-    `proposed` unchanged. `unset` removes the option. `measure` names what to measure before choosing a value.
-    `together` are options to set in the same step. `command` of flowdiag shows more about the fault.
+    `current` is formatted for readers, and `current_from` is its source: configured, observed or default. `proposed`
+    can be copied unchanged. `unset` means to remove the option. `measure` names what to measure before choosing a
+    value. `together` lists options to set in the same step. `command` is a flowdiag command that shows more about the
+    fault.
     """
 
     text: str
@@ -132,7 +133,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FirstAction(msgspec.Struct, frozen=True, kw_only=True):
-    """The first thing to do, the code of its finding, and the command that shows in later inputs whether it worked."""
+    """The first thing to do, the code of its finding, and the command that shows whether it worked."""
 
     code: str
     action: Action
@@ -159,9 +160,9 @@ class FailureCode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One episode per code, job and subject. The findings in `see` contain its other remedies.
+    """One finding per code, job, subject and episode. The findings in `see` contain further remedies.
 
-    If many subjects share it, `subject` is the worst, `subjects` lists the ten worst and `subjects_total` counts all.
+    If many subjects have it, `subject` is the worst one, `subjects` lists the ten worst, and `subjects_total` counts all.
     """
 
     code: str
@@ -192,9 +193,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Culprit(msgspec.Struct, frozen=True, kw_only=True):
-    """The culprit, with the proof and its number in one line.
+    """The culprit, with the evidence and its numbers in one line.
 
-    A culprit that moved has one entry for each subject, with its period, the latest first.
+    If the culprit moved, there is one entry per subject, with its period, latest first.
     """
 
     subject: Subject
@@ -220,7 +221,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Understood(msgspec.Struct, frozen=True, kw_only=True):
-    """Recognised records of one kind, even if nothing could be diagnosed."""
+    """The recognized records of one kind, even if nothing could be diagnosed."""
 
     kind: str
     count: int
@@ -230,11 +231,12 @@ class Understood(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
-    """Evidence that would help, the most useful first.
+    """Evidence that would help, most useful first.
 
-    `wants` is the evidence, `command` gets it, and `decides` is how its answer separates the explanations that remain.
-    `check` is its stable name, and `cost` is 1 (a stored file or a request) to 4 (a restart or a large file). `finding`
-    is the fingerprint of the finding in question. Without `wants`, `command` is a command of flowdiag that fits the inputs.
+    `wants` is the evidence, `command` gets it, and `decides` explains how it separates the remaining explanations.
+    `check` is its stable name, and `cost` is between 1 (a stored file or a request) and 4 (a restart or a large file).
+    `finding` is the fingerprint of the affected finding. Without `wants`, `command` is a flowdiag command that fits the
+    inputs.
     """
 
     text: str
@@ -249,7 +251,7 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
 class Because(msgspec.Struct, frozen=True, kw_only=True):
     """Why a finding belongs to a story: another finding of the story explains it. Both are fingerprints.
 
-    `of` is the direct explanation. `relation` is a stable word, and `text` the same as a clause.
+    `of` is the finding that directly explains it. `relation` is a stable word, and `text` is the same as a clause.
     """
 
     fingerprint: str
@@ -261,10 +263,10 @@ class Because(msgspec.Struct, frozen=True, kw_only=True):
 class Story(msgspec.Struct, frozen=True, kw_only=True):
     """One problem with all its consequences. Every finding that counts is in exactly one story.
 
-    `findings` are fingerprints. The first is the root, and `because` has an entry for each of the others. `culprit` is
-    null if no finding names one. `subject` is the culprit's, or the root's. `severity` is the worst of all findings,
-    and `state` is ongoing if any finding is. `competing` are the roots of other stories that could explain some of the
-    same consequences.
+    `findings` contains fingerprints. The first one is the root, and `because` has an entry for each of the others.
+    `culprit` is null if no finding names a culprit. `subject` is that of the culprit or else of the root. `severity`
+    is the worst of all findings, and `state` is ongoing if any finding is. `competing` lists the roots of other
+    stories that could explain some of the same consequences.
     """
 
     title: str
@@ -286,10 +288,10 @@ class Muting(StrEnum):
     """The status of a finding in a baseline. Only muted findings do not count."""
 
     MUTED = "muted"
-    WORSE = "worse"  # than when it was muted
-    EXPIRED = "expired"  # its date has passed
-    GONE = "gone"  # checked, and not found
-    NOT_ASSESSED = "not-assessed"  # not checked
+    WORSE = "worse"  # worse than when it was muted
+    EXPIRED = "expired"  # its end date has passed
+    GONE = "gone"  # assessed, but not found
+    NOT_ASSESSED = "not-assessed"  # not assessed
 
 
 class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -306,7 +308,7 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
-    """The known findings on a date: entries of the file expire."""
+    """The known findings on a date. The date matters because entries expire."""
 
     source: str
     date: str
@@ -316,10 +318,10 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The answer. `assessed` is false if there was nothing to diagnose.
 
-    `first_action` belongs to the finding nearest to the root. `reason` explains an inconclusive verdict.
-    `below_min_severity` counts the findings below `--min-severity`, by severity: `findings` omits them, but everything
-    else includes them. `baseline` lists the muted findings, which count for the verdict but not for the exit code.
-    `not_assessed` is the first thing that could not be assessed, in a report that has findings or is healthy.
+    `first_action` belongs to the finding closest to the root cause. `reason` explains an inconclusive verdict.
+    `below_min_severity` counts the findings below `--min-severity`, by severity. Only `findings` omits them.
+    `baseline` lists the muted findings, which count for the verdict but not for the exit code. `not_assessed` is the
+    first thing that could not be assessed, in a report that has findings or is healthy.
     """
 
     verdict: f.Verdict
@@ -347,7 +349,7 @@ class TopicStatus(StrEnum):
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one topic: that of the command, or each topic of `diagnose`.
 
-    `nothing` means that the inputs hold nothing that it judges. Its verdict is then `inconclusive` and does not count
+    `nothing` means that the inputs contain no data for the topic. Its verdict is then `inconclusive` and does not count
     for the report.
     """
 
@@ -360,7 +362,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
 class Note(msgspec.Struct, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
     """A warning about missing or damaged inputs.
 
-    `from` and `to` are the period that it is about, if any. `message` equals `text`.
+    `from` and `to` are the affected period, if any. `message` equals `text`.
     """
 
     kind: Kind = Kind.OTHER
@@ -377,7 +379,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, rename={"since": "from", "
 
 
 class Where(StrEnum):
-    """The step at which something went wrong."""
+    """The step that failed."""
 
     PARSER = "parser"
     RESOLVE = "resolve"
@@ -387,10 +389,10 @@ class Where(StrEnum):
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault in one input, job or rule, or in the whole run. The rest is diagnosed.
+    """A fault in one input, job or rule, or in the whole run. The rest is still diagnosed.
 
-    `what` is the fault itself, `message` the line for readers, and `hint` what helps. For a bug in flowdiag (`bug`),
-    `fingerprint` identifies it across inputs and reveals nothing about them.
+    `what` is the fault itself, `message` the line for readers, and `hint` a way to fix it. For a bug in flowdiag (`bug`),
+    `fingerprint` identifies the bug across inputs and reveals nothing about them.
     """
 
     source: str | None = None
@@ -410,7 +412,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """The life of one checkpoint. A savepoint is a `type`."""
+    """One checkpoint from trigger to end. `type` distinguishes savepoints."""
 
     run: int
     id: int
@@ -424,7 +426,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LateAcknowledgement(msgspec.Struct, frozen=True, kw_only=True):
-    """An acknowledgement after the expiry. `unmatched` if the expiry itself is not in the input."""
+    """An acknowledgement after the expiry. It is `unmatched` if the input does not contain the expiry."""
 
     run: int
     checkpoint: int
@@ -455,7 +457,7 @@ class Decline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskManager(msgspec.Struct, frozen=True, kw_only=True):
-    """The late subtasks of a TaskManager, and the number that its share of subtasks explains."""
+    """The number of late subtasks of a TaskManager, and the number expected from its share of subtasks."""
 
     taskmanager: str
     host: str | None
@@ -519,8 +521,8 @@ class CheckpointJob(msgspec.Struct, frozen=True, kw_only=True):
 class RateBatch(msgspec.Struct, frozen=True, kw_only=True):
     """A batch of a DStream application. Times are milliseconds since the epoch, as in Spark.
 
-    `status` is completed, processing or queued. Delays are those of the listener: the scheduling delay starts at the
-    submission. `approximate` if only the times of Spark jobs are known.
+    `status` is completed, processing or queued. Delays are those of the listener, so the scheduling delay starts at
+    the submission. Times are `approximate` if only the times of Spark jobs are known.
     """
 
     batch_time_ms: int
@@ -540,8 +542,8 @@ class RateBatch(msgspec.Struct, frozen=True, kw_only=True):
 class PidStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a stream's rate estimator. Rates are records per second.
 
-    `new_rate` is null if Spark publishes none: `outcome` is then `first-run` or `skipped`. `exact` if every number
-    equals Spark's to the last bit.
+    `new_rate` is null if Spark publishes none. `outcome` is then `first-run` or `skipped`. `exact` is true if every
+    number equals Spark's to the last bit.
     """
 
     stream_id: int
@@ -560,7 +562,10 @@ class PidStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keeping(msgspec.Struct, frozen=True, kw_only=True):
-    """How a stream or a query keeps up. `use` is processing time over interval, as medians of the recent units."""
+    """How well a stream or a query keeps up.
+
+    `use` is processing time over interval, as medians of the recent batches or triggers.
+    """
 
     stability: str
     because: str
@@ -576,8 +581,8 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     cost_error_ms: float | None
     sustainable_per_s: float | None
     records_per_s: float | None
-    limit: str | None = None  # what ends a growing delay: memory, retention, source
-    to_limit_ms: int | None = None  # at the current slope
+    limit: str | None = None  # limit of a growing delay: memory, retention or source
+    to_limit_ms: int | None = None  # time left at the current slope
 
 
 class RateStream(msgspec.Struct, frozen=True, kw_only=True):
@@ -718,7 +723,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stories(self) -> list[Story]:
-        """The stories of the summary: linked findings."""
+        """The stories of the summary, which link findings."""
         return self.summary.stories
 
     def to_json(self) -> str:
@@ -726,11 +731,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return encode(self).decode()
 
     def _repr_html_(self) -> str:
-        """A summary for notebooks."""
+        """Return a summary for notebooks."""
         return notebook.html_of(self._overview)
 
     def _repr_mimebundle_(self, **wanted: Any) -> dict[str, str]:
-        """The summary, as HTML and as plain text."""
+        """Return the summary as HTML and as plain text."""
         return {"text/html": self._repr_html_(), "text/plain": notebook.text_of(self._overview)}
 
     @property

@@ -1,4 +1,4 @@
-"""`data` of `flowdiag startup`: the wire types that other programs read (architecture.md)."""
+"""The types of `data` in reports of `flowdiag startup`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class StepSubject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last task or TaskManager that a step waited for; unknown keys are absent."""
+    """The last task or TaskManager that a step waited for. Unknown keys are absent."""
 
     task: str | None = None
     subtask_index: int | None = None
@@ -15,9 +15,9 @@ class StepSubject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class StartStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One step; `ended_at` is null if it never ended, and `duration_ms` is then the time so far.
+    """One step. If it never ended, `ended_at` is null and `duration_ms` is the time so far.
 
-    The percentiles are over tasks, where each takes the step on its own.
+    For a step that each task takes on its own, the percentiles are over tasks.
     """
 
     step: str
@@ -32,7 +32,7 @@ class StartStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One start of a job: `cold` or `restart`, with the failure that a restart followed."""
+    """One start of a job: `cold`, or `restart` with the failure that preceded it."""
 
     job_id: str
     job_name: str | None
@@ -74,9 +74,9 @@ class TaskManagerShare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobScheduling(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job is scheduled, as far as it is logged, and where its last running start put its tasks.
+    """How a job is scheduled according to the log, and where its last successful start placed the tasks.
 
-    `parallelism` is that of the widest vertex, which is the number of slots that slot sharing needs.
+    `parallelism` is the highest parallelism of a vertex, which is the number of slots required with slot sharing.
     """
 
     job_id: str

@@ -1,4 +1,4 @@
-"""Caching a frame that several queries read."""
+"""Caches frames that several queries read."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-# With `min` of a struct Spark sorts all rows by all keys, with `min` of a number it does not.
-_TERABYTE: Final = 1 << 40  # above every offset; leaves room for eight million sources
+# For `min` of a struct, Spark sorts all rows by all keys. For `min` of a number, it does not.
+_TERABYTE: Final = 1 << 40  # larger than any offset; leaves room for eight million sources
 PLACE: Final = f"(source * {_TERABYTE}L + offset)"
-"""SQL: a source and an offset as one number, in the order of both."""
+"""SQL that converts source and offset to one number with the same order."""
 
 
 def unplaced(place: str) -> str:
@@ -32,7 +32,7 @@ _stored: Final[ContextVar[list[DataFrame] | None]] = ContextVar("stored", defaul
 
 @contextmanager
 def released() -> Iterator[None]:
-    """Free the frames that `kept` stored within the block, because Spark may continue after the block."""
+    """Free the frames that `kept` stored within the block, because the Spark session may live longer."""
     frames: list[DataFrame] = []
     before = _stored.set(frames)
     try:
@@ -44,35 +44,35 @@ def released() -> Iterator[None]:
 
 
 def kept(frame: DataFrame, *, large: bool = False) -> DataFrame:
-    """Return the same rows without their plan, computed once when first needed.
+    """Return a frame with the same rows but without their plan. The rows are computed once, when first needed.
 
-    Spark optimises a frame's whole plan again for each query. For a small input, planning takes longer
-    than reading the rows, so cutting the plan halves the time of an analysis. On a cluster, Spark
-    recomputes the rows of a lost executor from their tasks.
+    Spark optimizes the whole plan of a frame again for each query. For a small input, planning takes longer than reading
+    the rows, so cutting the plan halves the time of an analysis. On a cluster, Spark recomputes the rows of a lost
+    executor from their tasks.
 
     Args:
-        frame: the frame, which is read several times.
-        large: keep the rows as compressed columns, because millions of row objects would fill the JVM's
-            memory, and a query reads few of the columns.
+        frame: a frame that is read several times.
+        large: whether to keep the rows as compressed columns. Millions of row objects would fill the JVM's memory, and a
+            query reads few of the columns.
     """
     if is_local(frame) and not large:
         return frame.localCheckpoint(eager=False)
     from pyspark.sql import DataFrame
 
-    # `persist` alone is not enough: if a query names the frame several times, Spark may miss the stored
-    # rows and parse everything again. The result is a frame over the stored rows, without the plan.
+    # `persist` alone is not enough. If a query uses the frame several times, Spark may miss the stored rows
+    # and parse everything again.
     stored = frame.persist()._jdf
     frames = _stored.get()
     if frames is not None:
         frames.append(frame)
     jvm = frame.sparkSession.sparkContext._jvm
     assert jvm is not None
-    # The plan with the stored rows in place of their computation.
+    # The plan, with the stored rows instead of their computation.
     plan = stored.queryExecution().withCachedData()
     of_rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows
     return DataFrame(of_rows(stored.sparkSession(), plan), frame.sparkSession)
 
 
 def is_local(frame: DataFrame) -> bool:
-    """Whether Spark runs on this host only."""
+    """Return whether Spark runs on this host only."""
     return (frame.sparkSession.sparkContext.master or "").startswith("local")

@@ -1,12 +1,12 @@
-"""Reads sources into a frame of raw events: which process parses, and where rows wait for Spark.
+"""Reads sources into a frame of raw events. The size of the input determines which process parses it.
 
-| input | parsed by | handed to Spark |
+| input | parsed by | passed to Spark |
 |---|---|---|
 | small | this process | as one Arrow table, while Spark still starts; many rows as a Parquet file |
-| large | processes of this machine (`parsers.parallel`) | the same, in as many files |
-| large, on a cluster | executors (`parsers.on_spark.frame`) | where they are |
+| large | processes on this host (`parsers.parallel`) | the same, with one file per process |
+| large, on a cluster | executors (`parsers.on_spark.frame`) | on the executors |
 
-All call the same `parsers.split.parse_split`, so events have the same meaning everywhere.
+All of them call `parsers.split.parse_split`, so events have the same meaning everywhere.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 ProgressCallback = Callable[[str], None]
 
-# Up to this size one process parses everything before another would have started: calculated from the
-# time that both take (benchmarks/README.md).
+# Up to this size, one process parses everything before another process would have started
+# (benchmarks/README.md).
 HERE_BYTES: Final = 48 * 1024 * 1024
-# On a cluster: up to this size the driver finishes parsing before Spark's workers would have started.
+# On a cluster, the driver parses inputs up to this size before Spark's workers would have started.
 DRIVER_BYTES: Final = 256 * 1024 * 1024
-# Up to this size one core finishes all queries before two would have distributed them.
+# Up to this size, one core finishes all queries before two cores would have distributed them.
 FEW_ROWS: Final = 300_000
-# Up to this size Spark gets rows as a table, and copies it for each query that reads it: six copies of
-# 130 000 rows, in `startup`, filled a gigabyte.
+# Up to this size, Spark gets rows as a table, which it copies for each query. In `startup`, six copies of
+# 130,000 rows filled a gigabyte.
 TABLE_ROWS: Final = 30_000
-# Cost of a byte relative to a log: event logs consist mostly of tasks, which are only added up.
+# Cost of a byte relative to a log. Event logs consist mostly of tasks, which are only added up.
 _WEIGHTS: Final = {"spark-events": 0.2}
 
 
@@ -53,15 +53,15 @@ class Resources:
     """The resources for reading and measuring.
 
     Args:
-        tune: is called with the number of rows (None: unknown) before the queries over them.
+        tune: called with the number of rows (None if unknown) before the queries over them.
         executors: whether Spark executors on other hosts parse large inputs.
-        processes: number of local processes for large inputs; None: one per processor.
-        folder: for rows that exceed memory; None: a temporary one that this process removes.
-        here_bytes: up to this size this process parses alone.
-        few_rows: up to this number rows are best kept in one partition.
-        table_rows: up to this number Spark gets rows as a table, above as files; not on a cluster, which
-            cannot read local files.
-        keep: receives the tables of all rows; None: they are not needed.
+        processes: number of local processes for large inputs; None for one per processor.
+        folder: a folder for rows that exceed memory; None for a temporary one, which this process removes.
+        here_bytes: maximum size of an input that this process parses alone.
+        few_rows: maximum number of rows that are best kept in one partition.
+        table_rows: maximum number of rows that Spark gets as a table and not as files. On a cluster, which cannot read
+            local files, rows are always a table.
+        keep: receives the tables of all rows; None if they are not needed.
         explained: returns the error behind an environment failure, after which no measurement is possible.
     """
 
@@ -76,7 +76,7 @@ class Resources:
     explained: Callable[[Exception], FlowdiagError | None] = lambda error: None
 
     def are_few(self, rows: int | None) -> bool:
-        """Whether this number of rows is best kept in one partition."""
+        """Return whether this number of rows is best kept in one partition."""
         return rows is not None and rows <= self.few_rows
 
 
@@ -88,11 +88,11 @@ class Read:
     """The parsed sources, before Spark reads them.
 
     Args:
-        table: rows in memory: all, or all except metrics.
-        events: the same rows in files, if there are many: Spark reads these.
-        metrics: rows of metrics in files; None if they are among the others.
-        tasks: left to executors; then all other fields are empty.
-        rows: number of rows, without metrics in files; None: not known yet.
+        table: the rows in memory, with or without metrics.
+        events: the same rows in files, which Spark reads if there are many.
+        metrics: the rows of metrics in files; None if the other fields contain them.
+        tasks: tasks for executors; if there are any, all other fields are empty.
+        rows: number of rows without metrics in files; None if not known yet.
     """
 
     table: pa.Table | None = None
@@ -102,10 +102,10 @@ class Read:
     rows: int | None
 
     def of_kinds(self, kinds: Collection[str]) -> pa.Table:
-        """Return the rows of some kinds of event, without metrics in files.
+        """Return the rows of the given kinds of events, without metrics in files.
 
         Raises:
-            ValueError: the rows are not parsed yet.
+            ValueError: the rows have not been parsed yet.
         """
         if self.table is not None:
             event_kinds = pa.array(sorted(kinds), pa.string())
@@ -126,8 +126,8 @@ def read(
 
     Args:
         sources: the result of `parsers.discover.discover`.
-        resources: for parsing.
-        metrics: names of the metrics that become rows; None for all known ones.
+        resources: the resources for parsing.
+        metrics: names of the metrics that become rows; None for all known metrics.
         progress: called with the name of each stage.
 
     Raises:
@@ -144,7 +144,7 @@ def read(
     progress("reading")
     from flowdiag.parsers.parallel import parse_in_processes
 
-    # The same tasks for every parser: metric reports are added up within a task.
+    # The tasks are the same for every parser, because metric reports are added up within a task.
     parsed = parse_in_processes(
         plan_splits(sources),
         resources.folder or _own_folder(),
@@ -155,8 +155,8 @@ def read(
     count = parsed.events.count
     if not resources.are_few(count):
         return Read(events=parsed.events, metrics=parsed.metrics, rows=count)
-    # As many files as tasks would cost Spark more than their rows: 60 ms each, a quarter of its time
-    # with 97 000 rows in 100 of them.
+    # One file per task would cost Spark more than the rows: 60 ms per file, a quarter of its time for 97,000
+    # rows in 100 files.
     table = parsed.events.table()
     events = _in_a_file(table, resources)
     return Read(table=table, events=events, metrics=parsed.metrics, rows=count)
@@ -168,12 +168,12 @@ def frame_of(found: Read, spark: SparkSession, metrics: Collection[str] | None =
     Args:
         found: the result of `read`.
         spark: the session.
-        metrics: for executors, as in `read`.
+        metrics: names of the metrics for executors, as in `read`.
     """
     from flowdiag.parsers.on_spark.frame import events_frame, files_frame
 
     if found.tasks is not None:
-        # Otherwise each query would parse everything again.
+        # Without this, each query would parse everything again.
         return kept(events_frame(spark, found.tasks, metrics), large=True)
     if found.events is not None:
         return files_frame(spark, found.events.files)
@@ -202,7 +202,7 @@ def cost(sources: Sequence[Source]) -> float:
 
 
 def _in_a_file(table: pa.Table, resources: Resources) -> Rows | None:
-    """Write a table to a file if it has too many rows; return None if not, or if executors could not read the file."""
+    """Write a table with too many rows to a file; return None for others, or if executors could not read the file."""
     if table.num_rows <= resources.table_rows or resources.executors:
         return None
     from flowdiag.parsers.parallel import rows_in_file

@@ -1,9 +1,8 @@
-"""Queries as files: `sql/*.sql` of a package, each with a comment on top that describes a row.
+"""Loads and runs queries from files (`sql/*.sql` of a package), which begin with a comment that describes a row.
 
-A query contains placeholders in braces. The package's `Queries` fill in values that are the same in every
-run, such as lists of events. `run` receives the frames and the text of the current run. The queries are
-SQL text, because `Column` objects take a call into the JVM per operator. Six thousand calls took over a
-second of a run that should last three.
+A query contains placeholders in braces. The package's `Queries` fill in values that are the same in every run, such as
+lists of events. `run` receives the frames and the text of the current run. The queries are SQL text, because `Column`
+objects need a call into the JVM per operator. Six thousand calls took over a second of a run that should take three.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ class Part:
     frames: Mapping[str, DataFrame]
 
     def frame(self) -> DataFrame:
-        """Run it on its own."""
+        """Run the query on its own."""
         return united([self])
 
 
 class Queries:
-    """The queries of one package, read at their first use."""
+    """The queries of one package, which are read at their first use."""
 
     def __init__(self, package: str, fixed: Mapping[str, str]) -> None:
-        """Store the package; files are read later.
+        """Store the package. Files are read later.
 
         Args:
-            package: contains `sql/`.
+            package: the package that contains `sql/`.
             fixed: values of placeholders in all its queries.
         """
         self.package: Final = package
@@ -54,8 +53,8 @@ class Queries:
         """Return a query without its comment, with all placeholders filled except frames.
 
         Args:
-            name: of the file, without `.sql`.
-            values: of this run, in addition to the fixed ones.
+            name: name of the file, without `.sql`.
+            values: values of this run, in addition to the fixed ones.
         """
         text = self._texts.get(name)
         if text is None:
@@ -65,7 +64,7 @@ class Queries:
         return fill(text, values) if values else text
 
     def part(self, name: str, **values: DataFrame | str) -> Part:
-        """Return a query for `united`; arguments as in `run`."""
+        """Return a query for `united`. The arguments are those of `run`."""
         texts, frames = _separate(values)
         return Part(self.text(name, **texts), frames)
 
@@ -75,9 +74,9 @@ class Queries:
         """Run a query.
 
         Args:
-            name: of the file, without `.sql`.
-            args: for the `:names` of the query.
-            values: the frames that the query reads, at least one, and text of this run.
+            name: name of the file, without `.sql`.
+            args: values for the `:names` of the query.
+            values: the frames that the query reads, at least one, and the text of this run.
         """
         texts, frames = _separate(values)
         spark = next(iter(frames.values())).sparkSession
@@ -86,16 +85,16 @@ class Queries:
 
 
 def _separate(values: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, DataFrame]]:
-    """Return the texts and the frames."""
+    """Split the values into texts and frames."""
     texts = {key: value for key, value in values.items() if isinstance(value, str)}
     return texts, {key: value for key, value in values.items() if key not in texts}
 
 
 def united(parts: Sequence[Part]) -> DataFrame:
-    """Return the rows of several queries; columns that a query lacks are null.
+    """Return the rows of several queries. Columns that a query lacks are null.
 
-    All queries are one statement, because Spark analyses every statement on its own, and the plan so far
-    again for each `unionByName`. That took longer than running a small diagnosis.
+    All queries form one statement, because Spark analyzes every statement separately, and the whole plan again for each
+    `unionByName`. That took longer than running a small diagnosis.
     """
     columns = [columns_of(part.text) for part in parts]
     names = [*dict.fromkeys(chain.from_iterable(columns))]
@@ -137,7 +136,7 @@ def columns_of(text: str) -> list[str]:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Replace placeholders in braces; unknown names stay.
+    """Replace placeholders in braces. Unknown names are kept.
 
     >>> fill("SELECT {what} FROM {events}", {"what": "count(*)"})
     'SELECT count(*) FROM {events}'

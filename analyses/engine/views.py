@@ -1,8 +1,7 @@
-"""The tables `events` and `metrics`: all recognised records, as frames of documented columns.
+"""The tables `events` and `metrics`: all recognized records, as frames with documented columns.
 
-A row is a record of an input, with its instant, its writer and its values. `flowdiag.read` returns these
-tables, and `--data-dir` stores them. Rules use separate tables, with extra columns and one row per
-record.
+A row is a record of an input, with its time, its writer and its values. `flowdiag.read` returns these tables, and
+`--data-dir` stores them. Rules use separate tables, with extra columns and one row per record.
 """
 
 from __future__ import annotations
@@ -26,64 +25,70 @@ if TYPE_CHECKING:
 _TEXT: Final = pa.string()
 
 _PLACE: Final = (
-    Column("input", _TEXT, "the input, as the report names it", nullable=False),
+    Column("input", _TEXT, "the name of the input in reports", nullable=False),
     Column("offset", pa.int64(), "first byte of the record in its decoded stream", nullable=False),
 )
 _WHO: Final = (
-    Column("job_id", _TEXT, "of the Flink job"),
-    Column("job_name", _TEXT, "of the job, or of the application or query"),
-    Column("vertex_id", _TEXT, "of the job graph"),
+    Column("job_id", _TEXT, "ID of the Flink job"),
+    Column("job_name", _TEXT, "name of the Flink job, or of the Spark application or query"),
+    Column("vertex_id", _TEXT, "ID of the vertex in the job graph"),
     Column("task", _TEXT, "name of the task, without its subtask"),
-    Column("subtask_index", pa.int32(), "0-based"),
-    Column("parallelism", pa.int32(), "of the task"),
+    Column("subtask_index", pa.int32(), "0-based index of the subtask"),
+    Column("parallelism", pa.int32(), "parallelism of the task"),
 )
 
 EVENTS: Final = (
     *_PLACE,
     Column("event", _TEXT, "kind of event", nullable=False),
-    Column("template", _TEXT, "the recognised wording"),
-    Column("time", INSTANT, "corrected for time zone and clock"),
+    Column("template", _TEXT, "name of the recognized message"),
+    Column("time", INSTANT, "time, corrected for time zone and clock"),
     Column(
         "role",
         _TEXT,
-        "the process that wrote it: jobmanager, taskmanager; null if it is not from a log",
+        "the process that wrote it: jobmanager or taskmanager; null if it is not from a log",
     ),
-    Column("cluster", _TEXT, "distinguishes clusters with logs in one input; else empty"),
-    Column("writer_taskmanager", _TEXT, "resource id of the TaskManager that wrote it"),
-    Column("writer_host", _TEXT, "its host"),
-    Column("application", _TEXT, "id of the Spark application"),
-    Column("level", _TEXT, "as printed"),
+    Column(
+        "cluster", _TEXT, "distinguishes several clusters with logs in one input; otherwise empty"
+    ),
+    Column("writer_taskmanager", _TEXT, "resource ID of the TaskManager that wrote it"),
+    Column("writer_host", _TEXT, "host of that TaskManager"),
+    Column("application", _TEXT, "ID of the Spark application"),
+    Column("level", _TEXT, "log level as printed"),
     Column("logger", _TEXT, "simple name of the class that logs"),
-    Column("thread", _TEXT, "as printed"),
+    Column("thread", _TEXT, "thread name as printed"),
     *_WHO,
-    Column("attempt_id", _TEXT, "of the execution attempt"),
-    Column("attempt", pa.int32(), "attempt number, 0-based"),
-    Column("taskmanager", _TEXT, "resource id of the TaskManager in the record"),
+    Column("attempt_id", _TEXT, "ID of the execution attempt"),
+    Column("attempt", pa.int32(), "0-based number of the attempt"),
+    Column("taskmanager", _TEXT, "resource ID of the TaskManager in the record"),
     Column("host", _TEXT, "the host in the record"),
-    Column("checkpoint", pa.int64(), "checkpoint id"),
+    Column("checkpoint", pa.int64(), "checkpoint ID"),
     Column("epoch_ms", pa.int64(), "trigger time of a checkpoint, or batch time, as printed"),
     Column(
         "duration_ms", pa.int64(), "duration as printed; for Spark, the processing or trigger time"
     ),
-    Column("bytes", pa.int64(), "as printed"),
-    Column("from_state", _TEXT, "of a transition"),
-    Column("to_state", _TEXT, "of a transition"),
+    Column("bytes", pa.int64(), "size as printed"),
+    Column("from_state", _TEXT, "state before a transition"),
+    Column("to_state", _TEXT, "state after a transition"),
     Column("cause", _TEXT, "deepest cause of the record's stack trace, or the reason in its text"),
-    Column("fields", pa.map_(_TEXT, _TEXT), "all other values that the wording captures"),
+    Column("fields", pa.map_(_TEXT, _TEXT), "all other values in the message"),
 )
 
 METRICS: Final = (
     *_PLACE,
-    Column("time", INSTANT, "of the first sample, corrected for time zone and clock"),
-    Column("cluster", _TEXT, "distinguishes clusters with metrics in one input; else empty"),
+    Column("time", INSTANT, "time of the first sample, corrected for time zone and clock"),
+    Column(
+        "cluster",
+        _TEXT,
+        "distinguishes several clusters with metrics in one input; otherwise empty",
+    ),
     *_WHO,
-    Column("taskmanager", _TEXT, "resource id of the TaskManager"),
-    Column("host", _TEXT, "its host"),
-    Column("name", _TEXT, "of the metric, as Flink calls it", nullable=False),
+    Column("taskmanager", _TEXT, "resource ID of the TaskManager"),
+    Column("host", _TEXT, "host of the TaskManager"),
+    Column("name", _TEXT, "Flink's name of the metric", nullable=False),
     Column("kind", _TEXT, "counter, gauge, meter or histogram"),
     Column("scope", _TEXT, "tm, task, operator, jm or jm-job"),
     Column("operator", _TEXT, "name of the operator, for operator metrics"),
-    Column("samples", pa.int64(), "in this row; NaN and text are not counted"),
+    Column("samples", pa.int64(), "number of samples in this row, without NaN and text"),
     Column("first", pa.float64(), "first sample"),
     Column("last", pa.float64(), "last sample"),
     Column("min", pa.float64(), "smallest sample"),
@@ -97,11 +102,11 @@ SQL: Final = Queries("flowdiag.analyses.engine", {"bookkeeping": words(*_BOOKKEE
 
 _COMMON: Final = {"input": "i.name", "time": "timestamp_micros(e.time_us)"}
 _NO_TEXT: Final = "CAST(NULL AS STRING)"
-# The expression of a column, if it is not the event's column of the same name.
+# The expressions of columns that are not simply the event's column with the same name.
 _OF_FLINK: Final = {**_COMMON, "application": _NO_TEXT}
 _OF_SPARK: Final = {
     **_COMMON,
-    # A placeholder key for an unknown id is not an id.
+    # The generated key of an unknown application is not an ID.
     "application": "IF(e.app LIKE '?%', NULL, e.app)",
     **dict.fromkeys(("role", "cluster", "writer_taskmanager", "writer_host"), _NO_TEXT),
 }
@@ -121,8 +126,8 @@ def event_table(events: DataFrame, sources: Sequence[Source], engine: str) -> Da
     """Return the table `events` of settled events.
 
     Args:
-        events: `Settled.events` of Flink, `Owned.events` of Spark.
-        sources: for the names of the inputs.
+        events: `Settled.events` for Flink, `OwnedEvents.events` for Spark.
+        sources: the sources, with the names of the inputs.
         engine: `flink` or `spark`.
     """
     expressions = _OF_SPARK if engine == "spark" else _OF_FLINK
@@ -134,7 +139,7 @@ def metric_table(events: DataFrame, sources: Sequence[Source]) -> DataFrame:
 
     Args:
         events: the result of `Settled.metrics`.
-        sources: for the names of the inputs.
+        sources: the sources, with the names of the inputs.
     """
     return _table("metric_table", METRICS, _OF_METRICS, events, sources)
 
@@ -149,10 +154,10 @@ def keep_read(
     """Pass the tables of an engine to `keep`.
 
     Args:
-        keep: receives the tables; None: they are not needed.
+        keep: receives the tables; None if they are not needed.
         engine: `flink` or `spark`.
-        sources: for the names of the inputs.
-        events: input of `event_table`.
+        sources: the sources, with the names of the inputs.
+        events: the input of `event_table`.
         metrics: returns the input of `metric_table`.
     """
     if keep is None:

@@ -64,7 +64,7 @@ class Fit:
         version: Flink's version.
         bottleneck: the task with the least headroom; None if no task is near its limit.
         compared: observed quantities and their values in the model with the observed options.
-        scale: observed divided by modelled barrier time; 1 if unknown.
+        scale: observed divided by modeled barrier time; 1 if unknown.
         overhead_ms: duration of a checkpoint without the wait for barriers.
         notes: the assumptions, for the report.
         outcome: the simulation with the observed options.
@@ -82,7 +82,7 @@ class Fit:
 
     @property
     def error(self) -> float | None:
-        """The largest factor between observed and modelled values; None if nothing was compared."""
+        """The largest factor between observed and modeled values; None if nothing was compared."""
         return max((item.times for item in self.compared), default=None)
 
     @property

@@ -100,7 +100,7 @@ def _kind_of(source: Source) -> NeighbourKind | None:
 
 
 def read_neighbours(sources: Iterable[Source]) -> Neighbours:
-    """Read the sources that `sniff` recognises as output of other systems."""
+    """Read the sources that `sniff` recognizes as output of other systems."""
     from flowdiag.parsers.source import source_text
 
     lags: list[Lag] = []

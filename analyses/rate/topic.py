@@ -299,7 +299,7 @@ def hole_notes(app: ApplicationFacts) -> Iterator[InputNote]:
 
 
 def understood(facts: RateFacts) -> tuple[Understood, ...]:
-    """Return the kinds of recognised records in Spark's inputs."""
+    """Return the kinds of recognized records in Spark's inputs."""
     found: dict[str, list[int]] = {}
     for app in facts.applications:
         for kind, times in _times_by_kind(app):

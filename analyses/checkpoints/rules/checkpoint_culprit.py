@@ -64,7 +64,7 @@ checkpoint, the confidence is low.
 What to do
 ----------
 - Skew: find the hot key, then salt it or aggregate in two stages.
-- Slow TaskManager: check its host's disk, CPU and noisy neighbours, or move it to another host.
+- Slow TaskManager: check its host's disk, CPU and noisy neighbors, or move it to another host.
 - Slow operator: increase the parallelism or reduce the work per record.
 - Slow snapshot: reduce the state per subtask, enable incremental checkpoints, use faster storage, and do not
   flush in `snapshotState`.

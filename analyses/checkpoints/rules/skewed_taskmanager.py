@@ -24,7 +24,7 @@ and the vote in CP201 uses the pattern instead of the p-value.
 
 What to do
 ----------
-Check the host's CPU, throttling, disk, garbage collection, network and noisy neighbours. Compare its subtasks
+Check the host's CPU, throttling, disk, garbage collection, network and noisy neighbors. Compare its subtasks
 with subtasks of the same tasks on other TaskManagers.
 
 False alarms

@@ -15,7 +15,7 @@ looks healthy, because checkpoints complete and no task is back-pressured.
 
 How it decides
 --------------
-The rule only evaluates jobs with an operator that needs event time. It recognises windows by the metric
+The rule only evaluates jobs with an operator that needs event time. It recognizes windows by the metric
 `numLateRecordsDropped`. The rule compares `currentOutputWatermark` of each source subtask, and the watermarks of
 its splits, with the time of the sample. A watermark is in the future if it is at least `ahead` ahead of that time.
 If it differs from the clock by a factor of 1,000, a million or a thousandth, its unit is wrong.

@@ -15,7 +15,7 @@ watermark advances.
 
 How it decides
 --------------
-The rule first checks operators that need event time. It recognises windows by the metric `numLateRecordsDropped`.
+The rule first checks operators that need event time. It recognizes windows by the metric `numLateRecordsDropped`.
 Such an operator must receive at least `records` while its `currentInputWatermark` does not change for `seconds`,
 or has no value for `first`. The rule then follows the subtasks with the same `currentOutputWatermark` upstream to
 the source. From Flink 2.1 on, the metrics of splits show which split holds the watermark back, and whether it is

@@ -15,7 +15,7 @@ How it decides
 A thread dump provides one sample per subtask, and a profile provides many. The rule ignores samples in which a
 thread waits for input or for output buffers. At least `working` of the samples must remain. If at least `alike` of
 them show the same activity, this activity is the cause. For a lock or a pool, `contended` is enough, because one of
-two subtasks that share it always waits. flowdiag recognises the activity by known patterns of stack frames, and
+two subtasks that share it always waits. flowdiag recognizes the activity by known patterns of stack frames, and
 distinguishes the frames of libraries from those of user code. The rule evaluates the tasks where back pressure
 starts.
 
