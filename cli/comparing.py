@@ -93,7 +93,7 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
     fail_on = given["fail_on_change"]
     if fail_on is FailOnChange.REGRESSION and comparison.regression:
         return ExitCode.FOUND
-    if fail_on is FailOnChange.CHANGE and changed(comparison):
+    if fail_on is FailOnChange.CHANGE and has_changes(comparison):
         return ExitCode.FOUND
     assessed = comparison.before.assessed and comparison.after.assessed
     if not assessed or not (comparison.conclusive or settings.allow_inconclusive):
@@ -121,7 +121,7 @@ def _reports(
             if given[name]:
                 option = f"--{name.replace('_', '-')}"
                 raise FlowdiagError(f"{option} applies to inputs, but both sides are reports")
-    made = _diagnosed(wanted, _command(saved), settings, given, progress) if wanted else {}
+    made = _diagnose(wanted, _command(saved), settings, given, progress) if wanted else {}
     found = {**saved, **made}
     return found[before], found[after]
 
@@ -133,7 +133,7 @@ def _command(saved: Mapping[str, Report]) -> str:
     return next((report.tool.command for report in saved.values()), EVERYTHING)
 
 
-def _diagnosed(
+def _diagnose(
     paths: list[str],
     command: str,
     settings: Settings,
@@ -207,15 +207,15 @@ def _renderer(settings: Settings) -> Callable[[Comparison, Settings], str]:
     if found is None:
         raise FlowdiagError(
             f"a comparison cannot be written as {settings.format}",
-            hint=f"write --format {', '.join(RENDERERS)}",
+            hint=f"use --format {' or '.join(RENDERERS)}",
         )
 
-    def rendered(comparison: Comparison, settings: Settings) -> str:
+    def render(comparison: Comparison, settings: Settings) -> str:
         from flowdiag.cli.output.writing import page_for
 
         return found(comparison, page_for(settings))
 
-    return rendered
+    return render
 
 
 def _factor(given: float | None) -> float | None:
@@ -224,7 +224,7 @@ def _factor(given: float | None) -> float | None:
     return given
 
 
-def changed(comparison: Comparison) -> bool:
+def has_changes(comparison: Comparison) -> bool:
     """Return whether any assessed finding or measure changed."""
     same = ("unchanged", "not-comparable")
     return any(one.change not in same and not one.muted for one in comparison.findings) or any(

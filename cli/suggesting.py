@@ -47,7 +47,7 @@ def run(paths: Sequence[str], given: Mapping[str, Any]) -> ExitCode:
         report = redacted(report) if settings.redact else report
     else:
         refuse_servers(paths, "next")
-        report = _diagnosed(paths, settings, given)
+        report = _diagnose(paths, settings, given)
     text = (
         _json(report)
         if listing is Listing.JSON
@@ -57,7 +57,7 @@ def run(paths: Sequence[str], given: Mapping[str, Any]) -> ExitCode:
     return ExitCode.CLEAR
 
 
-def _diagnosed(paths: Sequence[str], settings: Settings, given: Mapping[str, Any]) -> Report:
+def _diagnose(paths: Sequence[str], settings: Settings, given: Mapping[str, Any]) -> Report:
     from flowdiag.cli.diagnosing import library_logging, option_fields, report_on_paths
     from flowdiag.cli.output.console import Progress
     from flowdiag.cli.output.writing import print_warnings

@@ -31,12 +31,12 @@ def docs(
     warn_of_plugins()
     page = markdown_page(word)
     if output in (None, "-") and is_terminal(sys.stdout):
-        page = _formatted(page)
+        page = _format(page)
     write_report(page, output)
     return 0
 
 
-def _formatted(page: str) -> str:
+def _format(page: str) -> str:
     """Format Markdown for the terminal."""
     from rich.console import Console
     from rich.markdown import Markdown

@@ -42,7 +42,7 @@ def actions_document() -> str:
             flink += _flink_rows(f"`{word}`", mine, cause.checked_by)
         theirs = [remedy for remedy in remedies if remedy.engine != "flink"]
         if "spark" in engines and theirs:
-            spark.append(f"| `{word}` | {_joined(map(_spark_action, theirs))} |")
+            spark.append(f"| `{word}` | {_join(map(_spark_action, theirs))} |")
     for remedy in SHARED.values():
         flink += _flink_rows("any", [remedy], None)
     conditions = [f"- {each.words}" for each in CONDITIONS.values()]
@@ -96,15 +96,15 @@ def _span(versions: list[Version]) -> str:
 def _at(remedies: list[Remedy], version: Version, backend: str) -> str:
     text = ".".join(map(str, version))
     found = (advice_for(remedy, text, Setup(backend=backend)) for remedy in remedies)
-    return _joined(_action(action, version) for action in found if action is not None)
+    return _join(_action(action, version) for action in found if action is not None)
 
 
-def _joined(actions: Iterator[str] | map[str]) -> str:
+def _join(actions: Iterator[str] | map[str]) -> str:
     return "<br>".join(f"{number}. {text}" for number, text in enumerate(actions, 1))
 
 
 def _action(action: Action, version: Version | None = None) -> str:
-    text = _escaped(_FILLED.sub("…", action.text))
+    text = _escape(_FILLED.sub("…", action.text))
     if action.option is None:
         return text
     if action.unset:
@@ -113,7 +113,7 @@ def _action(action: Action, version: Version | None = None) -> str:
         return f"{text}: `{action.option}: {action.proposed}`"
     kind = type_of(action.option, version)
     value = f" ({kind.name})" if kind is not None else ""
-    return f"{text}: `{action.option}: …`{value}; measure first: {_escaped(action.measure or '')}"
+    return f"{text}: `{action.option}: …`{value}; measure first: {_escape(action.measure or '')}"
 
 
 def _spark_action(remedy: Remedy) -> str:
@@ -128,5 +128,5 @@ def _spark_action(remedy: Remedy) -> str:
     )
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

@@ -30,10 +30,10 @@ def _lines(helps: Iterable[tuple[str, str]], version: str, date: str) -> Iterato
         yield from (".SH DESCRIPTION",) if number == 0 else ()
         yield from (".SH COMMANDS",) if number == 1 else ()
         yield from (f'.SS "{path}"',) if number else ()
-        yield from (".nf", *map(_escaped, text.rstrip().split("\n")), ".fi")
+        yield from (".nf", *map(_escape, text.rstrip().split("\n")), ".fi")
     yield ".SH EXIT STATUS"
     for code, meaning in MEANINGS.items():
-        yield from (".TP", f".B {int(code)}", _escaped(meaning))
+        yield from (".TP", f".B {int(code)}", _escape(meaning))
     yield from (
         ".SH ENVIRONMENT",
         ".TP",
@@ -49,10 +49,10 @@ def _lines(helps: Iterable[tuple[str, str]], version: str, date: str) -> Iterato
     )
 
 
-def _escaped(line: str) -> str:
+def _escape(line: str) -> str:
     r"""Return a line as literal text.
 
-    >>> _escaped("'a' -b c\\d")
+    >>> _escape("'a' -b c\\d")
     "\\&'a' \\-b c\\ed"
     """
     line = (

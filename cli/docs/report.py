@@ -26,17 +26,18 @@ def report_document() -> str:
     shared = report["$defs"]
     for name in set(shared) & set(comparison["$defs"]):
         if comparison["$defs"][name] != shared[name]:
-            comparison = _renamed(comparison, name, f"{name} (comparison)")
+            comparison = _rename(comparison, name, f"{name} (comparison)")
     parts = [_HEAD]
     for schema, known in ((report, []), (comparison, list(shared))):
         types = schema["$defs"]
         parts += [
-            "\n".join(_section(name, types[name])) for name in _reached(_name(schema), types, known)
+            "\n".join(_section(name, types[name]))
+            for name in _reachable_types(_name(schema), types, known)
         ]
     return "\n".join(parts)
 
 
-def _renamed(schema: Any, old: str, new: str) -> dict[str, Any]:
+def _rename(schema: Any, old: str, new: str) -> dict[str, Any]:
     """Return a schema with another name for a type."""
     text = json.dumps(schema).replace(f'"#/$defs/{old}"', f'"#/$defs/{new}"')
     renamed: dict[str, Any] = json.loads(text)
@@ -44,7 +45,7 @@ def _renamed(schema: Any, old: str, new: str) -> dict[str, Any]:
     return renamed
 
 
-def _reached(top: str, types: Mapping[str, Any], known: list[str]) -> Iterator[str]:
+def _reachable_types(top: str, types: Mapping[str, Any], known: list[str]) -> Iterator[str]:
     """Yield a type and the types that it contains, breadth first, each once and except known ones."""
     pending, seen = [top], {*known, top}
     while pending:

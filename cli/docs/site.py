@@ -114,7 +114,7 @@ def _with_links(text: str, page: str, root: Path) -> str:
     home = Path(homes.get(page, str(Path("docs", page).parent)))
 
     def target(hit: re.Match[str]) -> str:
-        text, path, anchor = hit[1], _normal(home / hit[2]), hit[3] or ""
+        text, path, anchor = hit[1], _normalize(home / hit[2]), hit[3] or ""
         if path in moved:
             place = moved[path]
         elif path.startswith("docs/") and path.endswith((".md", ".png", ".svg")):
@@ -126,7 +126,7 @@ def _with_links(text: str, page: str, root: Path) -> str:
     return _LINK.sub(target, text)
 
 
-def _normal(path: Path) -> str:
+def _normalize(path: Path) -> str:
     """Return a path of the repository without `..`."""
     parts: list[str] = []
     for part in path.parts:

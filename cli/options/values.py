@@ -26,7 +26,7 @@ def parse_duration_ms(text: str, option: str, *, below: float = 1e9) -> float:
     return value
 
 
-def positive(value: float | None, option: str) -> float | None:
+def check_positive(value: float | None, option: str) -> float | None:
     """Return a rate or a gain unchanged if it is valid or None.
 
     Raises:

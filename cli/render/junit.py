@@ -39,7 +39,7 @@ def render(report: Report, page: Page) -> str:
             suite.extend(page.section(rule.code, make, _failed_case))
     for error in report.errors:
         case = add_case(suite, "run", error.source or "flowdiag")
-        Xml.SubElement(case, "error", message=legal(error.message))
+        Xml.SubElement(case, "error", message=xml_text(error.message))
     if not report.summary.assessed and not report.errors:
         case = add_case(suite, "run", "flowdiag")
         Xml.SubElement(case, "error", message=words.verdict_sentence(report))
@@ -74,20 +74,22 @@ def _case(
         hidden: whether `--min-severity` may hide further findings.
         muted: the notes of findings that the baseline mutes, by fingerprint.
     """
-    case = Xml.Element("testcase", classname=legal(job), name=legal(f"{rule.code} {rule.title}"))
+    case = Xml.Element(
+        "testcase", classname=xml_text(job), name=xml_text(f"{rule.code} {rule.title}")
+    )
     quiet = [finding for finding in findings if finding.fingerprint in muted]
     quiet += [each for each in findings if each.severity == "info" and each not in quiet]
     if serious := [finding for finding in findings if finding not in quiet]:
         more = f" (and {len(serious) - 1} more)" if len(serious) > 1 else ""
         worst = serious[0]
         failure = Xml.SubElement(
-            case, "failure", type=worst.severity, message=legal(worst.title + more)
+            case, "failure", type=worst.severity, message=xml_text(worst.title + more)
         )
-        failure.text = legal("\n\n".join(map(_finding_text, serious)))
+        failure.text = xml_text("\n\n".join(map(_finding_text, serious)))
     elif reason := _skip_reason(rule, findings, hidden, muted):
-        Xml.SubElement(case, "skipped", message=legal(reason))
+        Xml.SubElement(case, "skipped", message=xml_text(reason))
     if quiet:
-        Xml.SubElement(case, "system-out").text = legal("\n\n".join(map(_finding_text, quiet)))
+        Xml.SubElement(case, "system-out").text = xml_text("\n\n".join(map(_finding_text, quiet)))
     return [case]
 
 
@@ -103,7 +105,7 @@ def _skip_reason(
 
 def _failed_case(text: str) -> Xml.Element:
     case = Xml.Element("testcase", classname="run", name="flowdiag")
-    Xml.SubElement(case, "error", message=legal(text))
+    Xml.SubElement(case, "error", message=xml_text(text))
     return case
 
 
@@ -120,9 +122,9 @@ def _finding_text(finding: Finding) -> str:
 
 
 def add_case(suite: Xml.Element, group: str, name: str) -> Xml.Element:
-    return Xml.SubElement(suite, "testcase", classname=legal(group), name=legal(name))
+    return Xml.SubElement(suite, "testcase", classname=xml_text(group), name=xml_text(name))
 
 
-def legal(text: str) -> str:
+def xml_text(text: str) -> str:
     """Return the text with escapes for the characters that XML 1.0 forbids, all of them not printable."""
     return "\n".join(printable(line) for line in text.split("\n"))

@@ -221,10 +221,10 @@ def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:
         yield from (escape(finding.explain), "")
     if finding.why and finding.why != finding.title:
         yield from (f"**Because** {escape(finding.why)}", "")
-    yield from _measured(finding, page)
+    yield from _measurement_lines(finding, page)
     votes = finding.votes if page.verbose else ()
     lines = (f"- {escape(f'{vote.weight:+d} {vote.signal}: {vote.text}')}" for vote in votes)
-    yield from _titled("Votes", lines)
+    yield from _with_title("Votes", lines)
     see = f"To do: see {escape(', '.join(finding.see))}"
     actions = enumerate(map(words.action_lines, finding.actions), 1)
     steps = chain.from_iterable(
@@ -232,13 +232,13 @@ def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:
         for number, (text, details) in actions
     )
     if finding.actions:
-        yield from _titled("To do", chain(steps, [see] if finding.see else []))
+        yield from _with_title("To do", chain(steps, [see] if finding.see else []))
     elif finding.see:
         yield from (see, "")
-    yield from _titled("Evidence", _evidence(finding, None if page.verbose else 2))
+    yield from _with_title("Evidence", _evidence(finding, None if page.verbose else 2))
 
 
-def _measured(finding: Finding, page: Page) -> Iterator[str]:
+def _measurement_lines(finding: Finding, page: Page) -> Iterator[str]:
     shown = finding.measurements[: None if page.verbose else MEASUREMENTS_SHOWN]
     if shown:
         yield from (f"**Measured** {escape(' · '.join(map(words.measurement, shown)))}", "")
@@ -254,7 +254,7 @@ def _evidence(finding: Finding, most: int | None) -> Iterator[str]:
         yield f"- {finding.evidence_total - len(shown)} more"
 
 
-def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
+def _with_title(title: str, lines: Iterable[str]) -> Iterator[str]:
     """Yield lines below a title, or nothing without lines."""
     shown = list(lines)
     if shown:

@@ -176,7 +176,7 @@ def _grounds(report: Report, page: Page) -> Iterator[RenderableType]:
         missing = f"{words.missing_input(report)} Not assessed does not mean healthy."
         yield g.line(missing, "dim")
     if not summary.assessed or summary.verdict == "inconclusive":
-        yield from _recognized(report, page)
+        yield from _recognized_records(report, page)
     elif summary.verdict == "healthy" and not words.inconclusive_rules(report.rules):
         yield g.line(words.rule_tally(report.rules), "dim")
         if summary.not_assessed:
@@ -186,7 +186,7 @@ def _grounds(report: Report, page: Page) -> Iterator[RenderableType]:
             yield g.line(f"-v also shows {fmt.listed(hidden)}", "dim")
 
 
-def _recognized(report: Report, page: Page) -> Iterator[RenderableType]:
+def _recognized_records(report: Report, page: Page) -> Iterator[RenderableType]:
     """Yield the records that flowdiag recognized."""
     kinds = report.summary.understood
     if kinds:

@@ -61,7 +61,7 @@ class _Inputs:
 
     def add(self, text: str) -> None:
         """Keep the autoscaler state, the job graph or the options that a text contains."""
-        document = _decoded(text)
+        document = _decode(text)
         items = objects_at(document, "items") or [document]
         self.states += [state_of(item) for item in items if is_state(item)]
         if "vertices" in document and object_at(document, "plan"):
@@ -165,7 +165,7 @@ def override_settings(settings: Settings, flags: AutoscalerFlags) -> Settings:
     return replace(settings, **given)
 
 
-def _decoded(text: str) -> Mapping[str, Any]:
+def _decode(text: str) -> Mapping[str, Any]:
     """Decode JSON, or YAML that contains the state of an autoscaler; empty for anything else."""
     value: Any = None
     if text.lstrip()[:1] == "{":

@@ -13,7 +13,7 @@ from flowdiag.analyses.queues.credit_fit import POOR, Fit, Prediction, reference
 from flowdiag.analyses.queues.credits.job import Flow, Job, Outcome
 from flowdiag.analyses.queues.credits.static import flow_rates
 from flowdiag.cli.output.writing import stdout_page
-from flowdiag.cli.text.chart import labeled
+from flowdiag.cli.text.chart import labeled_lines
 from flowdiag.cli.text.grid import Column, Listing, render_blocks
 
 _WIDEST: Final = 114
@@ -35,16 +35,16 @@ def page_of(fitted: Fit, predictions: Sequence[Prediction], growth: Outcome) -> 
             predictions,
             Column("", lambda item: item.name, "wrap"),
             Column("throughput", _throughput, "right-wrap"),
-            Column("queue", lambda item: _rounded(item, item.queue, 1), "right-wrap"),
+            Column("queue", lambda item: _value_text(item, item.queue, 1), "right-wrap"),
             Column(
-                "records waiting", lambda item: _rounded(item, item.queued_records), "right-wrap"
+                "records waiting", lambda item: _value_text(item, item.queued_records), "right-wrap"
             ),
             Column("checkpoint", _checkpoint, "right-wrap"),
         ),
         *[Text(text, "dim") for text in _notes(predictions)],
     ]
     values: list[float | None] = [value for _, value in growth.queue_over_time.get(task, ())]
-    rows = labeled(values, width=min(page.width, _WIDEST), unicode=page.unicode)
+    rows = labeled_lines(values, width=min(page.width, _WIDEST), unicode=page.unicode)
     if rows:
         lasted = fmt.duration(growth.seconds * 1000)
         blocks.append(Text(f"buffers before {task}, starting empty, over {lasted}", "dim"))
@@ -115,7 +115,7 @@ def _throughput(item: Prediction) -> str | None:
     return None if item.outcome is None else f"{fmt.number(round(item.throughput, 1))}/s"
 
 
-def _rounded(item: Prediction, value: float, digits: int | None = None) -> str | None:
+def _value_text(item: Prediction, value: float, digits: int | None = None) -> str | None:
     return None if item.outcome is None else fmt.number(round(value, digits))
 
 

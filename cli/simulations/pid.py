@@ -14,7 +14,7 @@ from flowdiag.analyses.rate import replay as rate_pid
 from flowdiag.analyses.rate.assessment.batches import concurrent_jobs
 from flowdiag.analyses.rate.model import Job, Outcome, Settings, Workload, simulate
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.options.values import parse_duration_ms, positive
+from flowdiag.cli.options.values import check_positive, parse_duration_ms
 from flowdiag.cli.output.console import check_output, write_report
 from flowdiag.cli.output.saved import read_report
 from flowdiag.cli.simulations import CHANGED, RECORDED
@@ -207,8 +207,8 @@ def override_settings(settings: Settings, flags: PidFlags, streams: int = 1) -> 
         changed = replace(settings.gains, **gains)
     except ValueError as error:
         raise FlowdiagError(f"Spark refuses to start: {error}") from None
-    most = positive(flags.max_rate, "--max-rate")
-    first = positive(flags.initial_rate, "--initial-rate")
+    most = check_positive(flags.max_rate, "--max-rate")
+    first = check_positive(flags.initial_rate, "--initial-rate")
     on = settings.back_pressure or bool(gains)
     return replace(
         settings,

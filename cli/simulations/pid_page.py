@@ -12,7 +12,7 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate.model import LONGEST, Outcome, Settings, Settling, Workload
 from flowdiag.cli.output.writing import stdout_page
 from flowdiag.cli.simulations import CHANGED
-from flowdiag.cli.text.chart import labeled
+from flowdiag.cli.text.chart import labeled_lines
 from flowdiag.cli.text.grid import Column, Listing, render_blocks
 
 POOR_FIT: Final = 0.25  # share of the interval; with a larger error predictions are poor
@@ -31,7 +31,7 @@ def page_of(
     page, job = stdout_page(), load.job
     blocks: list[RenderableType] = [
         _job_line(load, settings[CHANGED]),
-        Text(f"offered {_offered(load)} records/s, {load.offered_from}"),
+        Text(f"offered {_offered_rates(load)} records/s, {load.offered_from}"),
         _table(outcomes, settings),
     ]
     for name, outcome in outcomes.items():
@@ -39,7 +39,7 @@ def page_of(
         # An unlimited first batch would flatten all others.
         shown = [None if v > 50 * max(outcome.steady_per_s, 1.0) else v for v in values]
         blocks.append(Text(f"records/s, {name}", "dim"))
-        blocks += labeled(shown, width=page.width, unicode=page.unicode)
+        blocks += labeled_lines(shown, width=page.width, unicode=page.unicode)
     if job.error_ms > POOR_FIT * settings[CHANGED].interval_ms:
         missed = fmt.duration(job.error_ms)
         warning = f"batches differ from the fitted cost by {missed}: predictions are poor"
@@ -55,7 +55,7 @@ def _table(outcomes: Mapping[str, Outcome], settings: Mapping[str, Settings]) ->
         Column("delay", lambda item: fmt.duration(item[1].delay_ms), "right-wrap"),
         Column(
             "settles after",
-            lambda item: _settled(item[1], settings[item[0]].interval_ms),
+            lambda item: _settling_time(item[1], settings[item[0]].interval_ms),
             "right-wrap",
         ),
         Column("overshoot", lambda item: fmt.share(max(0.0, item[1].overshoot)), "right-wrap"),
@@ -67,7 +67,7 @@ def _rate(outcome: Outcome) -> str:
     return fmt.number(round(outcome.steady_per_s, 1))
 
 
-def _settled(outcome: Outcome, interval_ms: int) -> str:
+def _settling_time(outcome: Outcome, interval_ms: int) -> str:
     match outcome.settling:
         case Settling.GROWS:
             return "never: the delay grows"
@@ -78,7 +78,7 @@ def _settled(outcome: Outcome, interval_ms: int) -> str:
     return fmt.duration(outcome.settling_ms or 0)
 
 
-def _offered(load: Workload) -> str:
+def _offered_rates(load: Workload) -> str:
     """Return the offered rates in order."""
     changes: list[float] = []
     for rate in load.offered_per_s:

@@ -146,12 +146,12 @@ class Listing:
             group[index] = max(least, default=word)
         _squeeze(widths, bars, room)
         _squeeze(widths, names, room)
-        if _taken(widths) > room:
+        if _total_width(widths) > room:
             for index in bars:
                 widths[index] = 0
         _squeeze(widths, others, room)
         _squeeze(widths, {i: min(word, _NARROWEST) for i, word in names.items()}, room)
-        return widths if _taken(widths) <= room else None
+        return widths if _total_width(widths) <= room else None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield a table, or paragraphs if the columns do not fit."""
@@ -206,14 +206,14 @@ def _draw(cell: Text | Bar, width: int) -> Text:
     return cell.draw(width) if isinstance(cell, Bar) else cell
 
 
-def _taken(widths: Sequence[int]) -> int:
+def _total_width(widths: Sequence[int]) -> int:
     shown = [width for width in widths if width]
     return sum(shown) + _GAP * max(0, len(shown) - 1)
 
 
 def _squeeze(widths: list[int], least: dict[int, int], room: int) -> None:
     """Narrow the widest of some columns step by step, until all columns fit or none can shrink."""
-    for _ in range(max(0, _taken(widths) - room)):
+    for _ in range(max(0, _total_width(widths) - room)):
         able = [index for index, low in least.items() if widths[index] > low]
         if not able:
             return
@@ -310,7 +310,7 @@ def line(text: str, style: str = "") -> Text:
     return Text(printable(text), style=style, overflow="fold")
 
 
-def unbroken(text: str, style: str = "") -> Text:
+def unbroken_line(text: str, style: str = "") -> Text:
     """Return text with paths as printable text that breaks only between words."""
     return _UnbrokenWords(printable(text), style=style)
 

@@ -16,7 +16,7 @@ from flowdiag.analyses.contract.report import Action, Evidence, Finding, Report
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model import fmt
 from flowdiag.cli.text import words
-from flowdiag.cli.text.grid import Aligned, Indented, and_more, heading, line, unbroken
+from flowdiag.cli.text.grid import Aligned, Indented, and_more, heading, line, unbroken_line
 from flowdiag.cli.text.hyperlinks import file_url
 from flowdiag.cli.text.page import PROSE, TERSEST, Page
 from flowdiag.parsers.lines.traces import is_library
@@ -127,7 +127,7 @@ def _essentials(finding: Finding, page: Page, paths: words.Paths, several: bool)
         yield "about", [line(words.compact(name))]
     if why and not _repeats_title(why, finding.title):
         yield "because", [line(words.compact(why))]
-    measured = _measured(finding) if page.terse < TERSEST else ""
+    measured = _measurements(finding) if page.terse < TERSEST else ""
     yield "measured", [line(measured)] if measured else []
     yield "stack", list(_stack(finding)) if page.terse == 0 else []
     shown = _EVIDENCE[page.terse]
@@ -164,7 +164,7 @@ def _origin(finding: Finding, most: int) -> LabeledLines:
     yield "codes", [line(f"{one.code}: {one.meaning}") for one in finding.codes[:most]]
 
 
-def _measured(finding: Finding) -> str:
+def _measurements(finding: Finding) -> str:
     """Return the measurements in one line, without their population."""
     return " · ".join(
         words.measurement(msgspec.structs.replace(item, population=None))
@@ -209,7 +209,7 @@ def _evidence(
 
 def evidence_line(item: Evidence, paths: words.Paths, others: int = 0) -> Text:
     """Return the place of a record, as a link if the terminal opens links, and the number of further records."""
-    place = unbroken(words.location(item, paths))
+    place = unbroken_line(words.location(item, paths))
     url = file_url(item.source, paths.here) if paths.linked else None
     if url is not None:
         place.stylize(Style(link=url))

@@ -15,7 +15,7 @@ from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.report import DOCUMENTS, Input, Report
 from flowdiag.analyses.model import fmt
 from flowdiag.cli.text import words
-from flowdiag.cli.text.grid import Aligned, Indented, heading, line, unbroken
+from flowdiag.cli.text.grid import Aligned, Indented, heading, line, unbroken_line
 from flowdiag.cli.text.page import PROSE, Page
 
 DRIFT_SHOWN_MS: Final = 1_000  # a smaller offset may be the transfer time of a message
@@ -49,7 +49,7 @@ def inputs_block(report: Report, page: Page, clock: words.Clock) -> RenderableTy
         text, below = " · ".join([f"{number}, {total}", *facts]), alone
     blocks: list[RenderableType] = [heading("Inputs", text)]
     if below:
-        blocks.append(Indented(unbroken(below, "dim")))
+        blocks.append(Indented(unbroken_line(below, "dim")))
     if page.verbose:
         blocks += [
             Indented(_Table(list(_rows(report, read, paths)))),
@@ -71,7 +71,7 @@ def _problem_lines(
     for item in broken[:1]:
         more = f", and {len(broken) - 1} more (-v lists all)" if len(broken) > 1 else ""
         source = paths.show(item.source)
-        yield unbroken(f"incomplete: {source}: {item.error}{more}", "yellow")
+        yield unbroken_line(f"incomplete: {source}: {item.error}{more}", "yellow")
     strange = [item for item in report.inputs if item.not_understood]
     if strange:
         lines = fmt.plural(sum(item.not_understood for item in strange), "line")
@@ -80,7 +80,7 @@ def _problem_lines(
         )
     drifts = [item for item in report.inputs if _drift(item)]
     for item in sorted(drifts, key=lambda item: -abs(item.clock_offset_ms or 0))[:1]:
-        yield unbroken(f"clock {_drift(item)}: {paths.show(item.source)}", "yellow")
+        yield unbroken_line(f"clock {_drift(item)}: {paths.show(item.source)}", "yellow")
 
 
 def _unread_lines(
@@ -90,7 +90,7 @@ def _unread_lines(
     explained = 0 if assessed else _NAMED
     for item in unread[:explained]:
         reason = item.reason or "unknown kind"
-        yield unbroken(f"not read: {paths.show(item.source)}: {reason}", "yellow")
+        yield unbroken_line(f"not read: {paths.show(item.source)}: {reason}", "yellow")
     if rest := unread[explained:]:
         yield _problem(f"{len(rest)} not read", rest, "-v shows the reasons", page)
 
@@ -102,7 +102,7 @@ def _problem(what: str, items: Sequence[Input], hint: str, page: Page) -> Text:
     while len(names) > 1 and sum(len(name) + 2 for name in names) > room:
         names.pop()
     names += ["…"] if len(items) > len(names) else []
-    return unbroken(f"{what}: {', '.join(names)} ({hint})", "yellow")
+    return unbroken_line(f"{what}: {', '.join(names)} ({hint})", "yellow")
 
 
 def _drift(item: Input) -> str:
@@ -130,14 +130,14 @@ class _Table:
             yield Aligned(
                 (
                     line(what, "dim"),
-                    unbroken(name.ljust(widths[1])),
+                    unbroken_line(name.ljust(widths[1])),
                     line(facts, "dim"),
                 )
                 for what, name, facts in self._rows
             )
             return
         yield Aligned(
-            (line(what, "dim"), Group(unbroken(name), line(facts, "dim")))
+            (line(what, "dim"), Group(unbroken_line(name), line(facts, "dim")))
             for what, name, facts in self._rows
         )
 
@@ -176,10 +176,10 @@ def _input_facts(item: Input, engine: str) -> str:
 
 def _problems(report: Report, unread: Sequence[Input]) -> Iterator[Text]:
     for item in unread:
-        yield unbroken(f"not read: {item.source}: {item.reason or 'unknown kind'}", "yellow")
+        yield unbroken_line(f"not read: {item.source}: {item.reason or 'unknown kind'}", "yellow")
     for item in report.inputs:
         if item.error and item.kind != "not-read":
-            yield unbroken(f"incomplete: {item.source}: {item.error}", "yellow")
+            yield unbroken_line(f"incomplete: {item.source}: {item.error}", "yellow")
         if item.not_understood:
             sample = f', e.g. "{fmt.abbreviate(item.samples[0], 120)}"' if item.samples else ""
             lines = fmt.plural(item.not_understood, "line")

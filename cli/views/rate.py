@@ -232,15 +232,15 @@ def _rate_updates(steps: Sequence[PidStep], shown: int) -> RenderableType:
         Column("records", lambda step: fmt.thousands(step.elements)),
         Column("processing", lambda step: fmt.duration(step.processing_delay_ms)),
         Column("waited", lambda step: fmt.duration(step.scheduling_delay_ms)),
-        Column("error", lambda step: _signed(step.error)),
-        Column("history", lambda step: _signed(step.historical_error)),
-        Column("derivative", lambda step: _signed(step.d_error)),
+        Column("error", lambda step: _with_sign(step.error)),
+        Column("history", lambda step: _with_sign(step.historical_error)),
+        Column("derivative", lambda step: _with_sign(step.d_error)),
         Column("new rate", lambda step: fmt.number(round(step.new_rate or 0.0, 1))),
         heads="dim",
     )
 
 
-def _signed(value: float | None) -> str | None:
+def _with_sign(value: float | None) -> str | None:
     return None if value is None else f"{value:+.1f}"
 
 

@@ -159,7 +159,7 @@ def _steps(steps: Sequence[StartStep], page: Page, slowest: str | None = None) -
     return Listing(
         steps,
         Column("", lambda step: step.step, "left"),
-        Column("", _lasted),
+        Column("", _duration_text),
         Column("", bar, "left"),
         *facts,
         heads=None,
@@ -167,7 +167,7 @@ def _steps(steps: Sequence[StartStep], page: Page, slowest: str | None = None) -
     )
 
 
-def _lasted(step: StartStep) -> str:
+def _duration_text(step: StartStep) -> str:
     lasted = fmt.duration(step.duration_ms) if step.duration_ms is not None else "?"
     return f"{lasted}{'+' if step.ended_at is None else ''}"
 

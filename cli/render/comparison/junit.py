@@ -11,7 +11,7 @@ from xml.etree import ElementTree as Xml
 from flowdiag.analyses.comparison.findings import serious
 from flowdiag.analyses.comparison.wire import Change, Comparison, FindingChange, Measure, Trend
 from flowdiag.cli.render.comparison import wording
-from flowdiag.cli.render.junit import add_case, document, legal
+from flowdiag.cli.render.junit import add_case, document, xml_text
 from flowdiag.cli.text.page import Page
 
 
@@ -28,7 +28,7 @@ def render(comparison: Comparison, page: Page) -> str:
     for measure in comparison.measures:
         _add_measure(suite, measure)
     verdict = add_case(suite, "comparison", "regression")
-    conclusion = legal(wording.conclusion(comparison))
+    conclusion = xml_text(wording.conclusion(comparison))
     if comparison.regression:
         Xml.SubElement(verdict, "failure", type="regression", message=conclusion)
     elif not comparison.conclusive:
@@ -41,13 +41,13 @@ def _add_finding(suite: Xml.Element, change: FindingChange, regressions: Collect
     word, title = wording.change_word(change), wording.title(change)
     text = "\n".join([title, *wording.details(change)])
     if change.change is Change.NOT_COMPARABLE:
-        Xml.SubElement(case, "skipped", message=legal(change.reason or word))
+        Xml.SubElement(case, "skipped", message=xml_text(change.reason or word))
     elif change.change in (Change.NEW, Change.WORSE) and change.fingerprint in regressions:
         failure = Xml.SubElement(case, "failure", type=change.change.value)
-        failure.set("message", legal(f"{word}: {title}"))
-        failure.text = legal(text)
+        failure.set("message", xml_text(f"{word}: {title}"))
+        failure.text = xml_text(text)
         return
-    Xml.SubElement(case, "system-out").text = legal(f"{word}: {text}")
+    Xml.SubElement(case, "system-out").text = xml_text(f"{word}: {text}")
 
 
 def _add_measure(suite: Xml.Element, measure: Measure) -> None:
@@ -58,8 +58,8 @@ def _add_measure(suite: Xml.Element, measure: Measure) -> None:
         f" {wording.value_text(measure.after, measure.unit)} after: {wording.change_text(measure)}"
     )
     if measure.change is Trend.UNKNOWN:
-        Xml.SubElement(case, "skipped", message=legal(measure.reason or "too few values"))
+        Xml.SubElement(case, "skipped", message=xml_text(measure.reason or "too few values"))
     elif measure.change is Trend.WORSE:
-        Xml.SubElement(case, "failure", type="worse", message=legal(text))
+        Xml.SubElement(case, "failure", type="worse", message=xml_text(text))
     else:
-        Xml.SubElement(case, "system-out").text = legal(text)
+        Xml.SubElement(case, "system-out").text = xml_text(text)

@@ -32,7 +32,7 @@ _REASON: Final = 240
 def render(comparison: Comparison, page: Page) -> str:
     """Return the comparison as text, with ANSI escapes on a page with color."""
     sides = g.Aligned(
-        (Text(label, "bold"), g.unbroken(wording.side_line(side)))
+        (Text(label, "bold"), g.unbroken_line(wording.side_line(side)))
         for label, side in (("Before", comparison.before), ("After", comparison.after))
     )
     blocks = [sides, _findings(comparison.findings, page), _measures(comparison, page)]

@@ -88,8 +88,8 @@ def draw(spec: Mapping[str, Any], name: str, label: str) -> Markup:
         "config": _CONFIG,
         **spec,
     }
-    root = Xml.fromstring(CONVERTER.svg(json.dumps(_drawable(whole))))
-    _tidy(root, name)
+    root = Xml.fromstring(CONVERTER.svg(json.dumps(_replace_undrawable(whole))))
+    _simplify(root, name)
     width, height = float(root.get("width", "0")), float(root.get("height", "0"))
     root.attrib.clear()
     root.attrib.update(
@@ -105,39 +105,39 @@ def draw(spec: Mapping[str, Any], name: str, label: str) -> Markup:
     return Markup(Xml.tostring(root, encoding="unicode").replace(f' xmlns="{SVG}"', ""))
 
 
-def _drawable(value: Any) -> Any:
+def _replace_undrawable(value: Any) -> Any:
     """Replace the characters that Vega cannot draw."""
     if isinstance(value, str):
         return _UNDRAWABLE.sub("\ufffd", value)
     if isinstance(value, Mapping):
-        return {_drawable(key): _drawable(item) for key, item in value.items()}
+        return {_replace_undrawable(key): _replace_undrawable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_drawable(item) for item in value]
+        return [_replace_undrawable(item) for item in value]
     return value
 
 
-def _tidy(node: Xml.Element, name: str) -> None:
+def _simplify(node: Xml.Element, name: str) -> None:
     tooltip = node.get("aria-label") if node.get("role") == _HOVERED else None
     for key, unused in _UNUSED.items():
         if node.get(key) is not None and (unused is None or node.get(key) == unused):
             del node.attrib[key]
     for key, value in list(node.attrib.items()):
         if key in _MEASURED:
-            value = _DIGITS.sub(_rounded, value)
+            value = _DIGITS.sub(_round, value)
         elif key == "id":
             value = f"{name}-{value}"
         node.set(key, _REFERENCE.sub(rf"url(#{name}-\1)", value))
     node[:] = [child for child in node if not _is_invisible(child)]
     for child in node:
-        _tidy(child, name)
-    node[:] = list(_unwrapped(node))
+        _simplify(child, name)
+    node[:] = list(_unwrap(node))
     if tooltip:
         title = Xml.Element(f"{{{SVG}}}title")
         title.text = tooltip
         node.insert(0, title)
 
 
-def _rounded(hit: re.Match[str]) -> str:
+def _round(hit: re.Match[str]) -> str:
     return f"{float(hit.group()):.1f}".removesuffix(".0")
 
 
@@ -148,7 +148,7 @@ def _is_invisible(node: Xml.Element) -> bool:
     return node.tag == f"{{{SVG}}}rect" and node.get("fill") == "white"
 
 
-def _unwrapped(node: Xml.Element) -> Iterator[Xml.Element]:
+def _unwrap(node: Xml.Element) -> Iterator[Xml.Element]:
     """Yield the children, with groups without attributes replaced by their children."""
     for child in node:
         if child.tag == f"{{{SVG}}}g" and (not len(child) or not child.attrib):

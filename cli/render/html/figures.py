@@ -201,12 +201,12 @@ def table(columns: Sequence[Column], rows: Sequence[Any], most: int) -> Table:
     )
 
 
-def distinct(names: Iterable[str], most: int) -> dict[str, str]:
+def unique_names(names: Iterable[str], most: int) -> dict[str, str]:
     """Return unique short names for the labels of an axis, where equal labels would share a position.
 
-    >>> distinct(["a-very-long-name-1", "a-very-long-name-1", "b"], 20)
+    >>> unique_names(["a-very-long-name-1", "a-very-long-name-1", "b"], 20)
     {'a-very-long-name-1': 'a-very-long-name-1', 'b': 'b'}
-    >>> list(distinct(["source of all orders", "source of old orders"], 11).values())
+    >>> list(unique_names(["source of all orders", "source of old orders"], 11).values())
     ['sour … ders', 'sour … ders (2)']
     """
     found: dict[str, str] = {}

@@ -40,7 +40,7 @@ _ROLES: Final = {
 
 def graph(vertices: Sequence[QueueVertex], renderer: ChartRenderer) -> Figure | None:
     """Return the graph of a job, or None if its edges are unknown or it has a single task."""
-    shown = _shown(vertices)
+    shown = _most_relevant(vertices)
     names = {vertex.name for vertex in shown}
     edges = [(e.upstream, v.name) for v in shown for e in v.inputs if e.upstream in names]
     if not edges:
@@ -70,7 +70,7 @@ def _role(vertex: QueueVertex) -> tuple[str, str]:
     return _ROLES.get(vertex.role, _ROLES["unknown"])
 
 
-def _shown(vertices: Sequence[QueueVertex]) -> list[QueueVertex]:
+def _most_relevant(vertices: Sequence[QueueVertex]) -> list[QueueVertex]:
     if len(vertices) <= _MOST:
         return list(vertices)
     order = list(_ROLES)
@@ -142,7 +142,7 @@ def _spec(
         _box(vertex, facts[vertex.name], corner[vertex.name], (box, tall)) for vertex in vertices
     ]
     lines = list(_arrows(edges, corner, (box, tall), across=across))
-    return _layered(boxes, lines, width, height)
+    return _layers_spec(boxes, lines, width, height)
 
 
 def _room(box: float) -> int:
@@ -234,7 +234,7 @@ def _arrows(
         yield {"x": begin[0], "y": begin[1], "x2": end[0], "y2": end[1], "angle": round(angle)}
 
 
-def _layered(
+def _layers_spec(
     boxes: Sequence[dict[str, Any]], lines: Sequence[dict[str, Any]], width: float, height: float
 ) -> Spec:
     def at(field: str, size: float) -> Spec:

@@ -16,9 +16,9 @@ from flowdiag.cli.render.html.figures import (
     WIDE,
     ChartRenderer,
     Figure,
-    distinct,
     join_notes,
     legend_of,
+    unique_names,
 )
 
 HOW_LATE: Final = (
@@ -141,9 +141,9 @@ def _figure(
     top = most or max(cell.value for cell in shown)
     taskmanagers = _taskmanagers(shown)
     names = (
-        distinct(taskmanagers, _NAME),
-        distinct((c.task for c in shown), _NAME),
-        distinct((c.task for c in shown), _NAME_NARROW),
+        unique_names(taskmanagers, _NAME),
+        unique_names((c.task for c in shown), _NAME),
+        unique_names((c.task for c in shown), _NAME_NARROW),
     )
     rows = [_row(cell, top, unit, *names) for cell in shown]
     legend = legend_of(

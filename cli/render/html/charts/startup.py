@@ -10,7 +10,7 @@ from flowdiag.analyses.contract.redact import printable
 from flowdiag.analyses.contract.startup import StartStep
 from flowdiag.analyses.model import fmt
 from flowdiag.cli.render.html.drawing import FIT, Spec
-from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, distinct, table
+from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, table, unique_names
 from flowdiag.cli.render.html.scales import unit_of_lengths
 from flowdiag.cli.text.grid import Column
 
@@ -40,7 +40,7 @@ def waterfall(
         return None
     first = min(begin for _, begin in dated)
     size, unit = unit_of_lengths(begin - first + (step.duration_ms or 0) for step, begin in dated)
-    names = distinct((step.step for step, _ in dated), _NAME)
+    names = unique_names((step.step for step, _ in dated), _NAME)
     rows = [_row(step, begin - first, names[step.step], slowest, size) for step, begin in dated]
     styles = {
         "held": ("bad", "never ended"),
@@ -57,7 +57,9 @@ def waterfall(
         return _spec(rows, list(names.values()), unit, width)
 
     longest = max(dated, key=lambda pair: pair[0].duration_ms or 0)[0]
-    label = f"{title}: {len(dated)} steps, the longest is {longest.step} ({_lasted(longest)})"
+    label = (
+        f"{title}: {len(dated)} steps, the longest is {longest.step} ({_duration_text(longest)})"
+    )
     return renderer.figure(
         title, label, spec, how=HOW, legend=legend, numbers=table(_COLUMNS, steps, _ROWS)
     )
@@ -70,7 +72,7 @@ def _ms(instant: str | None) -> float | None:
         return None
 
 
-def _lasted(step: StartStep) -> str:
+def _duration_text(step: StartStep) -> str:
     lasted = "?" if step.duration_ms is None else fmt.duration(step.duration_ms)
     return f"{lasted}{'+' if step.ended_at is None else ''}"
 
@@ -87,7 +89,7 @@ def _last_subject(step: StartStep) -> str:
 
 _COLUMNS: Final = (
     Column("step", lambda step: step.step, "left"),
-    Column("took", _lasted),
+    Column("took", _duration_text),
     Column("tasks", lambda step: None if step.tasks is None else str(step.tasks)),
     Column("median", lambda step: None if step.p50_ms is None else fmt.duration(step.p50_ms)),
     Column("p95", lambda step: None if step.p95_ms is None else fmt.duration(step.p95_ms)),
@@ -106,8 +108,8 @@ def _row(
         "x": after / size,
         "x2": (after + (step.duration_ms or 0)) / size,
         "style": style,
-        "text": _lasted(step),
-        "tooltip": printable(f"{step.step}: {_lasted(step)}{last}"),
+        "text": _duration_text(step),
+        "tooltip": printable(f"{step.step}: {_duration_text(step)}{last}"),
     }
 
 

@@ -119,7 +119,7 @@ def _queue(vertex: QueueVertex) -> str | None:
     return f"{fullest.queue_length or 0.0:.1f}{capacity}"
 
 
-def _saturated(vertex: QueueVertex) -> str | None:
+def _full_share(vertex: QueueVertex) -> str | None:
     shares = (s.saturated_share for s in vertex.subtasks if s.saturated_share is not None)
     return _percent(max(shares, default=None))
 
@@ -130,6 +130,6 @@ _TASK_COLUMNS: Final = (
     Column("busy", lambda vertex: _percent(vertex.busy)),
     Column("waits", lambda vertex: _percent(vertex.back_pressured)),
     Column("queue", _queue),
-    Column("full", _saturated),
+    Column("full", _full_share),
     Column("role", lambda vertex: _ROLES.get(vertex.role, ""), "left"),
 )
