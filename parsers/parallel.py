@@ -31,8 +31,9 @@ from flowdiag.parsers.cleanup import at_exit, kill_now, signals_deferred
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.faults import InternalFault, describe_fault
 from flowdiag.parsers.flink.marks import with_marks
+from flowdiag.parsers.packing import PACKED, packed
 from flowdiag.parsers.plugins import messages, use_messages
-from flowdiag.parsers.rows import EVENTS, Event, RowBuilder, fault_row
+from flowdiag.parsers.rows import Event, RowBuilder, fault_row
 from flowdiag.parsers.split import Split, parse_splits
 
 Answer = tuple[int, int] | OSError | MemoryError | InternalFault
@@ -45,7 +46,7 @@ _GROUP_ROWS: Final = 32_768  # rows of a Parquet file that are in memory at once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Parquet files (schema `EVENTS`) with one kind of row, in task order, and their number of rows."""
+    """Parquet files (schema `PACKED`) with one kind of row, in task order, and their number of rows."""
 
     files: tuple[str, ...] = ()
     count: int = 0
@@ -53,7 +54,7 @@ class Rows:
     def table(self) -> pa.Table:
         """Load all rows into memory, in contiguous chunks."""
         tables = list(self._groups())
-        return pa.concat_tables(tables or [EVENTS.empty_table()]).combine_chunks()
+        return pa.concat_tables(tables or [PACKED.empty_table()]).combine_chunks()
 
     def of_kinds(self, kinds: Collection[str]) -> pa.Table:
         """Load the rows of these kinds of events into memory."""
@@ -61,7 +62,7 @@ class Rows:
         tables = [
             group.filter(pc.is_in(group["event"], value_set=values)) for group in self._groups()
         ]
-        return pa.concat_tables(tables or [EVENTS.empty_table()])
+        return pa.concat_tables(tables or [PACKED.empty_table()])
 
     def _groups(self) -> Iterator[pa.Table]:
         for file in self.files:  # not `read_table`, whose imports take a third of a second
@@ -125,7 +126,7 @@ def rows_in_file(rows: pa.Table, folder: Path) -> Rows:
     """Write rows to a Parquet file, so that Spark reads only the columns that a query needs.
 
     Args:
-        rows: rows of the schema `EVENTS`.
+        rows: rows of the schema `EVENTS` or `PACKED`.
         folder: where to write the file; the caller removes it.
 
     Raises:
@@ -229,9 +230,10 @@ class _Writer:
             return
         if self._file is None:
             # No compression: the file is read once, from the page cache, and dictionary encoding keeps it small.
-            self._file = pq.ParquetWriter(self.path, EVENTS, compression="none")
-        self._file.write_table(pa.Table.from_batches(self._waiting))
-        self.rows += self._waiting_rows
+            self._file = pq.ParquetWriter(self.path, PACKED, compression="none")
+        rows = packed(pa.Table.from_batches(self._waiting))
+        self._file.write_table(rows)
+        self.rows += rows.num_rows
         self._waiting, self._waiting_rows = [], 0
 
 

@@ -317,7 +317,17 @@ def test_executors_and_local_processes_parse_alike(
     settled = {way: settled_events(sources, lambda: spark, resources=m) for way, m in ways.items()}
     expected = settled["this process"]
     assert expected.writers
-    columns = ["source", "offset", "event", "time_us", "task", "attempt_id", "checkpoint", "metric"]
+    columns = [
+        "source",
+        "offset",
+        "event",
+        "time_us",
+        "task",
+        "attempt_id",
+        "checkpoint",
+        "metrics",
+        "loads",
+    ]
 
     def rows(frame: DataFrame, condition: str) -> list[str]:
         return sorted(map(str, frame.where(condition).select(*columns).collect()))

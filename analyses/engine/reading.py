@@ -142,7 +142,7 @@ def read(
     if resources.executors:
         return Read(tasks=plan_splits(sources), rows=None)
     progress("reading")
-    from flowdiag.parsers.parallel import parse_in_processes
+    from flowdiag.parsers.parallel import parse_in_processes, rows_in_file
 
     # The tasks are the same for every parser, because metric reports are added up within a task.
     parsed = parse_in_processes(
@@ -159,7 +159,10 @@ def read(
     # rows in 100 files.
     table = parsed.events.table()
     events = _in_a_file(table, resources)
-    return Read(table=table, events=events, metrics=parsed.metrics, rows=count)
+    measured = parsed.metrics
+    if measured.count <= resources.table_rows:
+        measured = rows_in_file(measured.table(), (resources.folder or _own_folder()) / "metrics")
+    return Read(table=table, events=events, metrics=measured, rows=count)
 
 
 def frame_of(found: Read, spark: SparkSession, metrics: Collection[str] | None = None) -> DataFrame:

@@ -114,11 +114,9 @@ _OF_METRICS: Final = {
     **_COMMON,
     "taskmanager": "coalesce(e.taskmanager, e.writer_taskmanager)",
     "host": "coalesce(e.host, e.writer_host)",
+    "name": "e.metric_name",
     "samples": "e.metric.count",
-    **{
-        name: f"e.metric.{name}"
-        for name in (*("name", "kind", "scope", "operator", "first", "last", "min", "max", "sum"),)
-    },
+    **{name: f"e.metric.{name}" for name in ("kind", "first", "last", "min", "max", "sum")},
 }
 
 

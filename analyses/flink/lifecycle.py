@@ -7,11 +7,13 @@ SQL is in `sql/`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.engine.frames import PLACE, kept, unplaced
 from flowdiag.analyses.engine.sql import Part, Queries, lines, words
 from flowdiag.analyses.flink.job import ZERO_JOB
+from flowdiag.parsers import packing
 from flowdiag.parsers.rows import Event
 
 if TYPE_CHECKING:
@@ -116,12 +118,73 @@ METRICS: Final = frozenset(
 
 
 # Columns that no query needs once events are resolved. Each would slow down every query.
-_RESOLVED_COLUMNS: Final = ("local_us", "utc_us", "clock", "process", "metric", "application")
+_RESOLVED_COLUMNS: Final = (
+    "local_us",
+    "utc_us",
+    "clock",
+    "process",
+    "scope",
+    "operator",
+    "metrics",
+    "loads",
+    "application",
+)
 
 
-def _meanings() -> dict[str, str]:
-    """Return the key in `LOADS` or `COUNTERS` for each metric name."""
-    return {name: key for key, names in {**LOADS, **COUNTERS}.items() for name in names}
+_NUMBERS: Final = {name: number for number, name in enumerate(packing.LOADS)}
+
+
+def _load_columns() -> dict[str, str]:
+    """Return the placeholders of `loads.sql`; the columns of a metric end with its number."""
+    counters = {key: _NUMBERS[name] for key, (name,) in COUNTERS.items()}
+    means = []
+    for key, names in LOADS.items():
+        numbers = [_NUMBERS[name] for name in names]
+        total, n = (_added_up(f"sum({column}_{{}})", numbers) for column in ("total", "n"))
+        means.append(f"{total} / nullif(1024 * {n}, 0) AS {key}")
+    values = [f"loads.`{name}`.count AS n_{number}" for name, number in _NUMBERS.items()]
+    # Of whole numbers, the sum is exact: no order of adding them matters.
+    values += [
+        f"rint(loads.`{name}`.sum * 1024) AS total_{_NUMBERS[name]}"
+        for names in LOADS.values()
+        for name in names
+    ]
+    values += [
+        f"loads.`{name}`.{value} AS {value}_{_NUMBERS[name]}"
+        for (name,) in COUNTERS.values()
+        for value in ("first", "last")
+    ]
+    return {
+        "load_values": lines(values),
+        "load_counts": ", ".join(f"n_{number}" for number in _NUMBERS.values()),
+        "samples": ", ".join(f"sum(n_{number})" for number in _NUMBERS.values()),
+        "lags": lines(
+            f"lag(last_{number}) IGNORE NULLS OVER in_order AS before_{number}"
+            for number in counters.values()
+        ),
+        "load_means": lines(means),
+        "load_increases": lines(
+            f"{_INCREASE.format(number)} AS {key}" for key, number in counters.items()
+        ),
+    }
+
+
+def _added_up(term: str, numbers: Sequence[int]) -> str:
+    """Return the sum of terms, some of which may be null.
+
+    >>> _added_up("sum(n_{})", [1]), _added_up("n_{}", [1, 2])
+    ('sum(n_1)', '(coalesce(n_1, 0) + coalesce(n_2, 0))')
+    """
+    terms = [term.format(number) for number in numbers]
+    if len(terms) == 1:
+        return terms[0]
+    return f"({' + '.join(f'coalesce({each}, 0)' for each in terms)})"
+
+
+# A counter that falls has restarted at zero.
+_INCREASE: Final = """sum(IF(last_{0} IS NULL, NULL, greatest(last_{0} - first_{0}, 0) + CASE
+    WHEN before_{0} IS NULL THEN 0 WHEN first_{0} >= before_{0} THEN first_{0} - before_{0}
+    ELSE first_{0} END))"""
 
 
 SQL: Final = Queries(
@@ -134,16 +197,7 @@ SQL: Final = Queries(
         "parts": words(*PARTS),
         "place": PLACE,
         "first_place": unplaced("min(place)"),
-        "load_names": words(*_meanings()),
-        "load_keys": " ".join(f"WHEN '{name}' THEN '{key}'" for name, key in _meanings().items()),
-        "load_means": lines(
-            f"sum(total) FILTER (WHERE key = '{key}') / sum(n) FILTER (WHERE key = '{key}') AS {key}"
-            for key in LOADS
-        ),
-        "counters": words(*COUNTERS),
-        "load_increases": lines(
-            f"max(increase) FILTER (WHERE key = '{key}') AS {key}" for key in COUNTERS
-        ),
+        **_load_columns(),
     },
 )
 

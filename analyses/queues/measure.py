@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.engine.frames import PLACE, kept, unplaced
 from flowdiag.analyses.engine.sql import Part, Queries, lines, united, words
+from flowdiag.analyses.flink.settled import rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -125,6 +126,27 @@ def _keys(*tables: Mapping[str, tuple[str, ...]]) -> str:
     )
 
 
+# By the hash in their place in other rows. Comparing a number takes less time than comparing eight texts.
+HASHED: Final = {
+    "subject": (
+        (
+            "cluster",
+            "job_id",
+            "job_name",
+            "vertex_id",
+            "task",
+            "subtask_index",
+            "taskmanager",
+            "host",
+        ),
+        "subtask_index",
+    ),
+    "vertex": (("cluster", "job_id", "job_name", "vertex_id", "task"), "subtask_index"),
+    "machine": (("cluster", "taskmanager", "host"), "taskmanager"),
+}
+"""By hash: the columns that it stands for, and the one without which it is null."""
+
+
 def _gauges(keys: Iterable[str]) -> str:
     """Return the SQL columns of the gauges: for each, the struct of the metric name with the most samples."""
     return lines(
@@ -136,7 +158,11 @@ def _gauges(keys: Iterable[str]) -> str:
 SQL: Final = Queries(
     "flowdiag.analyses.queues",
     {
-        "subtask": "cluster, job_id, job_name, vertex_id, task, subtask_index, taskmanager, host",
+        "subtask": ", ".join(HASHED["subject"][0]),
+        "hashes": lines(
+            f"IF({needed} IS NULL, NULL, xxhash64({', '.join(columns)})) AS {name}"
+            for name, (columns, needed) in HASHED.items()
+        ),
         "place": PLACE,
         "first_place": unplaced("min(place)"),
         "task_metrics": _names(GAUGES, COUNTERS),
@@ -203,10 +229,28 @@ def names(events: DataFrame, series: DataFrame) -> Part:
     return SQL.part("names", events=events, series=series)
 
 
+def queue_rows(
+    events: DataFrame, metrics: DataFrame, width_us: int, bucket_us: int | None = None
+) -> list[dict[str, Any]]:
+    """Return the rows for `assemble_queues` in addition to the common facts, distinguished by `what`.
+
+    Arguments as for `queue_frame`.
+    """
+    rows = rows_of(queue_frame(events, metrics, width_us, bucket_us))
+    subjects = [row for row in rows if row["what"] == "subject"]
+    measured = [row for row in rows if row["what"] != "subject"]
+    for name, (columns, _) in HASHED.items():
+        known = {row[name]: {column: row[column] for column in columns} for row in subjects}
+        for row in measured:
+            if row[name] is not None:
+                row.update(known[row[name]])
+    return measured
+
+
 def queue_frame(
     events: DataFrame, metrics: DataFrame, width_us: int, bucket_us: int | None = None
 ) -> DataFrame:
-    """Return the rows for `assemble_queues` in addition to the common facts, distinguished by `what`.
+    """Return the rows of `queue_rows`, with hashes in place of names.
 
     Args:
         events: resolved events.
@@ -225,5 +269,6 @@ def queue_frame(
             flows(series, bucket_us),
             stores(series, bucket_us),
             names(events, series),
+            SQL.part("subjects", metrics=metrics),
         ]
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from flowdiag.analyses.contract.report import Data
 from flowdiag.analyses.flink.job import ClusterFacts
-from flowdiag.analyses.flink.settled import Settled, rows_of
+from flowdiag.analyses.flink.settled import Settled
 from flowdiag.analyses.flink.topic import (
     FLINK,
     UNDATED,
@@ -115,11 +115,11 @@ class Queues(FlinkTopic):
 
     def more(self, common: ClusterFacts, settled: Settled, progress: ProgressCallback) -> list[Row]:
         """Return the metrics of each window."""
-        from flowdiag.analyses.queues.measure import queue_frame
+        from flowdiag.analyses.queues.measure import queue_rows
 
         progress("measuring queues")
         width_us, bucket_us = window_us(common), bucket_us_of(common)
-        return rows_of(queue_frame(settled.events, settled.metrics(), width_us, bucket_us))
+        return queue_rows(settled.events, settled.metrics(), width_us, bucket_us)
 
     def facts(
         self,

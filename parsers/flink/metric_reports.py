@@ -360,6 +360,7 @@ class MetricFolder:
         _distribute(state)
         used = [s for s in state.series.values() if s.values or s.quantities]
         _place_all(state, used)
+        used.sort(key=_subject)  # so that the rows of a subject can be packed
         owners, names, samples = _samples_by_row(used)
         is_new = rows is None or rows.series != owners or rows.names != names
         if rows is None or is_new or rows.shape is not state.shape:
@@ -459,6 +460,12 @@ class MetricFolder:
             yield builder.take()
 
 
+def _subject(series: _Series) -> tuple[str, ...]:
+    """Return a sort key: series of the same subject are adjacent, in the order of their names."""
+    place = series.place or _NOWHERE
+    return (place.scope, place.job_name or "", series.rest, f"{series.subtask_index}", series.name)
+
+
 def _samples_by_row(used: list[_Series]) -> tuple[list[_Series], list[str], list[list[float]]]:
     """Return the series, the names and the samples of all rows."""
     owners: list[_Series] = []
@@ -469,7 +476,7 @@ def _samples_by_row(used: list[_Series]) -> tuple[list[_Series], list[str], list
             owners.append(series)
             names.append(series.name)
             samples.append(series.values)
-        for quantity, values in (series.quantities or {}).items():
+        for quantity, values in sorted((series.quantities or {}).items()):
             owners.append(series)
             names.append(f"{series.name}.{quantity}")
             samples.append(values)

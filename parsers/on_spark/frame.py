@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from flowdiag.parsers.packing import PACKED, packed
 from flowdiag.parsers.parallel import rows_of_task
 from flowdiag.parsers.plugins import messages, use_messages
-from flowdiag.parsers.rows import EVENTS as ARROW_EVENTS
 from flowdiag.parsers.split import Split
 
 _SIMPLE: Final[dict[pa.DataType, T.DataType]] = {
@@ -62,8 +62,8 @@ def spark_schema(fields: Sequence[pa.Field] | pa.Schema) -> T.StructType:
     )
 
 
-EVENTS: Final = spark_schema(ARROW_EVENTS)
-"""`flowdiag.parsers.rows.EVENTS` as a Spark schema."""
+EVENTS: Final = spark_schema(PACKED)
+"""`flowdiag.parsers.packing.PACKED` as a Spark schema."""
 
 
 def events_frame(
@@ -81,7 +81,7 @@ def events_frame(
     """
     if isinstance(events, pa.Table):
         # Combine the chunks, because each batch costs Spark more than its rows.
-        return spark.createDataFrame(events.combine_chunks(), schema=EVENTS)
+        return spark.createDataFrame(packed(events).combine_chunks(), schema=EVENTS)
     tasks = [pickle.dumps([_with_absolute_path(split) for split in task]) for task in events]
     if not tasks:
         return spark.createDataFrame([], schema=EVENTS)
@@ -92,7 +92,8 @@ def events_frame(
         use_messages(added)
         for batch in tasks_in:
             for number in batch.column(0).to_pylist():
-                yield from rows_of_task(pickle.loads(tasks[number]), metrics)
+                for rows in rows_of_task(pickle.loads(tasks[number]), metrics):
+                    yield from packed(pa.Table.from_batches([rows])).to_batches()
 
     return spark.range(len(tasks), numPartitions=len(tasks)).mapInArrow(parse, schema=EVENTS)
 

@@ -11,7 +11,7 @@ import pytest
 from flowdiag.analyses.engine.reading import Read
 from flowdiag.analyses.flink.clocks.survey import Survey, survey
 from flowdiag.analyses.flink.settled import rare_of
-from flowdiag.parsers.rows import EVENTS
+from flowdiag.parsers.rows import EVENTS, METRIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +37,7 @@ def events(spark: SparkSession) -> Events:
 
 
 def surveyed(frame: DataFrame) -> Survey:
-    """The settled clocks and writers of a frame's rows."""
+    """The settled clocks and writers of a frame's rows, whose metrics show no scope here."""
     table = frame.toArrow()
+    table = table.append_column("metric", pa.nulls(table.num_rows, METRIC))
     return survey(*rare_of(Read(table=table, rows=table.num_rows)))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
-from flowdiag.analyses.flink.settled import rows_of
-from flowdiag.analyses.queues.measure import METRICS, queue_frame
+from flowdiag.analyses.queues.measure import METRICS, queue_rows
 from flowdiag.parsers.flink.metric_table import known_metrics
 from flowdiag.parsers.rows import EVENTS
 
@@ -23,7 +23,7 @@ def sample(
     name: str, minute: float, value: float, *, scope: str = "task", n: int = 1, **more: Any
 ) -> dict[str, Any]:
     """Return the row of a metric whose samples are all equal."""
-    row = dict.fromkeys([*EVENTS.names, "cluster", "time_us"])
+    row = dict.fromkeys(EVENTS.names)
     metric = {
         "name": name,
         "kind": "gauge",
@@ -40,7 +40,7 @@ def sample(
         "source": 0,
         "offset": round(minute * 10),
         "event": "metric",
-        "time_us": round(minute * MINUTE),
+        "utc_us": round(minute * MINUTE),
         "task": "enrich" if scope == "task" else None,
         "subtask_index": 0 if scope == "task" else None,
         "taskmanager": "tm",
@@ -52,21 +52,13 @@ def sample(
 
 def windows_of(spark: SparkSession, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the measured rows in order."""
-    from pyspark.sql.types import LongType, StringType, StructField, StructType
+    from flowdiag.parsers.on_spark.frame import events_frame
 
-    from flowdiag.parsers.on_spark.frame import EVENTS as SPARK_EVENTS
-
-    schema = StructType(
-        [
-            *SPARK_EVENTS.fields,
-            StructField("cluster", StringType()),
-            StructField("time_us", LongType()),
-        ]
+    table = pa.Table.from_pylist(rows, schema=EVENTS)
+    frame = events_frame(spark, table).selectExpr(
+        "*", "CAST(NULL AS STRING) AS cluster", "utc_us AS time_us"
     )
-    frame = spark.createDataFrame(
-        [tuple(row[field.name] for field in schema.fields) for row in rows], schema
-    )
-    found = rows_of(queue_frame(frame, frame, MINUTE))
+    found = queue_rows(frame, frame, MINUTE)
     return sorted(found, key=lambda row: (row["what"], row["window"] or 0))
 
 

@@ -10,8 +10,7 @@ from pyspark.sql import types as T
 from flowdiag.parsers.discover import discover
 from flowdiag.parsers.on_spark import frame as spark_module
 from flowdiag.parsers.on_spark.frame import EVENTS, events_frame, spark_schema, spark_type
-from flowdiag.parsers.rows import EVENTS as ARROW_EVENTS
-from flowdiag.parsers.rows import METRIC
+from flowdiag.parsers.packing import PACKED, VALUES
 from flowdiag.parsers.split import Split, parse_on_driver, plan_splits
 
 if TYPE_CHECKING:
@@ -27,12 +26,13 @@ LINE = (
 
 
 def test_the_spark_schema_is_the_arrow_schema() -> None:
-    assert EVENTS.fieldNames() == ARROW_EVENTS.names
+    assert EVENTS.fieldNames() == PACKED.names
     assert EVENTS["source"] == T.StructField("source", T.IntegerType(), nullable=False)
     assert EVENTS["fields"].dataType == T.MapType(T.StringType(), T.StringType())
-    metric = EVENTS["metric"].dataType
-    assert isinstance(metric, T.StructType)
-    assert metric.fieldNames() == [field.name for field in METRIC]
+    metrics = EVENTS["metrics"].dataType
+    assert isinstance(metrics, T.MapType)
+    assert isinstance(metrics.valueType, T.StructType)
+    assert metrics.valueType.fieldNames() == [field.name for field in VALUES]
 
 
 def test_unused_types_are_refused() -> None:

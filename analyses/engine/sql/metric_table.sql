@@ -2,5 +2,5 @@
 -- {events}: settled events, including metrics. {inputs}: the names of the inputs.
 -- {columns}: of the table.
 SELECT /*+ BROADCAST(i) */ {columns}
-FROM {events} AS e JOIN {inputs} AS i ON e.source = i.source
-WHERE e.event = 'metric'
+FROM (SELECT *, explode(metrics) AS (metric_name, metric) FROM {events} WHERE event = 'metric') AS e
+  JOIN {inputs} AS i ON e.source = i.source

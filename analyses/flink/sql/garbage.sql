@@ -4,11 +4,11 @@
 WITH rows AS (
   -- One row per series and report, so that a log that is passed twice counts once.
   SELECT cluster, taskmanager, host, time_us,
-    time_us + coalesce(duration_ms, 0) * 1000 AS until_us, {window} AS window, metric.name AS name,
+    time_us + coalesce(duration_ms, 0) * 1000 AS until_us, {window} AS window, name,
     metric.count AS n, metric.first AS first, metric.last AS last, min({place}) AS place
-  FROM {events}
-  WHERE event = 'metric' AND metric.scope = 'tm' AND taskmanager IS NOT NULL AND metric.count > 0
-    AND metric.name RLIKE '^Status[.]JVM[.]GarbageCollector[.].*[.]Time$' AND ({inside})
+  FROM (SELECT *, explode(metrics) AS (name, metric) FROM {events} WHERE event = 'metric' AND scope = 'tm')
+  WHERE taskmanager IS NOT NULL AND metric.count > 0
+    AND name RLIKE '^Status[.]JVM[.]GarbageCollector[.].*[.]Time$' AND ({inside})
   GROUP BY ALL
 ), steps AS (
   SELECT *, lag(last) OVER in_order AS before, lag(until_us) OVER in_order AS before_us

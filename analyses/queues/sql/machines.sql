@@ -2,12 +2,12 @@
 -- {events}: see series.sql. {width_us}: length of the windows.
 WITH rows AS (
   -- One row per series and report, so that a log that is passed twice counts once.
-  SELECT cluster, taskmanager, host, time_us, duration_ms, metric.name AS name, metric.count AS n,
+  SELECT machine, time_us, duration_ms, metric.name AS name, metric.count AS n,
     metric.sum AS total, metric.min AS low, metric.max AS high, metric.first AS first,
     metric.last AS last, min({place}) AS place
   FROM {events}
   WHERE event = 'metric' AND time_us IS NOT NULL AND metric.count > 0
-    AND metric.scope = 'tm' AND taskmanager IS NOT NULL
+    AND metric.scope = 'tm' AND machine IS NOT NULL
     AND (metric.name IN ({machine_metrics})
       OR metric.name RLIKE '^Status[.]JVM[.]GarbageCollector[.].*[.]Time$')
   GROUP BY ALL
@@ -15,9 +15,9 @@ WITH rows AS (
   SELECT *, lag(last) OVER in_order AS before, lag(time_us) OVER in_order AS before_us
   FROM rows
   WINDOW in_order AS (
-    PARTITION BY cluster, taskmanager, host, name ORDER BY time_us, place)
+    PARTITION BY machine, name ORDER BY time_us, place)
 ), folded AS (
-  SELECT cluster, taskmanager, host, time_us DIV {width_us} AS window, name,
+  SELECT machine, time_us DIV {width_us} AS window, name,
     CASE name {machine_keys} ELSE 'gc' END AS key,
     sum(n) AS n, sum(total) AS total, min(low) AS low, max(high) AS high, max_by(last, time_us) AS latest,
     sum(greatest(last - first, 0) + CASE
@@ -28,7 +28,7 @@ WITH rows AS (
   FROM steps
   GROUP BY ALL
 )
-SELECT 'machine' AS what, cluster, taskmanager, host, window,
+SELECT 'machine' AS what, machine, window,
   {machine_gauges},
   coalesce(max(increase) FILTER (WHERE name = 'Status.JVM.GarbageCollector.All.Time'),
            sum(increase) FILTER (WHERE key = 'gc')) AS gc_ms,

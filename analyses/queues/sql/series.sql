@@ -1,5 +1,6 @@
 -- One row per metric of a report, the input of all other queries.
 -- {metrics}: resolved rows, including metrics.
-SELECT {subtask}, time_us, duration_ms, source, offset, event,
-  fields['origin'] AS origin, metric
-FROM {metrics} WHERE event = 'metric'
+SELECT {hashes}, time_us, duration_ms, source, offset, event, origin,
+  named_struct('name', name, 'scope', scope, 'operator', operator, 'count', each.count, 'first', each.first,
+    'last', each.last, 'min', each.min, 'max', each.max, 'sum', each.sum) AS metric
+FROM (SELECT *, fields['origin'] AS origin, explode(metrics) AS (name, each) FROM {metrics} WHERE event = 'metric')

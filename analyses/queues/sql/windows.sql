@@ -3,21 +3,21 @@
 -- {events}: see series.sql. {width_us}: the length of the windows.
 WITH rows AS (
   -- One row per series and report, so that a log that is passed twice counts once.
-  SELECT {subtask}, time_us, duration_ms, metric.name AS name, metric.count AS n,
+  SELECT subject, time_us, duration_ms, metric.name AS name, metric.count AS n,
     metric.sum AS total, metric.min AS low, metric.max AS high, metric.first AS first,
     metric.last AS last, min({place}) AS place
   FROM {events}
   -- Text copied from a Web UI page has no time and is a single sample.
-  WHERE event = 'metric' AND (time_us IS NOT NULL OR origin = 'page') AND metric.count > 0 AND subtask_index IS NOT NULL AND (
+  WHERE event = 'metric' AND (time_us IS NOT NULL OR origin = 'page') AND metric.count > 0 AND subject IS NOT NULL AND (
     metric.scope = 'task' AND metric.name IN ({task_metrics})
     OR metric.scope IN ('task', 'operator') AND metric.name IN ({operator_metrics}))
   GROUP BY ALL
 ), steps AS (
   SELECT *, lag(last) OVER (
-    PARTITION BY {subtask}, name ORDER BY time_us, place) AS before
+    PARTITION BY subject, name ORDER BY time_us, place) AS before
   FROM rows
 ), folded AS (
-  SELECT {subtask}, coalesce(time_us DIV {width_us}, 0) AS window, name,
+  SELECT subject, coalesce(time_us DIV {width_us}, 0) AS window, name,
     CASE name {task_keys} END AS key,
     sum(n) AS n, sum(total) AS total, min(low) AS low, max(high) AS high, max_by(last, time_us) AS latest,
     sum(greatest(last - first, 0) + CASE
@@ -28,7 +28,7 @@ WITH rows AS (
   FROM steps
   GROUP BY ALL
 )
-SELECT 'window' AS what, {subtask}, window,
+SELECT 'window' AS what, subject, window,
   {task_gauges},
   {increases},
   max(n) AS samples,

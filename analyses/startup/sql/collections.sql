@@ -3,10 +3,10 @@
 WITH minutes AS (
   SELECT source, taskmanager, host, time_us, min(offset) AS offset,
     sum(metric.last - metric.first) AS gc_ms, max(duration_ms) AS span_ms
-  FROM {events}
-  WHERE event = 'metric' AND metric.scope = 'tm' AND time_us IS NOT NULL
-    AND metric.name LIKE 'Status.JVM.GarbageCollector.%.Time'
-    AND metric.name NOT LIKE '%.All.Time' AND metric.last > metric.first
+  FROM {events} LATERAL VIEW explode(metrics) AS name, metric
+  WHERE event = 'metric' AND scope = 'tm' AND time_us IS NOT NULL
+    AND name LIKE 'Status.JVM.GarbageCollector.%.Time'
+    AND name NOT LIKE '%.All.Time' AND metric.last > metric.first
   GROUP BY source, taskmanager, host, time_us
 )
 SELECT 'collections' AS what, source, offset, taskmanager, host, time_us AS first_us,
