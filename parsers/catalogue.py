@@ -381,5 +381,5 @@ def _checked_template(entry: dict[str, Any], engine: str) -> Template:
     alone = Catalogue((template,), (), engine)
     for text in samples:
         if alone.recognize(text) is None:
-            raise ValueError(f"the sample is not recognised: {text[:80]}")
+            raise ValueError(f"the sample is not recognized: {text[:80]}")
     return template

@@ -34,9 +34,9 @@ class Kind(StrEnum):
 
 MEANINGS: Final = {
     Kind.MISSING_FILE: "a file that the user passed, or one of a series of rolled files, does not exist",
-    Kind.UNREADABLE: "the input exists but cannot be opened: no permission, a device, a server that refuses",
+    Kind.UNREADABLE: "the input exists but cannot be opened: no permission, a device, or a server that denies access",
     Kind.DAMAGED: "the input is truncated or damaged; flowdiag reads everything before the damage",
-    Kind.NOT_READ: "flowdiag skips all or part of the input: unknown format, too many members",
+    Kind.NOT_READ: "flowdiag skips all or part of the input: unknown format, or too many members",
     Kind.CHANGED: "the input changed or disappeared while flowdiag read it; its lines cannot be quoted",
     Kind.GAP: "a log has a gap where lines were expected: lines are missing, or the process was paused",
     Kind.NO_METRICS: "relevant metrics are missing, for all or some subtasks",
@@ -44,7 +44,7 @@ MEANINGS: Final = {
     Kind.NO_TIME: "its records have no date, and no other input shows the day",
     Kind.COUNTERS_RESET: "metric counters dropped to zero, as after a restart",
     Kind.IMPOSSIBLE: "metrics have values that no process can have; flowdiag ignores these values",
-    Kind.OUTSIDE: "the requested time contains no records, or none that flowdiag judges",
+    Kind.OUTSIDE: "the requested time range contains no records, or none that flowdiag judges",
     Kind.ZONE: "`--tz` differs from the time zone in the input",
     Kind.UNKNOWN_VERSION: "flowdiag does not know this version and uses the nearest one",
     Kind.UNKNOWN_OPTION: "the engine has no such option",

@@ -398,5 +398,5 @@ def _split_row(
 ) -> Row:
     if fault is not None:
         fields["fault"] = encode_fault(fault)
-        fields.setdefault("error", "an internal error in flowdiag stopped the reading")
+        fields.setdefault("error", "flowdiag stopped reading because of an internal error")
     return {"source": source, "offset": offset, "event": Event.SPLIT.value, "fields": fields}

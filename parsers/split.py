@@ -396,7 +396,7 @@ def _add_reports(task: _Task) -> None:
         task.rows.add({"source": source.index, "offset": offset, "template": "printed", **row})
         if damaged and task.tally.error is None:
             places = ", ".join(map(str, damaged))
-            task.tally.error = f"damaged JSON: left out line {places}, and read the rest"
+            task.tally.error = f"damaged JSON: skipped line {places} and read the rest"
         task.tally.candidates += 1
         task.tally.recognised += 1
         task.tally.add_time(row["utc_us"])

@@ -438,7 +438,7 @@ def test_no_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_unknown_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving(cluster()) as server:
         assert collect(tmp_path, server, "order") == 2
-        assert "nothing is called 'order' in namespace 'prod'" in capsys.readouterr().err
+        assert "no resource is named 'order' in namespace 'prod'" in capsys.readouterr().err
         assert collect(tmp_path, server, "orders", "-n", "test") == 2
         assert "in namespace 'test'" in capsys.readouterr().err
         assert collect(tmp_path, server, "cronjob/x") == 2

@@ -189,7 +189,8 @@ def test_one_command_collects_and_diagnoses(
     assert list(kept.rglob("pods-001.json"))
     error = capsys.readouterr().err
     assert (
-        "nothing is called 'nothing' in namespace 'prod'" in error and "unknown option 'x'" in error
+        "no resource is named 'nothing' in namespace 'prod'" in error
+        and "unknown option 'x'" in error
     )
     assert main(["memory", "k8s://prod/orders"]) == 2
     assert "a workload on Kubernetes, not a log" in capsys.readouterr().err

@@ -43,7 +43,7 @@ BROKEN = {
     "nowhere": "there is no topic",
     "its catalogue": "TOMLDecodeError",
     "no_such_event": "is not a valid Event",
-    "good things happen": "the sample is not recognised",
+    "good things happen": "the sample is not recognized",
     "four": "contains no messages",
 }
 

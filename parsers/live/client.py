@@ -137,7 +137,7 @@ class Access:
             if not colon or not user:
                 raise FlowdiagError(
                     f"'{password_file}' does not contain user:password",
-                    hint="write both on one line",
+                    hint="put both on one line",
                 )
         if token_file is not None:
             token = _read_secret(token_file)

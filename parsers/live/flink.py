@@ -278,7 +278,7 @@ class _Collector:
         if jobs is None:
             return None
         if not jobs:
-            return "the cluster lists no job"
+            return "the cluster has no jobs"
         if slow:
             await self._collect_cluster()
         began = asyncio.get_running_loop().time()
@@ -302,7 +302,7 @@ class _Collector:
         requests = self._client.requests - self._watch.tick.requests_before
         self._progress(
             f"{self._watch.folder.tick + 1} snapshots of {len(live)} job{'s' * (len(live) != 1)} with"
-            f" {subtasks} subtasks, {requests} requests in the last"
+            f" {subtasks} subtasks, {requests} requests in the last one"
         )
 
     async def _find_jobs(self) -> list[_Job] | None:

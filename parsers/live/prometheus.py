@@ -113,7 +113,7 @@ async def _names(client: Client, url: str, options: HistoryOptions) -> list[str]
         subject = "metrics for that selector" if options.selector else "Flink metrics"
         raise FlowdiagError(
             f"{url}: no {subject} in this time span",
-            hint="check the span, and that Flink's PrometheusReporter feeds this server",
+            hint="check the time span, and that this server scrapes Flink's PrometheusReporter",
         )
     return names
 

@@ -167,7 +167,7 @@ class _Collector:
         if not found:
             name = self._options.application
             raise FlowdiagError(
-                f"no application is named '{name}'" if name else "the server lists no application"
+                f"no application is named '{name}'" if name else "the server lists no applications"
             )
         for application in found[:MAX_APPLICATIONS]:
             await self._collect_application(application, slow)

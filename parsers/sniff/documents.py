@@ -174,7 +174,7 @@ def _sniff_document(sample: Sample) -> Sniffed | None:
         return None
     first = values[0]
     if isinstance(first, dict) and str(first.get("schema", "")).startswith("flowdiag."):
-        return not_read("a report of flowdiag")
+        return not_read("a flowdiag report")
     return not_read("JSON, but neither log events nor a known REST response")
 
 

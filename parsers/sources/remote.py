@@ -44,7 +44,7 @@ _EXTRAS: Final = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "abfs", "aiohttp reques
 _WITH_HOST: Final = frozenset({"hdfs", "sftp", "webhdfs"})
 _NO_NATIVE_HADOOP: Final = re.compile(r"Unable to load lib(?:jvm|hdfs)")
 _HADOOP: Final = (
-    "reading hdfs requires Hadoop's libhdfs and a Java (HADOOP_HOME, JAVA_HOME, CLASSPATH from `hadoop classpath --glob`),"
+    "reading hdfs requires Hadoop's libhdfs and Java (HADOOP_HOME, JAVA_HOME, CLASSPATH from `hadoop classpath --glob`),"
     " or use webhdfs://namenode:9870/path"
 )
 _UNLISTABLE: Final = re.compile(r"https?", re.IGNORECASE)  # schemes that cannot list folders

@@ -199,7 +199,7 @@ def _decoded(file: BinaryIO, length: int, algorithm: str) -> Iterator[bytes]:
             except zlib.error:
                 raise Damaged("damaged aggregated log") from None
     else:
-        raise Damaged(f"aggregated log with the compression '{algorithm[:20]}'")
+        raise Damaged(f"aggregated log with unsupported compression '{algorithm[:20]}'")
 
 
 class _Reader:

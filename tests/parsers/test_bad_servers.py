@@ -483,6 +483,6 @@ def test_responses_of_any_shape_for_the_other_collectors(
                 collect_history(server.url, tmp_path / "c", to_s=BEGIN + 100, from_s=BEGIN)
         except FlowdiagError as error:
             assert error.message.startswith(
-                (server.url, "no application", "the server lists no application")
+                (server.url, "no application", "the server lists no applications")
             )
     rows_of(tmp_path / "c")

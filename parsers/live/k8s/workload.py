@@ -114,7 +114,7 @@ def _nothing_found(found: Workload, handle: str | None, selector: str | None) ->
         what = f"no pod matches '{selector}'" if selector else "no Flink or Spark pod"
         return f"{what} {where}"
     denied = f"; permission denied: {', '.join(found.denied[:4])}" if found.denied else ""
-    return f"nothing is called '{handle}' {where}{denied}"
+    return f"no resource is named '{handle}' {where}{denied}"
 
 
 class _Finder:
@@ -133,7 +133,8 @@ class _Finder:
             raise FlowdiagError(f"unknown kind '{kind}'", hint=nearest(kind.lower(), _ALIASES))
         if _NAME.fullmatch(name) is None:
             raise FlowdiagError(
-                f"'{handle}' is not the name of a resource", hint="write orders, or pod/orders-1"
+                f"'{handle}' is not the name of a resource",
+                hint="use a name such as orders or pod/orders-1",
             )
         self.found.name = name
         for each in CONTROLLERS if wanted is None else [wanted]:

@@ -105,7 +105,7 @@ async def collect_yarn(
     if not APPLICATION.fullmatch(options.application):
         raise FlowdiagError(
             f"'{options.application}' is not an application ID",
-            hint="write application_1700000000000_0001; `yarn application -list -appStates ALL` lists them",
+            hint="use an ID such as application_1700000000000_0001; `yarn application -list -appStates ALL` lists them",
         )
     async with AsyncExitStack() as stack:
         collector = _Collector(options, progress, stack)
@@ -389,7 +389,9 @@ class _Collector:
 
     async def _read_log(self, client: Client, prefix: str, container: str, file: str) -> None:
         if self._left <= 0:
-            self._failures.add(f"not read: all logs exceed {ALL_LOG_BYTES >> 30} GiB", container)
+            self._failures.add(
+                f"not read: all logs together exceed {ALL_LOG_BYTES >> 30} GiB", container
+            )
             return
         name = re.sub(r"[^\w.-]", "_", file).lstrip(".") or "log"
         most = self._options.log_bytes
