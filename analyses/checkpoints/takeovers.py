@@ -168,7 +168,7 @@ def _last_record_us(job: h.JobFacts, at_us: int) -> int | None:
 
 @once
 def _record_times(job: h.JobFacts) -> tuple[int, ...]:
-    """Return the times of JobManager records about the job, because TaskManagers continue for a while on their own."""
+    """Return the times of JobManager records about the job. TaskManagers may continue for a while without it."""
     moments = [us for c in job.checkpoints for us in (c.triggered_us, c.ended_us) if us is not None]
     moments += [
         i.time_us

@@ -20,7 +20,7 @@ __all__ = ["clean", "cleaned", "mask_secrets", "printable", "visible_json"]
 _TERMINAL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
 )
-# The last two characters of every plane, and 32 more. XML 1.0 does not allow some of them, and HTML allows none.
+# Noncharacters: the last two code points of every plane, and 32 more. HTML does not allow them, and XML 1.0 only some.
 _NONCHARACTERS: Final = "\ufdd0-\ufdef" + "".join(
     chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF)
 )

@@ -258,7 +258,7 @@ def serious_spells(job: JobQueues) -> list[Spell]:
 
 
 def waiting_tasks(job: JobQueues, windows: Sequence[int] | None = None) -> list[tuple[str, float]]:
-    """Return the tasks with a subtask that waits most of the time, and the highest share of a subtask of each.
+    """Return the tasks with a subtask that waits most of the time, and for each task the highest share of time.
 
     Args:
         job: the job.

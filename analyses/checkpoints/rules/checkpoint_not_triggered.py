@@ -63,7 +63,7 @@ class Limits(h.Limits):
         20.0, "intervals", "number of intervals; pauses stretch a gap to two or three"
     )
     silence_floor: float = h.limit(
-        600_000.0, "ms", "ten minutes, because twenty intervals of a few seconds are too short"
+        600_000.0, "ms", "minimum time; twenty intervals of a few seconds are too short"
     )
 
 

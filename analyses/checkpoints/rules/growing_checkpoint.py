@@ -66,8 +66,8 @@ class Limits(h.Limits):
     straight: float = h.limit(
         0.7,
         "ratio",
-        "rise of the second half divided by that of the first: 1 for a straight line, at most 0.67 "
-        "for state that approaches a level, once its time constant has passed",
+        "minimum ratio of the rises in the two halves; it is 1 for a straight line, and at most 0.67 for state "
+        "that approaches a level",
     )
     daily_factor: float = h.limit(
         3.0,

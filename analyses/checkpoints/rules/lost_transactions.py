@@ -42,8 +42,7 @@ class Limits(h.Limits):
     transaction_timeout: float = h.limit(
         900_000.0,
         "ms",
-        "the broker's default transaction.max.timeout.ms (15 minutes), used if the inputs contain no "
-        "other value",
+        "assumed timeout if the inputs contain none; the broker's default transaction.max.timeout.ms is 15 minutes",
     )
 
 

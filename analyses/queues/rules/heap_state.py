@@ -40,9 +40,9 @@ class Limits(h.Limits):
     checkpoints: float = h.limit(
         10, "checkpoints", "minimum number; half of fewer checkpoints shows no trend"
     )
-    factor: float = h.limit(1.5, "ratio", "smaller growth is noise from a changing load")
+    factor: float = h.limit(1.5, "ratio", "minimum growth; less is noise from a changing load")
     tau: float = h.limit(
-        0.8, "ratio", "at 0.8, nine of ten pairs of checkpoints are in rising order"
+        0.8, "ratio", "minimum rank correlation; at 0.8, nine of ten pairs of checkpoints rise"
     )
     straight: float = h.limit(
         0.7,

@@ -53,13 +53,13 @@ _UNITS_READ = " Flink reads event times as milliseconds since 1970."
 
 
 class Limits(h.Limits):
-    ahead: float = h.limit(86_400, "s", "a day: no clock or time zone differs by more")
-    delay: float = h.limit(60, "s", "maximum delay; the allowed out-of-orderness is mostly seconds")
-    steady: float = h.limit(
-        30, "s", "metrics are up to 10 s old; if a source catches up, its lag changes by more"
+    ahead: float = h.limit(
+        86_400, "s", "minimum lead, a day; no clock or time zone differs by more"
     )
-    lasted: float = h.limit(20, "s", "two refreshes of the metrics")
-    share: float = h.limit(0.05, "share", "single late records are common")
+    delay: float = h.limit(60, "s", "maximum delay; the allowed out-of-orderness is mostly seconds")
+    steady: float = h.limit(30, "s", "maximum variation; metrics are up to 10 s old")
+    lasted: float = h.limit(20, "s", "minimum measured time, two refreshes of the metrics")
+    share: float = h.limit(0.05, "share", "minimum share of late records; single ones are common")
     records: float = h.limit(20, "records", "minimum number of late records")
 
 

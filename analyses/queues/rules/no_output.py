@@ -55,17 +55,17 @@ from flowdiag.analyses.queues.detect.watermark_culprits import Culprit, clock, c
 
 
 class Limits(h.Limits):
-    seconds: float = h.limit(30, "s", "shorter pauses are common between windows")
+    seconds: float = h.limit(30, "s", "minimum time; shorter pauses are common between windows")
     first: float = h.limit(
-        15, "s", "sources emit watermarks several times per second, from their first record on"
+        15, "s", "minimum time; sources emit watermarks several times per second"
     )
     records: float = h.limit(
         20, "records", "minimum input of the task; a filter may drop all of a few records"
     )
     filter_hours: float = h.limit(
-        2, "h", "a filter that no record passes for longer is rarely intended"
+        2, "h", "minimum time; a filter that drops all records for longer is rarely intended"
     )
-    window_hours: float = h.limit(25, "h", "windows are rarely longer than a day")
+    window_hours: float = h.limit(25, "h", "minimum time; windows are rarely longer than a day")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Results:

@@ -55,7 +55,7 @@ from flowdiag.analyses.queues.root import busy_unawaited, unmeasured_chain
 
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
-    """Yield one finding per task and spell, or why it is unknown whether a job of one task keeps up."""
+    """Yield one finding per task and spell, or an inconclusive result about a job of one task."""
     for spell in filter(h.is_whole_task, h.find_spells(job)):
         if h.waits_for_database(job, spell.task) or h.slow_service(job, spell) is not None:
             continue

@@ -41,10 +41,12 @@ from flowdiag.parsers.units import duration_ms
 
 class Limits(h.Limits):
     span: float = h.limit(
-        1_800_000.0, "ms", "a rise within half an hour is a single event, not a trend"
+        1_800_000.0, "ms", "minimum time; a rise within half an hour is a single event, not a trend"
     )
-    factor: float = h.limit(1.5, "ratio", "smaller growth is noise from a changing load")
-    tau: float = h.limit(0.8, "ratio", "at 0.8, nine of ten pairs of minutes are in rising order")
+    factor: float = h.limit(1.5, "ratio", "minimum growth; less is noise from a changing load")
+    tau: float = h.limit(
+        0.8, "ratio", "minimum rank correlation; at 0.8, nine of ten pairs of minutes rise"
+    )
     straight: float = h.limit(
         0.7,
         "ratio",

@@ -11,8 +11,8 @@ Spark processes them again. Without a checkpoint, they are lost.
 
 How it decides
 --------------
-Spark runs batches in order, up to `spark.streaming.concurrentJobs` of them at a time. If more later batches than that
-have ended, an unfinished batch will never end. An unfinished batch before a gap in the logs will not end either.
+Spark runs batches in order, up to `spark.streaming.concurrentJobs` of them at a time. If more batches than that have
+ended after an unfinished batch, it will never end. An unfinished batch before a gap in the logs will not end either.
 
 What to do
 ----------

@@ -88,7 +88,7 @@ class Limits(h.Limits):
         "number of batches on time after which the estimator has settled; it learns its rate from late batches",
     )
     failing: float = h.limit(
-        h.defaults.FAILING_DELAY, "intervals", "minimum critical delay; this is more than a burst"
+        h.defaults.FAILING_DELAY, "intervals", "minimum delay that is critical; bursts are shorter"
     )
     overrun: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of overruns; single ones are bursts"

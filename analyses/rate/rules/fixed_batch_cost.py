@@ -39,9 +39,7 @@ class Limits(h.Limits):
     cost: float = h.limit(
         h.COST, "share", "minimum share of the interval; almost no time is left for the records"
     )
-    small: float = h.limit(
-        h.SMALL, "share", "maximum share of the largest batch; so few records cost little time"
-    )
+    small: float = h.limit(h.SMALL, "share", "maximum share of the records of the largest batch")
     batches: float = h.limit(
         h.BATCHES, "batches", "minimum number of small batches; fewer may be a coincidence"
     )

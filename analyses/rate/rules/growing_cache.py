@@ -38,13 +38,17 @@ from flowdiag.analyses.rate.stability import trend
 
 
 class Limits(h.Limits):
-    batches: float = h.limit(12, "batches", "the first batches of any application fill its state")
-    rise: float = h.limit(0.1, "share", "growth over the later half, as a share of the first size")
-    falls: float = h.limit(
-        0.1, "share", "data of single batches goes up and down, a state does not"
+    batches: float = h.limit(12, "batches", "minimum number; the first batches fill the state")
+    rise: float = h.limit(
+        0.1, "share", "minimum growth over the later half, as a share of the first size"
     )
-    floor: float = h.limit(1 << 20, "bytes", "a smaller state fits on any executor")
-    faster: float = h.limit(2, "times", "growth of cached records follows that of the input")
+    falls: float = h.limit(
+        0.1, "share", "maximum share of falls; data of single batches goes up and down"
+    )
+    floor: float = h.limit(1 << 20, "bytes", "minimum size; a smaller state fits on any executor")
+    faster: float = h.limit(
+        2, "times", "minimum ratio to the growth of the input, which cached records follow"
+    )
 
 
 def _cached_by_batch(app: h.ApplicationFacts) -> list[tuple[h.Batch, int]]:

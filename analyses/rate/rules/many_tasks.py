@@ -44,7 +44,7 @@ class Limits(h.Limits):
         4.0, "ratio", "minimum number of tasks per core; up to three are recommended"
     )
     part: float = h.limit(
-        0.5, "share", "minimum share of the batch that its tasks take; the rest is other work"
+        0.5, "share", "minimum share of the batch that its tasks take; other work matters less"
     )
     longest: float = h.limit(
         0.2, "share", "maximum share of the batch that one task takes; a longer one does real work"
