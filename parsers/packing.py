@@ -1,7 +1,7 @@
-"""Packs rows of metrics for Spark: one row per subject and minute instead of one per series and minute.
+"""Packs metric rows for Spark into one row per subject and minute, instead of one per series and minute.
 
-A TaskManager reports about fifteen known metrics of each subtask. Most of their columns are the same texts, which
-Spark would read, resolve and compare fifteen times.
+A TaskManager reports about fifteen known metrics per subtask. Most columns of their rows contain the same texts,
+which Spark would otherwise read, resolve and compare fifteen times.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LOADS: Final = (
     "numRecordsOut",
     "numBytesIn",
 )
-"""Metrics of a subtask with a column of their own, because most diagnoses read them from every report."""
+"""Metrics of a subtask that also have a separate column, because most diagnoses read them from every report."""
 _NAMING: Final = ("name", "scope", "operator")
 VALUES: Final = pa.struct([each for each in METRIC if each.name not in _NAMING])
-"""The values of a metric in a packed row."""
+"""The values of one metric in a packed row."""
 LOAD: Final = pa.struct([METRIC.field(name) for name in ("count", "first", "last", "sum")])
-"""The values of a metric in its own column."""
+"""The values of a metric in its separate column."""
 PACKED: Final = pa.schema(
     [
         *(each for each in EVENTS if each.name != "metric"),
@@ -46,14 +46,14 @@ PACKED: Final = pa.schema(
         pa.field("loads", pa.struct([(name, LOAD) for name in LOADS])),
     ]
 )
-"""`EVENTS` with all metrics of a row in place of `metric`: by name, and some of them again in columns of their own."""
+"""`EVENTS` with all metrics of a row, by name, in place of `metric`; those in `LOADS` are repeated as columns."""
 
 
 def packed(rows: pa.Table) -> pa.Table:
-    """Pack adjacent rows that differ only in their metrics, as long as the names of these ascend.
+    """Pack adjacent rows that differ only in their metrics, while the metric names are in ascending order.
 
     Args:
-        rows: of the schema `EVENTS`; packed rows are returned as they are.
+        rows: rows of the schema `EVENTS`; rows that are already packed are returned unchanged.
     """
     if rows.num_rows == 0:
         return PACKED.empty_table()
@@ -80,7 +80,7 @@ def packed(rows: pa.Table) -> pa.Table:
 
 
 def _loads(maps: pa.MapArray) -> pa.StructArray:
-    """Return the metrics of `LOADS` of each row as columns."""
+    """Return one column per metric in `LOADS`, with its values in each row."""
     names, values = maps.keys, maps.items
     rows = pc.list_parent_indices(pa.ListArray.from_arrays(maps.offsets, names))
     numbers = pa.array(range(len(maps)), rows.type)
@@ -102,14 +102,14 @@ def _loads(maps: pa.MapArray) -> pa.StructArray:
 
 
 def _starts(columns: Mapping[str, pa.Array], names: pa.Array, metric: pa.Array) -> pa.Array:
-    """Return the positions of the rows that do not continue the row above."""
+    """Return the positions of the rows that start a new packed row."""
     above, below = slice(None, -1), slice(1, None)
     begins = pc.or_(pc.less_equal(names[below], names[above]), pc.invert(metric[below].is_valid()))
     for column in columns.values():
         if column.null_count == len(column):
             continue
         known = column.is_valid()
-        if pa.types.is_nested(column.type):  # Arrow compares no maps
+        if pa.types.is_nested(column.type):  # Arrow cannot compare maps
             begins = pc.or_(begins, pc.or_(known[below], known[above]))
             continue
         differs = pc.fill_null(pc.not_equal(column[below], column[above]), False)

@@ -67,7 +67,7 @@ class StreamMarks(msgspec.Struct, kw_only=True, array_like=True):
 
     owner: str | None
     clock: str | None
-    offset: int  # of the first record
+    offset: int  # offset of the first record
     n: int
     as_jobmanager: int
     as_taskmanager: int

@@ -461,7 +461,7 @@ class MetricFolder:
 
 
 def _subject(series: _Series) -> tuple[str, ...]:
-    """Return a sort key: series of the same subject are adjacent, in the order of their names."""
+    """Return a sort key that makes the series of a subject adjacent, in the order of their names."""
     place = series.place or _NOWHERE
     return (place.scope, place.job_name or "", series.rest, f"{series.subtask_index}", series.name)
 

@@ -498,7 +498,7 @@ def _taskmanager(body: Any, context: Context) -> Iterator[Row]:
     if taskmanager is None:
         return
     host = _ACTOR_HOST.search(as_string(body.get("path")) or "")
-    # In 1.4, the hardware's keys are in the item itself.
+    # In 1.4, the hardware keys are in the item itself.
     hardware = object_at(body, "hardware") or {
         key: body.get(key) for key in ("cpuCores", "physicalMemory", "freeMemory", "managedMemory")
     }

@@ -543,7 +543,7 @@ class LineScanner:
         return Line(self._base + begin, self._content(begin, end), False)
 
     def above(self) -> Iterator[Line]:
-        """Yield the lines above the current candidate, nearest first, as far as the lookback is guaranteed to reach."""
+        """Yield the lines above the current candidate, nearest first, within the guaranteed lookback."""
         least = max(0, self._line_start - LOOKBACK_BYTES)
         end = self._line_start - 1
         while end > least:
