@@ -55,7 +55,7 @@ lock: ## update the locked versions to the newest that pyproject.toml allows
 	bash .ci/supply lock
 
 .PHONY: audit
-audit: ## check locked versions for known vulnerabilities and licences
+audit: ## check locked versions for known vulnerabilities and licenses
 	bash .ci/supply check
 
 .PHONY: release

@@ -207,7 +207,7 @@ def _renderer(settings: Settings) -> Callable[[Comparison, Settings], str]:
     if found is None:
         raise FlowdiagError(
             f"a comparison cannot be written as {settings.format}",
-            hint=f"use --format {' or '.join(RENDERERS)}",
+            hint=f"choose one of: {', '.join(RENDERERS)}",
         )
 
     def render(comparison: Comparison, settings: Settings) -> str:

@@ -189,7 +189,7 @@ def _evidence(
     """Yield places in the inputs, each with its excerpt.
 
     Args:
-        finding: the owner of the evidence.
+        finding: the finding with the evidence.
         paths: the names of inputs.
         most: the number of places.
         characters: the length of an excerpt without the head of its log line; None for the whole line.

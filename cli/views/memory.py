@@ -121,7 +121,9 @@ def _title(group: list[MemoryProcess]) -> Text:
     facts = [name]
     if len(group) == 1 and (process.taskmanager or process.host):
         facts.append(printable(process.taskmanager or process.host or ""))
-    facts.append(f"Flink {process.version}" if process.version else "newest Flink")
+    facts.append(
+        f"Flink {process.version}" if process.version else "unknown Flink version, newest assumed"
+    )
     if process.container:
         facts.append("in a container")
     if process.observed_from:

@@ -79,7 +79,7 @@ def _size_column(title: str, sizes: Mapping[str, int]) -> Column:
 
 
 def processes_title(group: Sequence[MemoryProcess]) -> str:
-    """Return the number, role, version and container of processes of the same sizes."""
+    """Return a title for processes of equal sizes: their number, role, version and container."""
     process = group[0]
     what = {"jobmanager": "JobManager", "taskmanager": "TaskManager"}.get(process.role, "process")
     facts = [
@@ -87,7 +87,9 @@ def processes_title(group: Sequence[MemoryProcess]) -> str:
     ]
     if len(group) == 1 and (process.taskmanager or process.host):
         facts.append(process.taskmanager or process.host or "")
-    facts.append(f"Flink {process.version}" if process.version else "newest Flink")
+    facts.append(
+        f"Flink {process.version}" if process.version else "unknown Flink version, newest assumed"
+    )
     if process.container:
         facts.append("in a container")
     return printable(" · ".join(facts))
