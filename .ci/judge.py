@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# SPDX identifiers, and older names of the same licences. All of them permit use, modification and distribution.
+# SPDX identifiers, and older names of the same licenses. All of them permit use, modification and distribution.
 ALLOWED = {
     *(
         "0BSD",
@@ -30,7 +30,7 @@ ALLOWED = {
     *("Mozilla Public License 2.0 (MPL 2.0)", "Python Software Foundation License"),
     "The Unlicense (Unlicense)",
 }
-# Remarks in licence fields that are not licences.
+# Remarks in license fields that are not licenses.
 _REMARKS = {"DFSG approved"}
 # Packages with insufficient or different metadata, each with the reason why it is acceptable.
 EXCEPTIONS = {
@@ -40,25 +40,25 @@ EXCEPTIONS = {
 }
 
 
-def is_allowed(licence: str) -> bool:
-    """Return whether a licence name, a list separated by semicolons, or an SPDX expression is allowed.
+def is_allowed(license: str) -> bool:
+    """Return whether a license name, a list separated by semicolons, or an SPDX expression is allowed.
 
-    In an expression with both AND and OR, every licence must be allowed, which is stricter than its meaning.
+    In an expression with both AND and OR, every license must be allowed, which is stricter than its meaning.
     """
-    if licence in ALLOWED:
+    if license in ALLOWED:
         return True
-    if ";" in licence:
-        names = [name.strip() for name in licence.split(";")]
+    if ";" in license:
+        names = [name.strip() for name in license.split(";")]
         return all(is_allowed(name) for name in names if name not in _REMARKS)
-    names = re.split(" (?:AND|OR) ", licence.replace("(", "").replace(")", ""))
+    names = re.split(" (?:AND|OR) ", license.replace("(", "").replace(")", ""))
     allowed = [name.strip() in ALLOWED for name in names]
-    return all(allowed) or (" AND " not in licence and any(allowed))
+    return all(allowed) or (" AND " not in license and any(allowed))
 
 
-def licences(packages: list[dict[str, Any]]) -> list[str]:
-    """Return a line per package without an allowed licence."""
+def licenses(packages: list[dict[str, Any]]) -> list[str]:
+    """Return a line per package without an allowed license."""
     return [
-        f"licence of {package['Name']} {package['Version']}: {package['License']}"
+        f"license of {package['Name']} {package['Version']}: {package['License']}"
         for package in packages
         if package["Name"].lower() not in EXCEPTIONS and not is_allowed(package["License"])
     ]
@@ -75,17 +75,17 @@ def vulnerabilities(packages: list[dict[str, Any]]) -> tuple[list[str], list[str
     return found, [package["name"] for package in packages if "skip_reason" in package]
 
 
-def judge(audit: Path, log: Path, licence_list: Path) -> int:
+def judge(audit: Path, log: Path, license_list: Path) -> int:
     """Print every objection, and return 1 if there is one.
 
     Args:
         audit: what pip-audit wrote as JSON; missing where it failed.
         log: what it said on standard error.
-        licence_list: what pip-licenses wrote as JSON.
+        license_list: what pip-licenses wrote as JSON.
     """
-    installed = json.loads(licence_list.read_text(encoding="utf-8"))
-    wrong = licences(installed)
-    print(f"licences: {len(installed)} packages, {len(wrong)} objections")
+    installed = json.loads(license_list.read_text(encoding="utf-8"))
+    wrong = licenses(installed)
+    print(f"licenses: {len(installed)} packages, {len(wrong)} objections")
     if audit.exists() and audit.stat().st_size:
         packages = json.loads(audit.read_text(encoding="utf-8"))["dependencies"]
         found, unanswered = vulnerabilities(packages)

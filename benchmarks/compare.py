@@ -4,7 +4,7 @@
     python -m benchmarks.compare --measured facts/     # a minute, without it
     python -m benchmarks.compare --measured facts/ --write    # writes the tables of docs/compare.md
 
-Two healthy runs of the same job, and the two halves of one run, must show no change. The behaviour
+Two healthy runs of the same job, and the two halves of one run, must show no change. The behavior
 of the test on autocorrelated series is simulated, because recordings have too few values.
 """
 

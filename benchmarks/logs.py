@@ -6,7 +6,7 @@
 A job of four vertices runs for hours. Every tenth checkpoint expires, and ten tasks acknowledge it
 late. With `--reports`, half of the TaskManagers' bytes are metric reports of the Slf4jReporter, one
 every ten seconds, with the identifiers that Flink 1.20 prints. About 0.5 to 1% of the other lines
-are messages that flowdiag recognises. The same arguments give the same bytes.
+are messages that flowdiag recognizes. The same arguments give the same bytes.
 
 With `--taskmanagers`, the cluster is wide and its TaskManagers lack heap: most spend 25 to 45% of
 their time in garbage collection, and the last one spends 93%.

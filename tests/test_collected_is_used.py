@@ -44,7 +44,7 @@ KNOWN: Final = {
     "background work of RocksDB, which its stalls show better": r"\*\.rocksdb\.num-running-.+",
     "sinks and sources": r"numRecords(Out|Send)Errors|pendingBytes",
 }
-"""Metrics that flowdiag recognises, so that a file with only these is read as metrics, and does not judge."""
+"""Metrics that flowdiag recognizes, so that a file with only these is read as metrics, and does not judge."""
 
 
 def is_requested(name: str) -> bool:

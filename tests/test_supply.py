@@ -1,5 +1,5 @@
 """Checks that CI installs the requirements of pyproject.toml, and that known vulnerabilities and
-licences are judged.
+licenses are judged.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ class Events:
 
     @cached_property
     def events(self) -> DataFrame:
-        """Table `events`: every recognised record except metric samples."""
+        """Table `events`: every recognized record except metric samples."""
         frame = self._parts[0][0]
         for other, _ in self._parts[1:]:
             frame = frame.unionByName(other)

@@ -1,4 +1,4 @@
-"""Common behaviour of all commands that diagnose, without Spark."""
+"""Common behavior of all commands that diagnose, without Spark."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
     python -m tests.fuzz --seconds 60 --seed 1 --commands  whole commands over folders, with Spark
     python -m tests.fuzz --seconds 600 --guided            parsers, guided by coverage: needs flowdiag[fuzz]
 
-The same seed tries the same inputs in the same order, up to the time limit. Each fault is minimised
+The same seed tries the same inputs in the same order, up to the time limit. Each fault is minimized
 and written to a folder (`--keep`) as a file or a folder, and the exit code is 1 if there is any. To
 fix a fault, move its file to `tests/fuzz/regressions/`, where the tests read all of them.
 """

@@ -207,7 +207,7 @@ def lay_out(files: Folder, place: Path) -> Path:
 
 
 def one(files: Folder, arguments: Sequence[str], place: Path, spark: Any, found: Found) -> str:
-    """Try one command, keep a minimised folder with the same fault, and return the outcome."""
+    """Try one command, keep a minimized folder with the same fault, and return the outcome."""
     what, more, kind = fault(files, arguments, place, spark)
     if what is not None and found.is_new(what):
         until = time.monotonic() + _MINIMISING_S

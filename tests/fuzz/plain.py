@@ -21,7 +21,7 @@ def search(folder: Path, seconds: float, seed: int) -> int:
 
     Args:
         folder: for faults.
-        seconds: time limit, not including minimising.
+        seconds: time limit, not including minimizing.
         seed: of the inputs.
     """
     found, began, until = Found(folder), time.monotonic(), time.monotonic() + seconds
@@ -46,7 +46,7 @@ def by_format(chance: Random) -> Seed:
 
 
 def one(data: bytes, place: Path, name: str, number: int, found: Found) -> str:
-    """Try one input, keep a minimised input for a fault, and return the detected kind.
+    """Try one input, keep a minimized input for a fault, and return the detected kind.
 
     Args:
         data: the input.

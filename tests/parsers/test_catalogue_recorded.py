@@ -1,4 +1,4 @@
-"""Checks that flowdiag recognises every line of a checkpoint class in every recorded log."""
+"""Checks that flowdiag recognizes every line of a checkpoint class in every recorded log."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ REPORT: Final[dict[str, Any]] = {
     "sources": [{"description": "KafkaV2[Subscribe[orders]]", "numInputRows": 4000}],
 }
 LINES: Final = json.dumps(REPORT, indent=2).split("\n")
-# Without the braces, and the four fields without which no report is recognised.
+# Without the braces, and the four fields without which no report is recognized.
 FIELDS: Final = [number for number in range(5, len(LINES)) if '": ' in LINES[number]]
 
 

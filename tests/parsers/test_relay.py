@@ -169,11 +169,11 @@ def test_every_message_in_every_layout(layout: relay.Layout, tmp_path: Path) -> 
     given, expected = sample_records()
     path = tmp_path / "relaid.log"
     path.write_bytes(layout.render(given))
-    # A message that no rule reads is also a plain failure. One that is not recognised is missing in its own place.
+    # A message that no rule reads is also a plain failure. One that is not recognized is missing in its own place.
     left_out = ("split", "section", "failure")
     rows = [row for row in rows_of(path) if row["event"] not in left_out]
     found = [(row["template"], message_fields(row)) for row in rows]
     if layout.name == "collapsed padding":
-        # The Kubernetes Operator prints columns: messages recognised by their padding cannot survive it.
+        # The Kubernetes Operator prints columns: messages recognized by their padding cannot survive it.
         expected = [one for one in expected if one[0] not in padded()]
     assert found == expected

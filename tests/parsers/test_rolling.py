@@ -1,4 +1,4 @@
-"""Tests that rolled files are recognised by their names only."""
+"""Tests that rolled files are recognized by their names only."""
 
 import time
 

@@ -36,7 +36,7 @@ LINE = (
 )
 FILLER = b"2026-01-31 18:43:00,002 DEBUG a.B [] - " + b"x" * 100_000 + b"\n"
 LINES = 2_000
-# More than one request, with a record that is recognised at both ends.
+# More than one request, with a record that is recognized at both ends.
 LOG = b"".join(
     LINE.format(number % 60, number).encode() + (FILLER if number % 33 == 0 else b"")
     for number in range(LINES)

@@ -23,7 +23,7 @@ LINES = [
 
 
 def rows(text: str, folder: Path) -> list[dict[str, object]]:
-    """Return the recognised events without their offsets."""
+    """Return the recognized events without their offsets."""
     (folder / "x.log").write_text(text)
     found = discover([str(folder / "x.log")]).sources
     table = parse_on_driver(plan_splits([one for one in found if one.kind != "not-read"]))

@@ -1,4 +1,4 @@
-"""Checks that a message recognised in one wrapping is recognised in all of them."""
+"""Checks that a message recognized in one wrapping is recognized in all of them."""
 
 from __future__ import annotations
 
