@@ -101,7 +101,7 @@ def script(name: str) -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    ("licence", "allowed"),
+    ("license", "allowed"),
     [
         ("MIT", True),
         ("Mozilla Public License 2.0 (MPL 2.0)", True),
@@ -118,8 +118,8 @@ def script(name: str) -> ModuleType:
         ("", False),
     ],
 )
-def test_licences(licence: str, allowed: bool) -> None:
-    assert script("judge").is_allowed(licence) is allowed
+def test_licenses(license: str, allowed: bool) -> None:
+    assert script("judge").is_allowed(license) is allowed
 
 
 GOOD = {"Name": "a", "Version": "1", "License": "MIT"}
@@ -129,7 +129,7 @@ UNANSWERED = {"name": "c", "skip_reason": "Dependency not found on PyPI"}
 
 
 @pytest.mark.parametrize(
-    ("packages", "log", "licences", "code", "words"),
+    ("packages", "log", "licenses", "code", "words"),
     [
         ([CLEAN], "", [GOOD], 0, "1 of 1 packages checked, 0 known"),
         ([CLEAN, KNOWN], "", [GOOD], 1, "b 1: PYSEC-1, fixed in 2"),
@@ -138,24 +138,24 @@ UNANSWERED = {"name": "c", "skip_reason": "Dependency not found on PyPI"}
         (None, "requests.exceptions.ConnectionError: x", [GOOD], 0, "SKIPPED: the advisory"),
         (None, "ERROR:pip_audit._cli:invalid requirements input", [GOOD], 1, "pip-audit failed"),
         (None, "", [GOOD], 1, "pip-audit failed"),
-        ([CLEAN], "", [{**GOOD, "License": "AGPL-3.0-only"}], 1, "licence of a 1: AGPL-3.0-only"),
+        ([CLEAN], "", [{**GOOD, "License": "AGPL-3.0-only"}], 1, "license of a 1: AGPL-3.0-only"),
     ],
 )
 def test_problems_and_unchecked_packages_are_reported(
     packages: list[dict[str, Any]] | None,
     log: str,
-    licences: list[dict[str, Any]],
+    licenses: list[dict[str, Any]],
     code: int,
     words: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    audit, said_by_tool, licence_list = (tmp_path / name for name in ("a.json", "a.log", "l.json"))
+    audit, said_by_tool, license_list = (tmp_path / name for name in ("a.json", "a.log", "l.json"))
     if packages is not None:
         audit.write_text(json.dumps({"dependencies": packages}))
     said_by_tool.write_text(log)
-    licence_list.write_text(json.dumps(licences))
-    assert script("judge").judge(audit, said_by_tool, licence_list) == code
+    license_list.write_text(json.dumps(licenses))
+    assert script("judge").judge(audit, said_by_tool, license_list) == code
     assert words in capsys.readouterr().out
 
 
