@@ -36,6 +36,7 @@ from flowdiag.analyses.flink.tasks.pressure import (
     queue_ratio,
     roots,
     slow_taskmanager_of_task,
+    stalled,
     unblocked_sources,
 )
 from flowdiag.analyses.model import fmt
@@ -159,7 +160,7 @@ class Spell:
         return self.last_us - self.first_us
 
     @property
-    def empty_input(self) -> bool:
+    def unawaited(self) -> bool:
         """Whether the task has upstream tasks, and neither they nor its buffers show that records wait."""
         full = any((load.buffers or 0.0) >= HALF_FULL for load in self.culprit_loads)
         return bool(self.before) and not full and all(share < PARTLY for _, share in self.before)
@@ -272,12 +273,22 @@ def _waiting_unawaited(job: JobQueues, loads: Loads) -> Iterator[Root]:
     """Yield tasks that hang, or wait instead of computing, all the time, although no task waits for them.
 
     Only their own time shows that they limit the job. A task that computes all the time may also
-    be reading a backlog. Rules use `busy_unawaited` so that they do not report such a job as healthy.
+    be reading a backlog, unless its sources are idle. Rules use `busy_unawaited` so that they do not report such a job as healthy.
     """
     for members in busy_unawaited(job, loads):
         use = cpu_use(job, members, loads.values())
-        if stands_still(job) is not None or (use is not None and use.waits):
+        waits = use is not None and use.waits
+        if waits or stands_still(job) is not None or _reads_no_backlog(job, loads):
             yield _root(job, members, members, (), awaited=False)
+
+
+def _reads_no_backlog(job: JobQueues, loads: Loads) -> bool:
+    """Return whether the sources are measurably idle at least half of the time."""
+    sources = [load for load in loads.values() if load.key.task in job.topology.sources]
+    return bool(sources) and all(
+        load.measured and load.wait_measured and (load.busy or 0.0) + (load.pressed or 0.0) <= 0.5
+        for load in sources
+    )
 
 
 def busy_unawaited(job: JobQueues, loads: Loads) -> Iterator[list[Load]]:
@@ -332,7 +343,8 @@ def _is_saturated(load: Load) -> bool:
 
 
 def _is_never_idle(load: Load) -> bool:
-    return _is_saturated(load) and (load.busy or 0.0) >= NEVER_IDLE
+    # A task that restores its state counts as busy, too.
+    return _is_saturated(load) and (load.busy or 0.0) >= NEVER_IDLE and not stalled(load)
 
 
 def _delays_barriers(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
@@ -501,7 +513,7 @@ def _spells(
         if spell is None:
             continue
         # While a task starts, Flink counts all its time as busy.
-        starts = spell.empty_input and spell.cause == "slow-operator" and spell.ordinary
+        starts = spell.unawaited and spell.cause == "slow-operator" and spell.ordinary
         if not starts:
             found.append(spell)
     return found

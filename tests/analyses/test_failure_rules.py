@@ -328,6 +328,20 @@ def test_memory_outranks_the_loss_that_follows(cause: str, kind: str, option: st
     assert judge(outcomes_of(CHECKPOINT_RULES, facts)).cause == "out-of-memory"
 
 
+def test_errors_without_a_message_belong_to_the_memory_that_ran_out_there() -> None:
+    job = Bench()
+    for cause in ("java.lang.OutOfMemoryError: Java heap space", "java.lang.OutOfMemoryError"):
+        job.completes(10)
+        now = job.now_s
+        job.happens("out-of-memory", second=now, taskmanager="tm-2", host="host-tm-2", cause=cause)
+        fails(job, now + 1, "enrich", 0, LOST, lost_taskmanager="tm-2", lost_host="host-tm-2")
+        restarts(job, now + 5)
+        job.now_s += 30
+    job.completes(5)
+    found = one(out_of_memory.RULE, job.facts())
+    assert found.title.startswith("The heap ran out on tm-2") and found.measurements[0].value == 2
+
+
 def test_threshold_is_a_consequence() -> None:
     job = Bench()
     job.completes(5)

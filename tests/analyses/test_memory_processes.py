@@ -9,7 +9,7 @@ import pytest
 from benchmarks.pastes import PasteJudge
 from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.flink.advice.memory_processes import process_of_incident, process_of_pod
-from flowdiag.analyses.flink.failures.crises import memory_kind_of_text
+from flowdiag.analyses.flink.failures.crises import memory_kind, memory_kind_of_text
 from flowdiag.analyses.flink.job import Incident
 
 HEAP = "java.lang.OutOfMemoryError: Java heap space"
@@ -89,6 +89,11 @@ def test_a_limit_of_virtual_memory_is_not_a_lack_of_memory(tmp_path: Path) -> No
 )
 def test_kinds_of_memory(text: str, kind: str | None) -> None:
     assert memory_kind_of_text(text) == kind
+
+
+def test_a_jvm_without_memory_for_a_message_is_not_a_killed_container() -> None:
+    incident = Incident(kind="out-of-memory", time_us=None, cause="java.lang.OutOfMemoryError")
+    assert memory_kind(incident) == "unknown"
 
 
 @pytest.mark.parametrize(

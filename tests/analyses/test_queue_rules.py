@@ -684,9 +684,11 @@ def test_a_busy_task_that_empties_its_input_is_no_culprit() -> None:
     assert findings(bench.job()) == {}
 
 
-def busy_with_timers(cpu: float, **values: Any) -> Queues:
+def busy_with_timers(cpu: float, *, legacy: bool = True, **values: Any) -> Queues:
     """Every subtask of `aggregate` is busy all the time, and its input is empty."""
-    bench = Queues(managers=1, **values).says("aggregate", busy=995.0, idle=5.0, in_pool=0.0)
+    bench = Queues(managers=1, legacy_sources=legacy, **values).says(
+        "aggregate", busy=995.0, idle=5.0, in_pool=0.0
+    )
     bench.machines = {"taskmanager-1": {"cpu": cpu}}
     bench.cores = {"taskmanager-1": 4.0}
     return bench
@@ -695,7 +697,7 @@ def busy_with_timers(cpu: float, **values: Any) -> Queues:
 def test_a_task_whose_timers_wait_all_the_time_is_the_culprit() -> None:
     finding = findings(busy_with_timers(0.05).job())["BP102"]
     assert (finding.cause, finding.subject.task) == ("slow-operator", "aggregate")
-    assert finding.title.endswith("is busy all the time, although its input is empty")
+    assert finding.title.endswith("is busy all the time, although no task waits for it")
 
 
 def test_a_task_whose_timers_compute_all_the_time_may_keep_up() -> None:
@@ -704,6 +706,11 @@ def test_a_task_whose_timers_compute_all_the_time_may_keep_up() -> None:
     assert [reason.reason.partition(":")[0] for reason in reasons(job)] == [
         "aggregate is busy all the time"
     ]
+
+
+def test_a_task_that_computes_all_the_time_while_sources_are_idle_is_the_culprit() -> None:
+    finding = findings(busy_with_timers(0.9, legacy=False).job())["BP102"]
+    assert (finding.cause, finding.subject.task) == ("slow-operator", "aggregate")
 
 
 @pytest.mark.parametrize("cpu", [0.05, 0.9])

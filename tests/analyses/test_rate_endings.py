@@ -145,6 +145,26 @@ def test_without_an_open_task_the_jobs_tell_where_it_waits(work: Work | None, te
     assert text in finding_of(app).title
 
 
+@pytest.mark.parametrize(("per_s", "hangs"), [(50.0, True), (600.0, False)])
+def test_a_batch_with_the_rows_of_a_long_one_before_may_take_longer(
+    per_s: float, hangs: bool
+) -> None:
+    # It took 8 s for 1200 rows; in the 20 s since its start, 1000 or 12,000 rows have arrived.
+    before = w.trigger(5, 8_000, rows=1200, input_per_s=per_s)
+    app = stopping(w.trigger(4, 900), before, unfinished=unfinished(30_000))
+    assert ("RT104" in w.codes(app)) is hangs
+
+
+def test_a_trigger_that_waits_for_the_cores_of_another_query_does_not_hang() -> None:
+    waits = unfinished(29_000, work=Work(jobs=1, busy_ms=None))
+    app = stopping(*HEALTHY[:15], unfinished=waits)
+    other = w.query(HEALTHY[:15], unfinished=unfinished(15_000, tasks=(TASK,)))
+    app = replace(app, queries=(*app.queries, replace(other, id="a", name="archive")))
+    assert w.codes(app) == []
+    reasons = [why.reason for one in w.outcomes(app) for why in one.inconclusive]
+    assert any("waits for cores, which query archive uses" in reason for reason in reasons)
+
+
 @pytest.mark.parametrize(("ms", "code"), [(400, []), (15_000, []), (29_000, ["RT104"])])
 def test_a_stop_in_the_middle_of_a_batch_is_ordinary(ms: int, code: list[str]) -> None:
     assert w.codes(stopping(*HEALTHY[:15], unfinished=unfinished(ms))) == code

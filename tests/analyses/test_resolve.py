@@ -49,9 +49,11 @@ def running(local: str, attempt: str, logger: str, **more: Any) -> dict[str, Any
     }
 
 
-def settle(frame: Any, tz: str | None = None) -> dict[Stream, Writer]:
+def settle(
+    frame: Any, tz: str | None = None, groups: dict[int, str] | None = None
+) -> dict[Stream, Writer]:
     rows = surveyed(frame).rows
-    groups = {source: f"logs/{source}.log" for source in range(9)}
+    groups = groups or {source: f"logs/{source}.log" for source in range(9)}
     return {writer.stream: writer for writer in clocks.settle(rows, groups, tz)}
 
 
@@ -202,6 +204,17 @@ def test_versions_and_ids_come_from_the_banner(events: Events) -> None:
         "tm-7",
         "worker-7",
     )
+
+
+def test_the_printed_output_of_a_process_has_the_identity_in_its_log(events: Events) -> None:
+    frame = events(
+        {"event": "process_started", "fields": {"component": "TaskManager", "version": "2.3.0"}},
+        {"event": "process_identity", "taskmanager": "tm-7", "host": "worker-7"},
+        {"event": "resource_failure", "source": 1, "cause": "java.lang.OutOfMemoryError"},
+    )
+    writers = settle(frame, groups={0: "logs/tm.log", 1: "logs/tm.out", 2: "logs/jm.log"})
+    printed = writers[Stream(1, None)]
+    assert (printed.role, printed.taskmanager) == ("taskmanager", "tm-7")
 
 
 def test_a_stray_zone_is_no_change_of_summer_time() -> None:

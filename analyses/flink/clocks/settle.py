@@ -152,9 +152,13 @@ def settle(
         for stream, row in sorted(streams.items(), key=lambda item: (item[0][0], item[0][1] or ""))
     ]
     by_process: dict[tuple[str, str | None], list[Writer]] = defaultdict(list)
+    logs = set(groups.values())
     for writer in writers:
         source, owner = writer.stream
-        by_process[(groups.get(source, f"source {source}"), owner)].append(writer)
+        group = groups.get(source, f"source {source}")
+        # Flink's scripts write what a process prints next to its log.
+        log = f"{group.removesuffix('.out')}.log"
+        by_process[(log if log in logs else group, owner)].append(writer)
     by_stream = {
         writer.stream: writer for parts in by_process.values() for writer in share_within_log(parts)
     }

@@ -268,6 +268,8 @@ def memory_kind(incident: Incident) -> str:
     kind = memory_kind_of_text(" ".join((incident.cause or "", *incident.text.values())))
     if kind is not None:
         return kind
+    if "OutOfMemoryError" in (incident.cause or ""):  # the JVM has no memory for a message
+        return "unknown"
     if incident.kind in _FAILURES:  # the record of a killed container contains the kind
         return "heap" if incident.kind == "task-failure" else "unknown"
     return "container"

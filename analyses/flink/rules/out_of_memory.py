@@ -81,15 +81,8 @@ def judge(facts: Any, limits: Limits) -> h.Iterator[h.Finding]:
 @judge.register
 def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """Report each job, TaskManager and kind of memory, based on the job's crises."""
-    groups: dict[tuple[int, str | None, str], list[h.Crisis]] = {}
     jobs = h.jobs_of(facts)
-    for number, job in enumerate(jobs):
-        for crisis in job.crises:
-            if crisis.kind == "out-of-memory":
-                root = crisis.root.incident
-                key = (number, root.taskmanager or root.host, memory_kind(root))
-                groups.setdefault(key, []).append(crisis)
-    for (number, place, kind), group in groups.items():
+    for (number, place, kind), group in _by_process(jobs).items():
         job, last, pool = jobs[number], group[-1], POOLS[kind]
         root = last.root.incident
         process = process_of_incident(root)
@@ -131,6 +124,27 @@ def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]
             actions=memory_actions(job, root, kind),
             votes=votes,
         )
+
+
+def _by_process(
+    jobs: h.Sequence[h.Job],
+) -> dict[tuple[int, str | None, str], list[h.Crisis]]:
+    """Group the crises of all jobs by job, process and kind of memory.
+
+    An error without a kind belongs to the kind that ran out in the same process: other threads hit the same limit.
+    """
+    groups: dict[tuple[int, str | None, str], list[h.Crisis]] = {}
+    for number, job in enumerate(jobs):
+        for crisis in job.crises:
+            if crisis.kind == "out-of-memory":
+                root = crisis.root.incident
+                key = (number, root.taskmanager or root.host, memory_kind(root))
+                groups.setdefault(key, []).append(crisis)
+    for number, place, kind in [key for key in groups if key[2] == "unknown" and key[1]]:
+        known = [key for key in groups if key[:2] == (number, place) and key[2] != kind]
+        if known:
+            groups[known[0]] = [*groups.pop((number, place, kind)), *groups[known[0]]]
+    return groups
 
 
 RULE: Final = h.Rule(

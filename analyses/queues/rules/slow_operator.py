@@ -28,7 +28,8 @@ In a job with a single task, no task can wait for another. If all its subtasks a
 the culprit in two cases: it waits instead of computing, or none of its operators emits a record. Otherwise the
 rule is inconclusive, unless the lag shows that the job keeps up. The rule is also inconclusive if the metrics do
 not show the task's busy time, because legacy sources do not report it. The same applies to a task that is busy at
-least 97% of the time although its input is empty: its timers, for example, take all its time.
+least 97% of the time although no task waits for it: its timers, for example, take all its time. If its sources are idle at least half of
+the time, it does not read a backlog, so it is the culprit even if it computes.
 
 If the input has thread dumps, the finding also names the line of code, as `slow-code` explains. Without dumps, the
 CPU load of the TaskManagers shows whether busy subtasks compute or wait. They wait if the processes use at most
@@ -60,8 +61,10 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
         if h.waits_for_database(job, spell.task) or h.slow_service(job, spell) is not None:
             continue
         title = f"{h.fmt.shorten(spell.task)} is too slow for its input"
-        if spell.empty_input:
-            title = f"{h.fmt.shorten(spell.task)} is busy all the time, although its input is empty"
+        if spell.unawaited:
+            title = (
+                f"{h.fmt.shorten(spell.task)} is busy all the time, although no task waits for it"
+            )
         if spell.cause == "task-hangs":
             title = f"{h.fmt.shorten(spell.task)} is busy, and emits no record"
         if spell.cause == "slow-sync-snapshot":

@@ -14,6 +14,24 @@ def longest_ms(triggers: h.Sequence[h.Trigger]) -> int:
     return max((t.duration_ms or 0 for t in warm or triggers), default=0)
 
 
+def expected_ms(query: h.QueryFacts) -> float:
+    """Return how long the unfinished trigger should take: the rows that arrived during the last one, at its cost per row."""
+    last = next((t for t in reversed(query.triggers) if t.rows and t.duration_ms), None)
+    if last is None or query.unfinished is None or not last.rows or not last.input_per_s:
+        return 0.0
+    arrived = last.input_per_s * (query.unfinished.since_us - last.time_us) / 1e6
+    return arrived * (last.duration_ms or 0) / last.rows
+
+
+def user_of_cores(app: h.ApplicationFacts, query: h.QueryFacts) -> h.QueryFacts | None:
+    """Return the query whose tasks run while a job of this query waits to start one."""
+    last = query.unfinished
+    if last is None or last.tasks or last.work is None or last.work.busy_ms is not None:
+        return None
+    others = (other for other in app.queries if other is not query and other.unfinished)
+    return next((other for other in others if other.unfinished and other.unfinished.tasks), None)
+
+
 def find_hanging_batch(
     app: h.ApplicationFacts, *, intervals: float, ratio: float, typical: float, alone: float
 ) -> tuple[h.Batch, int, int] | None:

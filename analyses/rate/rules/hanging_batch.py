@@ -21,7 +21,9 @@ at least `alone`. RT101 covers batches that only wait, and RT107 covers batches 
 Triggers: the offsets of the last trigger were written, or its first job began, but no commit, progress report or
 exception followed. Its running time ends with the input, or when the application or query stops. The running time
 must be at least `least`, and `ratio` times that of any earlier trigger. If the trigger interval is known, it must
-also be at least `missed` intervals. The first trigger of a run is slow because it is cold, so it does not count if
+also be at least `missed` intervals. After a long trigger, many rows are waiting. So the running time must also be
+`backlog` times the time that the rows since then take, at the cost per row of the last trigger. A trigger that waits
+for cores of another query is inconclusive. The first trigger of a run is slow because it is cold, so it does not count if
 there are others. Without an earlier trigger, the running time must be at least `alone`. If it is shorter, and no
 other data shows the progress of the query, the rule is inconclusive. Queries in real-time mode are left out.
 
@@ -41,7 +43,13 @@ count, because they are a gap in the input or a stalled driver.
 from __future__ import annotations
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.detect.hanging import find_hanging_batch, longest_ms, running_clause
+from flowdiag.analyses.rate.detect.hanging import (
+    expected_ms,
+    find_hanging_batch,
+    longest_ms,
+    running_clause,
+    user_of_cores,
+)
 
 
 class Limits(h.Limits):
@@ -54,6 +62,11 @@ class Limits(h.Limits):
     )
     missed: float = h.limit(
         5.0, "intervals", "minimum number of intervals; an overloaded query also misses a few"
+    )
+    backlog: float = h.limit(
+        2.0,
+        "ratio",
+        "minimum ratio to the time for the rows that arrived during the last batch, at its cost per row",
     )
     least: float = h.limit(
         20_000, "ms", "minimum running time; garbage collection takes seconds at most"
@@ -84,8 +97,16 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             limits.least,
             limits.ratio * longest if longest else limits.alone,
             limits.missed * (query.trigger_interval_ms or 0),
+            limits.backlog * expected_ms(query),
         )
-        if last.lasted_ms >= least:
+        user = user_of_cores(app, query)
+        if last.lasted_ms >= least and user is not None:
+            yield h.Inconclusive(
+                reason=f"batch {last.batch} of {query.label} waits for cores, which {user.label} uses",
+                remedy="a later copy of the logs",
+                job=assessed.key,
+            )
+        elif last.lasted_ms >= least:
             yield hanging_trigger(assessed, query, last, longest)
         elif state.stability is h.Stability.INCONCLUSIVE and app.stopped_us is None:
             yield h.Inconclusive(
