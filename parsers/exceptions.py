@@ -111,7 +111,7 @@ def classify(chain: Sequence[str], engine: str | None = None) -> Classified | No
                 if candidate.hollow and link != deepest:
                     continue
                 if candidate.matches(lower[link]) and not _is_elsewhere(candidate, texts, link):
-                    return _classified(candidate, texts, links, link)
+                    return _build_result(candidate, texts, links, link)
     return None
 
 
@@ -173,7 +173,7 @@ def _is_elsewhere(candidate: FailureClass, texts: Sequence[str], link: int) -> b
 _SIGNS: Final = 4  # exceptions above a file error that may identify the storage system
 
 
-def _classified(
+def _build_result(
     found: FailureClass, texts: Sequence[str], links: Sequence[int], link: int
 ) -> Classified:
     """Build the result for the exception at `link`, with the values of all exceptions of its class.

@@ -178,7 +178,7 @@ def _searches() -> tuple[tuple[regex.Pattern[str], str, tuple[str, ...]], ...]:
     return tuple((regex.compile(pattern), mask, literals) for pattern, mask, literals in _SECRETS)
 
 
-def _masked(text: str, numbers: Iterable[int]) -> str:
+def _apply_searches(text: str, numbers: Iterable[int]) -> str:
     """Apply these searches, but skip those whose literals do not occur in the text.
 
     Looking for the literals takes a fiftieth of the time. Non-ASCII text gets every search, because case-insensitive
@@ -201,7 +201,7 @@ def mask_secrets(text: str) -> str:
     >>> mask_secrets("jdbc:mysql://root:hunter2@db:3306/x?useSSL=false, api.key = 'abc'")
     'jdbc:mysql://***@db:3306/x?useSSL=false, api.key = ***'
     """
-    return _masked(text, range(len(_SECRETS)))
+    return _apply_searches(text, range(len(_SECRETS)))
 
 
 # Searches that do not depend on keywords or headers.
@@ -218,4 +218,4 @@ def mask_credentials(text: str) -> str:
     >>> mask_credentials("tokens: Writer of https://ann:hunter2@host/")
     'tokens: Writer of https://***@host/'
     """
-    return _masked(text, _BY_SHAPE)
+    return _apply_searches(text, _BY_SHAPE)

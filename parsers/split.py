@@ -288,7 +288,7 @@ def _add_pasted(task: _Task, recorded: tuple[bool, Mapping[int, bool]] | None) -
 
     Args:
         task: the first split of the source.
-        recorded: the result of `_recorded`; None if only a part of the source was read.
+        recorded: the result of `_scan_records`; None if only a part of the source was read.
     """
     split, tally = task.split, task.tally
     source = split.source
@@ -307,7 +307,7 @@ def _add_pasted(task: _Task, recorded: tuple[bool, Mapping[int, bool]] | None) -
     if stack_text_of(data) is not None:
         return False
     if recorded is None:
-        recorded = _recorded(text, source) if whole else (False, {})
+        recorded = _scan_records(text, source) if whole else (False, {})
     failed, known = recorded
     for row in paste_rows(
         without_dumps(text), source.engine, source.index, whole=whole, failed=failed, known=known
@@ -376,7 +376,7 @@ def _add_errors(task: _Task, scanner: LineScanner) -> None:
         return own and _is_grave(one, source)
 
     text = without_dumps(found.data)
-    known = _recorded(text, source)[1]
+    known = _scan_records(text, source)[1]
     for row in paste_rows(
         text, source.engine, source.index, whole=True, failed=True, known=known, counts=counts
     ):
@@ -439,7 +439,7 @@ def _add_dumps(task: _Task) -> None:
         task.tally.add_time(row.get("local_us"))
 
 
-def _recorded(text: bytes, source: Source) -> tuple[bool, Mapping[int, bool]]:
+def _scan_records(text: bytes, source: Source) -> tuple[bool, Mapping[int, bool]]:
     """Return whether records of a small text report failures, and the text's `Reader.known`.
 
     This reads the whole text, because rows must not depend on how it was split.

@@ -267,12 +267,12 @@ def test_secrets_are_masked_and_log_text_is_left_out_on_request() -> None:
         {"event": "y", "fields": [("password", "open"), ("text", "token=abc123"), ("n", "1")]},
     ]
     batch = pa.RecordBatch.from_pylist(rows, schema=schema)
-    (masked,) = parts._masked(iter([batch]), schema, excerpts=True)
+    (masked,) = parts._mask_batches(iter([batch]), schema, excerpts=True)
     assert masked.column("cause").to_pylist()[0] == "login of https://***@host/ failed"
     first, second, third = masked.column("fields").to_pylist()
     assert first == [("key", "s3.secret-key"), ("value", "***")] and second is None
     assert third == [("password", "***"), ("text", "token=***"), ("n", "1")]
-    (bare,) = parts._masked(iter([batch]), schema, excerpts=False)
+    (bare,) = parts._mask_batches(iter([batch]), schema, excerpts=False)
     for name in ("thread", "cause", "fields"):
         assert bare.column(name).null_count == 3
     assert bare.column("event").to_pylist() == ["configuration", "x", "y"]

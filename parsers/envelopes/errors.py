@@ -91,14 +91,14 @@ def _of_object(value: _Fields, depth: int, *, inside: bool) -> Iterator[list[str
         yield lines
     inner = [keys[name] for name in _INNER if name in keys]
     for key in (*inner, *(key for key in value if key not in inner)):
-        below = _opened(value[key])
+        below = _decode_string(value[key])
         if not isinstance(below, str):
             yield from _failures(below, depth - 1, inside=inside or key in inner)
         elif key in inner and lines and _is_text(below) and " " in below and below not in lines[0]:
             yield ["Error: " + below]
 
 
-def _opened(value: object) -> object:
+def _decode_string(value: object) -> object:
     """Decode JSON in a string; return other values unchanged."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value
@@ -154,7 +154,7 @@ def _texts(
         text = value.get(keys.get(name, ""))
         if isinstance(text, list) and text and all(isinstance(line, str) for line in text):
             text = "\n".join(text)
-        if isinstance(text, str) and _is_text(text) and _opened(text) is text:
+        if isinstance(text, str) and _is_text(text) and _decode_string(text) is text:
             yield name, text.strip("\r\n ")
 
 

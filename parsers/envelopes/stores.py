@@ -130,16 +130,16 @@ def column_table(value: dict[str, Any], labels: dict[str, Any]) -> Found:
 
 def command_output(value: dict[str, Any], labels: dict[str, Any]) -> Found:
     """Read command output in the results of remote execution tools (Ansible, Salt, the API of a CI runner)."""
-    return [*_printed(value, labels, _COMMAND_DEPTH)] or None
+    return [*_command_output(value, labels, _COMMAND_DEPTH)] or None
 
 
-def _printed(value: object, labels: dict[str, Any], depth: int) -> Iterator[Event]:
+def _command_output(value: object, labels: dict[str, Any], depth: int) -> Iterator[Event]:
     """Yield command output, whole or by line. Ansible's results contain both forms, under a key per host."""
     if not depth:
         return
     if isinstance(value, list):
         for inner in value:
-            yield from _printed(inner, labels, depth - 1)
+            yield from _command_output(inner, labels, depth - 1)
     if not isinstance(value, dict) or is_of_event(value):
         return  # a record keeps the other values of its object, even if its text has several lines
     texts = [inner.split("\n") for inner in value.values() if isinstance(inner, str)]
@@ -151,9 +151,9 @@ def _printed(value: object, labels: dict[str, Any], depth: int) -> Iterator[Even
     for key, inner in value.items():
         if key == "hosts" and isinstance(inner, dict):
             for host, below in inner.items():
-                yield from _printed(below, labels | {"host": host}, depth - 1)
+                yield from _command_output(below, labels | {"host": host}, depth - 1)
         else:
-            yield from _printed(inner, labels, depth - 1)
+            yield from _command_output(inner, labels, depth - 1)
 
 
 _COMMAND_DEPTH: Final = 8  # plays, tasks, hosts, results, each a list or an object

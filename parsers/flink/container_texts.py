@@ -214,7 +214,7 @@ def _described_pods(text: str) -> Iterator[EndedContainer]:
         elif ended := _ended_in_line(line, start, pod):
             found.append(ended)
         else:
-            found = _unresolved(found, line, pod)
+            found = _without_resolved(found, line, pod)
     if pending:
         found.append(replace(pending, pod=pod))
     yield from (replace(each, memory_limit=limit) for each in found)
@@ -248,7 +248,9 @@ def _ended_in_line(line: str, start: int, pod: str | None) -> EndedContainer | N
     return EndedContainer(reason, pod=_pod_in(line) or pod, offset=start, text=text)
 
 
-def _unresolved(found: list[EndedContainer], line: str, pod: str | None) -> list[EndedContainer]:
+def _without_resolved(
+    found: list[EndedContainer], line: str, pod: str | None
+) -> list[EndedContainer]:
     """Remove the problems that a line reports as resolved, because the pod was scheduled or its image was pulled."""
     hit = _PROGRESS.search(line)
     if hit is None:

@@ -424,14 +424,14 @@ def _answers(data: bytes) -> Iterator[_Answer]:
     start = len(data) - len(data.removeprefix(b"\xef\xbb\xbf").lstrip())
     text = memoryview(data)[start:]
     if ARCHIVE_HEAD.match(data, start):
-        yield from _archived(data, text, start)
+        yield from _archive_responses(data, text, start)
         return
     if len(text) > MAX_BODY_BYTES:
         raise Unreadable("the JSON is larger than 64 MiB and not an archive")
     try:
         body = decode_json(text)
     except ValueError:
-        yield from _concatenated(data, start)
+        yield from _concatenated_responses(data, start)
         return
     if isinstance(body, Mapping) and is_har(body):
         # An export from a browser's developer tools.
@@ -444,7 +444,7 @@ def _answers(data: bytes) -> Iterator[_Answer]:
         yield _Answer(start, None, body)
 
 
-def _archived(data: bytes, text: memoryview, start: int) -> Iterator[_Answer]:
+def _archive_responses(data: bytes, text: memoryview, start: int) -> Iterator[_Answer]:
     if data.count(b'"path"') > MAX_ANSWERS:
         raise Unreadable("the archive has more than a million responses")
     try:
@@ -474,7 +474,7 @@ def _damage(error: BaseException) -> str:
     )
 
 
-def _concatenated(data: bytes, start: int) -> Iterator[_Answer]:
+def _concatenated_responses(data: bytes, start: int) -> Iterator[_Answer]:
     """Yield concatenated responses, as written by a loop around curl."""
     text = data[start:].decode("utf-8", "replace")
     decoder = json.JSONDecoder()

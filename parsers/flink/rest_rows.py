@@ -420,7 +420,7 @@ def _checkpoint_config(body: Any, context: Context) -> Iterator[Row]:
 def _vertex(body: Any, context: Context) -> Iterator[Row]:
     yield _vertex_row(body, context, None)
     for item in objects_at(body, "subtasks"):
-        yield from _placed(
+        yield from _placed_rows(
             item,
             context,
             vertex_id=as_string(body.get("id")),
@@ -429,7 +429,7 @@ def _vertex(body: Any, context: Context) -> Iterator[Row]:
         )
 
 
-def _placed(item: Mapping[str, Any], context: Context, **columns: object) -> Iterator[Row]:
+def _placed_rows(item: Mapping[str, Any], context: Context, **columns: object) -> Iterator[Row]:
     place = place_of(item)
     moments = {
         f"at_{name}": as_moment(value) for name, value in object_at(item, "timestamps").items()
@@ -460,13 +460,13 @@ def _placed(item: Mapping[str, Any], context: Context, **columns: object) -> Ite
     )
     for other in objects_at(item, "other-concurrent-attempts"):
         if not other.get("other-concurrent-attempts"):
-            yield from _placed(other, context, **columns)
+            yield from _placed_rows(other, context, **columns)
 
 
 def _subtask_times(body: Any, context: Context) -> Iterator[Row]:
     subtasks = objects_at(body, "subtasks")
     for item in subtasks:
-        yield from _placed(
+        yield from _placed_rows(
             item,
             context,
             vertex_id=as_string(body.get("id")),
@@ -477,7 +477,9 @@ def _subtask_times(body: Any, context: Context) -> Iterator[Row]:
 
 def _attempt(body: Any, context: Context) -> Iterator[Row]:
     vertex_id = context.ids.vertex_id
-    yield from _placed(body, context, vertex_id=vertex_id, task=context.tasks.get(vertex_id or ""))
+    yield from _placed_rows(
+        body, context, vertex_id=vertex_id, task=context.tasks.get(vertex_id or "")
+    )
 
 
 def _vertex_taskmanagers(body: Any, context: Context) -> Iterator[Row]:

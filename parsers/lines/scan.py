@@ -501,7 +501,7 @@ class LineScanner:
 
     def following(self) -> Iterator[Line]:
         """Yield the lines after the current candidate until the end of the stream or a truncated line."""
-        if not self._ended():
+        if not self._has_line_end():
             return
         position = self._line_end + 1
         while True:
@@ -524,7 +524,7 @@ class LineScanner:
                 return
             position = end + 1
 
-    def _ended(self) -> bool:
+    def _has_line_end(self) -> bool:
         """Return whether the current line ends with a newline; false if it is truncated or the stream ends."""
         if self._line_end == self._fill and not self._read_more():
             return False
@@ -559,7 +559,7 @@ class LineScanner:
         If there is none, the block ends after `limit` bytes or at the end of the stream. It also ends before a line
         that contains `before`, which starts the next block.
         """
-        if not self._ended():
+        if not self._has_line_end():
             return b""
         start = self._line_end + 1
         position = start

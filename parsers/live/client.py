@@ -287,7 +287,7 @@ class Client:
                 if response.status_code >= 300:
                     raise self._unusable_response(path, response, await _content_of(path, response))
                 with target.open("wb") as file:
-                    async for piece in _unpacked(path, response, most):
+                    async for piece in _unpack_body(path, response, most):
                         size += len(piece)
                         file.write(piece)
             self.bytes += size
@@ -470,10 +470,10 @@ def _is_page(response: httpx.Response, content: bytes) -> bool:
 
 
 async def _content_of(path: str, response: httpx.Response) -> bytes:
-    return b"".join([piece async for piece in _unpacked(path, response, MAX_ANSWER_BYTES)])
+    return b"".join([piece async for piece in _unpack_body(path, response, MAX_ANSWER_BYTES)])
 
 
-async def _unpacked(path: str, response: httpx.Response, most: int) -> AsyncIterator[bytes]:
+async def _unpack_body(path: str, response: httpx.Response, most: int) -> AsyncIterator[bytes]:
     """Yield the unpacked body in chunks, up to `most` bytes in total.
 
     Raises:

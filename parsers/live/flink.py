@@ -315,7 +315,7 @@ class _Collector:
             for item in objects_at(_object(answer), "jobs")
         ]
         self._keep(answer, compare=sorted((job.jid, job.state) for job in listed))
-        selected = self._selected(listed)
+        selected = self._select_jobs(listed)
         live = [job for job in selected if job.state not in TERMINAL]
         # Read a job that ended since the last tick once more. If no job is running, read ended jobs.
         ended = [
@@ -333,7 +333,7 @@ class _Collector:
                 found.append(job)
         return found
 
-    def _selected(self, listed: list[_ListedJob]) -> list[_ListedJob]:
+    def _select_jobs(self, listed: list[_ListedJob]) -> list[_ListedJob]:
         pattern = self._options.job
         if pattern is None:
             return listed

@@ -269,16 +269,16 @@ class _Segments:
             return  # a command, not its output
         if p.TITLE.match(line):
             self._end()
-        if self._announced(line):
+        if self._is_introduced(line):
             _continue_message(self._block, strip_marks(line).strip())
             return
         head = prefix.parse(line)
         if self._is_sentence(head):
             self._take_decorated(offset, head.text[head.inner :])
         else:
-            self._headed(offset, line, head)
+            self._take_headed(offset, line, head)
 
-    def _headed(self, offset: int, line: str, head: prefix.Prefix) -> None:
+    def _take_headed(self, offset: int, line: str, head: prefix.Prefix) -> None:
         """Process a line that may have a header."""
         if self._like is not None and not head.complete and not (head.dated and head.level):
             line = prefix.strip_like(line, self._like)
@@ -579,7 +579,7 @@ class _Segments:
         start = tagged.end() if tagged is not None else len(text) - len(text.lstrip())
         stamp = prefix.read_stamp(text, start)
         if stamp is not None:
-            self._dated(offset, stamp, text[stamp.end :].strip(" \t|,;-]"))
+            self._take_dated(offset, stamp, text[stamp.end :].strip(" \t|,;-]"))
             return
         if p.EVENT.match(text) is not None:
             self._end()
@@ -596,7 +596,7 @@ class _Segments:
         elif block is not None and not begins:
             self._continue(block, text)
 
-    def _announced(self, line: str) -> bool:
+    def _is_introduced(self, line: str) -> bool:
         """Return whether the message above introduces this line, which then belongs to it even with a date."""
         block = self._block
         if block is None or self._again or block.frames or is_trace_line(line):
@@ -614,7 +614,7 @@ class _Segments:
         else:
             _continue_message(block, text.strip())
 
-    def _dated(self, offset: int, stamp: prefix.Stamp, text: str) -> None:
+    def _take_dated(self, offset: int, stamp: prefix.Stamp, text: str) -> None:
         """Process a date, alone or before an exception or a record with an unknown layout."""
         self._end()
         self._stamp = stamp

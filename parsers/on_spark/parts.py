@@ -43,7 +43,7 @@ def write_parts(
         assert task is not None
         file = f"{name}-{task.partitionId():05d}-{task.taskAttemptId()}.parquet"
         # No rows, no file.
-        rows = write_file(f"{folder}/{file}", schema, _masked(batches, schema, excerpts))
+        rows = write_file(f"{folder}/{file}", schema, _mask_batches(batches, schema, excerpts))
         found = [(file, rows)] if rows else []
         yield pa.RecordBatch.from_pydict(
             {"file": [file for file, _ in found], "rows": [rows for _, rows in found]},
@@ -99,7 +99,7 @@ def _open_parquet(path: str, schema: pa.Schema) -> tuple[Any, Any]:
     return stream, pq.ParquetWriter(stream, schema, compression="zstd")
 
 
-def _masked(
+def _mask_batches(
     batches: Iterator[pa.RecordBatch], schema: pa.Schema, excerpts: bool
 ) -> Iterator[pa.RecordBatch]:
     """Convert batches to the types of the schema, and mask possible secrets."""

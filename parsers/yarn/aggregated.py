@@ -92,7 +92,7 @@ def _tfile_members(file: BinaryIO, size: int) -> Iterator[Member]:
     algorithm, blocks = index
     for begin, length in blocks:
         file.seek(begin)
-        yield from _records(_Reader(_decoded(file, length, algorithm)))
+        yield from _records(_Reader(_decode_pieces(file, length, algorithm)))
 
 
 def _block_index(file: BinaryIO, size: int) -> tuple[str, list[tuple[int, int]]] | None:
@@ -112,7 +112,7 @@ def _block_index(file: BinaryIO, size: int) -> tuple[str, list[tuple[int, int]]]
         begin, length, _ = (places.number() for _ in range(3))
         if name == "data:BCFile.index":
             file.seek(begin)
-            listed = _Reader(_decoded(file, length, algorithm))
+            listed = _Reader(_decode_pieces(file, length, algorithm))
             algorithm = listed.text(listed.number())
             count = listed.number()
             blocks = [[listed.number() for _ in range(3)] for _ in range(min(count, 1 << 20))]
@@ -168,7 +168,7 @@ def _indexed_members(file: BinaryIO, size: int) -> Iterator[Member]:
             for meta in listed or ():
                 if _CONTAINER.fullmatch(str(meta["containerId"])):
                     file.seek(meta["startIndex"])
-                    body = _Reader(_decoded(file, meta["fileCompressedSize"], algorithm))
+                    body = _Reader(_decode_pieces(file, meta["fileCompressedSize"], algorithm))
                     limited = _Limited(body, meta["fileSize"])
                     yield _member(meta["containerId"], str(meta["fileName"]), limited.read)
                     limited.skip()
@@ -186,7 +186,7 @@ def _pieces(file: BinaryIO, length: int) -> Iterator[bytes]:
         yield piece
 
 
-def _decoded(file: BinaryIO, length: int, algorithm: str) -> Iterator[bytes]:
+def _decode_pieces(file: BinaryIO, length: int, algorithm: str) -> Iterator[bytes]:
     if algorithm == "none":
         yield from _pieces(file, length)
     elif algorithm == "gz":

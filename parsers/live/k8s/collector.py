@@ -33,8 +33,8 @@ from flowdiag.parsers.live.folder import Folder, now_ms
 from flowdiag.parsers.live.k8s.api import KubernetesApi, segment
 from flowdiag.parsers.live.k8s.objects import (
     autoscaler_state,
-    cleaned,
     settings_of,
+    without_secrets,
 )
 from flowdiag.parsers.live.k8s.permissions import (
     GET_CONFIG,
@@ -254,11 +254,11 @@ class _Collector:
         for resource in self._workload.resources:
             name = as_string(object_at(resource, "metadata").get("name")) or "unnamed"
             kind = str(resource["kind"]).lower()
-            self._files.write_object(f"{kind}.{name}", cleaned(resource))
+            self._files.write_object(f"{kind}.{name}", without_secrets(resource))
 
     def _pods(self) -> None:
         pods = sorted(self._workload.pods.items(), key=lambda pod: (_urgency(pod[1]), pod[0]))
-        self._files.write_list("pods", ({"kind": "Pod"} | cleaned(pod) for _, pod in pods))
+        self._files.write_list("pods", ({"kind": "Pod"} | without_secrets(pod) for _, pod in pods))
 
     def _events(self) -> None:
         def of_workload() -> None:
@@ -283,7 +283,7 @@ class _Collector:
         self._files.write_list(
             name,
             (
-                {"kind": "Event"} | cleaned(event)
+                {"kind": "Event"} | without_secrets(event)
                 for event in events
                 if owns(str(object_at(event, "involvedObject").get("name")))
             ),
@@ -307,7 +307,7 @@ class _Collector:
                     key: value for key, value in object_at(node, "spec").items() if key == "taints"
                 }
                 shown = {"kind": "Node", "metadata": {"name": name}, "spec": spec, "status": kept}
-                self._files.write_object(f"node.{name}", cleaned(shown))
+                self._files.write_object(f"node.{name}", without_secrets(shown))
 
     def _configs(self) -> None:
         """Write the mounted configuration and the state of Flink's autoscaler."""
@@ -343,7 +343,7 @@ class _Collector:
             self._files.write_list(
                 "persistentvolumeclaims",
                 (
-                    {"kind": "PersistentVolumeClaim"} | cleaned(claim)
+                    {"kind": "PersistentVolumeClaim"} | without_secrets(claim)
                     for claim in claims
                     if object_at(claim, "metadata").get("name") in names
                 ),
@@ -366,7 +366,7 @@ class _Collector:
             self._files.write_list(
                 "horizontalpodautoscalers",
                 (
-                    {"kind": "HorizontalPodAutoscaler"} | cleaned(scaler)
+                    {"kind": "HorizontalPodAutoscaler"} | without_secrets(scaler)
                     for scaler in listed
                     if self._workload.owns(_target_of(scaler))
                 ),

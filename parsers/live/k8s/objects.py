@@ -21,7 +21,7 @@ _UNPACKED: Final = 4 * 1024 * 1024
 Json = dict[str, Any]
 
 
-def cleaned(resource: Mapping[str, Any]) -> Json:
+def without_secrets(resource: Mapping[str, Any]) -> Json:
     """Return an object without secrets, managed fields and the last applied configuration."""
     found = dict(resource)
     metadata = {k: v for k, v in object_at(found, "metadata").items() if k not in _NOISE}
@@ -29,8 +29,8 @@ def cleaned(resource: Mapping[str, Any]) -> Json:
     annotations.pop(_APPLIED, None)
     if "annotations" in metadata:
         metadata["annotations"] = annotations
-    cleaned: Json = masked_values(found | {"metadata": metadata})
-    return cleaned
+    masked: Json = masked_values(found | {"metadata": metadata})
+    return masked
 
 
 def settings_of(config_map: Mapping[str, Any], name: str) -> Json | None:

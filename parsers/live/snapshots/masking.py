@@ -15,10 +15,10 @@ _MASKED_AT_ONCE: Final = 8192
 
 def masked_values(value: Any) -> Any:
     """Mask the secrets in decoded JSON."""
-    return _masked(redact(value))
+    return _mask_value(redact(value))
 
 
-def _masked(value: Any, key: str = "", depth: int = 40) -> Any:
+def _mask_value(value: Any, key: str = "", depth: int = 40) -> Any:
     """Mask environment variables by their names, and all texts by patterns."""
     if depth == 0:
         return MASK
@@ -26,9 +26,9 @@ def _masked(value: Any, key: str = "", depth: int = 40) -> Any:
         name = value.get("name")
         if isinstance(name, str) and isinstance(value.get("value"), str) and is_secret_key(name):
             value = value | {"value": MASK}
-        return {each: _masked(item, each, depth - 1) for each, item in value.items()}
+        return {each: _mask_value(item, each, depth - 1) for each, item in value.items()}
     if isinstance(value, list):
-        return [_masked(item, key, depth - 1) for item in value]
+        return [_mask_value(item, key, depth - 1) for item in value]
     if isinstance(value, str) and len(value) > 8:
         return masked_text(value)
     return value
