@@ -300,7 +300,7 @@ class JobFacts:
 
     @property
     def runs(self) -> int:
-        """How many runs there are; checkpoint ids start over in each run."""
+        """The number of runs. Checkpoint ids start over in each run."""
         return _runs(self)
 
     def setting(self, key: str) -> str | None:

@@ -37,7 +37,7 @@ def _missing_logs(job: JobFacts, given: set[str], of: str) -> Iterator[InputNote
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         yield InputNote(
             Kind.NO_TASKMANAGER_LOG,
-            f"no log of {len(missing)} of the {fmt.plural(len(hosts), 'TaskManager')} that ran tasks{of}: "
+            f"the input has no logs of {len(missing)} of the {fmt.plural(len(hosts), 'TaskManager')} that ran tasks{of}: "
             f"{shown}{more}",
         )
 

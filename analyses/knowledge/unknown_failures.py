@@ -46,7 +46,7 @@ _ENDS: Final = {
     "application": (Severity.CRITICAL, "It ended the application."),
     "job": (Severity.CRITICAL, "It ended the job."),
     "batch": (Severity.CRITICAL, "It ended a batch."),
-    "process": (Severity.WARNING, "A process ended with it."),
+    "process": (Severity.WARNING, "It ended a process."),
     "task": (Severity.WARNING, "It ended a task."),
 }
 _MODEST: Final = (Severity.WARNING, "The text does not show what it ended.")
@@ -181,7 +181,9 @@ class FailureGroup:
         steps = [*frame_action(self.first.text)]
         if self.first.text.get("follows"):
             steps.append(
-                Action(text="Find the failure before it. This one usually follows another")
+                Action(
+                    text="Find the failure that precedes it. This failure usually follows another one"
+                )
             )
         source = self.component
         if source is None or source.role == "engine":  # the process is more specific

@@ -87,7 +87,7 @@ def _finding(
     process = _process(facts, place) if of_worker else None
     times = h.times_of((*incidents, *kills))
     text = incidents[-1].cause if incidents else _kill_text(process, kills)
-    text = text or ("the container was killed" if kind == "container" else "ran out")
+    text = text or ("the container was killed" if kind == "container" else "memory ran out")
     if (numbers := short_failure(text)) is not None:
         text = numbers.partition(": ")[2] or text
     proposal = _proposal(facts, process, kind, limits)

@@ -63,11 +63,11 @@ def _has_pods(facts: MemoryFacts) -> bool:
 _REQUIRED: Final = {
     "dated-records": (_is_dated, UNDATED),
     "options": (_has_options, "the input has no memory options"),
-    "sizes": (_has_sizes, "the input has no sizes that a process or its container uses"),
+    "sizes": (_has_sizes, "the input has no memory sizes of a process or its container"),
     "buffers": (_has_buffers, "the input does not show how many network buffers the tasks require"),
     "backends": (_has_backends, "the input does not show the state backend"),
     "usage": (_has_usage, "the input does not show how much heap is used"),
-    "pods": (_has_pods, "the input has no log and no state of a pod or container"),
+    "pods": (_has_pods, "the input has neither a log nor the status of a pod or container"),
 }
 
 

@@ -380,7 +380,7 @@ class Finding:
 
     @property
     def evidence_count(self) -> int:
-        """The number of records, shown or not."""
+        """The number of records, including those that are not shown."""
         return len(self.evidence) if self.evidence_total is None else self.evidence_total
 
 

@@ -394,7 +394,7 @@ class ReportBuilder:
             and status.get("queues") is w.TopicStatus.NOTHING
             and status.get("checkpoints") is w.TopicStatus.ASSESSED
         ):
-            yield "whether tasks keep up and records reach the sinks: no input has metrics of the tasks"
+            yield "whether tasks keep up and records reach the sinks: no input contains task metrics"
 
     def _understood(self, kind: f.Understood) -> w.Understood:
         place = self.located.get((*kind.ref, None)) if kind.ref is not None else None

@@ -272,7 +272,7 @@ class _Pseudonyms:
         return self.text(node, prose=key in _PROSE) if _is_text(key, parent) else unmarked(node)
 
     def text(self, text: str, *, prose: bool = False) -> str:
-        """Replace the names in a text. `prose` is a rule's sentence, in which names are marked."""
+        """Replace the names in a text. `prose`: whether the text is a rule's sentence, in which names are marked."""
         return "".join(
             self._marked(part) if number % 2 else self._searched(unmarked(part), prose=prose)
             for number, part in enumerate(MARKED.split(text))

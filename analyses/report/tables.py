@@ -341,7 +341,7 @@ _HEAD: Final = """\
 # The tables of `--data-dir`
 
 Generated from the schemas. `flowdiag diagnose logs/ --data-dir data/` writes each complete table as a folder of Parquet
-files. `--max-rows` cuts only the lists of the report.
+files. `--max-rows` limits only the lists in the report.
 
 ```sh
 flowdiag diagnose logs/ --data-dir data/

@@ -180,7 +180,7 @@ def _restarted_master(
 
 
 def _cut_off(facts: h.StartupFacts, first: int, last: int) -> list[h.JobStarts]:
-    """Return the jobs that ran before the restarts. If a cluster is stopped on purpose, its jobs end."""
+    """Return the jobs that the restarts interrupted. Jobs that had ended do not count, as after a normal stop."""
     return [job for job in facts.jobs if job.ended is None and (job.job.first_us or last) < first]
 
 
@@ -191,7 +191,7 @@ def _continues(facts: h.StartupFacts, jobs: Sequence[h.JobStarts], time_us: int)
 
 
 _RESUBMITTED: Final = (
-    " Its jobs came back under new IDs: they were resubmitted, not recovered. Without high availability"
+    " Its jobs came back under new IDs: they were resubmitted, not recovered. Without high availability,"
     " a JobManager forgets its jobs."
 )
 

@@ -28,7 +28,7 @@ def failing_job() -> Bench:
 
 def test_taskmanagers_without_a_log_are_listed() -> None:
     assert warnings_of(failing_job(), "tm-1") == [
-        "no log of 2 of the 3 TaskManagers that ran tasks: tm-2, tm-3"
+        "the input has no logs of 2 of the 3 TaskManagers that ran tasks: tm-2, tm-3"
     ]
     assert warnings_of(failing_job(), "tm-1", "tm-2", "tm-3") == []
 

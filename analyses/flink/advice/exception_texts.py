@@ -50,7 +50,7 @@ def option_actions(exception: Classified | None, known: Iterable[Action]) -> Ite
     for key in exception.options if exception is not None else ():
         if key not in options:
             yield Action(
-                text=f"Check {key}: the exception names it",
+                text=f"Check {key}, which the exception mentions",
                 option=key,
-                measure="the limit that the exception reports for it",
+                measure="its limit in the exception",
             )

@@ -30,7 +30,7 @@ POOLS: Final = {
     "metaspace": Pool(
         "Metaspace ran out",
         "This memory holds classes. A job that restarts endlessly, or leaks class loaders, fills it.",
-        "Count loaded classes over restarts: a growing number means a class loader leak",
+        "Count loaded classes across restarts. A growing number means a class loader leak",
         "metaspace",
     ),
     "direct": Pool(
@@ -61,7 +61,7 @@ POOLS: Final = {
     ),
     "native": Pool(
         "The system had no memory left for the JVM",
-        "The JVM requested memory from the system and got none: the host or the container is full, "
+        "The JVM got no memory from the system because the host or the container is full, "
         "regardless of Flink's memory pools.",
         "Compare the sizes of all processes on the host with its memory. Run fewer processes there, or "
         "enlarge the container",

@@ -272,7 +272,7 @@ def abort_notifications(case: Case) -> Iterator[SuspectVote]:
     yield vote_for(
         "abort-notifications",
         {Suspect(taskmanager=manager)},
-        f"one task on {manager}, and no other, received the barrier {counted}",
+        f"only one task on {manager} received the barrier {counted}",
         f"the barrier arrived {counted}",
         tuple(incident.ref for incident in single if incident.ref is not None),
     )

@@ -75,7 +75,7 @@ Times = Mapping[SubtaskKey, float]
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """The late messages of a job by checkpoint: milliseconds after the trigger, and the records."""
+    """The late messages of a job by checkpoint, with their records and milliseconds after the trigger."""
 
     times: Mapping[tuple[int, int], Mapping[SubtaskKey, float]]
     refs: Mapping[tuple[int, int], Mapping[SubtaskKey, Cited]]

@@ -33,7 +33,7 @@ from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Cited
 
 AT_THE_ABORT_US: Final = 2_000_000
-"""An abort reaches a TaskManager within one RPC heartbeat; clocks may differ slightly."""
+"""An abort reaches a TaskManager within one RPC heartbeat, even if clocks differ slightly."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -284,7 +284,7 @@ QUESTIONS: Final[tuple[Callable[[SubtaskCase], Diagnosis | None], ...]] = (
     _holds_checkpoint_lock,
     _single_subtask,
 )
-"""In order; the first question with an answer decides."""
+"""The questions in order. The first one with an answer decides."""
 
 
 def _diagnose_task(case: Case, suspect: Suspect) -> Diagnosis:

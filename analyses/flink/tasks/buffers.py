@@ -109,7 +109,7 @@ PARTITION_PLUS_ONE: Version = (1, 10)
 def partition(
     subpartitions: int, settings: Settings, version: Version, *, blocking: bool = False
 ) -> Need:
-    """Return the buffers that a result partition needs; a sorted blocking partition needs more."""
+    """Return the buffers that a result partition needs. A sorted blocking partition needs more."""
     if blocking and version >= (1, 12) and subpartitions >= settings.sort_parallelism:
         least = settings.sort_buffers
         return Need(required=least, desired=max(least, 4 * subpartitions), channels=subpartitions)

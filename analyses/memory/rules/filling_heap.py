@@ -90,7 +90,7 @@ def _finding(
         title = f"{heap} is {h.fmt.percent(left)} full after collections"
         if usage.full_pauses:
             title += f"; {h.fmt.plural(usage.full_pauses, 'full collection')}"
-            title += f", {h.fmt.duration(usage.full_pause_ms)} in all"
+            title += f", {h.fmt.duration(usage.full_pause_ms)} in total"
             title += f", {stalled}" if stalled else ""
     found = h.process_finding(
         process,
@@ -102,7 +102,7 @@ def _finding(
         option=h.model.TASK_HEAP if worker else "jobmanager.memory.heap.size",
         first_us=usage.first_us,
         last_us=usage.last_us,
-        explain="The memory that remains in use after a collection is needed by the job.",
+        explain="The job needs the memory that remains in use after a collection.",
         measurements=(
             h.measurement("heap-left", round(left, 3), "share", limits.full),
             h.measurement("heap-maximum", maximum, "bytes"),

@@ -338,7 +338,10 @@ def _logged_until(common: ClusterFacts, horizon: int, task: TaskTimes, since_us:
 def _first_failure(
     tasks: Sequence[TaskTimes], incidents: Iterable[Incident], begin: int
 ) -> int | None:
-    """Return when the first task of a start or the job failed. Tasks of earlier starts may still fail later."""
+    """Return when the first task of a start failed or, if no task did, the job itself.
+
+    A failure of the job before the first task began belongs to the start before.
+    """
     times = [t.ended_us for t in tasks if t.end_state == "FAILED" and t.ended_us is not None]
     if not times:
         ready = min((t.begins_us for t in tasks if t.begins_us is not None), default=begin)

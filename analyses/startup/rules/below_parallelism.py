@@ -61,7 +61,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
         severity=h.Severity.WARNING,
         title=f"The job runs with {usage.used} of {usage.desired} requested slots "
         f"for {h.fmt.duration(lasts_ms)}",
-        why=f"{by} {usage.desired} slots, the job uses {usage.used}",
+        why=f"{by} {usage.desired} slots, but the job uses {usage.used}",
         cause="not-enough-slots",
         rank=h.Rank.ROOT_CAUSE,
         option="taskmanager.numberOfTaskSlots",

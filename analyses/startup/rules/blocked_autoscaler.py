@@ -32,8 +32,8 @@ from flowdiag.analyses.startup import autoscaling
 from flowdiag.analyses.startup import helpers as h
 
 _REASONS: Final = {
-    "memory-pressure": ("memory pressure stops every scaling", ("memory",)),
-    "quota": ("a quota stops the scale-up", ("cpu-quota", "memory-quota")),
+    "memory-pressure": ("memory pressure prevents scaling", ("memory",)),
+    "quota": ("a quota prevents the scale-up", ("cpu-quota", "memory-quota")),
     "vetoed": ("a plugin rejects the scaling", ()),
     "disabled": ("scaling is disabled, so it only makes recommendations", ("enable",)),
     "excluded-period": ("the current time is in an excluded period", ("periods",)),
