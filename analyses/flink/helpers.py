@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Unpack
 
 from flowdiag.analyses.flink import judging, settings
-from flowdiag.analyses.flink.failures.crises import Crisis, Failure, crises
+from flowdiag.analyses.flink.failures.crises import Crisis, Failure, crises, keeps_failing
 from flowdiag.analyses.flink.failures.episodes import (
     Episode,
     concluded,
@@ -303,10 +303,11 @@ def crisis_finding(
         overrides: other fields of `Finding`; they replace the defaults.
     """
     last = series[-1]
+    state = State.ONGOING if keeps_failing(job, series) else last.state
     fields: FindingFields = {
-        "state": last.state,
+        "state": state,
         "severity": grade(
-            state=last.state,
+            state=state,
             share=len(series) / max(1, len(concluded(job))),
             fatal=last.fatal,
         ),

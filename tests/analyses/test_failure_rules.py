@@ -328,6 +328,21 @@ def test_memory_outranks_the_loss_that_follows(cause: str, kind: str, option: st
     assert judge(outcomes_of(CHECKPOINT_RULES, facts)).cause == "out-of-memory"
 
 
+@pytest.mark.parametrize(("calm", "state"), [(3, State.ONGOING), (60, State.RECOVERED)])
+def test_failures_at_short_intervals_go_on_although_checkpoints_complete(
+    calm: int, state: State
+) -> None:
+    job = Bench()
+    job.completes(10)
+    for _ in range(4):
+        fails(job, job.now_s, "enrich", 1, USER)
+        restarts(job, job.now_s + 1)
+        job.now_s += 4
+        job.completes(2)
+    job.completes(calm)
+    assert one(task_failure.RULE, job.facts()).state is state
+
+
 def test_errors_without_a_message_belong_to_the_memory_that_ran_out_there() -> None:
     job = Bench()
     for cause in ("java.lang.OutOfMemoryError: Java heap space", "java.lang.OutOfMemoryError"):

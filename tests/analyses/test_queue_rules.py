@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.diagnosis import select_facts
-from flowdiag.analyses.flink.job import Setting, SubtaskLoad
+from flowdiag.analyses.flink.job import Incident, Setting, SubtaskLoad
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model.finding import Confidence, Severity, State, Verdict
 from flowdiag.analyses.model.keys import JobKey, Ref
@@ -333,6 +333,13 @@ def test_nothing_shows_whether_a_chain_without_busy_time_keeps_up() -> None:
     (reason,) = reasons(job)
     assert "reports no busy time" in reason.reason
     assert judged(job).verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_job_that_has_read_its_input_needs_no_more_samples() -> None:
+    bench = Queues(minutes=1, per_minute=2)
+    assert judged(bench.job()).verdict is Verdict.INCONCLUSIVE
+    bench.incidents.append(Incident(kind="finished", time_us=bench.at(1), job=bench.key))
+    assert judged(bench.job()).verdict is Verdict.HEALTHY
 
 
 def test_a_chain_with_time_left_is_healthy() -> None:

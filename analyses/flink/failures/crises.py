@@ -12,7 +12,9 @@ import re
 from bisect import bisect, bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import attrgetter
+from statistics import median
 from typing import Final
 
 from flowdiag.analyses.flink.failures.episodes import finished_us
@@ -255,6 +257,16 @@ _MEMORY: Final = (
     ),
     ("heap", "heap space|GC overhead|array size exceeds"),
 )
+
+
+def keeps_failing(job: JobFacts, series: Sequence[Crisis]) -> bool:
+    """Return whether crises follow each other so closely that the next one is due when the input ends."""
+    times = [crisis.first_us for crisis in series if crisis.first_us is not None]
+    if len(times) < LOOP or job.last_us is None or finished_us(job) is not None:
+        return False
+    return job.last_us - times[-1] <= 2 * median(
+        after - before for before, after in pairwise(times)
+    )
 
 
 def memory_kind(incident: Incident) -> str:

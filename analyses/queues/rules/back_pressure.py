@@ -72,7 +72,9 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Results:
         return
     windows = h.pressed_windows(job)
     explanation = bool(h.find_spells(job))
-    if h.most_samples(job) < limits.samples and (windows or not explanation):
+    # A job that has read all its input does not fall behind any more.
+    done = h.has_finished(job) and not windows
+    if not done and h.most_samples(job) < limits.samples and (windows or not explanation):
         yield gaps.too_few_samples(job, windows)
     elif windows and not explanation:
         yield from _back_pressure_without_cause(job, windows, limits)
