@@ -126,6 +126,15 @@ RELATIONS: Final = (
         source="one problem in metrics and in acknowledgements; flink.md 1.2 and 7.3",
     ),
     Relation(
+        name=SAME,
+        rules=("CP301", "ST105"),
+        causes=("deployment-failed",),
+        explain=("MM305",),
+        same_cause=True,
+        clause="events report the same problem",
+        source="the operator copies an error into the status, its log and an event (EventRecorder 1.13)",
+    ),
+    Relation(
         name="slow-machine",
         causes=("garbage-collection", "slow-taskmanager", "out-of-memory", "process-paused"),
         explain=("SK102", "SK105", "BP102", "BP104", "CP201", "CP202", "CP306"),

@@ -150,6 +150,8 @@ WAITING: Final = frozenset(
         "NodePressure",
         "Throttled",
         "SubmissionFailed",
+        "OperatorWarning",
+        "SavepointFailed",
         "NodeNotReady",
         "NodeDecommissioned",
     }

@@ -97,6 +97,7 @@ class LinkedFindings:
         for each in self.consequences:
             by_clause.setdefault(each.relation.clause, []).append(each.pair[1].title)
         parts += [f"{clause}: {'; '.join(titles)}" for clause, titles in by_clause.items()]
+        parts = [part.removesuffix(".") for part in parts]
         return ". ".join(part[:1].upper() + part[1:] if n else part for n, part in enumerate(parts))
 
     @property

@@ -17,6 +17,7 @@ from flowdiag.parsers.kubernetes.objects import (
     EndedContainer,
     ended_in_objects,
     looks_like_objects,
+    operator_reason,
 )
 from flowdiag.parsers.kubernetes.throttling import looks_like_throttling, throttled_pods
 from flowdiag.parsers.units import KUBERNETES_UNITS, size_bytes
@@ -92,6 +93,11 @@ _CMS_STOP: Final = re.compile(
 _STALL: Final = re.compile(
     r"\bgc\b[^\n]{0,40}\] Allocation Stall \([^\n]{1,200}\) ([0-9]{1,9}[.,][0-9]{1,6})ms"
 )
+# A warning about a custom resource in `get events`; the columns depend on the version of kubectl.
+_OPERATOR_EVENT: Final = re.compile(
+    r"\bWarning +(?P<reason>[A-Z]\w{1,60}) +"
+    r"(?:flinkdeployment|flinksessionjob|flinkstatesnapshot|sparkapplication)/(?P<name>\S{1,253}) +(?P<said>\S.*)"
+)
 # The header of a list of events or pods.
 _LISTED: Final = re.compile(
     r"^(?:NAMESPACE +)?(?:LAST SEEN +(?:TYPE|REASON)|NAME +READY +STATUS +RESTARTS)\b", re.MULTILINE
@@ -118,7 +124,8 @@ _SIZES: Final = {"B": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _DESCRIBED: Final = re.compile(r"^(?:Name|Namespace|Containers|Last State|Events):", re.MULTILINE)
 # A row of `get events` whose header is missing.
 _EVENT_ROW: Final = re.compile(
-    r"^(?:\S{1,253} +)?\S{1,20} +(?:Warning|Normal) +[A-Z]\w{1,60} +pod/\S", re.MULTILINE
+    r"^(?:\S{1,253} +)?\S{1,20} +(?:Warning|Normal) +[A-Z]\w{1,60} +(?:pod|flink\w{3,20}|sparkapplication)/\S",
+    re.MULTILINE,
 )
 _METADATA: Final = re.compile(r"^[\s-]{0,40}\"?metadata\"?:")
 _PRINTED_NAME: Final = re.compile(r"^[\s-]{0,40}\"?name\"?: \"?([a-z0-9][a-z0-9.-]{0,252})\"?,?$")
@@ -230,6 +237,10 @@ def _ended_in_line(line: str, start: int, pod: str | None) -> EndedContainer | N
                 "Error", exit_code=int(code), pod=hit["pod"], offset=start, text=text
             )
         return EndedContainer(status, pod=hit["pod"], offset=start, text=text)
+    if hit := _OPERATOR_EVENT.search(line):
+        known = operator_reason(hit["reason"])
+        text = f"{hit['reason']}: {hit['said'].strip()[:300]}"
+        return EndedContainer(known, pod=hit["name"], offset=start, text=text) if known else None
     if _KERNEL.search(line):
         return EndedContainer("OOMKilled", offset=start, text=text)
     if hit := _YARN.search(line):

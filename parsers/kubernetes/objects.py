@@ -82,6 +82,15 @@ _RENAMED: Final = {
     "NodeHasInsufficientMemory": "NodePressure",
     "NodeHasInsufficientPID": "NodePressure",
 }
+_OPERATED: Final = frozenset(
+    {"FlinkDeployment", "FlinkSessionJob", "FlinkStateSnapshot", "SparkApplication"}
+)
+"""Kinds of custom resources whose operators report their problems in events."""
+_OPERATOR_REASONS: Final = {
+    **dict.fromkeys(("SavepointError", "CheckpointError", "SnapshotError"), "SavepointFailed"),
+    **dict.fromkeys(("ScalingReport", "IneffectiveScaling", "Scaling", "MemoryPressure"), None),
+}
+"""Problems by the reason of an operator's warning; None for decisions of the autoscaler, which are no problems."""
 _NOT_STARTED: Final = frozenset(
     {
         "SUBMISSION_FAILED",
@@ -96,7 +105,7 @@ _INTEREST: Final = re.compile(
     r"OOMKill|SystemOOM|Evict|Preempt|NodeShutdown|NodeLost|Unschedulable|FailedScheduling|FailedMount"
     r"|FailedAttachVolume|ImagePull|InvalidImageName|CrashLoopBackOff|Back-off|Failed to pull"
     r"|SUBMISSION_FAILED|SchedulingFailure|TimedOut|DriverEvicted"
-    r"|DisruptionTarget|NodeHas|NodeNotReady|Pressure|liveness probe|Scheduled|Pulled|Started|SuccessfulAttachVolume"
+    r"|Warning|JobStatusChanged|DisruptionTarget|NodeHas|NodeNotReady|Pressure|liveness probe|Scheduled|Pulled|Started|SuccessfulAttachVolume"
 )
 RESOLVED_BY: Final = {
     "Scheduled": ("FailedScheduling",),
@@ -115,6 +124,8 @@ _JSON: Final = re.compile(r"\s*\{")
 _PRINTED: Final = re.compile(
     r"^[\s-]{0,40}\"?(?:containerStatuses|involvedObject)\"?:", re.MULTILINE
 )
+# JSON on one line, as from the API server or `jq -c`.
+_COMPACT: Final = re.compile(r"\"(?:involvedObject|containerStatuses)\": ?[\[{]")
 # The kind of an object or list item in kubectl's YAML. The pod template of a FlinkDeployment is indented further.
 _YAML_KIND: Final = re.compile(
     r"^ {0,2}kind: (?:Pod|Event|Node|SparkApplication)(?:List)?$", re.MULTILINE
@@ -135,6 +146,8 @@ def looks_like_objects(text: str) -> bool:
     True
     """
     head = text[:65536]
+    if _JSON.match(head) is not None and _COMPACT.search(head) is not None:
+        return True
     if _PRINTED.search(head) is not None or _YAML_KIND.search(head) is not None:
         return True
     return _JSON_KIND.search(head) is not None and _OTHER_KIND.search(head) is None
@@ -183,6 +196,8 @@ def _of_object(value: Mapping[str, Any], piece: str, offset: int) -> Iterator[En
 def _resolution(event: Mapping[str, Any]) -> tuple[str, tuple[str, ...], int] | None:
     """Return the pod of a normal event, the problems that the event resolves, and its time."""
     reasons, at = RESOLVED_BY.get(str(event.get("reason"))), _time_of_event(event)
+    if str(event.get("reason")) == "JobStatusChanged" and "RUNNING" in str(event.get("message")):
+        reasons = ("OperatorWarning",)
     pod = object_at(event, "involvedObject").get("name")
     return None if reasons is None or at is None else (str(pod), reasons, at)
 
@@ -313,14 +328,18 @@ def _of_container(
 def _of_event(event: Mapping[str, Any], piece: str, offset: int) -> EndedContainer | None:
     about = object_at(event, "involvedObject")
     reason, message = str(event.get("reason")), str(event.get("message") or event.get("note") or "")
-    known = _event_reason(reason, message)
-    if known is None or about.get("kind") not in ("Pod", "Node"):
+    if about.get("kind") in _OPERATED:
+        warns = event.get("type") == "Warning"
+        known = operator_reason(reason) if warns else None
+    else:
+        known = _event_reason(reason, message) if about.get("kind") in ("Pod", "Node") else None
+    if known is None:
         return None
     of_node = known in ("NodePressure", "NodeNotReady")
     host = about.get("name") if of_node else object_at(event, "source").get("host")
     return EndedContainer(
         known,
-        pod=as_string(about.get("name")) if of_node or about.get("kind") == "Pod" else None,
+        pod=as_string(about.get("name")) if of_node or about.get("kind") != "Node" else None,
         node=as_string(host),
         offset=_Position(piece, offset)(reason),
         text=_text(reason, message),
@@ -329,6 +348,15 @@ def _of_event(event: Mapping[str, Any], piece: str, offset: int) -> EndedContain
         or as_count(object_at(event, "series").get("count"))
         or 1,
     )
+
+
+def operator_reason(reason: str) -> str | None:
+    """Return the name of the problem that an operator's warning reports about a custom resource.
+
+    >>> operator_reason("SavepointError"), operator_reason("ValidationError"), operator_reason("Scaling")
+    ('SavepointFailed', 'OperatorWarning', None)
+    """
+    return _OPERATOR_REASONS.get(reason, "OperatorWarning")
 
 
 def _event_reason(reason: str, message: str) -> str | None:
@@ -430,7 +458,7 @@ def _json_pieces(text: str) -> Iterator[tuple[int, str]]:
     try:
         items = msgspec.json.decode(data, type=_List).items
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return
+        items = [msgspec.Raw(line) for line in data.splitlines() if line.startswith(b"{")]
     at = 0
     for item in items:
         raw = bytes(item)

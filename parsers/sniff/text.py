@@ -171,7 +171,9 @@ def _sniff_structured(text: _Text) -> Sniffed | None:
     if not text.is_json:
         return sniff_export(text.sample, text.start) or sniff_wrapped(text.sample, text.start)
     verdict = sniff_json(text.sample, text.start)
-    if verdict is not None and verdict.kind == "not-read":
+    # Events of Kubernetes, one per line, have a message, too.
+    is_event = b'"involvedObject"' in text.start.partition(b"\n")[0]
+    if verdict is not None and (verdict.kind == "not-read" or is_event):
         return _sniff_container_texts(text.start) or verdict
     return verdict
 

@@ -293,3 +293,55 @@ def test_a_spark_application_that_is_not_started(
     assert looks_like_kubectl(text)
     found = [(each.reason, each.text) for each in ended_containers(text)]
     assert found == ([expected] if expected else [])
+
+
+def operator_events() -> tuple[Json, Json, Json, Json]:
+    orders = resource("FlinkDeployment", "orders", "flink.apache.org/v1beta1")
+    return (
+        event(orders, "SavepointError", "Savepoint failed", at="2026-11-20T23:28:12Z"),
+        event(orders, "RestartUnhealthyJob", "JobManager is unhealthy", at="2026-11-20T23:29:00Z"),
+        event(orders, "ScalingReport", "Scaling execution enabled", at="2026-11-20T23:29:30Z"),
+        event(orders, "Submit", "Starting deployment", kind="Normal"),
+    )
+
+
+@FORMS
+def test_warnings_of_an_operator_about_its_resources(form: str) -> None:
+    found = read(as_list(*operator_events()), form)
+    assert [(each.reason, each.pod) for each in found] == [
+        ("SavepointFailed", "orders"),
+        ("OperatorWarning", "orders"),
+    ]
+    assert found[1].text == "RestartUnhealthyJob: JobManager is unhealthy"
+
+
+def test_a_job_that_runs_again_resolves_the_warnings_of_its_operator() -> None:
+    orders = resource("FlinkDeployment", "orders", "flink.apache.org/v1beta1")
+    message = "Job status changed from RECONCILING to RUNNING"
+    runs = event(orders, "JobStatusChanged", message, kind="Normal", at="2026-11-20T23:40:00Z")
+    found = read(as_list(*operator_events(), runs), "json")
+    assert [each.reason for each in found] == ["SavepointFailed"]
+
+
+def test_events_on_one_line_and_one_event_per_line() -> None:
+    events = operator_events()
+    for text in (json.dumps(as_list(*events)), "\n".join(map(json.dumps, events))):
+        assert looks_like_kubectl(text)
+        assert [each.reason for each in ended_containers(text)] == [
+            "SavepointFailed",
+            "OperatorWarning",
+        ]
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_printed_events_about_a_resource(header: bool) -> None:
+    text = (
+        "LAST SEEN   TYPE      REASON           OBJECT                   MESSAGE\n"
+        * header
+        + "3m          Warning   SavepointError   flinkdeployment/orders   Savepoint failed for nonce: 3\n"
+        "5m          Normal    Submit           flinkdeployment/orders   Starting deployment\n"
+    )
+    assert looks_like_kubectl(text)
+    (found,) = ended_containers(text)
+    assert (found.reason, found.pod) == ("SavepointFailed", "orders")
+    assert found.text == "SavepointError: Savepoint failed for nonce: 3"

@@ -15,7 +15,10 @@ _REFUSAL: Final = re.compile(r"(?:^|,) *([0-9]{1,6}) ([A-Za-z][^,{]{1,200}(?:\{[
 _BAD_NODES: Final = ("NodePressure", "NodeNotReady", "NodeUnhealthy", "NodeDecommissioned")
 
 
-_VOLUME = ("a volume that cannot be mounted", "deployment-failed", "events")
+_OF_OPERATORS: Final = ("OperatorWarning", "SavepointFailed")
+
+
+_VOLUME = ("a volume that cannot be mounted", "deployment-failed", "volume")
 
 
 _REASONS = {  # end of the title, cause and remedy
@@ -23,7 +26,7 @@ _REASONS = {  # end of the title, cause and remedy
     "ImagePullBackOff": _IMAGE,
     "ErrImagePull": _IMAGE,
     "InvalidImageName": _IMAGE,
-    "CrashLoopBackOff": ("a container that exits repeatedly", "deployment-failed", "events"),
+    "CrashLoopBackOff": ("a container that exits repeatedly", "deployment-failed", "last-log"),
     "Evicted": ("been evicted by the node", "taskmanager-lost", "find-out"),
     "Preempted": ("been preempted", "taskmanager-lost", "share"),
     "NodeLost": ("lost its node", "taskmanager-lost", "find-out"),
@@ -41,7 +44,9 @@ _REASONS = {  # end of the title, cause and remedy
     "TokenExpired": ("an expired delegation token", "deployment-failed", "token"),
     "DisksFailed": ("lost the disks of its node", "taskmanager-lost", "find-out"),
     "Killed": ("been killed by a signal", "taskmanager-lost", "find-out"),
-    "SubmissionFailed": ("not been started by its operator", "deployment-failed", "events"),
+    "SubmissionFailed": ("not been started by its operator", "deployment-failed", "operator-log"),
+    "OperatorWarning": ("a warning of its operator", "deployment-failed", "operator-log"),
+    "SavepointFailed": ("a failed savepoint", "savepoint-failed", "cause"),
     "Throttled": ("too little CPU", "slow-taskmanager", "cpu"),
     "NodePressure": ("run short of a resource", "taskmanager-lost", "node"),
     "NodeNotReady": ("stopped responding", "taskmanager-lost", "node"),
@@ -53,7 +58,7 @@ _REASONS = {  # end of the title, cause and remedy
 def pods_by_problem(facts: h.MemoryFacts) -> dict[tuple[str, str, str], list[list[h.Kill]]]:
     """Group pods by problem, cause and remedy. The first failure of a pod explains its later ones."""
     alike: dict[tuple[str, str, str], list[list[h.Kill]]] = {}
-    for pod, kills in _kills_by_pod(facts).items():
+    for (pod, _), kills in _kills_by_pod(facts).items():
         problem, cause, remedy = _REASONS[kills[0].reason]
         if cause == "taskmanager-lost" and h.runs_master(pod):
             cause, remedy = "jobmanager-lost", "survive"
@@ -61,8 +66,9 @@ def pods_by_problem(facts: h.MemoryFacts) -> dict[tuple[str, str, str], list[lis
     return alike
 
 
-def _kills_by_pod(facts: h.MemoryFacts) -> dict[str | None, list[h.Kill]]:
-    by_pod: dict[str | None, list[h.Kill]] = {}
+def _kills_by_pod(facts: h.MemoryFacts) -> dict[tuple[str | None, str], list[h.Kill]]:
+    """Group failures by pod. An operator reports independent problems, so each of its reasons is a group."""
+    by_pod: dict[tuple[str | None, str], list[h.Kill]] = {}
     out_of_memory = {kill.pod for kill in facts.kills if kill.for_memory}
     for kill in facts.kills:
         # CP303 reports containers that were killed for their memory use and wait for their next start.
@@ -71,7 +77,8 @@ def _kills_by_pod(facts: h.MemoryFacts) -> dict[str | None, list[h.Kill]]:
             and not (kill.reason == "CrashLoopBackOff" and kill.pod in out_of_memory)
             and (kill.reason not in _BAD_NODES or _is_host(facts, kill.pod))
         ):
-            by_pod.setdefault(kill.pod, []).append(kill)
+            reason = kill.text.partition(":")[0] if kill.reason in _OF_OPERATORS else ""
+            by_pod.setdefault((kill.pod, reason), []).append(kill)
     return by_pod
 
 

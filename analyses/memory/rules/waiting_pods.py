@@ -3,8 +3,8 @@
 What it reports
 ---------------
 Pods that fit on no node, whose image cannot be pulled, whose volume cannot be mounted, or whose container exits
-repeatedly. The rule also reports SparkApplications that their operator cannot start, and pods that were preempted or
-killed by their liveness probe. Pods that were evicted because their node was short of disk space or process IDs are
+repeatedly. The rule also reports SparkApplications that their operator cannot start, and warnings of operators about
+their resources, such as failed savepoints. It reports pods that were preempted or killed by their liveness probe. Pods that were evicted because their node was short of disk space or process IDs are
 reported as well. On YARN, it reports applications that wait for their queue, files that cannot be localized, failed application
 masters, and expired tokens. It also reports containers that were preempted, killed, or lost with their node. The
 report quotes the platform's message.
@@ -26,7 +26,7 @@ killed for exceeding their memory limit.
 What to do
 ----------
 Fix the error in the message. For an image, correct its name or its pull secret. For a pod that fits on no node,
-request fewer resources. For a container that exits, read its log.
+request fewer resources. For a container that exits, read the log of its last attempt.
 
 False alarms
 ------------
@@ -81,6 +81,7 @@ RULE = h.Rule(
         "taskmanager-lost",
         "jobmanager-lost",
         "slow-taskmanager",
+        "savepoint-failed",
     ),
     needs="pods",
 )
