@@ -13,6 +13,7 @@ from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     OpenTask,
     OpenTrigger,
+    Output,
     StageLoad,
     Work,
 )
@@ -63,6 +64,23 @@ def test_the_effects_of_a_stop_are_no_findings(cause: str, after: int) -> None:
 def test_a_failure_right_before_a_stop_is_its_reason() -> None:
     app = stopping(events=(ended("ValueError: no number", END - 200),))
     assert (w.verdict(app), w.cause(app)) == ("failing", "failing-batches")
+
+
+@pytest.mark.parametrize(("offset", "codes"), [(100, ["RT103"]), (300, [])])
+def test_a_batch_that_fails_in_the_second_of_the_stop_failed_if_its_line_comes_first(
+    offset: int, codes: list[str]
+) -> None:
+    batches = [w.batch(n, interval=2000) for n in range(30)]
+    error = "AttributeError: 'int' object has no attribute '_jrdd'"
+    batches[-1] = replace(batches[-1], failed_outputs=1, reason=error)
+    time_us = (w.T0 + END) * 1000
+    failed = Output(
+        batch_ms=batches[-1].time_ms, output=0, name=None, duration_ms=None,
+        failure=error, time_us=time_us, ref=Ref(0, offset),
+    )  # fmt: skip
+    stop = replace(w.record("stop-by-hook", at=END), ref=Ref(0, 200))
+    app = w.application(batches, interval_ms=2000, outputs=(failed,), incidents=(stop,))
+    assert w.codes(app) == codes
 
 
 def test_a_lost_peer_long_before_a_stop_is_a_failure() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from flowdiag.analyses.model.keys import Ref
-from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record
+from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, Output, QueryFacts, Record
 
 _STOPS: Final = (
     "stop-receivers",
@@ -147,11 +147,12 @@ class _Ending:
             last = replace(last, until_us=min(last.until_us, self.stop_us))
         return replace(query, events=tuple(map(self.settle_record, query.events)), unfinished=last)
 
-    def settle_batch(self, batch: Batch, failed_us: int | None) -> Batch:
+    def settle_batch(self, batch: Batch, failed: Output | None) -> Batch:
         """Return the batch, without its failure if the stop caused it.
 
         In an event log, the stop also ends the job of a running batch.
         """
+        failed_us, ref = (failed.time_us, failed.ref) if failed is not None else (None, None)
         end, stop = batch.end_ms, self.stop_us
         if batch.approximate and end is not None and stop is not None and end * 1000 >= stop:
             return replace(
@@ -159,7 +160,7 @@ class _Ending:
             )
         if failed_us is None and batch.end_ms is not None:
             failed_us = batch.end_ms * 1000
-        if not batch.failed_outputs or not self.caused(failed_us, batch.reason):
+        if not batch.failed_outputs or not self.caused(failed_us, batch.reason, ref):
             return batch
         return replace(batch, failed_outputs=0)
 
@@ -180,13 +181,13 @@ def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
         unseen, stop = _unseen_stop(app)
     ending = _ending_of(app, stop)
     # The log contains no end of a failed batch, but its outputs have the time of the failure.
-    failed = {output.batch_ms: output.time_us for output in app.outputs if output.time_us}
+    failed = {output.batch_ms: output for output in app.outputs if output.time_us}
     return replace(
         app,
         stopped_us=stop,
         unseen_stop=unseen,
         batches=tuple(ending.settle_batch(b, failed.get(b.time_ms)) for b in app.batches),
-        outputs=tuple(o for o in app.outputs if not ending.caused(o.time_us, o.failure)),
+        outputs=tuple(o for o in app.outputs if not ending.caused(o.time_us, o.failure, o.ref)),
         incidents=tuple(
             r for r in app.incidents if r.template in _STOPS or not ending.caused_record(r)
         ),
