@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.engine.frames import PLACE, kept, unplaced
 from flowdiag.analyses.engine.sql import Part, Queries, lines, united, words
-from flowdiag.analyses.flink.settled import rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -236,6 +235,10 @@ def queue_rows(
 
     Arguments as for `queue_frame`.
     """
+    from flowdiag.analyses.flink.settled import (
+        rows_of,
+    )  # imports PyArrow, and rules import this module
+
     rows = rows_of(queue_frame(events, metrics, width_us, bucket_us))
     subjects = [row for row in rows if row["what"] == "subject"]
     measured = [row for row in rows if row["what"] != "subject"]
