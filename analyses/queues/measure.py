@@ -149,7 +149,8 @@ HASHED: Final = {
 def _gauges(keys: Iterable[str]) -> str:
     """Return the SQL columns of the gauges: for each, the struct of the metric name with the most samples."""
     return lines(
-        f"max_by(struct(n, total, low, high, latest), n) FILTER (WHERE key = '{key}') AS {key}"
+        # By name, too: otherwise the order of rows decides between two names with equal samples.
+        f"max_by(struct(n, total, low, high, latest), struct(n, name)) FILTER (WHERE key = '{key}') AS {key}"
         for key in keys
     )
 

@@ -74,6 +74,9 @@ def test_windows_fold_gauges_and_counters(spark: SparkSession) -> None:
         # Two names of one gauge: the one with more samples counts.
         sample(IN_POOL, 10.0, 0.5, n=4),
         sample("buffers.inPoolUsage", 10.0, 0.9, n=1),
+        # With equal numbers of samples, the order of rows must not decide.
+        sample("buffers.outPoolUsage", 10.0, 0.9, n=2),
+        sample("Shuffle.Netty.Output.Buffers.outPoolUsage", 10.0, 0.5, n=2),
         # A counter that restarts counts from zero; the log was passed twice.
         sample("numRecordsIn", 10.0, 100.0),
         sample("numRecordsIn", 10.0, 100.0, source=1),
@@ -95,6 +98,7 @@ def test_windows_fold_gauges_and_counters(spark: SparkSession) -> None:
         "latest": 400.0,
     }
     assert first["in_pool"]["total"] == 2.0
+    assert first["out_pool"]["low"] == 0.9
     assert (first["records_in"], second["records_in"]) == (60.0, 30.0)
     assert (first["resets"], second["resets"]) == (0, 1)
     assert (first["samples"], second["samples"]) == (4, 2)

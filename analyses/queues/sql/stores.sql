@@ -23,11 +23,11 @@ WITH rows AS (
     min(time_us) AS time_us, max(until_us) AS until_us, max(n) AS n,
     if(name IN ({added_up}), sum(low), max(low)) AS low, if(name IN ({added_up}), sum(high), max(high)) AS high,
     if(name IN ({added_up}), sum(first), max(first)) AS first, if(name IN ({added_up}), sum(last), max(last)) AS last,
-    max_by(family, last) AS family, min_by(place, -last) AS place
+    max_by(family, struct(last, family)) AS family, min_by(place, struct(-last, place)) AS place
   FROM families
   GROUP BY ALL
 )
-SELECT 'store' AS what, subject, operator, name, max_by(family, last) AS family,
+SELECT 'store' AS what, subject, operator, name, max_by(family, struct(last, family)) AS family,
   min(time_us) AS first_us, max(until_us) AS last_us,
   array_sort(collect_list(struct(time_us, until_us, n, low, high, first, last, place))) AS points
 FROM folded
