@@ -42,6 +42,8 @@ from flowdiag.parsers.spark.events import EventReader, drop_oversized_numbers
 from flowdiag.parsers.spark.reports import TEXT_BYTES as REPORT_TEXT_BYTES
 from flowdiag.parsers.spark.reports import contains_report, printed_reports
 from flowdiag.parsers.spark.rest import answer_rows
+from flowdiag.parsers.spark.web_ui import contains_batches
+from flowdiag.parsers.spark.web_ui import copied_rows as spark_tables
 from flowdiag.parsers.stacks.dumps import TEXT_BYTES as DUMP_TEXT_BYTES
 from flowdiag.parsers.stacks.dumps import contains_dump, printed_rows, without_dumps, wrapped_rows
 from flowdiag.parsers.stacks.texts import ReadStacks, stack_text_of
@@ -403,15 +405,20 @@ def _add_reports(task: _Task) -> None:
 
 
 def _add_tables(task: _Task) -> None:
-    """Add tables copied from Flink's Web UI, whether alone or within other text."""
+    """Add tables copied from the Web UI of Flink or Spark, alone or between other text."""
     source = task.split.source
-    if source.engine == "spark" or not 0 <= source.size <= TABLE_TEXT_BYTES:
+    contains, read = (
+        (contains_batches, spark_tables)
+        if source.engine == "spark"
+        else (contains_table, copied_rows)
+    )
+    if not 0 <= source.size <= TABLE_TEXT_BYTES:
         return
     with open_source(source) as stream:
         data = stream.read(TABLE_TEXT_BYTES)
-    if not contains_table(data):
+    if not contains(data):
         return
-    for offset, row in copied_rows(data):
+    for offset, row in read(data):
         task.rows.add({**row, "source": source.index, "offset": offset})
         task.tally.candidates += 1
         task.tally.recognised += 1

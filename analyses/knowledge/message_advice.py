@@ -99,7 +99,7 @@ def process_in(fields: Mapping[str, str]) -> Component | None:
 
 
 def origin_note(fields: Mapping[str, str], place: str | None = None) -> str:
-    """Return sentences about the process and the job code in which a failure happened; empty if unknown.
+    """Return sentences about the software, the process and the job code of a failure; empty if unknown.
 
     Args:
         fields: texts of the failure.
@@ -108,7 +108,10 @@ def origin_note(fields: Mapping[str, str], place: str | None = None) -> str:
     process = process_in(fields)
     where = ", ".join(filter(None, (process and process.what, place)))
     frame = fields.get("python_frame") or fields.get("own_frame")
+    component = components().get(fields.get("component", ""))
+    source = component.what if component is not None and component.role == "part" else ""
     parts = (
+        source and f"It comes from {source}.",
         where and f"It happened in {where}.",
         frame and f"The first frame of the job's own code is {frame}.",
     )

@@ -150,8 +150,9 @@ class FailureGroup:
     def explanation(self) -> str:
         """The component, the place, the job's own code, and the effect."""
         text, parts = self.first.text, []
-        if self.component is not None and self.component.what != self.process:
-            parts.append(f"It comes from {self.component.what}.")
+        source = self.component
+        if source is not None and source.role != "part" and source.what != self.process:
+            parts.append(f"It comes from {source.what}.")
         parts.append(origin_note(text, self.first.place))
         message = text.get("message", "")
         if (

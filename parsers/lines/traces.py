@@ -11,7 +11,7 @@ Formats:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,6 +67,14 @@ _LIBRARIES: Final = (
     "io.confluent.",
     "io.netty.",
     "kotlin.",
+    "com.azure.",
+    "com.codahale.",
+    "com.microsoft.",
+    "okhttp3.",
+    "org.eclipse.",
+    "org.glassfish.",
+    "org.json4s.",
+    "org.sparkproject.",
     "org.springframework.",
     "py4j.",
     "reactor.",
@@ -97,6 +105,7 @@ class Trace:
     chain: tuple[str, ...] = ()
 
 
+_MESSAGE_LINES: Final = 12  # maximum lines of a message below its first
 ANNOUNCES: Final = ("exceptions:", "terminated with:")
 """Endings of a message that continues on the next line, even if that line starts with a date."""
 
@@ -157,14 +166,33 @@ def read_trace(lines: Iterable[str], given: str = "") -> Trace:
 
 
 def _with_announced(given: str, lines: Iterable[str]) -> tuple[str, list[str]]:
-    """Join each message that continues on the next line with that line."""
+    """Join each message that continues on the next lines with them."""
+    below = [*lines]
     whole = [given]
-    for line in lines:
-        if whole[-1].rstrip().endswith(ANNOUNCES) and line.strip() and not is_trace_line(line):
+    continues = _continues(given, below)
+    for line in below:
+        continues = continues and not _is_below(line)
+        announced = continues or whole[-1].rstrip().endswith(ANNOUNCES)
+        if announced and line.strip() and not _is_below(line):
             whole[-1] = f"{whole[-1].rstrip()} {line.strip()}"
-        else:
+        elif line.strip() or not continues:
             whole.append(line)
     return whole[0], whole[1:]
+
+
+def _is_below(line: str) -> bool:
+    """Return whether a line begins what is below a message: frames or a cause."""
+    return is_trace_line(line) or line.strip().startswith(_BEFORE)
+
+
+def _continues(given: str, below: Sequence[str]) -> bool:
+    """Return whether the next lines continue the message of an exception: frames follow them, not a traceback."""
+    if not is_exception_line(given) or _PYTHON_BEGINS in given:
+        return False
+    first = next((at for at, line in enumerate(below) if _is_below(line)), None)
+    if first is None or not 0 < first <= _MESSAGE_LINES:
+        return False
+    return not any(is_exception_line(line) or _PYTHON_BEGINS in line for line in below[:first])
 
 
 def is_library(method: str) -> bool:

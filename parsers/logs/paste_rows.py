@@ -16,7 +16,12 @@ from flowdiag.parsers.exceptions import (
     task_named_in,
 )
 from flowdiag.parsers.flink.failures import lost_peer
-from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD, ended_by, is_routine
+from flowdiag.parsers.lines.failure_lines import (
+    KNOWN_RECORD,
+    ended_by,
+    is_routine,
+    is_wrapper_failure,
+)
 from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, own_frame
 from flowdiag.parsers.logs.paste_patterns import GRAVE
 from flowdiag.parsers.logs.pasted import Pasted
@@ -194,7 +199,7 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
 def _failure(one: Pasted, found: Classified | None, engine: str, source: int) -> Row:
     """Build the row for a failure that belongs to no class, or whose effect the text does not show."""
     cause, offset = one.cause(found, outer=False)
-    if found is None and one.heading is not None and one.level in GRAVE and is_routine((cause,)):
+    if found is None and one.heading is not None and one.level in GRAVE and _follows(one, cause):
         above = one.heading.message  # the exception is only a consequence of the error above it
         if len(above.split()) > 3 and not is_routine((above,)):
             cause, offset = above, one.heading.offset
@@ -222,6 +227,12 @@ def _failure(one: Pasted, found: Classified | None, engine: str, source: int) ->
         "fields": {key: value for key, value in fields.items() if value},
         **_task_columns(one),
     }
+
+
+def _follows(one: Pasted, cause: str) -> bool:
+    """Return whether an exception only repeats the error of the record above it."""
+    above = one.heading.message if one.heading is not None else ""
+    return is_routine((cause,)) or (is_wrapper_failure(cause) and ": " in above)
 
 
 def _fields(one: Pasted, found: Classified | None, engine: str) -> dict[str, str]:
@@ -277,8 +288,9 @@ def _query_columns(one: Pasted, fields: dict[str, str]) -> Row:
     text = " ".join((*one.chain, f"query {one.thread}" if one.thread else ""))
     named = _QUERY.search(text) or _QUERY_ID.search(text)
     fields |= {"origin": "paste", "what": "terminated"}
-    if _is_part(one) and named is None:
-        fields["part"] = "cause"
+    part = "cause" if _is_part(one) else ended_with(one)
+    if named is None and part in ("cause", "task"):
+        fields["part"] = part
     if named is None and one.is_of_dstream:
         fields["what"] = "batch"
         return {"event": Event.SPARK_INCIDENT.value}

@@ -401,9 +401,9 @@ class _Segments:
         if element is None:
             self._other(offset, text, bare)
         else:
-            self._first_line(offset, text, element, counted is not None)
+            self._first_line(offset, text, element, counted=counted is not None)
 
-    def _first_line(self, offset: int, text: str, element: re.Match[str], counted: bool) -> None:
+    def _first_line(self, offset: int, text: str, element: re.Match[str], *, counted: bool) -> None:
         """Process the first line of an exception."""
         bare = text.strip()
         self._uncaught(bare)
@@ -625,7 +625,7 @@ class _Segments:
             return
         element = p.ELEMENT.match(text)
         if element is not None:
-            self._element(offset, element["text"])
+            self._first_line(offset, text, element, counted=False)
             if self._block is not None:
                 self._block.inline = True
             return

@@ -410,7 +410,9 @@ class Reader:
     def _text_below(self, record: Record) -> Iterator[str]:
         head = record.head
         first = True
-        listed = _announces(head.text[head.begin : head.end])
+        listed = _announces(
+            head.text[head.begin : head.end], listed=_THROWN.search(head.text) is not None
+        )
         for line in self._lines_below():
             if head.carriers:
                 if _is_of_other_process(line, head):
@@ -678,6 +680,10 @@ def _task_fields(chain: Iterable[str]) -> dict[str, str]:
 def _is_of_other_process(text: str, head: Prefix) -> bool:
     process = None if head.process is None else prefix.process_of(text, head)
     return process is not None and process != head.process
+
+
+_THROWN: Final = re.compile(r"(?:Exception|Error): \S")
+"""An exception in a record, whose message may have several lines."""
 
 
 def _announces(text: str, *, listed: bool = False) -> bool:

@@ -39,6 +39,7 @@ from flowdiag.parsers.sources.excerpts import TEXT_BYTES as EXCERPTED_BYTES
 from flowdiag.parsers.sources.excerpts import excerpts
 from flowdiag.parsers.sources.printed import json_printed
 from flowdiag.parsers.spark.reports import contains_report
+from flowdiag.parsers.spark.web_ui import contains_batches
 from flowdiag.parsers.stacks.dumps import contains_dump
 from flowdiag.parsers.stacks.texts import engine_of_stacks, stack_text_of
 from flowdiag.parsers.yarn.answers import looks_like_yarn
@@ -225,6 +226,8 @@ def _sniff_other_formats(text: _Text) -> Sniffed | None:
         return None
     if text.sample.complete and contains_table(text.head):
         return Sniffed(kind="log", engine="flink")
+    if text.sample.complete and contains_batches(text.head):
+        return Sniffed(kind="log", engine="spark")
     found = (reason for pattern, reason in _TEXTS if pattern.search(text.start))
     reason = next(found, None)
     return None if reason is None else not_read(reason)

@@ -209,7 +209,7 @@ def _item_rows(
     ]
     readers: dict[str, Callable[[Row], list[Row]]] = {
         "statistics": _statistics,
-        "batches": _batch,
+        "batches": batch_rows,
         "operations": lambda item: _operation(item, int(time[-1]) if time else None),
         "receivers": _receiver,
         "environment": _environment,
@@ -274,7 +274,8 @@ def _environment(item: Row) -> list[Row]:
     return [{"event": Event.SPARK_SETTINGS.value, "fields": settings}] if settings else []
 
 
-def _batch(item: Row) -> list[Row]:
+def batch_rows(item: Row) -> list[Row]:
+    """Return the row of a batch as `/streaming/batches` lists it."""
     time = _whole(item.get("batchId"))
     if time is None or time > MOMENT_MAX:
         return []

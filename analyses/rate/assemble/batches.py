@@ -109,7 +109,7 @@ def _batch(row: Row, stage: StageLoad | None, work: Work | None, *, jobs_suffice
         scheduling = max(0, start - (submission if submission is not None else row["batch"]))
     state = _state(row, completed)
     if state == "processing" and start is None:
-        start = row.get("begun_ms")
+        start = _begun_ms(row)
     return Batch(
         time_ms=row["batch"],
         state=state,
@@ -127,6 +127,12 @@ def _batch(row: Row, stage: StageLoad | None, work: Work | None, *, jobs_suffice
         approximate=approximate,
         ref=optional_ref_of(row),
     )
+
+
+def _begun_ms(row: Row) -> int | None:
+    """Return when a running batch began: REST answers and copied tables only have its time and its delay."""
+    delayed = None if row.get("scheduling") is None else row["batch"] + row["scheduling"]
+    return max((ms for ms in (row.get("begun_ms"), delayed) if ms is not None), default=None)
 
 
 def _state(row: Row, completed: bool) -> str:

@@ -128,9 +128,14 @@ def _triggers_after(query: h.QueryFacts, failed: set[str | None], last: int) -> 
     return sum(run not in failed for run in runs[known[-1] :]) if known else 0
 
 
+_PARTS: Final = {"cause": "The cause of a failure", "task": "A task failed"}
+"""Titles for exceptions whose text does not show that they ended the application."""
+
+
 def _title(who: str, ended: h.Sequence[h.Record], *, continues: bool) -> str:
-    if all(record.fields.get("part") for record in ended):
-        return "The cause of a failure"
+    parts = {record.fields.get("part") for record in ended}
+    if len(parts) == 1 and (part := _PARTS.get(parts.pop() or "")):
+        return part
     rest = ", and the application continues without it" if continues else ""
     return f"{who} ended with an exception{rest}"
 

@@ -1,0 +1,99 @@
+"""Reads tables copied from Spark's Web UI: the batches of the Streaming tab and the executors that are lost.
+
+Cells are separated by tabs, bars, spaces or line ends. Each row becomes the equivalent answer of the REST API. The UI
+shows times of the server without a zone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Final
+
+from flowdiag.parsers.rows import Event, Row
+from flowdiag.parsers.spark.rest import batch_rows
+
+TEXT_BYTES: Final = 256 * 1024
+"""Maximum size of a text to search; a copied page is much smaller."""
+_S: Final = r"[\s|]{1,20}"
+_DURATION: Final = r"(?:\d{1,9}(?:\.\d{1,6})? ?(?:ms|s|min|h|seconds?|minutes?|hours?)|-)"
+_BATCH: Final = re.compile(
+    rf"^[ \t|>]{{0,20}}(?P<time>\d{{4}}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d{{1,3}})?){_S}(?P<records>\d{{1,15}}) (?:records|events)"
+    rf"{_S}(?P<scheduling>{_DURATION}){_S}(?P<processing>{_DURATION})(?:{_S}(?P<total>{_DURATION})(?=[\s|]))?"
+    rf"(?:{_S}(?P<done>\d{{1,6}})/(?P<all>\d{{1,6}})(?: \((?P<failed>\d{{1,6}}) failed\))?)?(?:{_S}(?P<state>queued|processing)\b)?",
+    re.MULTILINE,
+)
+_DEAD: Final = re.compile(
+    rf"^[ \t|>]{{0,20}}(?P<id>\d{{1,6}}){_S}(?P<host>[\w.-]{{1,255}}):\d{{1,5}}{_S}(?P<state>Dead|Excluded|Blacklisted)\b(?P<rest>.{{0,600}})",
+    re.MULTILINE,
+)
+_UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_INTERVALS: Final = 3
+"""Batches whose times show the interval."""
+
+
+def contains_batches(data: bytes) -> bool:
+    """Return whether a text contains a copied table of batches or of executors."""
+    text = data.decode("utf-8", "replace")
+    return _BATCH.search(text) is not None or _DEAD.search(text) is not None
+
+
+def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
+    """Yield the byte offset and the row of each batch and each lost executor."""
+    text = data.decode("utf-8", "replace")
+    found = [*_BATCH.finditer(text)]
+    times = sorted({_millis(one["time"]) for one in found})
+    steps = [later - earlier for earlier, later in pairwise(times)]
+    interval = min(steps) if len(times) >= _INTERVALS else None
+    for one in found:
+        time = _millis(one["time"])
+        processing = _duration(one["processing"])
+        item = {
+            "batchId": time,
+            "status": "COMPLETED"
+            if processing is not None
+            else "PROCESSING"
+            if one["state"] == "processing"
+            else "QUEUED",
+            "processingTime": processing,
+            "schedulingDelay": _duration(one["scheduling"]),
+            "inputSize": int(one["records"]),
+            "numTotalOutputOps": int(one["all"] or 0) or None,
+            "numFailedOutputOps": int(one["failed"] or 0),
+            "batchDuration": interval,
+        }
+        for row in batch_rows(item):
+            yield len(text[: one.start()].encode()), row | {"utc_us": None, "local_us": time * 1000}
+    for one in _DEAD.finditer(text):
+        said = (
+            f"Executor {one['id']} on {one['host']} is {one['state'].lower()} in the Executors tab"
+        )
+        yield (
+            len(text[: one.start()].encode()),
+            {
+                "event": Event.FAILURE.value,
+                "template": "plain-failure",
+                "cause": said,
+                "fields": {"exception": said, "class": "executor-lost", "executor": one["id"]},
+            },
+        )
+
+
+def _millis(text: str) -> int:
+    """Return the milliseconds of a printed clock since 1970 on that clock."""
+    digits = text.replace("/", "-").replace(" ", "T")
+    return round(datetime.fromisoformat(digits).replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def _duration(text: str) -> int | None:
+    """Return the milliseconds of a duration; None for a dash.
+
+    >>> _duration("1.2 min"), _duration("48 s"), _duration("-")
+    (72000, 48000, None)
+    """
+    number, _, unit = text.partition(" ")
+    if not unit:
+        return None
+    return round(float(number) * _UNITS["ms" if unit == "ms" else unit[0]])
