@@ -236,9 +236,8 @@ def queue_rows(
 
     Arguments as for `queue_frame`.
     """
-    from flowdiag.analyses.flink.settled import (
-        rows_of,
-    )  # imports PyArrow, and rules import this module
+    # It imports PyArrow, and light commands import this module with the rules.
+    from flowdiag.analyses.flink.settled import rows_of
 
     rows = rows_of(queue_frame(events, metrics, width_us, bucket_us))
     subjects = [row for row in rows if row["what"] == "subject"]
