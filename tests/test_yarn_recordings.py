@@ -96,3 +96,22 @@ def test_the_snapshot_with_the_aggregated_copies_of_its_logs(
             assert options == {"spark.executor.memoryOverhead"}
     else:
         assert summary["stories"] == []
+
+
+@pytest.mark.application
+@pytest.mark.full
+@pytest.mark.parametrize("recording", RECORDED, ids=NAMES)
+def test_one_command_collects_and_diagnoses(
+    recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = tmp_path / "report.json"
+    truth = json.loads((recording / "truth.json").read_bytes())
+    answers = unpacked(recording) / "answers" / "ended.jsonl"
+    servers = "&".join(f"{name}={MANAGER}:{port}" for name, port in PORTS.items())
+    with serving(RecordedYarn(answers), proxy=True) as proxy:
+        for name in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        address = f"yarn://{truth['application']}?{servers}"
+        flowdiag(address, "--format", "json", "-o", str(report), "-q")
+    summary, expected = json.loads(report.read_bytes())["summary"], truth["expected"]
+    assert (summary["verdict"], summary["cause"]) == (expected["verdict"], expected["cause"])
