@@ -24,12 +24,20 @@ def expected_ms(query: h.QueryFacts) -> float:
 
 
 def user_of_cores(app: h.ApplicationFacts, query: h.QueryFacts) -> h.QueryFacts | None:
-    """Return the query whose tasks run while a job of this query waits to start one."""
+    """Return another query with a long unfinished trigger, while no task of this query runs: it may use all cores."""
     last = query.unfinished
-    if last is None or last.tasks or last.work is None or last.work.busy_ms is not None:
+    if last is None or last.tasks:
         return None
-    others = (other for other in app.queries if other is not query and other.unfinished)
-    return next((other for other in others if other.unfinished and other.unfinished.tasks), None)
+    return next(
+        (
+            other
+            for other in app.queries
+            if other is not query
+            and (their := other.unfinished) is not None
+            and their.lasted_ms * 2 >= last.lasted_ms
+        ),
+        None,
+    )
 
 
 def find_hanging_batch(

@@ -105,7 +105,13 @@ def _ends_by_run(records: h.Sequence[h.Record]) -> list[h.Record]:
     ended = []
     for same in by_run.values():
         longest = max(same, key=lambda record: len(record.cause or ""))
-        fields = {name: text for record in (*same, longest) for name, text in record.fields.items()}
+        # What the script prints may have another class: the exception around the cause.
+        fields = {
+            name: text
+            for record in (*same, longest)
+            for name, text in record.fields.items()
+            if name != "class" or record is longest
+        }
         ended.append(replace(longest, fields=fields))
     return ended
 

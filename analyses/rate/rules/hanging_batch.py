@@ -22,8 +22,9 @@ Triggers: the offsets of the last trigger were written, or its first job began, 
 exception followed. Its running time ends with the input, or when the application or query stops. The running time
 must be at least `least`, and `ratio` times that of any earlier trigger. If the trigger interval is known, it must
 also be at least `missed` intervals. After a long trigger, many rows are waiting. So the running time must also be
-`backlog` times the time that the rows since then take, at the cost per row of the last trigger. A trigger that waits
-for cores of another query is inconclusive. The first trigger of a run is slow because it is cold, so it does not count if
+`backlog` times the time that the rows since then take, at the cost per row of the last trigger. A trigger without
+running tasks is inconclusive if a trigger of another query has been running for at least half as long, because that
+one may use all cores. The first trigger of a run is slow because it is cold, so it does not count if
 there are others. Without an earlier trigger, the running time must be at least `alone`. If it is shorter, and no
 other data shows the progress of the query, the rule is inconclusive. Queries in real-time mode are left out.
 
@@ -102,7 +103,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         user = user_of_cores(app, query)
         if last.lasted_ms >= least and user is not None:
             yield h.Inconclusive(
-                reason=f"batch {last.batch} of {query.label} waits for cores, which {user.label} uses",
+                reason=f"batch {last.batch} of {query.label} may wait for cores, which {user.label} uses",
                 remedy="a later copy of the logs",
                 job=assessed.key,
             )
