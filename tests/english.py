@@ -50,7 +50,7 @@ WORDS: Final[dict[str, str]] = {
     r"sees? to it|sees that": "make sure",
     r"keeps? pace": "keep up",
     r"cannot tell|can tell": "cannot determine",
-    r"not(?:hing)? (?:in it )?(?:was|is|were) understood": "flowdiag recognised no line of it",
+    r"not(?:hing)? (?:in it )?(?:was|is|were) understood": "flowdiag recognized none of its lines",
     r"likely so": "probably",
     r"put(?:s|ting)? right": "correct",
     r"time-outs?": "timeout",
