@@ -104,15 +104,23 @@ def _quoted(
     """Quote the relevant part of a record, or its first line if that part is not found."""
     from flowdiag.parsers import quotes
 
-    first = LocatedRecord(line, excerpt(record), instant(record, zone))
+    time_us = instant(record, zone)
+    is_document = kind in DOCUMENTS or (
+        kind == "prometheus" and record.lstrip()[:1] in (b"{", b"[")
+    )
+    part = None
     if kind == "spark-events":
-        event = quotes.event_text(record.split(b"\n", 1)[0])
-        return first if event is None else replace(first, excerpt=clean(event, EXCERPT_CHARACTERS))
-    if kind in DOCUMENTS or (kind == "prometheus" and record.lstrip()[:1] in (b"{", b"[")):
-        entry = quotes.entry_text(record, focus)
-        if entry is None:
-            return replace(first, excerpt=shorten(first.excerpt.replace('\\"', '"'), 200))
-        return replace(first, excerpt=clean(entry, EXCERPT_CHARACTERS))
+        part = quotes.event_text(record.split(b"\n", 1)[0])
+    elif is_document:
+        part = quotes.entry_text(record, focus)
+    if part is not None:
+        return LocatedRecord(line, clean(part, EXCERPT_CHARACTERS), time_us)
+    # Only now, because the first line of a document may be all of it.
+    first = LocatedRecord(line, excerpt(record), time_us)
+    if is_document:
+        return replace(first, excerpt=shorten(first.excerpt.replace('\\"', '"'), 200))
+    if kind == "spark-events":
+        return first
     if focus is None:
         return first
     text, numbers = _unwrapped(record)
