@@ -501,7 +501,7 @@ def test_a_restart_is_a_trace_of_a_failure(judge: PasteJudge) -> None:
         "Job prices (7c7769847d333438dd9ce845d5a2d980) switched from state %s."
     )
     report = report_on(judge, record % "RUNNING to RESTARTING")
-    assert "failure, which is not in the input" in report.findings[0].title
+    assert "failure that is not in the input" in report.findings[0].title
     assert report_on(judge, record % "RESTARTING to RUNNING").findings == []
 
 

@@ -20,6 +20,7 @@ from flowdiag.analyses.rate.assemble import UserSettings, assemble
 from flowdiag.analyses.rate.assemble.rows import JSON
 from flowdiag.analyses.rate.assessment import AssessedApplication, Assessment, assess
 from flowdiag.analyses.rate.assessment.batches import failed_tasks, split_at_gaps
+from flowdiag.analyses.rate.assessment.endings import without_effects_of_stop
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
 from flowdiag.analyses.rate.owned import owned_events
@@ -273,7 +274,7 @@ class Rate(Topic):
             app.batches
             or app.queries
             or any(one.fields.get("origin") == "paste" for one in app.incidents)
-            or app.failures
+            or without_effects_of_stop(app).failures
             or any(one.template == KNOWN_RECORD for one in app.incidents)
             or failed_tasks(app)
             for app in facts.applications

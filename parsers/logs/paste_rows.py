@@ -134,7 +134,14 @@ def ended_with(one: Pasted) -> str | None:
     if one.task is not None:
         return "task"
     above = one.heading.message if one.heading else ""
-    return ended_by((above, *one.chain, *(() if _is_part(one) else one.lines)))
+    lines = [] if _is_part(one) else one.lines
+    if one.heading is not None:
+        lines = [line for line in lines if _MAIN not in line]  # a logged exception was caught
+    return ended_by((above, *one.chain, *lines))
+
+
+_MAIN: Final = ".deploy.SparkSubmit"
+"""The lowest frames of a driver's main thread."""
 
 
 def _is_part(one: Pasted) -> bool:
@@ -204,7 +211,7 @@ def _failure(one: Pasted, found: Classified | None, engine: str, source: int) ->
         if len(above.split()) > 3 and not is_routine((above,)):
             cause, offset = above, one.heading.offset
     fields = _fields(one, found, engine)
-    fields["ended"] = ended_with(one) or ""
+    fields["ended"] = _ended_process(ended_with(one) or "", fields.get("process"))
     fields["level"] = one.level or ""
     logger = None
     if one.heading is not None:
@@ -227,6 +234,11 @@ def _failure(one: Pasted, found: Classified | None, engine: str, source: int) ->
         "fields": {key: value for key, value in fields.items() if value},
         **_task_columns(one),
     }
+
+
+def _ended_process(ended: str, process: str | None) -> str:
+    """Return what a failure ended: the main thread of an executor is not the application."""
+    return "process" if (ended, process) == ("application", "spark-executor") else ended
 
 
 def _follows(one: Pasted, cause: str) -> bool:
@@ -288,9 +300,10 @@ def _query_columns(one: Pasted, fields: dict[str, str]) -> Row:
     text = " ".join((*one.chain, f"query {one.thread}" if one.thread else ""))
     named = _QUERY.search(text) or _QUERY_ID.search(text)
     fields |= {"origin": "paste", "what": "terminated"}
-    part = "cause" if _is_part(one) else ended_with(one)
-    if named is None and part in ("cause", "task"):
-        fields["part"] = part
+    if named is None and _is_part(one):
+        fields["part"] = "cause"
+    elif named is None and ended_with(one) == "task" and fields.get("process") == "spark-executor":
+        fields["part"] = "task"
     if named is None and one.is_of_dstream:
         fields["what"] = "batch"
         return {"event": Event.SPARK_INCIDENT.value}

@@ -217,6 +217,9 @@ _ESCAPES: Final = (b"&lt;", b"&#", b"&gt;", b"&quot;", b"&nbsp;")
 _TAGS: Final = (b"<br", b"<pre", b"<p>", b"<td", b"<li>", b"<code", b"<div", b"<span")
 
 
+_CELLS: Final = re.compile(r"\t| {0,4}\| {1,4}")
+
+
 class _Segments:
     """Splits a text into failures."""
 
@@ -403,6 +406,13 @@ class _Segments:
         else:
             self._first_line(offset, text, element, counted=counted is not None)
 
+    def _cell(self, bare: str) -> re.Match[str] | None:
+        """Return the exception in a later cell of a table's row, if no message can continue here."""
+        if self._has_chain() and not self._again:
+            return None
+        cells = _CELLS.split(bare)[1:]
+        return next((found for cell in cells if (found := p.ELEMENT.match(cell))), None)
+
     def _first_line(self, offset: int, text: str, element: re.Match[str], *, counted: bool) -> None:
         """Process the first line of an exception."""
         bare = text.strip()
@@ -574,13 +584,19 @@ class _Segments:
             block.add(offset, text[:_MESSAGE])
 
     def _other(self, offset: int, text: str, bare: str) -> None:
-        """Process a date, a line that reports a failure, the continuation of a message, or unrelated text."""
+        """Process a date, an exception in a row of a table, or another line."""
         tagged = p.TAGGED.match(text)
         start = tagged.end() if tagged is not None else len(text) - len(text.lstrip())
         stamp = prefix.read_stamp(text, start)
         if stamp is not None:
             self._take_dated(offset, stamp, text[stamp.end :].strip(" \t|,;-]"))
-            return
+        elif (cell := self._cell(bare)) is not None:
+            self._first_line(offset, cell.string, cell, counted=True)
+        else:
+            self._take_text(offset, text, bare)
+
+    def _take_text(self, offset: int, text: str, bare: str) -> None:
+        """Process a line that reports a failure, the continuation of a message, or unrelated text."""
         if p.EVENT.match(text) is not None:
             self._end()
         block = self._block
