@@ -161,6 +161,6 @@ def _standing_out(ranked: Sequence[Finding]) -> list[Finding]:
     return apart if len(apart) <= _MOST_APART else []
 
 
-def affected(finding: Finding) -> tuple[Subject, ...]:
+def affected_subjects(finding: Finding) -> tuple[Subject, ...]:
     """Return all subjects of a finding, worst first."""
     return finding.subjects or (finding.subject,)

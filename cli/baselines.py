@@ -29,7 +29,7 @@ def write(
     Raises:
         FlowdiagError: a file cannot be read or written, or new entries lack a reason or a date.
     """
-    from flowdiag.analyses.comparison.baseline import text_of, updated
+    from flowdiag.analyses.comparison.baseline import add_findings, text_of
     from flowdiag.analyses.model.finding import Severity
     from flowdiag.analyses.model.fmt import plural
     from flowdiag.cli.output.console import check_output, print_message, write_report
@@ -43,7 +43,7 @@ def write(
             "--reason is empty", hint="give the reason why these findings are accepted"
         )
     today = date.today()
-    found = updated(
+    found = add_findings(
         text_of(output) if os.path.exists(output) else "",
         output,
         [read_report(path) for path in reports],

@@ -42,7 +42,7 @@ class Times:
         return self.sums[half] / max(1.0, sum(self.sums.values()))
 
 
-def slowest(job: h.Job) -> list[h.Checkpoint]:
+def slowest_checkpoints(job: h.Job) -> list[h.Checkpoint]:
     """Return the slowest completed checkpoints, in order."""
     steady = [c for stretch in h.steady_checkpoints(job, h.WARM_UP) for c in stretch]
     found = sorted(steady, key=lambda c: -(c.duration_ms or 0))[:_SLOWEST]

@@ -11,7 +11,7 @@ from flowdiag.analyses.checkpoints.detect.durations import lasted_ms
 from flowdiag.analyses.checkpoints.rules import RULES
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_since_start
 from flowdiag.analyses.contract.report import Data, iso
-from flowdiag.analyses.engine.sql import united
+from flowdiag.analyses.engine.sql import union_all
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.assemble.collectors import (
@@ -111,7 +111,7 @@ class Checkpoints(FlinkTopic):
         names = [job.name for job in common.jobs]
         by_id = len(names) != len(set(names))
         loads = lifecycle.loads(metrics, spans, width_us, by_id=by_id)
-        return rows_of(united([loads, lifecycle.garbage(metrics, spans, width_us)]))
+        return rows_of(union_all([loads, lifecycle.garbage(metrics, spans, width_us)]))
 
     def facts(
         self,

@@ -290,7 +290,7 @@ class WrittenBaseline:
     unseen: tuple[str, ...]
 
 
-def updated(
+def add_findings(
     text: str,
     path: str,
     reports: Sequence[Report],

@@ -16,8 +16,8 @@ from flowdiag.analyses.comparison.chance import (
     share_test,
     stretches,
 )
-from flowdiag.analyses.comparison.findings import changes, serious
-from flowdiag.analyses.comparison.measures import FACTOR, Kind, Series, paired, series_of
+from flowdiag.analyses.comparison.findings import changes, serious_changes
+from flowdiag.analyses.comparison.measures import FACTOR, Kind, Series, pair_series, series_of
 from flowdiag.analyses.comparison.wire import (
     SCHEMA,
     Change,
@@ -62,7 +62,7 @@ def compare_reports(
     """
     one_job = _check(before, after, same_job)
     found = changes(before, after, one_job=one_job, muted=muted)
-    pairs = paired(series_of(before, one_job=one_job), series_of(after, one_job=one_job))
+    pairs = pair_series(series_of(before, one_job=one_job), series_of(after, one_job=one_job))
     drafts = [_draft(old, new) for old, new in pairs]
     # The p-values are adjusted for all measures together.
     tested = [draft for draft in drafts if draft.chance is not None]
@@ -75,7 +75,7 @@ def compare_reports(
         *_unassessed(after, "after"),
         *(
             f"{change.code} {change.name} is not comparable: {change.reason}"
-            for change in serious(found, Change.NOT_COMPARABLE)
+            for change in serious_changes(found, Change.NOT_COMPARABLE)
         ),
     ]
     return Comparison(
@@ -272,7 +272,7 @@ def _because(found: Sequence[FindingChange], measures: Sequence[Measure]) -> lis
     """Return the reasons for a regression, one per line; empty if there is none."""
     reasons = []
     for kind in (Change.NEW, Change.WORSE):
-        some = serious(found, kind)
+        some = serious_changes(found, kind)
         if some:
             codes = ", ".join(dict.fromkeys(change.code for change in some))
             reasons.append(f"{fmt.plural(len(some), f'{kind.value} finding')}: {codes}")

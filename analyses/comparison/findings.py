@@ -48,7 +48,12 @@ def changes(
     """
     found = [
         _change(
-            old, new, before, after, one_job=one_job, muted=latest(old, new).fingerprint in muted
+            old,
+            new,
+            before,
+            after,
+            one_job=one_job,
+            muted=latest_finding(old, new).fingerprint in muted,
         )
         for old, new in _pairs(before, after, one_job=one_job)
     ]
@@ -148,7 +153,7 @@ def _change(
     one_job: bool,
     muted: bool,
 ) -> FindingChange:
-    finding = latest(old, new)
+    finding = latest_finding(old, new)
     moved = old is not None and new is not None and _moved(old.subject, new.subject)
     if old is None:
         change, reason = _alone(finding, before, Change.NEW, one_job=one_job)
@@ -171,7 +176,7 @@ def _change(
     )
 
 
-def latest(old: Finding | None, new: Finding | None) -> Finding:
+def latest_finding(old: Finding | None, new: Finding | None) -> Finding:
     """Return the finding of the second report, else that of the first."""
     finding = new or old
     assert finding is not None
@@ -218,7 +223,7 @@ def _seen(finding: Finding | None) -> Seen | None:
     )
 
 
-def serious(found: Iterable[FindingChange], kind: Change) -> Sequence[FindingChange]:
+def serious_changes(found: Iterable[FindingChange], kind: Change) -> Sequence[FindingChange]:
     """Return the changes of one kind whose latest severity is a warning or worse, and that are not muted."""
     return [
         change

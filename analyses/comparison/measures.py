@@ -276,7 +276,7 @@ def _memory(report: Report) -> Iterator[Series]:
         yield Series(kind=HEAP_FLOOR, subject=subject, values=tuple(shares))
 
 
-def paired(
+def pair_series(
     before: Mapping[Key, Series], after: Mapping[Key, Series]
 ) -> Sequence[tuple[Series | None, Series | None]]:
     """Pair the series of both sides in the order of the first side. Unpaired series get None."""

@@ -14,14 +14,14 @@ def encode(document: msgspec.Struct) -> bytes:
     try:
         text = msgspec.json.encode(document)
     except UnicodeEncodeError:  # a lone surrogate in a name from a log
-        text = msgspec.json.encode(speakable(msgspec.to_builtins(document)))
+        text = msgspec.json.encode(escape_invisible(msgspec.to_builtins(document)))
     return visible_json(msgspec.json.format(text, indent=2).decode()).encode() + b"\n"
 
 
-def speakable(node: Any) -> Any:
+def escape_invisible(node: Any) -> Any:
     """Escape control characters and lone surrogates in a document."""
     if isinstance(node, dict):
-        return {printable(str(key)): speakable(value) for key, value in node.items()}
+        return {printable(str(key)): escape_invisible(value) for key, value in node.items()}
     if isinstance(node, list):
-        return [speakable(item) for item in node]
+        return [escape_invisible(item) for item in node]
     return printable(node) if isinstance(node, str) else node

@@ -15,7 +15,7 @@ import msgspec
 from flowdiag.analyses.model.fmt import shorten
 from flowdiag.parsers.secrets import mask_secrets
 
-__all__ = ["clean", "cleaned", "mask_secrets", "printable", "visible_json"]
+__all__ = ["clean", "mask_secrets", "printable", "visible_json", "with_clean_text"]
 
 _TERMINAL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
@@ -74,7 +74,7 @@ def clean(text: str, limit: int = 500) -> str:
 Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 
-def cleaned(struct: Struct, *fields: str) -> Struct:
+def with_clean_text(struct: Struct, *fields: str) -> Struct:
     """Return a copy of a struct in which the given text fields are cleaned."""
     values = {name: getattr(struct, name) for name in fields}
     changes = {name: clean(text) for name, text in values.items() if isinstance(text, str)}

@@ -17,7 +17,7 @@ PLACE: Final = f"(source * {_TERABYTE}L + offset)"
 """SQL that converts source and offset to one number with the same order."""
 
 
-def unplaced(place: str) -> str:
+def place_struct(place: str) -> str:
     """Return SQL that converts a `PLACE` number back to the struct (source, offset).
 
     >>> unplaced("p")
@@ -32,7 +32,7 @@ _stored: Final[ContextVar[list[DataFrame] | None]] = ContextVar("stored", defaul
 
 @contextmanager
 def released() -> Iterator[None]:
-    """Free the frames that `kept` stored within the block, because the Spark session may live longer."""
+    """Free the frames that `cached_frame` stored within the block, because the Spark session may live longer."""
     frames: list[DataFrame] = []
     before = _stored.set(frames)
     try:
@@ -43,7 +43,7 @@ def released() -> Iterator[None]:
             frame.unpersist()
 
 
-def kept(frame: DataFrame, *, large: bool = False) -> DataFrame:
+def cached_frame(frame: DataFrame, *, large: bool = False) -> DataFrame:
     """Return a frame with the same rows but without their plan. The rows are computed once, when first needed.
 
     Spark optimizes the whole plan of a frame again for each query. For a small input, planning takes longer than reading

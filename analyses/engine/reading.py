@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flowdiag.analyses.engine.frames import kept
+from flowdiag.analyses.engine.frames import cached_frame
 from flowdiag.parsers.cleanup import private_folder
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.machine import usable_processors
@@ -177,7 +177,7 @@ def frame_of(found: Read, spark: SparkSession, metrics: Collection[str] | None =
 
     if found.tasks is not None:
         # Without this, each query would parse everything again.
-        return kept(events_frame(spark, found.tasks, metrics), large=True)
+        return cached_frame(events_frame(spark, found.tasks, metrics), large=True)
     if found.events is not None:
         return files_frame(spark, found.events.files)
     assert found.table is not None

@@ -32,7 +32,7 @@ class Part:
 
     def frame(self) -> DataFrame:
         """Run the query on its own."""
-        return united([self])
+        return union_all([self])
 
 
 class Queries:
@@ -64,7 +64,7 @@ class Queries:
         return fill(text, values) if values else text
 
     def part(self, name: str, **values: DataFrame | str) -> Part:
-        """Return a query for `united`. The arguments are those of `run`."""
+        """Return a query for `union_all`. The arguments are those of `run`."""
         texts, frames = _separate(values)
         return Part(self.text(name, **texts), frames)
 
@@ -90,7 +90,7 @@ def _separate(values: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Data
     return texts, {key: value for key, value in values.items() if key not in texts}
 
 
-def united(parts: Sequence[Part]) -> DataFrame:
+def union_all(parts: Sequence[Part]) -> DataFrame:
     """Return the rows of several queries. Columns that a query lacks are null.
 
     All queries form one statement, because Spark analyzes every statement separately, and the whole plan again for each
@@ -144,7 +144,7 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     return _PLACE.sub(lambda place: values.get(place[1], place[0]), text)
 
 
-def words(*values: str) -> str:
+def sql_literals(*values: str) -> str:
     """Return a list of SQL string literals, without parentheses.
 
     >>> words("metric", "split")
@@ -153,7 +153,7 @@ def words(*values: str) -> str:
     return ", ".join(f"'{value}'" for value in values)
 
 
-def lines(parts: Iterable[str]) -> str:
+def join_columns(parts: Iterable[str]) -> str:
     """Join columns, one per line.
 
     >>> lines(["a", "b"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from flowdiag.analyses.engine.sql import Queries, lines, words
+from flowdiag.analyses.engine.sql import Queries, join_columns, sql_literals
 from flowdiag.analyses.model.columns import INSTANT, Column
 from flowdiag.parsers.rows import Event
 
@@ -98,7 +98,7 @@ METRICS: Final = (
 
 _BOOKKEEPING: Final = (Event.SPLIT, Event.MARKS, Event.SECTION, Event.KNOWN, Event.METRIC)
 
-SQL: Final = Queries("flowdiag.analyses.engine", {"bookkeeping": words(*_BOOKKEEPING)})
+SQL: Final = Queries("flowdiag.analyses.engine", {"bookkeeping": sql_literals(*_BOOKKEEPING)})
 
 _COMMON: Final = {"input": "i.name", "time": "timestamp_micros(e.time_us)"}
 _NO_TEXT: Final = "CAST(NULL AS STRING)"
@@ -178,7 +178,7 @@ def _table(
             "name": pa.array([source.name for source in sources], pa.string()),
         }
     )
-    text = lines(
+    text = join_columns(
         f"{expressions.get(each.name, f'e.{each.name}')} AS `{each.name}`" for each in columns
     )
     frame = events.sparkSession.createDataFrame(inputs)

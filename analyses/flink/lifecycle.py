@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.engine.frames import PLACE, kept, unplaced
-from flowdiag.analyses.engine.sql import Part, Queries, lines, words
+from flowdiag.analyses.engine.frames import PLACE, cached_frame, place_struct
+from flowdiag.analyses.engine.sql import Part, Queries, join_columns, sql_literals
 from flowdiag.analyses.flink.job import ZERO_JOB
 from flowdiag.parsers import packing
 from flowdiag.parsers.rows import Event
@@ -155,15 +155,15 @@ def _load_columns() -> dict[str, str]:
         for value in ("first", "last")
     ]
     return {
-        "load_values": lines(values),
+        "load_values": join_columns(values),
         "load_counts": ", ".join(f"n_{number}" for number in _NUMBERS.values()),
         "samples": ", ".join(f"sum(n_{number})" for number in _NUMBERS.values()),
-        "lags": lines(
+        "lags": join_columns(
             f"lag(last_{number}) IGNORE NULLS OVER in_order AS before_{number}"
             for number in counters.values()
         ),
-        "load_means": lines(means),
-        "load_increases": lines(
+        "load_means": join_columns(means),
+        "load_increases": join_columns(
             f"{_INCREASE.format(number)} AS {key}" for key, number in counters.items()
         ),
     }
@@ -191,12 +191,12 @@ SQL: Final = Queries(
     "flowdiag.analyses.flink",
     {
         "zero_job": ZERO_JOB,
-        "of_checkpoint": words(*OF_CHECKPOINT),
-        "of_attempt": words(*OF_ATTEMPT),
-        "incidents": words(*INCIDENTS),
-        "parts": words(*PARTS),
+        "of_checkpoint": sql_literals(*OF_CHECKPOINT),
+        "of_attempt": sql_literals(*OF_ATTEMPT),
+        "incidents": sql_literals(*INCIDENTS),
+        "parts": sql_literals(*PARTS),
         "place": PLACE,
-        "first_place": unplaced("min(place)"),
+        "first_place": place_struct("min(place)"),
         **_load_columns(),
     },
 )
@@ -277,7 +277,7 @@ def parts(events: DataFrame) -> Part:
 
 def facts(events: DataFrame) -> list[Part]:
     """Return the queries for the input of `flowdiag.analyses.flink.assemble`, without metrics."""
-    lives = kept(with_runs(events))
+    lives = cached_frame(with_runs(events))
     return [
         checkpoints(lives),
         attempts(events),

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flowdiag.analyses.contract.report import Where
-from flowdiag.analyses.engine.frames import kept
+from flowdiag.analyses.engine.frames import cached_frame
 from flowdiag.analyses.engine.reading import (
     ORDINARY,
     TABLE_ROWS,
@@ -121,7 +121,7 @@ def settled_events(
     events = resolve(raw, writers, spark, surveyed, tz, few=few_events)
     if found.table is not None and found.events is None and found.table.num_rows <= TABLE_ROWS:
         # Otherwise every query over the events would analyze and run this query again.
-        events = kept(events)
+        events = cached_frame(events)
 
     @cache
     def of_metrics() -> DataFrame:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.contract.report import Where
-from flowdiag.analyses.engine.frames import kept
+from flowdiag.analyses.engine.frames import cached_frame
 from flowdiag.analyses.engine.reading import ProgressCallback, Resources
-from flowdiag.analyses.engine.sql import united
+from flowdiag.analyses.engine.sql import union_all
 from flowdiag.analyses.engine.views import keep_read
 from flowdiag.analyses.faults import Faults
 from flowdiag.analyses.flink.assemble import assemble
@@ -134,13 +134,13 @@ def _rows(
     """Collect the small rows of all topics at once. Also return the topics whose queries fail."""
     from flowdiag.analyses.flink import lifecycle
 
-    unique = kept(lifecycle.once(settled.events))
+    unique = cached_frame(lifecycle.once(settled.events))
     full = any(topic.checkpoints for topic in topics)
     common = lifecycle.facts(unique) if full else lifecycle.placement(unique)
 
     def of_some(some: Sequence[FlinkTopic]) -> list[Row]:
         own = (query for topic in some for query in topic.queries(settled, unique))
-        return rows_of(united([*common, *own]))
+        return rows_of(union_all([*common, *own]))
 
     return faults.run_skipping_failures(
         topics, of_some, Where.MEASURE, about=lambda topic: topic.name

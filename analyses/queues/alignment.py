@@ -11,9 +11,9 @@ from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.queues.event_time import (
     END_OF_INPUT,
     Held,
+    constant_period,
     emits_records,
     event_time,
-    held,
 )
 from flowdiag.analyses.queues.facts import JobQueues, Mark, MarkPoint
 
@@ -78,7 +78,7 @@ def _silent(job: JobQueues, keys: Sequence[SubtaskKey]) -> list[Held]:
     """Return the watermarks of the subtasks; empty if one of them emits records or has no watermark."""
     times, found = event_time(job), []
     for key in keys:
-        now = held(times.output_of(key))
+        now = constant_period(times.output_of(key))
         if now is None or now.value is None or emits_records(job, key, now):
             return []
         found.append(now)

@@ -22,7 +22,7 @@ from flowdiag.analyses.queues.credit_facts import (
 )
 from flowdiag.analyses.queues.credits import simulate
 from flowdiag.analyses.queues.credits.job import Edge, Flow, Job, ModelError, Outcome, Task
-from flowdiag.analyses.queues.credits.static import utilisation
+from flowdiag.analyses.queues.credits.static import utilization
 
 POOR: Final = 1.5  # a fit that is wrong by a larger factor is useless
 DEFAULT_RECORD_BYTES: Final = 100.0
@@ -158,7 +158,7 @@ def fit_of_settings(job: Job, flow: Flow, version: Version) -> Fit:
     Raises:
         ModelError: the parameters are invalid.
     """
-    slowest, use = max(utilisation(job).items(), key=lambda item: item[1], default=("", 0.0))
+    slowest, use = max(utilization(job).items(), key=lambda item: item[1], default=("", 0.0))
     return Fit(
         job=job,
         flow=flow,
@@ -227,7 +227,7 @@ def what_if(fitted: Fit, unchanged: str) -> list[Prediction]:
         free = replace(flow, unaligned=True, aligned_timeout_ms=None)
         found.append(predict(fitted, "unaligned checkpoints", flow=free))
     if fitted.bottleneck is not None:
-        wide = rescaled(fitted.job, fitted.bottleneck, 2)
+        wide = with_more_subtasks(fitted.job, fitted.bottleneck, 2)
         count = next(t.parallelism for t in wide.tasks if t.name == fitted.bottleneck)
         found.append(predict(fitted, f"{fitted.bottleneck} with {count} subtasks", job=wide))
     return found
@@ -239,7 +239,7 @@ def reference_task(bottleneck: str | None, job: Job) -> str:
     return bottleneck or ends[-1]
 
 
-def rescaled(job: Job, name: str, times: int) -> Job:
+def with_more_subtasks(job: Job, name: str, times: int) -> Job:
     """Return a job in which one task has `times` as many subtasks.
 
     The key groups of each subtask are split evenly. If a subtask has more than twice the mean load, the surplus

@@ -22,7 +22,7 @@ from flowdiag.analyses.queues.facts import (
 from flowdiag.analyses.queues.flow import BEHIND_S, flow_of
 from flowdiag.analyses.queues.loads import has_task_order, loads_in, samples_in
 from flowdiag.analyses.queues.neighbours.lags import Trend, direction_of
-from flowdiag.analyses.queues.root import Spell, focus
+from flowdiag.analyses.queues.root import Spell, notable_spells
 from flowdiag.analyses.queues.saturation import saturated_share
 from flowdiag.analyses.queues.skew import skew_score
 
@@ -85,7 +85,7 @@ def _lag(trend: Trend) -> wire.QueueLag:
 
 
 def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
-    spells, windows = focus(job)
+    spells, windows = notable_spells(job)
     loads = loads_in(job, windows)
     held = samples_in(job, windows)
     members = by_task(loads)
@@ -220,7 +220,7 @@ def queue_taskmanagers(facts: QueueFacts, max_rows: int) -> list[wire.QueueTaskM
     """Return the TaskManagers of each job, culprits first."""
     found = []
     for job in facts.jobs:
-        spells, windows = focus(job)
+        spells, windows = notable_spells(job)
         culprits = {spell.taskmanager for spell in spells if spell.taskmanager}
         loads = loads_in(job, windows)
         places: dict[str, list[Load]] = {}

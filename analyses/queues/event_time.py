@@ -56,7 +56,7 @@ class Held(NamedTuple):
         return self.value <= other.value + 1
 
 
-def held(mark: Mark | None) -> Held | None:
+def constant_period(mark: Mark | None) -> Held | None:
     """Return the period in which a watermark is constant; None if it advances, has ended, or has a single sample."""
     if mark is None or not mark.points:
         return None
@@ -254,7 +254,11 @@ def stuck_subtasks(job: JobQueues, task: str) -> tuple[tuple[SubtaskKey, ...], H
     found = {
         key: standing
         for key in keys
-        if (standing := held(times.output_of(key) if is_source else times.inputs.get(key)))
+        if (
+            standing := constant_period(
+                times.output_of(key) if is_source else times.inputs.get(key)
+            )
+        )
     }
     if not found:
         return None
@@ -279,7 +283,7 @@ def _holding(job: JobQueues, times: EventTime, task: str, standing: Held) -> dic
     return {
         key: out
         for key in keys
-        if (out := held(times.output_of(key))) is not None
+        if (out := constant_period(times.output_of(key))) is not None
         and out.holds(standing)
         and not _is_idle(times, key)
     }
@@ -288,7 +292,9 @@ def _holding(job: JobQueues, times: EventTime, task: str, standing: Held) -> dic
 def has_no_watermarks(job: JobQueues, task: str) -> bool:
     """Return whether no source upstream of a task ever had a watermark."""
     outputs = list(_source_marks(job, task))
-    return bool(outputs) and all((now := held(mark)) and now.value is None for mark in outputs)
+    return bool(outputs) and all(
+        (now := constant_period(mark)) and now.value is None for mark in outputs
+    )
 
 
 def has_watermarks(job: JobQueues, task: str) -> bool:
@@ -335,7 +341,7 @@ def _is_idle(times: EventTime, key: SubtaskKey) -> bool:
 
 
 def _is_fed_late(times: EventTime, key: SubtaskKey, standing: Held) -> bool:
-    fed = held(times.inputs.get(key))
+    fed = constant_period(times.inputs.get(key))
     return fed is not None and fed.holds(standing)
 
 
@@ -349,7 +355,7 @@ def _holder(
         late = tuple(
             name
             for name, mark in sorted(splits.items())
-            if (out := held(mark)) is not None and out.holds(standing)
+            if (out := constant_period(mark)) is not None and out.holds(standing)
         )
         others += len(splits) - len(late)
         if late:

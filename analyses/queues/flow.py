@@ -23,7 +23,7 @@ from flowdiag.analyses.queues.neighbours.lags import (
 from flowdiag.analyses.queues.neighbours.outages import unreachable_at_end
 from flowdiag.analyses.queues.root import Spell, find_spells
 from flowdiag.analyses.queues.services import (
-    fetches_throttled,
+    fetch_throttle_delay,
     service_name,
     slow_service,
     source_system,
@@ -155,7 +155,7 @@ def _limit_of_source(job: JobQueues, lag: Trend) -> Limit:
     if known and max(known) >= BUSY:
         return "source", task, None, f"{name} limits the job: it cannot read faster"
     system = source_system(job, task)
-    throttled = fetches_throttled(job, task)
+    throttled = fetch_throttle_delay(job, task)
     if throttled is not None:
         return "source", task, system, f"{name} waits for {system}: {throttle_clause(throttled)}"
     if known:

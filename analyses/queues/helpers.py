@@ -68,7 +68,7 @@ from flowdiag.analyses.queues.judging import (
     waiting_tasks,
 )
 from flowdiag.analyses.queues.loads import has_task_order, loads_in, most_samples, samples_in
-from flowdiag.analyses.queues.movement import Silence, silence_of, stands_still
+from flowdiag.analyses.queues.movement import Silence, silence_of, standstill_of
 from flowdiag.analyses.queues.neighbour_facts import StoreRecord
 from flowdiag.analyses.queues.neighbours.blocked import Blocked, blocked_sessions, class_of
 from flowdiag.analyses.queues.neighbours.lags import (
@@ -113,7 +113,7 @@ from flowdiag.analyses.queues.root import (
 )
 from flowdiag.analyses.queues.services import (
     KAFKA,
-    fetches_throttled,
+    fetch_throttle_delay,
     service_name,
     slow_service,
     source_system,

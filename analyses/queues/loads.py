@@ -23,7 +23,7 @@ from flowdiag.analyses.flink.tasks.pressure import (
 )
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauges, time_span
-from flowdiag.analyses.queues.movement import stands_still
+from flowdiag.analyses.queues.movement import standstill_of
 
 ENOUGH_TIMES: Final = 2
 """Minimum number of samples. Each is a mean over seconds, so one may be a burst; two are evidence if others wait."""
@@ -93,7 +93,7 @@ def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
         return found | read_loads(job.job, job.topology)
     if len(job.topology.tasks) == 1:
         # If one chain is the whole job, no task counts records, but its operators do.
-        records = 0.0 if stands_still(job) is not None else None
+        records = 0.0 if standstill_of(job) is not None else None
         found = {key: replace(load, records=records) for key, load in found.items()}
     return _with_queues_as_work(job, found)
 

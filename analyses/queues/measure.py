@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.engine.frames import PLACE, kept, unplaced
-from flowdiag.analyses.engine.sql import Part, Queries, lines, united, words
+from flowdiag.analyses.engine.frames import PLACE, cached_frame, place_struct
+from flowdiag.analyses.engine.sql import Part, Queries, join_columns, sql_literals, union_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -113,7 +113,7 @@ METRICS: Final = frozenset(
 
 
 def _names(*tables: Mapping[str, tuple[str, ...]]) -> str:
-    return words(*(name for table in tables for names in table.values() for name in names))
+    return sql_literals(*(name for table in tables for names in table.values() for name in names))
 
 
 def _keys(*tables: Mapping[str, tuple[str, ...]]) -> str:
@@ -148,7 +148,7 @@ HASHED: Final = {
 
 def _gauges(keys: Iterable[str]) -> str:
     """Return the SQL columns of the gauges: for each, the struct of the metric name with the most samples."""
-    return lines(
+    return join_columns(
         # By name, too: otherwise the order of rows decides between two names with equal samples.
         f"max_by(struct(n, total, low, high, latest), struct(n, name)) FILTER (WHERE key = '{key}') AS {key}"
         for key in keys
@@ -159,28 +159,28 @@ SQL: Final = Queries(
     "flowdiag.analyses.queues",
     {
         "subtask": ", ".join(HASHED["subject"][0]),
-        "hashes": lines(
+        "hashes": join_columns(
             f"IF({needed} IS NULL, NULL, xxhash64({', '.join(columns)})) AS {name}"
             for name, (columns, needed) in HASHED.items()
         ),
         "place": PLACE,
-        "first_place": unplaced("min(place)"),
+        "first_place": place_struct("min(place)"),
         "task_metrics": _names(GAUGES, COUNTERS),
         "operator_metrics": _names(OPERATOR_GAUGES),
         "task_keys": _keys(GAUGES, OPERATOR_GAUGES, COUNTERS),
         "task_gauges": _gauges((*GAUGES, *OPERATOR_GAUGES)),
-        "increases": lines(
+        "increases": join_columns(
             f"max(increase) FILTER (WHERE key = '{key}') AS {key}" for key in COUNTERS
         ),
         "machine_metrics": _names(MACHINE_GAUGES),
         "machine_keys": _keys(MACHINE_GAUGES),
         "machine_gauges": _gauges(MACHINE_GAUGES),
         "gate": _GATE,
-        "mark_metrics": words(*MARKS),
+        "mark_metrics": sql_literals(*MARKS),
         "of_split": _OF_SPLIT,
-        "flow_metrics": words(*FLOWS),
+        "flow_metrics": sql_literals(*FLOWS),
         "of_store": "(^|[.])rocksdb[.][a-z_0-9-]+$",
-        "added_up": words(*STORE_SUMS),
+        "added_up": sql_literals(*STORE_SUMS),
     },
 )
 
@@ -261,9 +261,9 @@ def queue_frame(
         width_us: length of the windows.
         bucket_us: length of the buckets for event-time gauges and record counters; by default that of the windows.
     """
-    series = kept(SQL.run("series", metrics=metrics))
+    series = cached_frame(SQL.run("series", metrics=metrics))
     bucket_us = bucket_us or width_us
-    return united(
+    return union_all(
         [
             windows(series, width_us),
             machines(series, width_us),

@@ -14,7 +14,7 @@ from flowdiag.analyses.queues.facts import JobQueues, Sample, merge_gauges, time
 
 
 @once
-def stands_still(job: JobQueues) -> Standstill | None:
+def standstill_of(job: JobQueues) -> Standstill | None:
     """Return the period at the end of the metrics in which no record moves; None if there is none."""
     steps = {
         (key.task, key.subtask_index): [

@@ -52,14 +52,14 @@ from flowdiag.analyses.queues.loads import (
     loads_in,
     samples_in,
 )
-from flowdiag.analyses.queues.movement import is_draining, stands_still
+from flowdiag.analyses.queues.movement import is_draining, standstill_of
 from flowdiag.analyses.queues.neighbours.lags import (
     direction_of,
     falls_behind,
     group_trend,
     job_trend,
 )
-from flowdiag.analyses.queues.starts import age_us, begins_near, restarted_at_end, resumed
+from flowdiag.analyses.queues.starts import age_us, begins_near, has_resumed, restarted_at_end
 from flowdiag.analyses.queues.working import cpu_use
 
 BRIDGE: Final = 1
@@ -278,7 +278,7 @@ def _waiting_unawaited(job: JobQueues, loads: Loads) -> Iterator[Root]:
     for members in busy_unawaited(job, loads):
         use = cpu_use(job, members, loads.values())
         waits = use is not None and use.waits
-        if waits or stands_still(job) is not None or _reads_no_backlog(job, loads):
+        if waits or standstill_of(job) is not None or _reads_no_backlog(job, loads):
             yield _root(job, members, members, (), awaited=False)
 
 
@@ -430,7 +430,7 @@ def find_spells(job: JobQueues) -> tuple[Spell, ...]:
     return _ranked(found)
 
 
-def focus(job: JobQueues) -> tuple[list[Spell], list[int] | None]:
+def notable_spells(job: JobQueues) -> tuple[list[Spell], list[int] | None]:
     """Return the spells that are not ordinary, and the windows of the first spell, which the tables show."""
     found = [spell for spell in find_spells(job) if not spell.ordinary]
     if found and found[0].windows:
@@ -565,11 +565,11 @@ def _judge_root(
         age_us=age_us(job, last_us),
         blocks_sources=_blocks_sources(job, loads),
         after_start=begins_near(job.starts_us, first_us),
-        resumed=resumed(job, first_us),
+        resumed=has_resumed(job, first_us),
         ended_by_start=state is State.RECOVERED and restarted_at_end(job, last_us),
         draining=is_draining(held) or _works_off_backlog(job),
         fatal=state is State.ONGOING
-        and (completes_no_checkpoint(job) or stands_still(job) is not None),
+        and (completes_no_checkpoint(job) or standstill_of(job) is not None),
     )
 
 

@@ -16,7 +16,7 @@ from flowdiag.analyses.model.finding import Evidence
 from flowdiag.analyses.queues.facts import JobQueues, Sample, merge_gauges
 from flowdiag.analyses.queues.loads import loads_in, samples_in
 from flowdiag.analyses.queues.proof import evidence_in
-from flowdiag.analyses.queues.root import focus
+from flowdiag.analyses.queues.root import notable_spells
 
 SPENT: Final = 0.95
 """Minimum share of exclusive and of floating buffers in use: rounding and races keep full pools below 1."""
@@ -76,7 +76,7 @@ class FullInput:
 
 def full_inputs(job: JobQueues, least: float) -> list[FullInput]:
     """Return the subtasks whose input is full in a share of at least `least` of five or more samples."""
-    _, windows = focus(job)
+    _, windows = notable_spells(job)
     loads = loads_in(job, windows)
     found = []
     for key, samples in samples_in(job, windows).items():

@@ -116,7 +116,7 @@ def throttle_clause(throttled: Gauge) -> str:
     return f"the brokers delay its requests by up to {fmt.duration(throttled.high)}, because of a quota"
 
 
-def fetches_throttled(job: JobQueues, task: str) -> Gauge | None:
+def fetch_throttle_delay(job: JobQueues, task: str) -> Gauge | None:
     """Return how long a quota delays the fetches of a source; None if no quota delays them."""
     samples = [s for key, each in job.samples.items() if key.task == task for s in each]
     throttled = _merged(samples, "fetch_throttled_ms")

@@ -35,7 +35,7 @@ def restarted_at_end(job: JobQueues, last_us: int | None) -> bool:
     )
 
 
-def resumed(job: JobQueues, first_us: int | None) -> bool:
+def has_resumed(job: JobQueues, first_us: int | None) -> bool:
     """Return whether the job was running before and restarted shortly before the spell."""
     if first_us is None:
         return False

@@ -16,7 +16,7 @@ from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.assessment import AssessedApplication, StreamState
 from flowdiag.analyses.rate.assessment.batches import concurrent_jobs
 from flowdiag.analyses.rate.facts import ApplicationFacts
-from flowdiag.analyses.rate.model import Job, Outcome, Settings, changed, simulate
+from flowdiag.analyses.rate.model import Job, Outcome, Settings, simulate, with_changes
 from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.rate.stability import Line
 
@@ -51,7 +51,7 @@ def settings_of(app: ApplicationFacts) -> Settings:
         interval_ms=app.interval_ms or 1000,
         streams=len({s.stream for b in app.batches for s in b.streams}),
         gains=pid.gains_of(app.settings, app.traces),
-        back_pressure=pid.enabled(app) is True,
+        back_pressure=pid.is_enabled(app) is True,
     )
 
 
@@ -124,7 +124,7 @@ def predict(
         at_once=concurrent_jobs(assessed.app.settings),
     )
     settings = settings_of(assessed.app)
-    tried = changed(settings, **changes)
+    tried = with_changes(settings, **changes)
     held = settings.back_pressure or bool(state.caps)
     offered = offered_per_s(state.records_per_s, state.headroom_per_s, held=held)
     if offered <= 0:

@@ -71,9 +71,9 @@ def _application(
         verdict=judgement.verdict,
         cause=judgement.cause,
         culprits=list(judgement.culprits),
-        back_pressure=pid.enabled(app) if app.batches else None,
+        back_pressure=pid.is_enabled(app) if app.batches else None,
         seen_in=sorted(app.origins),
-        missing=missing(app),
+        missing=missing_information(app),
         keeping=keeping(assessed.state) if assessed.state is not None else None,
         streams=_streams(assessed),
         queries=[_query(query, state, max_rows) for query, state in assessed.queries],
@@ -107,7 +107,7 @@ def _steps(assessed: AssessedApplication) -> Iterator[wire.PidStep]:
             )
 
 
-def missing(app: x.ApplicationFacts) -> list[str]:
+def missing_information(app: x.ApplicationFacts) -> list[str]:
     """Return the missing information, with the input that would contain it."""
     gaps = [gap for query in app.queries if (gap := _missing_of(query)) is not None]
     if app.lost:
@@ -118,7 +118,7 @@ def missing(app: x.ApplicationFacts) -> list[str]:
         gaps.append(
             "records per batch: `flowdiag listener export DIR` writes a listener that records them"
         )
-        if pid.enabled(app) is not False:
+        if pid.is_enabled(app) is not False:
             gaps.append(f"the estimator's input: the listener has it, or TRACE of {_ESTIMATOR}")
     if app.interval_from == "observed":
         gaps.append("the batch interval, which was inferred from the batch times")

@@ -92,7 +92,7 @@ def idle_sources(triggers: Sequence[Trigger]) -> list[str]:
     return idle if len(idle) < len(rows) else []
 
 
-def emitted(query: QueryFacts, trigger: Trigger) -> int | None:
+def emitted_rows(query: QueryFacts, trigger: Trigger) -> int | None:
     """Return how many rows a trigger passed to the sink; None if unknown.
 
     In append mode, an aggregation emits the rows that it removes from its state.

@@ -20,7 +20,7 @@ _FIXED: Final = {"max-rate": pid.MAX_RATE, "max-per-partition": pid.MAX_PER_PART
 
 def held_by(assessed: AssessedApplication, stream: int) -> tuple[str, str]:
     """Return the reason for the number of records per batch of a stream, as keyword and clause."""
-    state, on = assessed.state, pid.enabled(assessed.app)
+    state, on = assessed.state, pid.is_enabled(assessed.app)
     caps = [cap for cap in (state.caps if state else ()) if cap.stream in (stream, None)]
     for cap in caps:
         if cap.kind in _FIXED:
@@ -48,7 +48,7 @@ def _held_by_estimator(
         unset = app.settings.get(pid.INITIAL_RATE) is None
         outcome = ", and no initialRate is set" if unset else ": initialRate applies"
         return "first-batch", f"no rate has been published yet{outcome}"
-    if any(map(batches.overloaded, assessed.dstreams)) and _beyond(assessed, estimator):
+    if any(map(batches.is_overloaded, assessed.dstreams)) and _beyond(assessed, estimator):
         return "cannot-act", "batches contain far more than the published rate: receivers ignore it"
     late = estimator.updates[-6:]
     if reached or sum(step.at_floor for step in late) > len(late) / 2:

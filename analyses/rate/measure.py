@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from flowdiag.analyses.engine.frames import kept
-from flowdiag.analyses.engine.sql import Queries, words
+from flowdiag.analyses.engine.frames import cached_frame
+from flowdiag.analyses.engine.sql import Queries, sql_literals
 from flowdiag.parsers.rows import Event
 from flowdiag.parsers.spark.rest import application_in
 
@@ -52,7 +52,7 @@ SINGLE: Final = (
 )
 
 
-SQL: Final = Queries("flowdiag.analyses.rate", {"single": words(*SINGLE)})
+SQL: Final = Queries("flowdiag.analyses.rate", {"single": sql_literals(*SINGLE)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +258,7 @@ def _shift(row: Mapping[str, Any], tz: str | None) -> tuple[int, str | None]:
     return (row["shift_ms"] + 1000) // QUARTER_MS * QUARTER_MS, "batch-times"
 
 
-def owned(events: DataFrame, owners: Sequence[Owner]) -> DataFrame:
+def with_owner_columns(events: DataFrame, owners: Sequence[Owner]) -> DataFrame:
     """Add the application as `app` and the UTC time as `time_us` to EVENTS."""
     spark = events.sparkSession
     frame = spark.createDataFrame(
@@ -314,7 +314,7 @@ def facts_frame(events: DataFrame, present: AbstractSet[str] | None = None) -> D
     partition. `single` contains unchanged records.
 
     Args:
-        events: the events from `owned`.
+        events: the events from `with_owner_columns`.
         present: the kinds of events in the input, if known.
     """
     kinds = {
@@ -325,7 +325,7 @@ def facts_frame(events: DataFrame, present: AbstractSet[str] | None = None) -> D
     def view(name: str, kind: Event) -> DataFrame:
         """Return a view that several parts read. It is computed once, and empty if there are no such events."""
         frame = SQL.run(name, events=events, **{kind.value: kinds[kind.value]})
-        return kept(frame) if present is None or kind in present else frame
+        return cached_frame(frame) if present is None or kind in present else frame
 
     queries = [
         SQL.text(part, **kinds)

@@ -388,7 +388,7 @@ def _processed_per_s(done: Sequence[Simulated], from_ms: int, to_ms: int) -> flo
     return sum(parts) * 1000 / max(1, to_ms - from_ms)
 
 
-def changed(settings: Settings, **values: object) -> Settings:
+def with_changes(settings: Settings, **values: object) -> Settings:
     """Return the settings with some values replaced. Gains may be given by name."""
     gains = {
         k: v for k, v in values.items() if k in ("proportional", "integral", "derived", "min_rate")

@@ -80,7 +80,7 @@ def owned_events(
         resources.tune(sum(row["rows"] or 0 for row in surveyed))
     owners = _owners(surveyed, sources, tz, faults or Faults(resources.explained))
     return OwnedEvents(
-        events=measure.owned(events, owners),
+        events=measure.with_owner_columns(events, owners),
         owners=owners,
         splits=tuple(row for row in surveyed if row["event"] == Event.SPLIT),
         present=frozenset(present),

@@ -68,7 +68,7 @@ def backlog_by_partition(trigger: Trigger) -> Mapping[str, int]:
 def uneven_by_tasks(partitions: Sequence[Partition], least: PartitionLimits) -> Uneven | None:
     """Return the partition that stands out by the mean number of records that tasks read, or None."""
     means = {one.name: round(one.records / max(1, one.tasks)) for one in partitions}
-    found = uneven([means] * max(1, int(least.fewest)), least)
+    found = uneven_partition([means] * max(1, int(least.fewest)), least)
     if found is None:
         return None
     tasks = max(one.tasks for one in partitions)
@@ -94,7 +94,7 @@ def _largest(counts: Mapping[str, int], least: PartitionLimits) -> str | None:
     return first if stands_out else None
 
 
-def uneven(units: Sequence[Mapping[str, int]], least: PartitionLimits) -> Uneven | None:
+def uneven_partition(units: Sequence[Mapping[str, int]], least: PartitionLimits) -> Uneven | None:
     """Return the partition that stands out in most of the batches or triggers, or None."""
     known = [counts for counts in units if counts and any(counts.values())]
     times = Counter(name for counts in known if (name := _largest(counts, least)))

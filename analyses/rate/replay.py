@@ -56,7 +56,7 @@ def reads_files(app: ApplicationFacts) -> bool:
     return bool(app.incidents_of("new-files")) and not limited
 
 
-def enabled(app: ApplicationFacts) -> bool | None:
+def is_enabled(app: ApplicationFacts) -> bool | None:
     """Return whether back pressure is on; None without a known configuration."""
     if any(record.template == "pid-created" for record in app.traces):
         return True
@@ -107,7 +107,7 @@ def number(text: str | None) -> float | None:
 
 def replays(app: ApplicationFacts) -> tuple[Replay, ...]:
     """Return the estimators of all streams; empty without back pressure or without delays."""
-    if not enabled(app) or not app.interval_ms:
+    if not is_enabled(app) or not app.interval_ms:
         return ()
     gains = gains_of(app.settings, app.traces)
     seen: dict[int, list[tuple[int, Observation]]] = defaultdict(list)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.contract.report import Data, Where, iso
-from flowdiag.analyses.engine.frames import kept
+from flowdiag.analyses.engine.frames import cached_frame
 from flowdiag.analyses.engine.reading import ProgressCallback, Resources
 from flowdiag.analyses.engine.views import keep_read
 from flowdiag.analyses.faults import Faults
@@ -69,7 +69,9 @@ class Spark:
         )
         owners = owned.owners
         progress("measuring batches")
-        table = rate_measure.facts_frame(kept(owned.events), owned.present or None).toArrow()
+        table = rate_measure.facts_frame(
+            cached_frame(owned.events), owned.present or None
+        ).toArrow()
         keep_read(resources.keep, self.name, sources, owned.events)
         cut = {row["source"] for row in owned.splits if (row["fields"] or {}).get("error")}
         facts = _assembled(
@@ -84,7 +86,7 @@ class Spark:
             facts=dict.fromkeys(names, facts),
             splits=owned.splits,
             processes=_processes(facts, owners, sources),
-            understood=understood(facts),
+            understood=understood_kinds(facts),
             faults=faults.found,
         )
 
@@ -299,7 +301,7 @@ def hole_notes(app: ApplicationFacts) -> Iterator[InputNote]:
         )
 
 
-def understood(facts: RateFacts) -> tuple[Understood, ...]:
+def understood_kinds(facts: RateFacts) -> tuple[Understood, ...]:
     """Return the kinds of recognized records in Spark's inputs."""
     found: dict[str, list[int]] = {}
     for app in facts.applications:

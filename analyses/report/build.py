@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.contract import report as w
-from flowdiag.analyses.contract.redact import clean, cleaned, printable
+from flowdiag.analyses.contract.redact import clean, printable, with_clean_text
 from flowdiag.analyses.faults import Faults
-from flowdiag.analyses.fleets import affected
+from flowdiag.analyses.fleets import affected_subjects
 from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
 from flowdiag.analyses.knowledge.causes import CHECKS
 from flowdiag.analyses.model import finding as f
@@ -476,7 +476,7 @@ class ReportBuilder:
             severity=finding.severity,
             state=finding.state,
             confidence=finding.confidence,
-            votes=[cleaned(vote, "text") for vote in finding.votes],
+            votes=[with_clean_text(vote, "text") for vote in finding.votes],
             subject=finding.subject,
             cause=finding.cause,
             title=clean(finding.title),
@@ -485,7 +485,9 @@ class ReportBuilder:
             first_seen=w.iso(finding.first_us),
             last_seen=w.iso(finding.last_us),
             count=finding.count,
-            measurements=[cleaned(each, "value", "population") for each in finding.measurements],
+            measurements=[
+                with_clean_text(each, "value", "population") for each in finding.measurements
+            ],
             evidence=evidence,
             evidence_total=finding.evidence_count,
             actions=[action_of(action) for action in finding.actions],
@@ -493,7 +495,7 @@ class ReportBuilder:
             component=component_in(texts),
             codes=codes_of(texts),
             stacks=list(finding.stacks),
-            subjects_total=len(affected(finding)),
+            subjects_total=len(affected_subjects(finding)),
             subjects=list(finding.subjects[:_WORST]),
         )
 

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from flowdiag.analyses.contract.encoding import speakable
+from flowdiag.analyses.contract.encoding import escape_invisible
 from flowdiag.analyses.contract.redact import visible_json
 from flowdiag.analyses.contract.report import Finding, Note, Report, Subject
 from flowdiag.analyses.model import finding as f
@@ -78,7 +78,7 @@ def encode_round(this: Round) -> str:
     try:
         document = msgspec.json.encode(this)
     except UnicodeEncodeError:  # a lone surrogate in a name from a log
-        document = msgspec.json.encode(speakable(msgspec.to_builtins(this)))
+        document = msgspec.json.encode(escape_invisible(msgspec.to_builtins(this)))
     return visible_json(document.decode()) + "\n"
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from flowdiag.analyses.contract.encoding import speakable
+from flowdiag.analyses.contract.encoding import escape_invisible
 from flowdiag.analyses.contract.report import SCHEMA, Report
 from flowdiag.analyses.model.fmt import shorten
 from flowdiag.analyses.report.transform import decode
@@ -37,7 +37,7 @@ def report_in(document: bytes, name: str) -> Report:
         schema = msgspec.json.decode(document, type=_Head).schema
         if schema == SCHEMA:
             # Another program may have written it, so remove control characters and check references.
-            report = decode(msgspec.json.encode(speakable(msgspec.json.decode(document))))
+            report = decode(msgspec.json.encode(escape_invisible(msgspec.json.decode(document))))
             known = {finding.fingerprint for finding in report.findings}
             for story in report.summary.stories:
                 named = {*story.findings, *(each.fingerprint for each in story.because)}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from flowdiag.analyses.fleets import affected
+from flowdiag.analyses.fleets import affected_subjects
 from flowdiag.analyses.knowledge.relations import RELATIONS, Relation, Shared
 from flowdiag.analyses.model.finding import Finding, Rank, RuleOutcome, Severity, State
 
@@ -279,9 +279,9 @@ def _same_cause(cause: Finding, finding: Finding) -> bool:
 
 def _same_machine(cause: Finding, finding: Finding) -> bool:
     return any(
-        one is not None and one in {getattr(other, name) for other in affected(finding)}
+        one is not None and one in {getattr(other, name) for other in affected_subjects(finding)}
         for name in ("taskmanager", "executor")
-        for one in {getattr(subject, name) for subject in affected(cause)}
+        for one in {getattr(subject, name) for subject in affected_subjects(cause)}
     )
 
 

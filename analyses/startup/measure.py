@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.engine.sql import Part, Queries, words
+from flowdiag.analyses.engine.sql import Part, Queries, sql_literals
 from flowdiag.parsers.rows import Event
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ _COLLECTING: Final = 0.2  # share of the time; less garbage collection does not 
 SQL: Final = Queries(
     "flowdiag.analyses.startup",
     {
-        "milestones": words(*_EVENTS),
-        "known": words(*_KNOWN),
-        "troubles": words(*_TROUBLES),
+        "milestones": sql_literals(*_EVENTS),
+        "known": sql_literals(*_KNOWN),
+        "troubles": sql_literals(*_TROUBLES),
         "collecting": str(_COLLECTING),
     },
 )

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from flowdiag.analyses.comparison.baseline import KnownFindings, updated, with_baseline
+from flowdiag.analyses.comparison.baseline import KnownFindings, add_findings, with_baseline
 from flowdiag.analyses.contract.encoding import encode
 from flowdiag.analyses.contract.report import Muting, Report
 from flowdiag.analyses.model import finding as f
@@ -170,7 +170,7 @@ def test_files_that_are_no_text_or_not_there(tmp_path: Path) -> None:
 def write(text: str, *reports: Report, **more: Any) -> Any:
     options: dict[str, Any] = {"reason": "OPS-1: soon", "until": LATER, "today": TODAY}
     options |= {"least": f.Severity.WARNING, **more}
-    return updated(text, "known.toml", reports, **options)
+    return add_findings(text, "known.toml", reports, **options)
 
 
 def test_a_written_baseline_mutes_its_findings(tmp_path: Path) -> None:

@@ -25,7 +25,14 @@ from flowdiag.analyses.queues.credit_facts import (
     debloating_of,
     flow_of,
 )
-from flowdiag.analyses.queues.credit_fit import Fit, fit, predict, reference_task, rescaled, what_if
+from flowdiag.analyses.queues.credit_fit import (
+    Fit,
+    fit,
+    predict,
+    reference_task,
+    what_if,
+    with_more_subtasks,
+)
 from flowdiag.analyses.queues.credits.job import Edge, Flow, Job, ModelError, Task
 
 ROOT = Path(__file__).parents[2] / "fixtures" / "recordings" / "queues"
@@ -67,7 +74,7 @@ def unaligned(fitted: Fit) -> dict[str, Any]:
 
 
 def wide(fitted: Fit) -> dict[str, Any]:
-    return {"job": rescaled(fitted.job, SINK, 2)}
+    return {"job": with_more_subtasks(fitted.job, SINK, 2)}
 
 
 def slower(fitted: Fit) -> dict[str, Any]:
@@ -233,7 +240,7 @@ def test_a_hot_key_stays_together() -> None:
         tasks=(Task(name="a", service_ms=(1.0,)), Task(name="b", service_ms=(1.0,) * 4)),
         edges=(Edge(upstream="a", downstream="b", shares=(0.7, 0.1, 0.1, 0.1)),),
     )
-    (edge,) = rescaled(job, "b", 2).edges
+    (edge,) = with_more_subtasks(job, "b", 2).edges
     assert len(edge.shares) == 8 and sum(edge.shares) == pytest.approx(1.0)
     assert (
         max(edge.shares) > 0.5

@@ -18,7 +18,7 @@ from flowdiag.analyses.queues.credits.job import (
     Outcome,
     Task,
 )
-from flowdiag.analyses.queues.credits.static import limit, utilisation
+from flowdiag.analyses.queues.credits.static import sustainable_share, utilization
 
 SECONDS = 6.0
 slowly = settings(
@@ -292,7 +292,7 @@ def test_branches_and_joins() -> None:
     outcome = simulate(job, SMALL, seconds=20.0)
     assert outcome.throughput("c") == pytest.approx(125, rel=0.05)
     assert outcome.throughput("d") == pytest.approx(375, rel=0.05)
-    assert utilisation(job)["d"] == pytest.approx(0.375) and limit(job) == 1.0
+    assert utilization(job)["d"] == pytest.approx(0.375) and sustainable_share(job) == 1.0
     assert outcome.barrier_ms is not None
 
 

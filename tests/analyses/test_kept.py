@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flowdiag.analyses.engine.frames import kept
+from flowdiag.analyses.engine.frames import cached_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +27,9 @@ def test_a_kept_frame_is_made_once(spark: SparkSession, tmp_path: Path, large: b
             with tempfile.NamedTemporaryFile(dir=seen, delete=False):
                 yield batch
 
-    frame = kept(spark.range(30, numPartitions=3).mapInArrow(rows, schema="id long"), large=large)
+    frame = cached_frame(
+        spark.range(30, numPartitions=3).mapInArrow(rows, schema="id long"), large=large
+    )
     twice = spark.sql(
         "SELECT a.id, b.n FROM {frame} AS a JOIN (SELECT max(id) AS n FROM {frame}) AS b"
         " WHERE a.id > 27 ORDER BY 1",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.engine.sql import united
+from flowdiag.analyses.engine.sql import union_all
 from flowdiag.analyses.flink import lifecycle
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.assemble.checkpoints import checkpoint_type
@@ -37,7 +37,7 @@ def facts(
     found = surveyed(frame)
     writers = settle(found.rows, groups)
     settled = resolve(frame, writers, spark, found)
-    return assemble(rows_of(united(lifecycle.facts(lifecycle.once(settled)))), [], writers)
+    return assemble(rows_of(union_all(lifecycle.facts(lifecycle.once(settled)))), [], writers)
 
 
 def line(event: str, after_ms: int, checkpoint: int | None = None, **more: Any) -> dict[str, Any]:

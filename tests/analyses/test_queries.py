@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.engine import sql, views
-from flowdiag.analyses.engine.sql import Queries, united
+from flowdiag.analyses.engine.sql import Queries, union_all
 from flowdiag.analyses.flink import lifecycle, settled
 from flowdiag.analyses.flink.clocks import apply, survey
 from flowdiag.analyses.flink.clocks.settle import Clock, Segment, Writer
@@ -71,7 +71,7 @@ def resolve(frame: Any, *, tz: str | None, **told: bool) -> None:
 
 ASKED: dict[str, Callable[[Any], object]] = {
     "once": lifecycle.once,
-    "facts": lambda frame: united(lifecycle.facts(frame)),
+    "facts": lambda frame: union_all(lifecycle.facts(frame)),
     "loads": lambda frame: lifecycle.loads(frame, [(1, 2)]).frame(),
     "garbage": lambda frame: lifecycle.garbage(frame, [(1, 2)], 60_000_000).frame(),
     "rare": settled._rare_rows,
@@ -82,11 +82,11 @@ ASKED: dict[str, Callable[[Any], object]] = {
         frame, tz="Asia/Shanghai", lacks_job=True, headers=True, times=True, few=True
     ),
     "queues": lambda frame: queues.queue_frame(frame, frame, 1_000_000),
-    "startup": lambda frame: united(startup.queries(frame, frame, frame)),
-    "memory": lambda frame: united(memory.queries(frame)),
+    "startup": lambda frame: union_all(startup.queries(frame, frame, frame)),
+    "memory": lambda frame: union_all(memory.queries(frame)),
     "rate": rate.facts_frame,
     "rate of batches": lambda frame: rate.facts_frame(frame, {Event.SPARK_BATCH.value}),
-    "owned": lambda frame: rate.owned(frame, []),
+    "owned": lambda frame: rate.with_owner_columns(frame, []),
     "survey": rate_survey.survey,
     "events": lambda frame: views.event_table(frame, [], "flink"),
     "metrics": lambda frame: views.metric_table(frame, []),
@@ -96,8 +96,8 @@ ASKED: dict[str, Callable[[Any], object]] = {
 @pytest.fixture
 def spark(monkeypatch: pytest.MonkeyPatch) -> Spark:
     for module in (lifecycle, queues, startup, memory, rate):
-        if hasattr(module, "kept"):
-            monkeypatch.setattr(module, "kept", lambda frame: frame)
+        if hasattr(module, "cached_frame"):
+            monkeypatch.setattr(module, "cached_frame", lambda frame: frame)
     for module in (settled, rate_survey):
         monkeypatch.setattr(module, "rows_of", lambda frame: [])
     return Spark()

@@ -46,7 +46,7 @@ def culprit_fields(
     return fields
 
 
-def slowed(job: h.Job, late: h.Finding) -> h.Finding | None:
+def slow_taskmanager_finding(job: h.Job, late: h.Finding) -> h.Finding | None:
     """Report the TaskManager that slows down the checkpoints of a finding of CP104."""
     slow = culprit.slowed_by(job, late.first_us, late.last_us)
     if slow is None:
@@ -64,7 +64,7 @@ def slowed(job: h.Job, late: h.Finding) -> h.Finding | None:
     return h.job_finding(job, subject=slow.subject, **fields)
 
 
-def late_alone(job: h.Job, found: culprit.LateAlone) -> h.Finding:
+def late_alone_finding(job: h.Job, found: culprit.LateAlone) -> h.Finding:
     """Report the only subtask that was late in a log that does not show when checkpoints began."""
     times, name = len(found.records), culprit.sender_name(found.attempt)
     says = f"alone late for {times} of {h.fmt.plural(found.among, 'checkpoint')} with late messages"
@@ -99,7 +99,7 @@ def late_alone(job: h.Job, found: culprit.LateAlone) -> h.Finding:
     )
 
 
-def overdue(job: h.Job, found: NamedCulprit, waits: pending.Pending) -> h.Finding:
+def overdue_finding(job: h.Job, found: NamedCulprit, waits: pending.Pending) -> h.Finding:
     """Report the culprit of a checkpoint that has not expired yet."""
     name, age = f"checkpoint {waits.checkpoint.id}", h.fmt.duration(waits.age_ms)
     fields = culprit_fields(
@@ -115,7 +115,7 @@ def overdue(job: h.Job, found: NamedCulprit, waits: pending.Pending) -> h.Findin
     return h.job_finding(job, subject=found.subject, **fields)
 
 
-def awaited(job: h.Job, slow: list[h.Checkpoint]) -> h.Finding | None:
+def awaited_subtask_finding(job: h.Job, slow: list[h.Checkpoint]) -> h.Finding | None:
     """Report the subtask that these slow checkpoints waited for."""
     found = culprit.awaited_by(job, slow)
     if found is None:
@@ -134,7 +134,7 @@ def awaited(job: h.Job, slow: list[h.Checkpoint]) -> h.Finding | None:
     return h.job_finding(job, subject=found.subject, **fields)
 
 
-def saturated(job: h.Job, found: NamedCulprit) -> h.Finding | None:
+def saturated_finding(job: h.Job, found: NamedCulprit) -> h.Finding | None:
     """Report a subtask that upstream tasks wait for although checkpoints complete, or without any checkpoints."""
     # A whole task is also saturated while it catches up.
     whole = found.suspect.kind == "task" or found.cause == "slow-operator"

@@ -83,12 +83,12 @@ from typing import Final
 
 from flowdiag.analyses.checkpoints import culprit, pending
 from flowdiag.analyses.checkpoints.detect.culprit_findings import (
-    awaited,
+    awaited_subtask_finding,
     culprit_fields,
-    late_alone,
-    overdue,
-    saturated,
-    slowed,
+    late_alone_finding,
+    overdue_finding,
+    saturated_finding,
+    slow_taskmanager_finding,
 )
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import (
     slow_finding,
@@ -109,17 +109,19 @@ def judge(job: h.Job, limits: h.Limits) -> h.Results:
     """Yield one finding per job and culprit."""
     found, alone = culprit.episode_culprits(job), culprit.late_alone(job)
     if alone is not None and not any(answer.culprit for answer in found):
-        yield late_alone(job, alone)
+        yield late_alone_finding(job, alone)
     elif found:
         yield from _delayed(job, found)
     elif (waits := pending.pending(job)) is not None and (by := pending.culprit(job)) is not None:
-        yield overdue(job, by, waits)
+        yield overdue_finding(job, by, waits)
     elif (answer := culprit.hot_spot(job)) is not None:
         if answer.culprit is None:
-            yield awaited(job, _slow_checkpoints(job)) or _unknown(job, answer)
-        elif (hot := saturated(job, answer.culprit)) is not None:
+            yield awaited_subtask_finding(job, _slow_checkpoints(job)) or _unknown(job, answer)
+        elif (hot := saturated_finding(job, answer.culprit)) is not None:
             yield hot
-    elif (delay := awaited(job, _slow_checkpoints(job)) or _slowed(job)) is not None:
+    elif (
+        delay := awaited_subtask_finding(job, _slow_checkpoints(job)) or _slowed(job)
+    ) is not None:
         yield delay
     elif job.late and not job.completed:
         yield h.Inconclusive(
@@ -134,7 +136,11 @@ def _unknown(job: h.Job, answer: culprit.EpisodeCulprit) -> h.Inconclusive:
 
 def _slowed(job: h.Job) -> h.Finding | None:
     late = slow_finding(job)
-    return slowed(job, late) if late is not None and late.severity is not h.Severity.INFO else None
+    return (
+        slow_taskmanager_finding(job, late)
+        if late is not None and late.severity is not h.Severity.INFO
+        else None
+    )
 
 
 def _slow_checkpoints(job: h.Job) -> list[h.Checkpoint]:

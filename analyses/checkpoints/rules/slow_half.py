@@ -58,7 +58,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
     expired = [c for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED]
     delayed, slow = expired, None if expired else slow_finding(job)
     if slow is not None:
-        delayed = halves.slowest(job)
+        delayed = halves.slowest_checkpoints(job)
     if not delayed:
         return
     fields = _measured(job, delayed, limits) or _inferred(job, delayed)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from flowdiag.analyses.engine.sql import Queries, words
+from flowdiag.analyses.engine.sql import Queries, sql_literals
 from flowdiag.analyses.flink.clocks.settle import Writer
 from flowdiag.analyses.flink.clocks.survey import CLUSTER_KEYS, RARE, RARE_COLUMNS, Survey
 from flowdiag.parsers.flink.marks import (
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 SQL: Final = Queries(
     "flowdiag.analyses.flink",
     {
-        "rare": words(*RARE, Event.MARKS),
-        "cluster_keys": words(*CLUSTER_KEYS),
+        "rare": sql_literals(*RARE, Event.MARKS),
+        "cluster_keys": sql_literals(*CLUSTER_KEYS),
         "rare_columns": ", ".join(RARE_COLUMNS),
-        "jobmanager_loggers": words(*JOBMANAGER_LOGGERS),
-        "taskmanager_loggers": words(*TASKMANAGER_LOGGERS),
+        "jobmanager_loggers": sql_literals(*JOBMANAGER_LOGGERS),
+        "taskmanager_loggers": sql_literals(*TASKMANAGER_LOGGERS),
         "time_of_day": TIME_OF_DAY,
         "day_us": str(DAY_US),
         "half_day_us": str(DAY_US // 2),

@@ -24,7 +24,11 @@ from __future__ import annotations
 
 from flowdiag.analyses.queues.credits.job import Flow, Job, ModelError, Outcome
 from flowdiag.analyses.queues.credits.simulation import Simulation
-from flowdiag.analyses.queues.credits.static import enough_seconds, limit, ordered
+from flowdiag.analyses.queues.credits.static import (
+    enough_seconds,
+    sustainable_share,
+    topological_order,
+)
 
 
 def simulate(
@@ -49,12 +53,12 @@ def simulate(
     Raises:
         ModelError: the job or the settings are invalid or too large.
     """
-    ordered(job)
+    topological_order(job)
     if seconds is None:
         seconds = enough_seconds(job, flow)
     if not 0 < seconds <= 86_400:
         raise ModelError("a simulation covers at most one day")
-    filled = limit(job) < 1.0 if fill is None else fill
+    filled = sustainable_share(job) < 1.0 if fill is None else fill
     simulation = Simulation(job, flow, seconds=seconds, seed=seed, fill=filled)
     simulation.run()
     return simulation.outcome()

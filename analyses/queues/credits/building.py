@@ -13,9 +13,9 @@ from flowdiag.analyses.queues.credits.static import (
     consumers,
     flow_rates,
     is_source,
-    limit,
-    ordered,
     shares,
+    sustainable_share,
+    topological_order,
 )
 
 MOST_CHANNELS: Final = 10_000
@@ -27,7 +27,7 @@ _FEWEST_PARCELS: Final = 8  # fewest parcels per buffer
 def parcel(job: Job, flow: Flow, end_ms: float) -> int:
     """Return how many records move together: fewer give a smoother flow, more a faster simulation."""
     rates = flow_rates(job)
-    share = limit(job)
+    share = sustainable_share(job)
     processed = sum(rates.values()) * share * end_ms / 1000.0
     needed = math.ceil(processed / MOST_PARCELS)
     largest = max(task.record_bytes for task in job.tasks)
@@ -43,7 +43,7 @@ def build(job: Job, flow: Flow) -> list[Subtask]:
         ModelError: a parameter is missing or invalid, or there are too many channels.
     """
     _validate(job, flow)
-    tasks = {task.name: task for task in ordered(job)}
+    tasks = {task.name: task for task in topological_order(job)}
     subtasks: dict[tuple[str, int], Subtask] = {}
     for name, task in tasks.items():
         for index, service_ms in enumerate(task.service_ms):
@@ -79,7 +79,7 @@ def _set_gates(subtasks: Iterable[Subtask], flow: Flow) -> None:
 
 
 def _validate(job: Job, flow: Flow) -> None:
-    for task in ordered(job):
+    for task in topological_order(job):
         if not task.service_ms or any(not 0 <= s < ENDLESS for s in task.service_ms):
             raise ModelError(f"'{task.name}' needs a time per record for each subtask")
         if not 0 < task.record_bytes < ENDLESS:

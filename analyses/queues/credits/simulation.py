@@ -22,7 +22,7 @@ from flowdiag.analyses.queues.credits.parts import (
     buffers_in_use,
     parcels_of,
 )
-from flowdiag.analyses.queues.credits.static import flow_rates, is_source, limit
+from flowdiag.analyses.queues.credits.static import flow_rates, is_source, sustainable_share
 
 SAMPLES: Final = 320  # samples of the queues per run; fewer if there are many channels
 _FEWEST_SAMPLES: Final = 40
@@ -65,7 +65,7 @@ class Simulation:
         self.filling = fill
         if fill:
             rate = flow_rates(job)
-            bound = limit(job)
+            bound = sustainable_share(job)
             least = min(rate[t.name] for t in job.tasks if is_source(job, t))
             self.boost = max(1.0, _FILLING * bound / max(least, 1e-12))
         for subtask in self.subtasks:

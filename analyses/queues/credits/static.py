@@ -17,7 +17,7 @@ def is_source(job: Job, task: Task) -> bool:
     return all(edge.downstream != task.name for edge in job.edges)
 
 
-def ordered(job: Job) -> list[Task]:
+def topological_order(job: Job) -> list[Task]:
     """Return the tasks, sources first.
 
     Raises:
@@ -62,7 +62,7 @@ def consumers(edge: Edge, upstream: Task, downstream: Task, index: int) -> list[
 
 def flow_rates(job: Job) -> dict[str, float]:
     """Return the records per second of each task over all subtasks, as they would be without back pressure."""
-    tasks = ordered(job)
+    tasks = topological_order(job)
     rates: dict[str, float] = {}
     by_name = {task.name: task for task in tasks}
     for task in tasks:
@@ -78,7 +78,7 @@ def flow_rates(job: Job) -> dict[str, float]:
     return rates
 
 
-def utilisation(job: Job) -> dict[str, float]:
+def utilization(job: Job) -> dict[str, float]:
     """Return the utilization that the busiest subtask of each non-source task would have without back pressure."""
     rates = flow_rates(job)
     found = {}
@@ -92,9 +92,9 @@ def utilisation(job: Job) -> dict[str, float]:
     return found
 
 
-def limit(job: Job) -> float:
+def sustainable_share(job: Job) -> float:
     """Return which share of the sources' rate the slowest subtask sustains, at most 1."""
-    most = max(utilisation(job).values(), default=0.0)
+    most = max(utilization(job).values(), default=0.0)
     return 1.0 if most <= 1.0 else 1.0 / most
 
 
@@ -119,7 +119,7 @@ def _loads(job: Job, task: Task, rates: Mapping[str, float]) -> list[float]:
 
 def enough_seconds(job: Job, flow: Flow) -> float:
     """Return a simulated time in which the buffers are emptied several times."""
-    rates, share = flow_rates(job), limit(job)
+    rates, share = flow_rates(job), sustainable_share(job)
     by_name = {task.name: task for task in job.tasks}
     longest = 0.0
     for edge in job.edges:

@@ -109,7 +109,7 @@ def _slow_source(job: h.JobQueues, busy: float) -> h.FindingFields:
 
 
 def _slow_kafka(job: h.JobQueues, source: str, busy: float) -> h.FindingFields:
-    throttled = h.fetches_throttled(job, source)
+    throttled = h.fetch_throttle_delay(job, source)
     if throttled is not None:
         return {
             "cause": "kafka-quota",

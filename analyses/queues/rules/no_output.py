@@ -86,7 +86,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Results:
         yield _paused(job, paused)
     elif found or pressed or h.has_ended(job):
         yield from found.values()
-    elif (still := h.stands_still(job)) is not None and not h.works_or_waits(job):
+    elif (still := h.standstill_of(job)) is not None and not h.works_or_waits(job):
         reason = h.text("BP105.no-record-moves", lasted=h.fmt.duration(still.lasted_ms))
         yield h.Inconclusive(reason=reason, checks=("consumer-lag", "thread-dump"), job=job.job.key)
     else:

@@ -245,7 +245,7 @@ def _verdict(state: StreamState, app: ApplicationFacts, interval: int) -> tuple[
                 f"{len(failed)} of {fmt.plural(len(done), 'batch', 'batches')} failed",
             ),
             (
-                overloaded(state),
+                is_overloaded(state),
                 Stability.OVERLOADED,
                 f"batches are {delay:.1f} intervals late"
                 + (f", {takes}" if state.use is not None else ""),
@@ -299,7 +299,7 @@ def _keeps_failing(failed: Sequence[Batch], done: Sequence[Batch]) -> bool:
 
 def _limit_set(app: ApplicationFacts) -> str | None:
     """Return the setting that may limit the source. Only record counts would show whether it does."""
-    if pid.enabled(app):
+    if pid.is_enabled(app):
         return "back pressure is on"
     for name in (pid.MAX_RATE, pid.MAX_PER_PARTITION):
         if 0 < (pid.number(app.settings.get(name)) or 0) < pid.NO_LIMIT:
@@ -387,7 +387,7 @@ def has_low_headroom(state: StreamState, *, use: float = d.NARROW) -> bool:
     return waiting and state.stability is Stability.BORDERLINE
 
 
-def overloaded(
+def is_overloaded(
     state: StreamState, *, delay: float = d.GROWN, rise: float = d.RISE, lost: float = d.LOST
 ) -> bool:
     """Return whether the delay grows, or is too large to recover.

@@ -56,7 +56,7 @@ def _far_behind(query: QueryFacts) -> bool:
     return (last.input_per_s or 0.0) >= d.TWICE * processed
 
 
-def recovered(query: QueryFacts, *, worked: float = d.WORKED) -> bool:
+def has_recovered(query: QueryFacts, *, worked: float = d.WORKED) -> bool:
     """Return whether at least `worked` triggers follow the last exception of the query."""
     last = max((record.time_us or 0 for record in parts.exception_records(query)), default=0)
     return bool(last) and sum(t.time_us > last for t in query.triggers) >= worked
@@ -70,7 +70,7 @@ def query_state(query: QueryFacts) -> StreamState:
     interval, late = query.trigger_interval_ms, timed_triggers(query)
     *before, last = split_triggers_at_gaps(query.triggers)
     busy = sum(t.duration_ms is not None for t in last)
-    if failed and not recovered(query):
+    if failed and not has_recovered(query):
         return StreamState(
             stability=Stability.FAILING,
             because="it ended with an exception"
@@ -115,7 +115,7 @@ def _measure(query: QueryFacts, late: Sequence[Trigger]) -> StreamState:
     line = None
     if len(late) >= d.FEW and not state.rows_overcounted:
         line = fit([float(t.rows or 0) for t in late], durations)
-    pausing = bool(interval and middle > interval and pauses(late))
+    pausing = bool(interval and middle > interval and has_pauses(late))
     available: float | None = interval
     if pausing:
         available = median((b.time_us - a.time_us) / 1000 for a, b in _neighbours(late))
@@ -129,7 +129,7 @@ def _measure(query: QueryFacts, late: Sequence[Trigger]) -> StreamState:
         line=line,
         headroom_per_s=parts.sustainable_per_s(line, interval),
         caps=query_caps(query, late, overcounted=state.rows_overcounted),
-        periodic=periodic(query.triggers),
+        periodic=find_period(query.triggers),
     )
 
 
@@ -270,7 +270,7 @@ def _pauses_ms(late: Sequence[Trigger]) -> list[float]:
     return [(b.time_us - a.time_us) / 1000 - (a.duration_ms or 0) for a, b in _neighbours(late)]
 
 
-def pauses(late: Sequence[Trigger], *, pause_ms: float = d.PAUSE_MS) -> bool:
+def has_pauses(late: Sequence[Trigger], *, pause_ms: float = d.PAUSE_MS) -> bool:
     """Return whether most triggers with row counts leave no backlog and are followed by a pause.
 
     Logs at WARN only contain late triggers, without rows.
@@ -429,7 +429,7 @@ def _offsets_advanced(trigger: Trigger) -> int | None:
     return sum(known) if known and len(known) == len(advances) else None
 
 
-def periodic(
+def find_period(
     triggers: Sequence[Trigger],
     *,
     ratio: float = d.PERIODIC,

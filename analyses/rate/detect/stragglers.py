@@ -33,7 +33,7 @@ class Straggler(NamedTuple):
 
 def straggler_of(stages: list[h.StageLoad], *, more: float, same: float) -> Straggler:
     """Return the slowest task of the stages; `more` and `same` are limits of RT303."""
-    verdicts = [verdict for stage in stages if (verdict := skewed(stage, more)) is not None]
+    verdicts = [verdict for stage in stages if (verdict := is_skewed(stage, more)) is not None]
     index, times = Counter(stage.index for stage in stages).most_common(1)[0]
     partition = index if times >= same * len(stages) else None
     skew = sum(verdicts) >= len(verdicts) / 2 if verdicts else partition is not None
@@ -59,7 +59,7 @@ def waits_for_task(
     )
 
 
-def skewed(stage: h.StageLoad, more: float = 2.0) -> bool | None:
+def is_skewed(stage: h.StageLoad, more: float = 2.0) -> bool | None:
     """Return whether the slowest task read at least `more` times the records of the others; None without counts."""
     others = stage.others_records
     if others is None or not stage.records:

@@ -45,7 +45,7 @@ def late_batches(
         doubled and f"At this rate, the delay doubles in {doubled}.",
         state.limit and state.limit.text,
         risen_input(app),
-        h.pid.enabled(app) is False and "Back pressure is off.",
+        h.pid.is_enabled(app) is False and "Back pressure is off.",
     )
     return h.application_finding(
         assessed,
@@ -66,7 +66,7 @@ def late_batches(
     )
 
 
-def unread(state: h.StreamState) -> str:
+def unread_text(state: h.StreamState) -> str:
     """Return a sentence about the records that stay unread in the source because of back pressure."""
     now, able = state.records_per_s or 0.0, state.headroom_per_s or 0.0
     if not able or now <= able:
@@ -125,7 +125,7 @@ def _measurements(state: h.StreamState, late: float, delay: float) -> h.Iterator
 
 def _actions(assessed: h.AssessedApplication, state: h.StreamState) -> h.Iterator[h.Action]:
     app, line, able = assessed.app, state.line, state.headroom_per_s or 0.0
-    if h.pid.enabled(app) is not True and not h.pid.reads_files(app):
+    if h.pid.is_enabled(app) is not True and not h.pid.reads_files(app):
         # Spark's floor of 100 records/s may be more than the job can process, and the first batch has no limit.
         floor, first = max(1.0, min(SPARK_FLOOR, able / 10)), max(1.0, 0.9 * able)
         yield from h.remedies(
@@ -136,7 +136,7 @@ def _actions(assessed: h.AssessedApplication, state: h.StreamState) -> h.Iterato
             *(("min-rate",) if 0 < able < 2 * SPARK_FLOOR else ()),
             proposed={"initial-rate": first, "min-rate": floor},
             model=what_if(assessed, state, back_pressure=True, min_rate=floor, initial_rate=first)
-            + unread(state),
+            + unread_text(state),
         )
     if line is not None and state.interval_ms and line.base >= 0.5 * state.interval_ms:
         yield h.longer_interval(
@@ -182,7 +182,7 @@ def drained_overload(
     if not series:
         return None
     peak = max(batch.waited_ms or 0 for batch in series) / interval
-    if h.pid.enabled(assessed.app) and on_time < settled:
+    if h.pid.is_enabled(assessed.app) and on_time < settled:
         return _past_finding(
             assessed,
             series,

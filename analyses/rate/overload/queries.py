@@ -20,7 +20,7 @@ _PARTS: Final = {
 }
 
 
-def inconclusive(
+def inconclusive_query(
     assessed: h.AssessedApplication, query: h.QueryFacts, state: h.StreamState
 ) -> h.Inconclusive:
     """Return why a query cannot be judged, with the input or option that would help."""

@@ -69,7 +69,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per option that limits an application, and one per limited query."""
     late = h.late_window(assessed.app.completed)
     for state in assessed.dstreams:
-        if state.stability is h.Stability.INCONCLUSIVE or h.batches.overloaded(state):
+        if state.stability is h.Stability.INCONCLUSIVE or h.batches.is_overloaded(state):
             continue
         caps = h.caps.dstream_caps(
             assessed.app, late, assessed.estimators, full=limits.full, fixed=limits.share

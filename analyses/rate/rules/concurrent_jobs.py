@@ -43,7 +43,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application whose estimators get batches out of order."""
     slots = h.batches.concurrent_jobs(assessed.app.settings)
     for estimator in assessed.estimators if slots > 1 else ():
-        missed, counted = overtaken(estimator)
+        missed, counted = count_overtaken(estimator)
         if not missed or missed < limits.share * counted:
             continue
         over = f"{h.fmt.plural(counted, 'batch', 'batches')} with records"
@@ -66,7 +66,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         return
 
 
-def overtaken(estimator: h.Replay) -> tuple[int, int]:
+def count_overtaken(estimator: h.Replay) -> tuple[int, int]:
     """Count the batches with records that a later batch overtook, and all batches with records.
 
     The replay is in order of completion, so an overtaken batch has an earlier batch time than its predecessor.

@@ -105,7 +105,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             yield h.Inconclusive(
                 reason=state.because, checks=("later-batches", "listener"), job=assessed.key
             )
-        elif h.batches.overloaded(state, delay=limits.delay, rise=limits.rise, lost=limits.lost):
+        elif h.batches.is_overloaded(state, delay=limits.delay, rise=limits.rise, lost=limits.lost):
             yield batches.late_batches(
                 assessed, state, failing=limits.failing, few=limits.few, delay=limits.delay
             )
@@ -119,7 +119,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             yield past
     for query, state in assessed.queries:
         if state.stability is h.Stability.INCONCLUSIVE:
-            yield queries.inconclusive(assessed, query, state)
+            yield queries.inconclusive_query(assessed, query, state)
         elif state.stability not in (h.Stability.FAILING, h.Stability.IDLE):
             late = h.triggers.timed_triggers(query)
             because = h.triggers.falling_behind(

@@ -35,7 +35,7 @@ from __future__ import annotations
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.event_time import (
     delay_ms,
-    emitted,
+    emitted_rows,
     event_span_ms,
     is_ahead,
     stuck_triggers,
@@ -75,7 +75,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 def _is_silent(query: h.QueryFacts) -> bool:
     """Return whether no trigger wrote a row, and no other rule reports the reason."""
-    if any(emitted(query, t) != 0 for t in query.triggers):
+    if any(emitted_rows(query, t) != 0 for t in query.triggers):
         return False
     return not is_ahead(query.triggers[-1]) and not stuck_triggers(query)
 

@@ -60,7 +60,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         if query.real_time or state.stability is h.Stability.FAILING:
             continue
         timed = [t for t in query.triggers if t.duration_ms is not None]
-        found = h.triggers.periodic(
+        found = h.triggers.find_period(
             timed, ratio=limits.ratio, longer_ms=limits.longer, times=limits.times
         )
         if found is None:

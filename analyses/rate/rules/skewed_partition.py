@@ -76,7 +76,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     for query, state in assessed.queries:
         if h.is_limited(state) and state.backlog is not None and state.backlog.rises:
             triggers = h.late_triggers(query.triggers)
-            found = p.uneven([p.backlog_by_partition(trigger) for trigger in triggers], least)
+            found = p.uneven_partition(
+                [p.backlog_by_partition(trigger) for trigger in triggers], least
+            )
             if found is not None:
                 evidence = h.evidence_of(triggers)
                 yield _finding(assessed, query.name or query.id, found, evidence, limits)
@@ -87,7 +89,7 @@ def _of_batches(
 ) -> tuple[p.Uneven | None, tuple[h.Evidence, ...]]:
     late = h.late_window(assessed.app.completed)
     counts = [p.records_by_partition(batch) for batch in late]
-    found, evidence = p.uneven(counts, least), h.evidence_of(late)
+    found, evidence = p.uneven_partition(counts, least), h.evidence_of(late)
     if found is None and not any(counts):
         # Without batch descriptions, executor logs show which partitions the tasks read.
         found, evidence = p.uneven_by_tasks(assessed.app.partitions, least), ()

@@ -51,8 +51,8 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     counted = [b for b in app.batches if b.records is not None]
     # Queued batches are newer than the rates. Completed batches may be older.
     late = counted[-max(h.defaults.LATE, len(counted) // 3) :]
-    overloaded = any(map(h.batches.overloaded, assessed.dstreams))
-    if not overloaded or not counted or h.pid.enabled(app) is not True:
+    overloaded = any(map(h.batches.is_overloaded, assessed.dstreams))
+    if not overloaded or not counted or h.pid.is_enabled(app) is not True:
         return
     if len(done) >= h.defaults.FEW and not any(b.records for b in counted):
         why = "no batch counts a record, so Spark computes no rate"

@@ -63,8 +63,8 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def _finding(assessed: h.AssessedApplication, first: h.Batch, took: int, later: float) -> h.Finding:
-    app, enabled = assessed.app, h.pid.enabled(assessed.app)
-    lasting = any(h.batches.overloaded(state) for state in assessed.dstreams)
+    app, enabled = assessed.app, h.pid.is_enabled(assessed.app)
+    lasting = any(h.batches.is_overloaded(state) for state in assessed.dstreams)
     option = h.pid.INITIAL_RATE if enabled else h.pid.MAX_PER_PARTITION
     records = h.fmt.plural(first.records or 0, "record")
     return h.option_finding(

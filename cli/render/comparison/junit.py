@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from xml.etree import ElementTree as Xml
 
-from flowdiag.analyses.comparison.findings import serious
+from flowdiag.analyses.comparison.findings import serious_changes
 from flowdiag.analyses.comparison.wire import Change, Comparison, FindingChange, Measure, Trend
 from flowdiag.cli.render.comparison import wording
 from flowdiag.cli.render.junit import add_case, document, xml_text
@@ -21,7 +21,7 @@ def render(comparison: Comparison, page: Page) -> str:
     regressions = [
         change.fingerprint
         for kind in (Change.NEW, Change.WORSE)
-        for change in serious(comparison.findings, kind)
+        for change in serious_changes(comparison.findings, kind)
     ]
     for change in comparison.findings:
         _add_finding(suite, change, regressions)
