@@ -423,7 +423,7 @@ def _add_tables(task: _Task) -> None:
         task.tally.candidates += 1
         task.tally.recognised += 1
         if row.get("clock") is None:
-            task.tally.add_time(row["local_us"])
+            task.tally.add_time(row.get("local_us"))
 
 
 def _add_dumps(task: _Task) -> None:
