@@ -2,8 +2,9 @@
 
 The texts and their expected answers are in `fixtures/pastes/open`, one file per group of components and part. The hash
 of a name decides whether a text is in `develop` or `run-only`. flowdiag is developed on `develop`; `run-only` was only run
-and counted until 2026-11-26. `fresh` was written and committed on that day, before its first run. Its first figures in
-`HISTORY` are the honest ones, because repairs followed.
+and counted until 2026-11-26. `fresh` was written and committed on that day, before its first run. `rounds` followed it: each file
+was written before its first run, and flowdiag was fixed before the next one. The figures of first runs (`FIRST_RUN`,
+`FIRST_RUNS`) are the honest ones, because repairs followed.
 
 An expected answer names what a report must and must not contain:
 
@@ -34,7 +35,7 @@ from flowdiag.cli.settings import Settings
 
 FOLDER: Final = Path(__file__).parents[1] / "fixtures" / "pastes" / "open"
 HALVES: Final = ("develop", "run-only")
-PARTS: Final = (*HALVES, "fresh")
+PARTS: Final = (*HALVES, "fresh", "rounds")
 VERDICTS: Final = ("right", "fair", "inconclusive", "silent", "wrong")
 
 HISTORY: Final[tuple[tuple[str, str, tuple[int, ...], tuple[int, ...]], ...]] = (
@@ -44,6 +45,15 @@ HISTORY: Final[tuple[tuple[str, str, tuple[int, ...], tuple[int, ...]], ...]] = 
 """Earlier figures: date, commit, and the counts of `VERDICTS` for each half."""
 FIRST_RUN: Final = ("2026-11-26", (72, 23, 2, 0, 5))
 """The first run of `fresh`: date and counts of `VERDICTS`."""
+
+FIRST_RUNS: Final[dict[str, tuple[int, ...]]] = {
+    "flink-0": (9, 1, 0, 0, 6),
+    "flink-1": (21, 3, 1, 0, 0),
+    "flink-2": (12, 12, 0, 0, 1),
+    "flink-3": (16, 5, 1, 1, 1),
+    "flink-4": (16, 4, 2, 1, 1),
+}
+"""The first run of each file of `rounds`: counts of `VERDICTS`."""
 
 _FITTING: Final = {
     "flink": frozenset({"unrecognised-failure", "restarts-used-up"}),
@@ -231,7 +241,8 @@ def section(answers: Mapping[OpenPaste, OpenAnswer]) -> list[str]:
         "messages and frames of the programs, in the shapes in which people paste them. Each expected answer was written before",
         "the first run. flowdiag is developed on the first part. The second part was only run and counted until 2026-11-26. The",
         "third part, `fresh`, was committed on that day before its first run. flowdiag was fixed after that run, so only the",
-        "figures of the first run are unbiased. For 4 of the 8 wrong answers of the second part, the report was right: the",
+        "figures of the first run are unbiased. The texts of `rounds` were written later, in several rounds: flowdiag was fixed",
+        "after each round, and the next round has other components. For 4 of the 8 wrong answers of the second part, the report was right: the",
         "expected answer was older than the cause. A comment next to each corrected answer gives the reason.",
         "",
         "- *Right*: the report names the cause or quotes the deepest message. It names the engine, the process, the user's frame",
@@ -242,7 +253,7 @@ def section(answers: Mapping[OpenPaste, OpenAnswer]) -> list[str]:
         "- *Wrong*: another cause, advice for another engine or process, or a healthy verdict. Also a failure found in a text",
         "  without one.",
         "",
-        *(f"**{_line(half, answers)}**  " for half in PARTS),
+        *(f"- **{_line(half, answers)}**" for half in PARTS),
         "",
         "| components | " + " | ".join(f"{half}: {v}" for half in PARTS for v in VERDICTS) + " |",
         "|---" * (len(PARTS) * len(VERDICTS) + 1) + "|",
@@ -251,6 +262,8 @@ def section(answers: Mapping[OpenPaste, OpenAnswer]) -> list[str]:
         cells = [str(n) for half in PARTS for n in counts(answers, half, group)]
         lines.append(f"| {group} | " + " | ".join(cells) + " |")
     lines += ["", f"First run of fresh, on {FIRST_RUN[0]}: {_tally('fresh', FIRST_RUN[1])}."]
+    lines += ["", "First run of each round, before the repairs that followed:", ""]
+    lines += [f"- {_tally(name, numbers)}" for name, numbers in FIRST_RUNS.items()]
     if HISTORY:
         lines += ["", "Before:", ""]
     for date, commit, *halves in HISTORY:

@@ -33,6 +33,12 @@ class Component(NamedTuple):
     server: str | None = None
     database: bool = False
     methods: tuple[re.Pattern[str], ...] = ()
+    cases: tuple[tuple[re.Pattern[str], str], ...] = ()
+
+    def check_for(self, text: str) -> str:
+        """Return the first step for a message: that of its kind, or the usual one."""
+        text = text[:_TEXT]
+        return next((check for case, check in self.cases if case.search(text)), self.check)
 
 
 class Link(NamedTuple):
@@ -58,6 +64,10 @@ def components() -> dict[str, Component]:
             server=entry.get("server"),
             database=entry.get("database", False),
             methods=tuple(re.compile(text, re.ASCII) for text in entry.get("methods", ())),
+            cases=tuple(
+                (re.compile(case["text"], re.ASCII), case["check"])
+                for case in entry.get("cases", ())
+            ),
         )
         for entry in read_format("formats/components.toml")["component"]
     }

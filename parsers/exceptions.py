@@ -149,7 +149,7 @@ OF_TABLES: Final = (
 )
 """Planner exceptions that connectors and task code throw as well."""
 _OF_FILES: Final = (
-    "storage-throttled", "storage-denied", "storage-failure", "storage-read-only", "file-missing",
+    "storage-throttled", "storage-denied", "storage-failure", "storage-read-only", "file-missing", "storage-endpoint",
 )  # fmt: skip
 # Status codes and words that many services use. They count only with a sign of a storage system.
 _GENERIC: Final = ("storage-throttled", "storage-denied")

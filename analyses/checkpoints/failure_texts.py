@@ -12,8 +12,13 @@ from flowdiag.analyses.flink.failures.linkage import linkage
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
-from flowdiag.analyses.knowledge.message_advice import component_step, frame_action, with_advice
-from flowdiag.parsers.components import component_of
+from flowdiag.analyses.knowledge.message_advice import (
+    component_step,
+    frame_action,
+    source_note,
+    with_advice,
+)
+from flowdiag.parsers.components import Component, component_of, components
 from flowdiag.parsers.exceptions import Classified, is_root_cause, task_named_in
 
 # The cause for each kind of a crisis's root.
@@ -45,6 +50,13 @@ _EXPIRED: Final = (
 _TEXT: Final = 400  # maximum number of characters of an exception
 _OF_CODE: Final = ("task-failure", "snapshot-exception", "unreadable-record", "not-serializable")
 
+_OF_SOFTWARE: Final = (
+    "task-failure",
+    "snapshot-exception",
+    "coordinator-failed",
+    "service-unreachable",
+)
+
 JOB_FAULTS: Final = tuple(_CAUSES.values())
 """Causes of findings about a crisis of the job itself."""
 
@@ -65,6 +77,13 @@ class TaskFailure:
     cause: str | None
     remedies: tuple[str, ...]
     text: str
+
+    @property
+    def source(self) -> Component | None:
+        """The software outside the engine that threw the exception."""
+        chain = [self.root.text.get("exception", ""), self.root.cause or ""]
+        found = components().get(self.root.text.get("component", "")) or component_of(chain)
+        return found if found is not None and found.role == "part" else None
 
     @property
     def names_cause(self) -> bool:
@@ -149,7 +168,8 @@ class TaskFailure:
                 f" {self.crises[-1].bursts} failures without a completed checkpoint in between: a"
                 " restart loop."
             )
-        return explanation + self._other_failures
+        note = source_note(self.source) if self.cause in _OF_SOFTWARE else ""
+        return " ".join(filter(None, (explanation, note))) + self._other_failures
 
     @property
     def _other_failures(self) -> str:
@@ -161,10 +181,25 @@ class TaskFailure:
             if failure.kind == last.kind and failure.incident.cause and failure.incident.task
         }
         others.pop(h.exception_text(last.root.incident.cause, _TEXT), None)
-        if self.root.task is None or not others:
+        if self.root.task is None:
+            return self._other_exceptions
+        if not others:
             return ""
         listed = h.fmt.listed([f"{name}: {text}" for text, name in others.items()][:3], "; ")
         return f" Other exceptions of the same failure: {listed.rstrip('.')}."
+
+    @property
+    def _other_exceptions(self) -> str:
+        """A sentence about pasted exceptions of other kinds, which may belong to other statements; empty without one."""
+        texts = {
+            h.exception_text(failure.incident.cause, _TEXT): None
+            for failure in self.crises[-1].failures
+            if failure.incident.kind == "exception" and failure.incident.cause
+        }
+        texts.pop(h.exception_text(self.root.cause, _TEXT), None)
+        if not texts:
+            return ""
+        return f" Other exceptions in the text: {h.fmt.listed([*texts][:3], '; ').rstrip('.')}."
 
     @property
     def measurements(self) -> tuple[h.Measurement, ...]:
@@ -188,14 +223,17 @@ class TaskFailure:
     def _remedies(self, job: h.Job) -> tuple[h.Action, ...]:
         """Return the remedies of the cause. For an unknown exception, return a check of its code or component."""
         frame = frame_action(self.root.text) if self.cause in _OF_CODE else ()
+        vague = self.cause == "coordinator-failed" or self.remedies == ("fix-error",)
+        if vague and self.cause is not None and self.source is not None and not frame:
+            step = h.Action(text=component_step(self.source, self.root.cause or self.text))
+            return (step, *h.remedies(self.cause, job, *self.remedies))
         if self.cause is None or self.cause != "task-failure" or self.remedies:
             return (*frame, *(h.remedies(self.cause, job, *self.remedies) if self.cause else ()))
         if frame:
             return (*frame, *h.remedies("task-failure", job, "fix-error", "divert"))
-        source = component_of([self.root.text.get("exception", ""), self.root.cause or ""])
-        if source is None or source.role != "part":
+        if (source := self.source) is None:
             return h.remedies("task-failure", job, "fix-error")
-        return (h.Action(text=component_step(source)),)
+        return (h.Action(text=component_step(source, self.root.cause or self.text)),)
 
 
 def failures_of(job: h.Job) -> list[TaskFailure]:
@@ -221,10 +259,18 @@ def failures_of(job: h.Job) -> list[TaskFailure]:
                 exception=exception,
                 cause=cause,
                 remedies=_cause_of(crises[-1])[1],
-                text=h.exception_text(_explaining_exception(root, exception), _TEXT),
+                text=_with_place(
+                    h.exception_text(_explaining_exception(root, exception), _TEXT), root
+                ),
             )
         )
     return found
+
+
+def _with_place(text: str, root: h.Incident) -> str:
+    """Return an exception without a message with the frame that threw it."""
+    frame = root.text.get("thrown_at")
+    return f"{text.removesuffix(': null')} (at {frame})" if text and frame else text
 
 
 def _cause_of(crisis: h.Crisis) -> tuple[str | None, tuple[str, ...]]:

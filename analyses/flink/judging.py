@@ -23,6 +23,7 @@ from flowdiag.analyses.model.finding import (
     cite,
     grade,
 )
+from flowdiag.parsers.kubernetes_requests import short_request
 
 # One failed checkpoint costs one interval and is normal. "Completes no checkpoint at the end" needs a second
 # failure without a completed checkpoint in between; otherwise, it describes only the last line of the log.
@@ -187,11 +188,7 @@ def _unwrapped(cause: str) -> str:
     for wrapper in _WRAPPERS:
         while line.startswith(wrapper):
             line = line[len(wrapper) :]
-    return _REQUEST.sub("", line, count=1)
-
-
-# The prefix that the Kubernetes client adds to a server message.
-_REQUEST: Final = re.compile(r"Failure executing: [A-Z]{3,7} at: \S{1,400} Message: ")
+    return short_request(line)
 
 
 def subtask_name(who: Attempt | Incident) -> str:

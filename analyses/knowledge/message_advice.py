@@ -29,7 +29,8 @@ _VERBS: Final = (
 _ADVICE: Final = re.compile(
     rf"""^(?:(?:hint|note|solution)\s*:\s*)?(?:{_VERBS})\s+[\w'"`(./\[]
     |,\s+(?:you\ (?:can|could|may|should|must|need\ to)\s+)?(?:{_VERBS})\s+[\w'"`(./]
-    |\bplease\s+[a-z]
+    |\bplease\s+(?!note\b|check!?\s*\Z)[a-z]
+    |^either\s+[a-z]+\s.*\sor\s
     |\byou\s+(?:can|could|should|must|need\ to|may\ (?:want|need))\s
     |\b(?:can|could|must|should)\ be\ (?:fixed|avoided|solved|resolved|increased|set|changed|enabled)\b
     |\b(?:by|try|consider)\ (?:setting|increasing|enabling|adding|using|specifying|disabling|restarting)\b
@@ -118,9 +119,19 @@ def origin_note(fields: Mapping[str, str], place: str | None = None) -> str:
     return " ".join(filter(None, parts))
 
 
-def component_step(source: Component) -> str:
-    """Return the first step for checking the component that threw an exception."""
-    return f"{source.check.rstrip('.')}. Its log: {source.log}"
+def component_step(source: Component, text: str = "") -> str:
+    """Return the first step for checking the component that threw an exception.
+
+    Args:
+        source: the component.
+        text: the exception, whose kind may have a step of its own.
+    """
+    return f"{source.check_for(text).rstrip('.')}. Its log: {source.log}"
+
+
+def source_note(source: Component | None) -> str:
+    """Return the software that threw an exception, as a sentence; empty for an engine or unknown software."""
+    return f"It comes from {source.what}." if source is not None and source.role == "part" else ""
 
 
 def with_advice(actions: tuple[Action, ...], text: str, error: str = "") -> tuple[Action, ...]:

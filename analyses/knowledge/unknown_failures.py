@@ -187,10 +187,12 @@ class FailureGroup:
                 )
             )
         source = self.component
-        if source is None or source.role == "engine":  # the process is more specific
-            source = components().get(self.first.text.get("process", "")) or source
+        process = components().get(self.first.text.get("process", ""))
+        no_records = process is not None and process.name in _NO_RECORDS
+        if source is None or source.role == "engine" or (no_records and source.name in _FORMATS):
+            source = process or source  # more specific
         if source is not None and source.role != "engine":
-            steps.append(Action(text=component_step(source)))
+            steps.append(Action(text=component_step(source, self.first.failure)))
         steps += [
             Action(text=code.check.rstrip("."))
             for code in _specific_codes(self.first.failure)[:1]
@@ -233,6 +235,11 @@ class FailureGroup:
         }
 
 
+_FORMATS: Final = ("json", "csv", "xml", "avro", "protobuf", "kryo")
+_NO_RECORDS: Final = (
+    "flink-jobmanager", "flink-client", "flink-main", "flink-history-server", "flink-kubernetes-operator",
+)  # fmt: skip
+"""Processes that read configurations and archives, but no records."""
 _PACKAGE: Final = re.compile(r"\A(?:[a-z_][\w$]{0,60}\.){1,20}(?=[A-Z][\w$]{0,120}(?::|\Z|\s))")
 _BARE: Final = re.compile(
     r"([A-Z][\w$]{2,120})(?:: ?(?:null)?)?( \(at [^()]{1,200}\([^()]{1,120}\)\))?"

@@ -139,6 +139,9 @@ def unwrap(value: Fields, depth: int) -> Unwrapped | None:
         # Some GELF writers repeat the message before the trace, and truncate the short message.
         first, _, rest = full.partition("\n")
         text, trace = first, rest if rest.strip() else None
+    whole = text.endswith("\n")
+    if trace is None:
+        text = _with_error(text.rstrip("\r\n"), value)
     return Unwrapped(
         text=text.rstrip("\r\n"),
         timestamp_us=instant,
@@ -148,8 +151,16 @@ def unwrap(value: Fields, depth: int) -> Unwrapped | None:
         thread=first_text(found[IS_THREAD]),
         trace=trace,
         local_us=local,
-        partial=not text.endswith("\n") and _DOCKER <= value.keys() <= _DOCKER | {"attrs"},
+        partial=not whole and _DOCKER <= value.keys() <= _DOCKER | {"attrs"},
     )
+
+
+def _with_error(text: str, value: Fields) -> str:
+    """Return a message with the error that the object has in a key of its own, as loggers of Go write it."""
+    error = value.get("error") or value.get("err")
+    if not isinstance(error, str) or not error.strip() or error in text or "logger" not in value:
+        return text
+    return f"{text.rstrip('. ')}: {' '.join(error.split())}"
 
 
 def _inner_record(value: Fields, text: str | None, depth: int) -> Unwrapped | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from flowdiag.parsers.components import component_named
+from flowdiag.parsers.kubernetes_requests import short_request
 
 CAUSE_CHARACTERS: Final = 500
 _LINKS: Final = 32  # maximum exceptions of a chain
@@ -56,6 +57,7 @@ _ORDINARY: Final = (
 )
 
 
+_OF_JDK: Final = ("java.", "javax.", "jdk.", "sun.", "com.sun.", "scala.")
 _LIBRARIES: Final = (
     *_ORDINARY,
     "org.apache.",
@@ -195,13 +197,19 @@ def _continues(given: str, below: Sequence[str]) -> bool:
     return not any(is_exception_line(line) or _PYTHON_BEGINS in line for line in below[:first])
 
 
+# Packages of drivers and connectors of any vendor.
+_LIBRARY_PACKAGE: Final = re.compile(
+    r"\A(?:[a-z]\w{0,40}\.){2,4}(?:jdbc|driver|connectors?|sdk|protocol)\.(?:[a-z]\w{0,40}\.){1,8}[A-Z]"
+)
+
+
 def is_library(method: str) -> bool:
     """Return whether a class or method belongs to the JDK, an engine or a well-known library.
 
     >>> is_library("java.net.Socket.connect"), is_library("com.acme.Enrich.map")
     (True, False)
     """
-    return method.startswith(_LIBRARIES)
+    return method.startswith(_LIBRARIES) or _LIBRARY_PACKAGE.search(method) is not None
 
 
 _PYTHON_CALL: Final = re.compile(r"\s*self\.|\s*[\w.]+\([a-z_][\w.]*\)\Z")
@@ -231,6 +239,24 @@ def own_frame(lines: Iterable[str]) -> str | None:
         if not is_library(name) and component_named(name.partition("(")[0]) is None:
             deepest, is_open = name[:CAUSE_CHARACTERS], False
     return deepest
+
+
+def thrown_at(lines: Iterable[str]) -> str | None:
+    """Return the topmost frame outside the JDK of the deepest cause, which shows where an exception comes from.
+
+    >>> thrown_at(["a.E", "\\tat java.util.Objects.requireNonNull(Objects.java:221)", "\\tat org.apache.flink.A.b(A.java:1)"])
+    'org.apache.flink.A.b(A.java:1)'
+    """
+    found, is_open = None, True
+    for line in _without_suppressed(lines, begun=False):
+        if line.strip().startswith("Caused by: "):
+            is_open = True
+        frame = _FRAME_LINE.match(line) if is_open else None
+        if frame is not None and not _PYTHON_CALL.match(line):
+            name = frame[1][frame[1].rfind("/", 0, frame[1].find("(")) + 1 :]
+            if not name.startswith(_OF_JDK):
+                found, is_open = name[:CAUSE_CHARACTERS], False
+    return found
 
 
 def referenced_cause(text: str, known: Iterable[str | None]) -> str:
@@ -308,4 +334,4 @@ def _without_wrappers(text: str) -> str | None:
     wrapper = _SERIALIZED.match(text)
     if wrapper is not None:
         text = text[wrapper.end() :]
-    return text.strip()[:CAUSE_CHARACTERS] or None
+    return short_request(text.strip())[:CAUSE_CHARACTERS] or None

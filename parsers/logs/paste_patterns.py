@@ -121,6 +121,10 @@ TITLE = re.compile(r"\s{0,8}\*\*[\w ,'/-]{2,60}:?\*\*\s{0,8}\Z")
 PROMPT = re.compile(
     r"\s{0,4}(?:[\w.-]{1,60}@[\w.-]{1,80}[: ][^\s$#]{0,100} ?)?\$ [a-z./]\S{0,200}(?: |\Z)"
 )
+# A prompt of an SQL client, whose statement ends the output above.
+SQL_PROMPT = re.compile(
+    r"\s{0,4}(?:[A-Za-z]\w{0,20} )?(?i:sql|spark-sql|beeline)(?: \([^)\n]{1,60}\))?> "
+)
 WHOLE = re.compile(
     r"\s{0,8}`[^`]{10,8000}`\s*\Z|\s{0,40}\"[\w .-]{1,60}\"\s{0,3}:\s{0,3}\"(?:[^\"\\]|\\.){0,8000}\",?\s*\Z"
 )

@@ -12,7 +12,7 @@ from flowdiag.parsers.exceptions import OF_TABLES, Classified, classify, is_of_o
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.contexts import with_context
 from flowdiag.parsers.lines.failure_lines import failure_line
-from flowdiag.parsers.lines.traces import own_frame, python_root, read_trace
+from flowdiag.parsers.lines.traces import own_frame, python_root, read_trace, thrown_at
 from flowdiag.parsers.logs.paste_patterns import GRAVE, engine_in
 from flowdiag.parsers.spark.causes import (
     PythonTrace,
@@ -142,7 +142,8 @@ class Pasted:
             python_root(without_lost_task(without_query(text[:_MESSAGE]))) for text in self.chain
         ]
         link = len(chain) - 1 if found is None or outer else min(found.link, len(chain) - 1)
-        return with_context(chain, link, above, own_frame(self.lines)), self.at[link]
+        frame = own_frame(self.lines) or thrown_at(self.lines)
+        return with_context(chain, link, above, frame), self.at[link]
 
     @property
     def user_frame(self) -> str | None:

@@ -22,6 +22,7 @@ from flowdiag.parsers.exceptions import (
     classify,
     engine_of_class,
 )
+from flowdiag.parsers.kubernetes_requests import short_request
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.decoration import COUNT, LINE, strip_decoration, strip_marks, unescape
 from flowdiag.parsers.lines.failure_lines import failure_line
@@ -174,7 +175,8 @@ def _quoted_in_prose(data: bytes) -> Iterator[Pasted]:
             pasted = Pasted(offset)
             mark = line[: quoted.start("text")][-1:]
             text = quoted["text"].partition(mark)[0] if mark in p.MARKS else quoted["text"]
-            pasted.add(offset, (text if ": " in text else quoted["text"]).strip()[:_MESSAGE])
+            text = (text if ": " in text else quoted["text"]).strip()
+            pasted.add(offset, short_request(text)[:_MESSAGE])
             yield pasted
 
 
@@ -270,6 +272,10 @@ class _Segments:
     def _line(self, offset: int, line: str) -> None:
         if p.PROMPT.match(line):
             return  # a command, not its output
+        if p.SQL_PROMPT.match(line):
+            self._end()
+            self._level = None
+            return
         if p.TITLE.match(line):
             self._end()
         if self._is_introduced(line):
@@ -304,7 +310,7 @@ class _Segments:
         """Return whether a line continues a message with a word such as `Error`, which is then not a level."""
         if not self._has_chain() or self._again or head.stamped or not head.level:
             return False
-        return re.match(r"\s*[A-Z][a-z]+ \w", head.text[head.inner :]) is not None
+        return re.match(r"\s*[A-Za-z][a-z]+ \w", head.text[head.inner :]) is not None
 
     def _json_line(self, offset: int, head: prefix.Prefix, record: Record) -> None:
         """Process a line with a JSON object: a log record, exceptions from the Kubernetes operator, or other text."""
@@ -453,6 +459,7 @@ class _Segments:
         if block is not None:
             if not block.chain:
                 describe_cut_failure(block)
+            block.chain[:] = map(short_request, block.chain)
             self._done.append(block)
 
     def _begin(self, offset: int) -> Pasted:

@@ -17,6 +17,7 @@ from flowdiag.parsers.exceptions import classify, task_named_in
 from flowdiag.parsers.flink.metric_reports import MetricFolder
 from flowdiag.parsers.flink.statistics_dump import parse_dump
 from flowdiag.parsers.lines import prefix
+from flowdiag.parsers.lines.contexts import message_of
 from flowdiag.parsers.lines.failure_lines import failure_line
 from flowdiag.parsers.lines.prefix import Prefix, simple_name
 from flowdiag.parsers.lines.scan import Line, LineScanner
@@ -28,6 +29,7 @@ from flowdiag.parsers.lines.traces import (
     is_trace_line,
     own_frame,
     read_trace,
+    thrown_at,
 )
 from flowdiag.parsers.logs.bodies import fold_bodies
 from flowdiag.parsers.logs.pastes import PASTE_BYTES
@@ -636,19 +638,25 @@ def _trace_fields(
         if row["event"] == Event.JOB_STATE and _GIVEN_UP in trace.exception:
             # This exception only explains why the job does not restart; the exception below is the failure.
             extra["exception"] = trace.second or trace.exception
-    if trace.user_frame is not None:
-        extra["user_frame"] = trace.user_frame
-        if (own := own_frame(lines)) is not None:
-            extra["own_frame"] = own
+    extra |= _frames(trace, lines)
     extra |= _origin_fields(row, trace, lines)
     if row["event"] in _NAMING and len(trace.chain) > 2:
         extra |= _task_fields(trace.chain)
     return extra
 
 
+def _frames(trace: Trace, lines: list[str]) -> dict[str, str]:
+    """Return the frames of the user's code, and the frame that threw an exception without a message, as fields."""
+    own = own_frame(lines) if trace.user_frame is not None else None
+    bare = trace.cause is not None and not message_of(trace.cause)
+    at = (own or thrown_at(lines)) if bare else None
+    fields = {"user_frame": trace.user_frame, "own_frame": own, "thrown_at": at}
+    return {name: frame for name, frame in fields.items() if frame is not None}
+
+
 def _origin_fields(row: dict[str, Any], trace: Trace, lines: list[str]) -> dict[str, str]:
-    """Return, as fields, the software that threw a Spark exception and, for a query, the process."""
-    if row["event"] not in _OF_SPARK:
+    """Return, as fields, the software that threw an exception and, for a query, the process."""
+    if row["event"] not in (*_OF_SPARK, Event.TASK_STATE, Event.JOB_STATE):
         return {}
     chain = trace.chain or tuple(filter(None, (row.get("cause"),)))
     source = component_of(chain, lines)

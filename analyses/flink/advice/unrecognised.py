@@ -13,6 +13,7 @@ from flowdiag.analyses.knowledge.unknown_failures import (
     Occurrence,
     failure_groups,
 )
+from flowdiag.parsers.components import component_of
 from flowdiag.parsers.exceptions import classify, is_root_cause
 from flowdiag.parsers.flink.failures import failure_kind, is_consequence
 from flowdiag.parsers.lines.failure_lines import ended_by, is_routine
@@ -41,7 +42,8 @@ def failures_of(job: h.Job, before_s: float) -> list[Incident]:
     found = failures_of_fragment(job, job.crises, job.incidents)
     if not job.crises:
         return found
-    return [i for i in found if i.kind != "failure" or _precedes_failure(job, i, before_s)]
+    own = [i for i in found if i.kind != "failure" or _precedes_failure(job, i, before_s)]
+    return own or [one for one in job.incidents if _is_another(job, one)]
 
 
 def failures_of_fragment(
@@ -79,6 +81,7 @@ def occurrence_of(incident: Incident) -> Occurrence:
         text["named"] = "task"
     if is_consequence(incident.cause or ""):
         text["follows"] = "yes"
+    text.setdefault("component", _component(incident))
     return Occurrence(
         failure=_failure(incident),
         text=text,
@@ -88,11 +91,18 @@ def occurrence_of(incident: Incident) -> Occurrence:
     )
 
 
+def _component(incident: Incident) -> str:
+    """Return the name of the software outside Flink that threw an exception; empty if unknown."""
+    source = component_of([incident.text.get("exception", ""), incident.cause or ""])
+    return source.name if source is not None and source.role == "part" else ""
+
+
 def _failure(incident: Incident) -> str:
     """Return the deepest exception of an incident, or the message of its record."""
     text = incident.text
     if incident.kind == "process-stopped" and text.get("template") not in _FATAL:
-        return _stop(incident) or ""
+        stop, cause = _stop(incident) or "", incident.cause
+        return f"{cause} ({stop})" if stop and cause and stop not in cause else stop
     found = incident.cause or text.get("exception")
     if found is None and incident.kind == _RESTART:
         return "The job restarted after a failure that is not in the input"
@@ -150,6 +160,14 @@ def _has_own_cause(crises: Sequence[Crisis], incident: Incident) -> bool:
         and is_root_cause(incident.text.get("class", ""))
         and not is_consequence(incident.cause or "")
     )
+
+
+def _is_another(job: h.Job, incident: Incident) -> bool:
+    """Return whether an undated error explains itself: perhaps that of the next statement in a console."""
+    dated = incident.time_us or any(crisis.failures[0].time_us for crisis in job.crises)
+    grave = incident.text.get("level") in ("ERROR", "FATAL")
+    known = incident.kind == "failure" and "class" in incident.text
+    return not dated and grave and known
 
 
 def _is_failed_snapshot(job: h.JobFacts, incident: Incident) -> bool:

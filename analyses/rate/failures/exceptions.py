@@ -202,7 +202,7 @@ def _of_component(record: Record, known: tuple[Action, ...]) -> tuple[Action, ..
     if source is None or source.role != "part" or frame_action(record.fields):
         return known
     of_error = (action for action in known if "Fix " in action.text or action.option)
-    return (Action(text=component_step(source)), *of_error)
+    return (Action(text=component_step(source, record.cause or "")), *of_error)
 
 
 def exception_actions(

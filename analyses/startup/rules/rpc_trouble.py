@@ -68,8 +68,7 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
         facts,
         timed_out,
         severity=h.Severity.WARNING if many else h.Severity.INFO,
-        title=f"{h.fmt.plural(count, 'call')} timed out without a response"
-        + (f", {from_peer} of them from {peer}" if peer is not None else ""),
+        title=_title(count, timeout, from_peer, peer),
         option=option,
         measurements=(h.measurement("calls", count),),
         actions=(
@@ -83,6 +82,12 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
             ),
         ),
     )
+
+
+def _title(count: int, timeout_ms: str | None, from_peer: int, peer: str | None) -> str:
+    within = f" within {h.fmt.duration(float(timeout_ms))}" if timeout_ms else ""
+    origin = f", {from_peer} of them from {peer}" if peer is not None else ""
+    return f"{h.fmt.plural(count, 'call')} timed out without a response{within}{origin}"
 
 
 def _finding(

@@ -103,7 +103,8 @@ def _of_exceptions(job: h.JobStarts) -> h.Iterator[h.Finding]:
             by_class.setdefault(name, []).append(incident)
     for name, incidents in by_class.items():
         cause, names = cause_of_class(name, "submission-failed")
-        text = h.fmt.shorten(incidents[-1].cause or "no reason is given", 200)
+        whole = incidents[-1].cause or "no reason is given"
+        text = h.fmt.shorten(whole, 300)
         about = job.job
         if not about.version and "akka" in text:
             about = replace(about, version="1.17")  # 1.18 switched to Pekko
@@ -122,7 +123,7 @@ def _of_exceptions(job: h.JobStarts) -> h.Iterator[h.Finding]:
             measurements=tuple(exception_measurements(classify_incident(incidents[-1]))),
             evidence=h.cite((one.ref, one.time_us) for one in incidents),
             actions=with_advice(
-                (*known, *option_actions(classify_incident(incidents[-1]), known)), text
+                (*known, *option_actions(classify_incident(incidents[-1]), known)), whole, text
             ),
         )
 
