@@ -464,7 +464,7 @@ def _last_resort(
     return [found.get(outcome.code, outcome) for outcome in outcomes]
 
 
-_NOTHING: Final = Inconclusive(reason="the input shows too little")
+_NOTHING: Final = Inconclusive(reason="the input does not contain enough data")
 
 
 def _derive(topic: Topic, facts: Any, options: Options, faults: Faults) -> tuple[Any, Any]:

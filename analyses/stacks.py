@@ -353,7 +353,7 @@ def code_fields(code: CodeReading, agreeing: float, *, waits_for: str) -> Findin
     Args:
         code: the activity.
         agreeing: number of dumps for medium confidence.
-        waits_for: what threads wait for in ignored samples, for a text.
+        waits_for: words for the wait that excludes a sample, in addition to waits for input.
     """
     times = [stack.time_us for stack in code.agreeing if stack.time_us is not None]
     working = f"of the samples that wait neither for input nor for {waits_for}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from flowdiag.analyses.contract.report import Data, Fault
 from flowdiag.analyses.engine.reading import ProgressCallback, Resources
-from flowdiag.analyses.model.finding import RuleOutcome, Understood
+from flowdiag.analyses.model.finding import RecognizedRecords, RuleOutcome
 from flowdiag.analyses.model.keys import JobKey, Process
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.selection.options import Options
@@ -80,7 +80,7 @@ class Measured:
     facts: Mapping[str, Any]
     splits: Sequence[Mapping[str, Any]] = ()
     processes: Sequence[Process] = ()
-    understood: Sequence[Understood] = ()
+    understood: Sequence[RecognizedRecords] = ()
     notes: Sequence[tuple[int, InputNote]] = ()
     faults: Sequence[Fault] = ()
 

@@ -83,5 +83,5 @@ def day_of(text: str, today: date) -> date:
             f"--until is '{text}', which is not a date", hint="write 2027-01-31, or 30d"
         ) from None
     if day < today:
-        raise FlowdiagError(f"--until is {day}, which has passed")
+        raise FlowdiagError(f"--until {day} is in the past")
     return day

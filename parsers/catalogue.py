@@ -377,7 +377,7 @@ def _checked_template(entry: dict[str, Any], engine: str) -> Template:
         raise ValueError("the anchor is not eight or more letters, digits, spaces or .,:_-")
     samples = [sample["text"] for sample in entry["sample"]]
     if not samples:
-        raise ValueError("it has no sample")
+        raise ValueError("the entry has no sample")
     alone = Catalogue((template,), (), engine)
     for text in samples:
         if alone.recognize(text) is None:

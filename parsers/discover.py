@@ -471,7 +471,8 @@ class _Search:
                 trouble = f"only partly unpacked: {error_clause(problem)}"
         self._add_copies(name, copies, depth)
         if trouble and copies:
-            text = f"{trouble}; its first {len(copies)} logs are read"
+            first = "log was" if len(copies) == 1 else f"{len(copies)} logs were"
+            text = f"{trouble}; only the first {first} read"
             self.warnings.append(InputNote(Kind.DAMAGED, text, name))
         elif not copies:
             self._put(

@@ -11,7 +11,7 @@ from typing import Final
 
 
 class Kind(StrEnum):
-    """Kind of a note; `MEANINGS` describes each kind in a clause."""
+    """The kind of problem that a warning is about."""
 
     MISSING_FILE = "missing-file"
     UNREADABLE = "unreadable"

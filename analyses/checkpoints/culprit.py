@@ -234,8 +234,8 @@ def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
 _SOLE: Final = 3  # minimum number of checkpoints; two in a row may be a coincidence
 _SOLE_SHARE: Final = 0.5
 """Minimum share of the checkpoints with late messages. In recordings without INFO lines, a subtask with slow
-snapshots was alone in four of seven or more. With declined checkpoints, all other subtasks are late, and one was
-alone in three of 18."""
+snapshots was the only late subtask in at least four of seven checkpoints. After a decline, all other subtasks are late:
+a single subtask was late in only three of 18 checkpoints."""
 
 
 (LATE_ALONE,) = signals_of("late-alone")

@@ -14,8 +14,8 @@ _ANSWERS: Final = 10  # number of the last spells of failed checkpoints that are
 _SLOWEST: Final = 10  # number of completed checkpoints that are examined if none expired
 HALVES: Final = {
     "barrier": "waiting for barriers",
-    "sync": "the synchronous part",
-    "async": "the asynchronous part",
+    "sync": "in the synchronous part",
+    "async": "in the asynchronous part",
 }
 
 

@@ -180,7 +180,7 @@ def _draft(old: Series | None, new: Series | None) -> _Draft:
     rho = autocorrelation(old.values, new.values)
     parts = independent_stretches(len(old.values), rho), independent_stretches(len(new.values), rho)
     if min(parts) < FEWEST:
-        reason = f"too few: {len(old.values)} and {len(new.values)} values"
+        reason = f"too few values: {len(old.values)} before and {len(new.values)} after"
         if min(len(old.values), len(new.values)) >= FEWEST:
             reason = f"{reason}, and they are strongly autocorrelated"
         return _Draft(old=old, new=new, independent=parts, reason=reason)

@@ -76,7 +76,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 class FindingChange(msgspec.Struct, frozen=True, kw_only=True):
     """A finding of either side, or of both.
 
-    `change` is also `moved` if the finding became worse or better in addition. `reason` explains why it is not
+    `moved` is true if the subject differs, even if `change` is `worse` or `better`. `reason` explains why it is not
     comparable, worse or better. If it is `muted` by the baseline, it causes no regression.
     """
 

@@ -162,7 +162,8 @@ class FailureCode(msgspec.Struct, frozen=True, kw_only=True):
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One finding per code, job, subject and episode. The findings in `see` contain further remedies.
 
-    If many subjects have it, `subject` is the worst one, `subjects` lists the ten worst, and `subjects_total` counts all.
+    If a finding is about many subjects, `subject` is the worst, `subjects` lists the ten worst, and `subjects_total`
+    counts all.
     """
 
     code: str
@@ -249,9 +250,10 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Because(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a finding belongs to a story: another finding of the story explains it. Both are fingerprints.
+    """Why a finding belongs to a story: another finding of the story explains it.
 
-    `of` is the finding that directly explains it. `relation` is a stable word, and `text` is the same as a clause.
+    `fingerprint` identifies the finding, and `of` the finding that directly explains it. `relation` is a stable word
+    for the connection, and `text` describes the connection in a clause.
     """
 
     fingerprint: str
@@ -347,7 +349,7 @@ class TopicStatus(StrEnum):
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one topic: that of the command, or each topic of `diagnose`.
+    """The result of one topic. `diagnose` covers all topics, and other commands cover one.
 
     `nothing` means that the inputs contain no data for the topic. Its verdict is then `inconclusive` and does not count
     for the report.

@@ -84,7 +84,7 @@ METRICS: Final = (
     *_WHO,
     Column("taskmanager", _TEXT, "resource ID of the TaskManager"),
     Column("host", _TEXT, "host of the TaskManager"),
-    Column("name", _TEXT, "Flink's name of the metric", nullable=False),
+    Column("name", _TEXT, "Flink's name for the metric", nullable=False),
     Column("kind", _TEXT, "counter, gauge, meter or histogram"),
     Column("scope", _TEXT, "tm, task, operator, jm or jm-job"),
     Column("operator", _TEXT, "name of the operator, for operator metrics"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from flowdiag.analyses.flink.job import ClusterFacts, Incident
-from flowdiag.analyses.model.finding import Understood
+from flowdiag.analyses.model.finding import RecognizedRecords
 from flowdiag.analyses.model.keys import Ref
 
 _WORDS: Final = {
@@ -61,7 +61,7 @@ _COUNTED_PER_JOB: Final = (
 )  # not per transition
 
 
-def understood(facts: ClusterFacts) -> tuple[Understood, ...]:
+def understood(facts: ClusterFacts) -> tuple[RecognizedRecords, ...]:
     """Return the recognized kinds, in the order of their first record."""
     groups: dict[str, list[tuple[int | None, Ref | None]]] = {}
     for kind, time_us, ref in _records(facts):
@@ -70,7 +70,7 @@ def understood(facts: ClusterFacts) -> tuple[Understood, ...]:
     for kind, members in groups.items():
         times = [time_us for time_us, _ in members if time_us is not None]
         found.append(
-            Understood(
+            RecognizedRecords(
                 kind=kind,
                 count=len(members),
                 first_us=min(times, default=None),

@@ -22,7 +22,7 @@ from flowdiag.parsers.focus import Focus
 
 
 class Severity(StrEnum):
-    """The severity of a finding, ordered by `weight`."""
+    """The severity of a finding: `critical` is the highest, `info` the lowest."""
 
     INFO = "info"
     WARNING = "warning"
@@ -46,7 +46,7 @@ class State(StrEnum):
 
 
 class Confidence(StrEnum):
-    """How well the signals agree (see `weigh`)."""
+    """How well the signals for and against a finding agree."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -402,7 +402,7 @@ class Inconclusive:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Understood:
+class RecognizedRecords:
     """How many records of one kind were recognized, and their time range."""
 
     kind: str

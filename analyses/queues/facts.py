@@ -142,7 +142,7 @@ class Mark:
 
     Args:
         operator: an operator of the chain; None for the watermark of the task's input.
-        name: Flink's name of the metric; for a split, `split.NAME.watermark.…`.
+        name: Flink's name for the metric; for a split, `split.NAME.watermark.…`.
     """
 
     key: SubtaskKey
@@ -161,7 +161,7 @@ class StoreMetric:
     """A metric of the state store (RocksDB or ForSt) of one subtask, in time order.
 
     Args:
-        name: RocksDB's name of the metric.
+        name: RocksDB's name for the metric.
         family: the column family that contributes most; None for statistics of the whole store.
     """
 

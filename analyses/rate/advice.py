@@ -251,5 +251,5 @@ def longer_batches(assessed: h.AssessedApplication, state: h.StreamState) -> h.I
             interval,
             2 * interval,
             f"Use a longer interval: each batch has a fixed cost of {cost}. {found.text}",
-            verify="records per second of the batches",
+            verify="batches process more records per second",
         )

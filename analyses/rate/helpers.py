@@ -264,7 +264,7 @@ class Unit:
 
     @property
     def records(self) -> int | None:
-        """Number of records of the batch, or of rows of the trigger; None if unknown."""
+        """Number of records in the batch, or of rows in the trigger; None if unknown."""
         return self.record.records if isinstance(self.record, Batch) else self.record.rows
 
 

@@ -14,7 +14,7 @@ from flowdiag.analyses.engine.views import keep_read
 from flowdiag.analyses.faults import Faults
 from flowdiag.analyses.flink.clocks.settle import zone_of
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.model.finding import Confidence, RuleOutcome, Understood
+from flowdiag.analyses.model.finding import Confidence, RecognizedRecords, RuleOutcome
 from flowdiag.analyses.model.keys import JobKey, Process
 from flowdiag.analyses.rate.assemble import UserSettings, assemble
 from flowdiag.analyses.rate.assemble.rows import JSON
@@ -301,14 +301,14 @@ def hole_notes(app: ApplicationFacts) -> Iterator[InputNote]:
         )
 
 
-def understood_kinds(facts: RateFacts) -> tuple[Understood, ...]:
+def understood_kinds(facts: RateFacts) -> tuple[RecognizedRecords, ...]:
     """Return the kinds of recognized records in Spark's inputs."""
     found: dict[str, list[int]] = {}
     for app in facts.applications:
         for kind, times in _times_by_kind(app):
             found.setdefault(kind, []).extend(times)
     return tuple(
-        Understood(
+        RecognizedRecords(
             kind=kind,
             count=len(times),
             first_us=min((us for us in times if us), default=None),

@@ -56,7 +56,7 @@ def report_of(
     names: Mapping[JobKey, str | None] | None = None,
     assessed: bool,
     calculated: bool = False,
-    understood: Sequence[f.Understood] = (),
+    understood: Sequence[f.RecognizedRecords] = (),
     topics: Sequence[w.Topic] = (),
     notes: Iterable[InputNote] = (),
     input_notes: Iterable[tuple[int, InputNote]] = (),
@@ -138,7 +138,7 @@ _Quotations = tuple[dict[Key, LocatedRecord], list[tuple[int, InputNote]]]
 
 def _quote(
     outcomes: Iterable[f.RuleOutcome],
-    examples: Iterable[f.Understood],
+    examples: Iterable[f.RecognizedRecords],
     sources: Sequence[Source],
     processes: Iterable[Process],
 ) -> _Quotations:
@@ -254,7 +254,7 @@ class ReportBuilder:
     assessed: bool
     calculated: bool = False
     doubts: Sequence[str] = ()
-    understood: Sequence[f.Understood] = ()
+    understood: Sequence[f.RecognizedRecords] = ()
     suggestions: Sequence[w.Suggestion] = ()
     engine_known: bool = True
     topics: Sequence[w.Topic] = ()
@@ -396,7 +396,7 @@ class ReportBuilder:
         ):
             yield "whether tasks keep up and records reach the sinks: no input contains task metrics"
 
-    def _understood(self, kind: f.Understood) -> w.Understood:
+    def _understood(self, kind: f.RecognizedRecords) -> w.Understood:
         place = self.located.get((*kind.ref, None)) if kind.ref is not None else None
         return w.Understood(
             kind=kind.kind,

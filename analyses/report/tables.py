@@ -49,7 +49,7 @@ _ABOUT: Final = {
     "approximate": "whether only the times of Spark jobs are known",
     "attempt": "attempt number, 0-based",
     "attempt_id": "id of the execution attempt",
-    "back_pressured": "share of the time in which it waited for buffers, 0 to 1",
+    "back_pressured": "share of the time spent waiting for output buffers, 0 to 1",
     "backlog": "unread records in the sources, if reported",
     "batch_id": "id of the batch in the query's run",
     "batch_time_ms": "batch time, milliseconds since the epoch, as in Spark",
@@ -66,7 +66,7 @@ _ABOUT: Final = {
     "diagnostics": "the resource manager's diagnostics of its end",
     "dropped_rows": "rows that arrived later than the watermark",
     "duration_ms": "duration",
-    "elements": "records of the batch",
+    "elements": "records in the batch",
     "ended_at": "end; null if it did not end or the end is unknown",
     "error": "excess rate, records per second",
     "exact": "whether every number equals Spark's, to the last bit",
@@ -113,7 +113,7 @@ _ABOUT: Final = {
     "ratio": "late divided by expected",
     "reason": "reason in the log, with secrets masked",
     "received_at": "when the JobManager received it",
-    "records": "records of the batch; null if unknown",
+    "records": "records in the batch; null if unknown",
     "records_in": "records received",
     "registered_at": "when it registered",
     "requested_at": "when it was requested",
@@ -324,7 +324,7 @@ def tables_of(topics: Iterable[str]) -> tuple[Table, ...]:
 
 
 def tables_document() -> str:
-    """docs/tables.md."""
+    """Return the text of docs/tables.md, which describes each table and its columns."""
     lines = [_HEAD]
     for table in TABLES:
         written_by = ", ".join(f"`{topic}`" for topic in table.topics) or "all topics"

@@ -55,7 +55,7 @@ _OPTIONS: Final[Options] = {
             typer.Option(
                 "--fail-on",
                 metavar="CHANGE",
-                help="Exit with 1 for regression, change, never (default: regression).",
+                help="When to exit with 1: regression, change, never (default: regression).",
                 rich_help_panel=VERDICT,
             ),
         ],

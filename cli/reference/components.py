@@ -23,7 +23,7 @@ error codes in the exception's text. `flowdiag explain` answers from the same ta
 _CODES: Final = """
 ## Codes
 
-A number only counts next to words that make it a code: `exit code 137`, not 137. Codes of Spark itself, and rare SQL
+A number counts as a code only next to words that mark it: `exit code 137`, not 137. Codes of Spark itself, and rare SQL
 states, are read from the installed PySpark.
 """
 

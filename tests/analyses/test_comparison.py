@@ -273,7 +273,7 @@ def test_a_handful_of_checkpoints_is_few() -> None:
         compare_reports(lasting(*CALM), lasting(9000, 9100, 9200)), "checkpoint-duration"
     )
     assert (found.change, found.significant) == (Trend.UNKNOWN, False)
-    assert found.reason == "too few: 16 and 3 values"
+    assert found.reason == "too few values: 16 before and 3 after"
 
 
 def test_a_savepoint_is_no_checkpoint_and_an_expired_one_lasted_its_timeout() -> None:

@@ -17,7 +17,7 @@ from flowdiag.analyses.flink.job import ClusterFacts, Incident, SubtaskLoad
 from flowdiag.analyses.flink.understood import understood
 from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
 from flowdiag.analyses.memory.topic import MEMORY
-from flowdiag.analyses.model.finding import Status, Understood, Verdict
+from flowdiag.analyses.model.finding import RecognizedRecords, Status, Verdict
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.queues.topic import QUEUES
@@ -306,7 +306,7 @@ def test_understood_is_part_of_the_summary() -> None:
         data=wire.Data(),
         located={},
         assessed=False,
-        understood=[Understood(kind="task failures", count=2, first_us=T0)],
+        understood=[RecognizedRecords(kind="task failures", count=2, first_us=T0)],
     ).build()
     (kind,) = seen.summary.understood
     assert (kind.kind, kind.count, kind.first) == ("task failures", 2, wire.iso(T0))

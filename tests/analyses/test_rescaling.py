@@ -106,7 +106,7 @@ def _usage(used: int, desired: int, seconds: float | None = 300) -> Usage:
 def test_a_job_below_its_parallelism() -> None:
     (finding,) = w.findings(BELOW, w.facts(_job(usage=_usage(3, 4))))
     assert (finding.cause, finding.severity) == ("not-enough-slots", Severity.WARNING)
-    assert finding.title == "The job runs with 3 of 4 requested slots for 5 min"
+    assert finding.title == "The job has run with 3 of 4 requested slots for 5 min"
 
 
 @pytest.mark.parametrize(

@@ -280,7 +280,7 @@ def test_a_baseline_is_written_and_mutes_findings(capsys: pytest.CaptureFixture[
     [
         (("failing.json", "-o", "-"), "a baseline needs an output file"),
         (("failing.json", "-o", "known.toml", "--reason", " "), "--reason is empty"),
-        (("failing.json", "-o", "k", "--reason", "x", "--until", "2020-01-01"), "which has passed"),
+        (("failing.json", "-o", "k", "--reason", "x", "--until", "2020-01-01"), "is in the past"),
         (("failing.json", "-o", "k", "--reason", "x", "--until", "soon"), "which is not a date"),
         (("nowhere.json", "-o", "k", "--reason", "x", "--until", "3d"), "cannot read"),
         (("failing.json", "-o", "healthy.json"), "not valid TOML"),

@@ -91,7 +91,7 @@ def test_a_cut_file_gives_the_logs_before_the_cut(tmp_path: Path) -> None:
     (source,) = found.sources
     assert source.name.endswith("jobmanager.log")
     assert 150_000 < source.size < 200_000
-    assert found.warnings[0].text == "truncated aggregated log; its first 1 logs are read"
+    assert found.warnings[0].text == "truncated aggregated log; only the first log was read"
 
 
 def test_a_text_that_begins_with_a_uuid_is_no_aggregated_log() -> None:

@@ -63,7 +63,9 @@ class Limits(h.Limits):
         20.0, "intervals", "number of intervals; pauses stretch a gap to two or three"
     )
     silence_floor: float = h.limit(
-        600_000.0, "ms", "minimum time; twenty intervals of a few seconds are too short"
+        600_000.0,
+        "ms",
+        "minimum time; for short intervals, the number of intervals alone proves nothing",
     )
 
 

@@ -66,8 +66,7 @@ class Limits(h.Limits):
     straight: float = h.limit(
         0.7,
         "ratio",
-        "minimum ratio of the rises in the two halves; it is 1 for a straight line, and at most 0.67 for state "
-        "that approaches a level",
+        "minimum ratio of the rises in the two halves; a straight line has 1, and state that levels off at most 0.67",
     )
     daily_factor: float = h.limit(
         3.0,

@@ -72,7 +72,7 @@ class Limits(h.Limits):
         "minimum share; back pressure easily doubles a duration, and at twice this duration the checkpoint expires",
     )
     floor: float = h.limit(
-        2000.0, "ms", "minimum duration; faster checkpoints are harmless with any interval"
+        2000.0, "ms", "minimum duration; faster checkpoints are harmless at any interval"
     )
     slow_share: float = h.limit(
         0.05, "share", "minimum share of slow checkpoints; a compaction may slow down one"

@@ -93,7 +93,7 @@ def _measured(job: h.Job, delayed: list[h.Checkpoint], limits: Limits) -> h.Find
     size = topology_of(job).parallelism.get(worst.task or "")
     over = f"the last subtask of {h.fmt.plural(times.checkpoints, 'checkpoint')}"
     return {
-        "title": f"{h.fmt.percent(times.share(half))} of the checkpoint time goes into {halves.HALVES[half]}",
+        "title": f"{h.fmt.percent(times.share(half))} of the checkpoint time is spent {halves.HALVES[half]}",
         "explain": f"Longest in {h.fmt.subtask_of(worst.task, worst.subtask_index, size)}: "
         f"{h.fmt.duration(worst.end_to_end_ms)} from trigger to acknowledgement, of which "
         f"{h.fmt.listed(parts, ' and ')}.",
@@ -111,7 +111,7 @@ def _inferred(job: h.Job, delayed: list[h.Checkpoint]) -> h.FindingFields | None
     half = halves.half_by_shape(job) if delayed[0].status is h.Status.EXPIRED else None
     if half is not None:
         return {
-            "title": f"The checkpoint time goes into {halves.HALVES[half]}, judging by the missing acknowledgements",
+            "title": f"The checkpoint time is spent {halves.HALVES[half]}, judging by the missing acknowledgements",
             "explain": h.text("CP203.by-shape"),
             "option": half,
             "measurements": (),

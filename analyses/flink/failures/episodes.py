@@ -357,8 +357,9 @@ class _Stretch:
 def _missing_at_start(stretch: _Stretch) -> int:
     """Return how many checkpoints are missing between the start and the first known one of a stretch.
 
-    The ids show it, and the time does if the start is known. Ids alone mislead after a restore from an unknown
-    checkpoint, because they continue. Time alone misleads while a large state is restored.
+    The result is the lower of two estimates: the gap in the ids and, if the start is known, the number of intervals
+    since the start. Ids alone mislead after a restore from an unknown checkpoint, because the numbering continues.
+    Time alone misleads while a large state is restored.
     """
     first = stretch.checkpoints[0]
     missing = first.id - 1 - stretch.before

@@ -79,7 +79,7 @@ class Case:
         fewest: int = 2,
         during: str = "",
     ) -> None:
-        """Collect the facts.
+        """Collect the facts that the signals judge, from one span of a job.
 
         Args:
             job: the job.

@@ -63,7 +63,7 @@ def culprit_of(
 def _without_strategy(job: h.JobQueues, holder: e.Holder) -> Culprit:
     task, splits = h.fmt.shorten(holder.task), sum(map(len, holder.splits.values()))
     subtasks = h.fmt.plural(len(holder.keys), "subtask")
-    why = f"{task}: all {subtasks} read records and send no watermark"
+    why = f"{task}: all {subtasks} read records but send no watermark"
     if splits:
         why += f", and none of its {h.fmt.plural(splits, 'split')} has one"
     return Culprit(

@@ -151,7 +151,7 @@ def _in_log(job: JobQueues) -> Blocked | None:
 
 
 def _is_long(wait: DatabaseWait, end_us: int | None) -> bool:
-    """Return whether a wait took long, or has not ended for a long time at the end of the input."""
+    """Return whether a wait took long, or was already long when the input ended."""
     if wait.row.ended or end_us is None or wait.row.time_us is None:
         return wait.row.waited_ms >= LONG_MS
     return (end_us - wait.row.time_us) / 1000 + wait.row.waited_ms >= LONG_MS

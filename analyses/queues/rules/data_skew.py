@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-The subtask with a hot key or partition, how many times the records or bytes of its siblings it receives,
-and the tasks that wait for it.
+The subtask with a hot key or partition, the ratio of its records or bytes to those of its siblings, and the
+tasks that wait for this subtask.
 
 Why it matters
 --------------

@@ -49,7 +49,9 @@ class Limits(h.Limits):
         2, "minutes", "minutes with a wait for medium confidence; one may be a coincidence"
     )
     hardly: float = h.limit(
-        0.05, "share", "maximum share of free segments on average; the next burst finds none"
+        0.05,
+        "share",
+        "maximum share of free segments on average; below it, the next burst uses them up",
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 

@@ -68,7 +68,9 @@ class Limits(CodeLimits):
         0.9, "share", "minimum busy time of a task without waiting tasks; below it, it keeps up"
     )
     dumps: float = h.limit(
-        2, "dumps", "minimum number of dumps with blocked threads; one may show a short wait"
+        2,
+        "dumps",
+        "minimum number of dumps with blocked threads; a single dump may show a short wait",
     )
     records: float = h.limit(
         50, "records", "minimum records for a time per record; barriers distort smaller samples"

@@ -12,7 +12,7 @@ The job cannot be faster than this task. All tasks upstream wait for it.
 How it decides
 --------------
 flowdiag searches each window of the metrics from the sources downstream. Back pressure starts at a task that is
-busy (at least 60% of the time), is not back-pressured, and directly follows a task that waits (at least 50%). At
+busy at least 60% of the time, is not back-pressured, and directly follows a task that waits at least 50% of the time. At
 least two thirds of its subtasks must be busy, and no subtask may have twice its share of the records or bytes. The
 evidence must cover several windows with at least five samples. Flink before 1.13 does not report busy or
 back-pressured times. The rule then uses buffer usage and gives it less weight.
@@ -27,9 +27,10 @@ order. Here, the candidates are the subtasks of the task where the back pressure
 In a job with a single task, no task can wait for another. If all its subtasks are busy all the time, the task is
 the culprit in two cases: it waits instead of computing, or none of its operators emits a record. Otherwise the
 rule is inconclusive, unless the lag shows that the job keeps up. The rule is also inconclusive if the metrics do
-not show the task's busy time, because legacy sources do not report it. The same applies to a task that is busy at
-least 97% of the time although no task waits for it: its timers, for example, take all its time. If its sources are idle at least half of
-the time, it does not read a backlog, so it is the culprit even if it computes.
+not show the task's busy time, because legacy sources do not report it.
+A task may also be busy at least 97% of the time although no task waits for it, for example because of its timers.
+The rule is then inconclusive too. But if the sources are idle at least half of the time, the job has no backlog to
+read, and the task is the culprit even if it computes.
 
 If the input has thread dumps, the finding also names the line of code, as `slow-code` explains. Without dumps, the
 CPU load of the TaskManagers shows whether busy subtasks compute or wait. They wait if the processes use at most

@@ -64,7 +64,9 @@ class Limits(CodeLimits):
         20_000, "ms", "minimum running time; garbage collection takes seconds at most"
     )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval; below it, there is time to spare",
     )
 
 

@@ -48,7 +48,9 @@ class Limits(h.Limits):
         h.defaults.FEW, "batches", "minimum number of batches; fewer may be a coincidence"
     )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval; below it, there is time to spare",
     )
 
 

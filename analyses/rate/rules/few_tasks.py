@@ -51,7 +51,9 @@ class Limits(h.Limits):
     )
     longest: float = h.limit(0.5, "share", "minimum share of the batch that its longest task takes")
     use: float = h.limit(
-        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval; below it, there is time to spare",
     )
 
 

@@ -59,7 +59,9 @@ class Limits(h.Limits):
         2000, "ms", "minimum duration of a batch, if there are too few batches for a verdict"
     )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval; below it, there is time to spare",
     )
 
 

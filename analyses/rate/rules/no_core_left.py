@@ -23,8 +23,7 @@ finding is ongoing. On Kubernetes, `pods ... is forbidden: exceeded quota` expla
 What to do
 ----------
 Provide more cores than receivers, for example at least `local[2]` for one receiver. If executors do not
-start, request fewer resources than the workers have free: compare the cores and memory of an executor with
-the resources that other applications do not use.
+start, lower the cores and memory of an executor until a worker has enough of both free.
 
 False alarms
 ------------

@@ -49,7 +49,9 @@ class Limits(h.Limits):
         20, "ms", "minimum time per record; computation takes microseconds, a call milliseconds"
     )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval; below it, there is time to spare",
     )
 
 

@@ -66,7 +66,9 @@ class Limits(h.Limits):
         4.0, "ratio", "minimum number of partitions per core; up to three are recommended"
     )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval; below it, there is time to spare",
     )
 
 

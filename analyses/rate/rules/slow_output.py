@@ -34,7 +34,9 @@ class Limits(h.Limits):
     share: float = h.limit(0.7, "share", "minimum share of the time of all output operations")
     batches: float = h.limit(5, "batches", "minimum number of batches; fewer may be a coincidence")
     use: float = h.limit(
-        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval; below it, there is time to spare",
     )
 
 

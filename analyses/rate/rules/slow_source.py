@@ -42,7 +42,9 @@ class Limits(h.Limits):
         3, "triggers", "minimum number of triggers; a single slow response may be a coincidence"
     )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "minimum share of the interval; below it, time is left"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval; below it, there is time to spare",
     )
 
 

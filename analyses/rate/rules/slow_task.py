@@ -41,7 +41,7 @@ class Limits(h.Limits):
         3.0, "ratio", "minimum ratio to the mean of the other tasks; a factor of two is normal"
     )
     floor: float = h.limit(
-        500, "ms", "minimum excess over the mean of the others; task starts cause less"
+        500, "ms", "minimum excess over the mean of the others; starting a task takes less"
     )
     share: float = h.limit(
         0.6, "share", "minimum share of recent batches; a single slow batch is a hiccup"

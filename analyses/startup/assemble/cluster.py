@@ -118,7 +118,7 @@ def manager_restarts(marks: Iterable[Row], processes: Iterable[Process]) -> Iter
 
 
 MANAGER_RESTARTED: Final = "jobmanager-restarted"
-"""The kind of trouble that is not a message but the start of a process after another one."""
+"""Trouble that no message reports: a JobManager process started after an earlier one."""
 
 
 _OF_CLUSTER: Final = ("jobmanager", "taskmanager")

@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-The rule reports how many slots a job with the adaptive scheduler requests and uses, and since when the numbers
-differ.
+The rule reports how many slots a job with the adaptive scheduler requests and uses, and how long the numbers
+have differed.
 
 Why it matters
 --------------
@@ -59,7 +59,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
         job,
         ongoing=True,
         severity=h.Severity.WARNING,
-        title=f"The job runs with {usage.used} of {usage.desired} requested slots "
+        title=f"The job has run with {usage.used} of {usage.desired} requested slots "
         f"for {h.fmt.duration(lasts_ms)}",
         why=f"{by} {usage.desired} slots, but the job uses {usage.used}",
         cause="not-enough-slots",

@@ -64,7 +64,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
         ongoing=True,
         severity=h.Severity.INFO,
         subject=h.job_subject(job, "taskmanager", taskmanager=name),
-        title=f"{name} runs {most} of {sum(counts.values())} tasks, while an even share is {even:.1f}",
+        title=f"{name} runs {most} of {sum(counts.values())} tasks; an even share would be {even:.1f}",
         rank=h.Rank.MECHANISM,
         option=option,
         first_us=start.started_us,

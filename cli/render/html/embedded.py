@@ -102,7 +102,7 @@ def _cut_evidence(document: Document, cuts: dict[str, str]) -> None:
         finding["evidence"] = finding["evidence"][:_EVIDENCE]
     for item in document["inputs"]:
         item["samples"] = item["samples"][:_SAMPLES]
-    cuts["evidence"] = f"evidence after {_EVIDENCE} places of each finding"
+    cuts["evidence"] = f"evidence beyond the first {_EVIDENCE} places of each finding"
 
 
 def _cut_findings(document: Document, count: int, cuts: dict[str, str]) -> None:
