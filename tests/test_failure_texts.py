@@ -396,7 +396,7 @@ def test_words_for_errors_without_an_error(judge: PasteJudge, text: str) -> None
                 "java.lang.RuntimeException: cannot run\n"
                 "\tat com.ververica.flink.table.gateway.deployment.ProgramDeployer.deploy(ProgramDeployer.java:86)\n"
             ),
-            "the Flink client",
+            "Flink's SQL gateway",
         ),
     ],
 )
