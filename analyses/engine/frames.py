@@ -20,7 +20,7 @@ PLACE: Final = f"(source * {_TERABYTE}L + offset)"
 def place_struct(place: str) -> str:
     """Return SQL that converts a `PLACE` number back to the struct (source, offset).
 
-    >>> unplaced("p")
+    >>> place_struct("p")
     "named_struct('source', CAST(p DIV 1099511627776L AS INT), 'offset', p % 1099511627776L)"
     """
     source = f"CAST({place} DIV {_TERABYTE}L AS INT)"

@@ -147,7 +147,7 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 def sql_literals(*values: str) -> str:
     """Return a list of SQL string literals, without parentheses.
 
-    >>> words("metric", "split")
+    >>> sql_literals("metric", "split")
     "'metric', 'split'"
     """
     return ", ".join(f"'{value}'" for value in values)
@@ -156,7 +156,7 @@ def sql_literals(*values: str) -> str:
 def join_columns(parts: Iterable[str]) -> str:
     """Join columns, one per line.
 
-    >>> lines(["a", "b"])
+    >>> join_columns(["a", "b"])
     'a,\\n  b'
     """
     return ",\n  ".join(parts)
