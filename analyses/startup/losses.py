@@ -85,14 +85,17 @@ def broken_connection(
     )
 
 
-def noticed_us(facts: StartupFacts, name: str, low: float, high: float) -> int | None:
-    """Return when the TaskManager itself noticed the loss, from its masters' heartbeats or its tasks."""
+def noticed_us(facts: StartupFacts, name: str, lost_us: int, low: float, high: float) -> int | None:
+    """Return when the TaskManager itself noticed the loss, from its masters' heartbeats or its tasks.
+
+    Tasks that began after the loss do not count: another process with the same resource ID runs them.
+    """
     ended = [
         task.own_ended_us
         for job in facts.jobs
         for start in job.starts
         for task in start.tasks
-        if task.taskmanager == name and task.own_ended_us is not None
+        if task.taskmanager == name and (task.begins_us or 0) <= lost_us
     ]
     noticed = [
         us
@@ -100,7 +103,8 @@ def noticed_us(facts: StartupFacts, name: str, low: float, high: float) -> int |
         if trouble.taskmanager == name
         for us in trouble.times
     ]
-    return min((us for us in (*ended, *noticed) if low <= us <= high), default=None)
+    known = (us for us in (*ended, *noticed) if us is not None)
+    return min((us for us in known if low <= us <= high), default=None)
 
 
 def last_master_record(facts: StartupFacts, before_us: int) -> int | None:

@@ -128,7 +128,7 @@ def _signs(
     if broken is not None:
         text = h.fmt.shorten(broken.cause or "a connection broke", 80)
         yield _Sign("gone", "connections-broke", text, broken.ref, broken.time_us)
-    noticed = losses.noticed_us(facts, name, at - near, at + limits.notice * 1_000_000)
+    noticed = losses.noticed_us(facts, name, at, at - near, at + limits.notice * 1_000_000)
     if noticed is not None:
         late = (noticed - at) / 1_000_000
         if late >= limits.behind:

@@ -57,6 +57,12 @@ def test_its_own_tasks_show_when_it_noticed() -> None:
     assert finding.cause == "process-paused"
 
 
+def test_tasks_of_the_next_process_with_its_name_show_nothing() -> None:
+    later = w.task(0, at=63, own_ended_us=w.BEGIN + 90 * w.SECOND)
+    (finding,) = w.findings(HEARTBEATS, w.facts(w.job(w.start(later), incidents=(_lost(),))))
+    assert (finding.cause, finding.votes) == ("taskmanager-lost", ())
+
+
 def test_garbage_collection_explains_a_pause() -> None:
     minute = Collecting(
         taskmanager="tm-1",
