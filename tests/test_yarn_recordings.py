@@ -94,8 +94,13 @@ def test_the_snapshot_with_the_aggregated_copies_of_its_logs(
         else:
             assert f"{len(killed)} executors were lost" in told
             assert options == {"spark.executor.memoryOverhead"}
-    else:
+    elif expected["cause"] is None:
         assert summary["stories"] == []
+    else:
+        (story,) = summary["stories"]
+        assert (story["cause"], story["state"]) == (expected["cause"], expected["state"])
+        (fault,) = (event for event in truth["events"] if event["event"] == "fault")
+        assert story["subject"]["taskmanager"] == fault["container"]
 
 
 @pytest.mark.application
