@@ -247,7 +247,15 @@ def queue_rows(
         for row in measured:
             if row[name] is not None:
                 row.update(known[row[name]])
+    # Two inputs may report one subtask with equally many samples, and Spark returns rows in any order.
+    measured.sort(key=_order)
     return measured
+
+
+def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    place = row.get("source"), row.get("offset")
+    names = (row.get(name) or "" for name in ("taskmanager", "host", "vertex_id", "job_id"))
+    return (place[0] is None, place[0] or 0, place[1] or 0, *names)
 
 
 def queue_frame(
