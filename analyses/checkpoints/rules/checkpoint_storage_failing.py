@@ -40,7 +40,6 @@ exception. Check the path.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from flowdiag.analyses.checkpoints.storage import Refused, refusals_of, victims_text
@@ -49,6 +48,7 @@ from flowdiag.analyses.knowledge.exceptions import cause_of_class
 
 _WORDS: Final = {
     "hdfs-no-datanode": "has no DataNode left for a block",
+    "hdfs-safe-mode": "is in safe mode (its NameNode is read-only)",
     "checkpoint-file-exists": "already contains files of another run",
     "storage-full": "is full",
     "storage-denied": "denies access",
@@ -57,7 +57,6 @@ _WORDS: Final = {
     "file-missing": "lacks a file or directory",
     "service-unreachable": "cannot be reached",
 }
-_SAFE_MODE: Final = re.compile(r"safe ?mode", re.IGNORECASE)
 
 
 class Limits(h.Limits):
@@ -81,8 +80,6 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     if name is None:  # the text does not name the exception
         names = ("read-only", "full")
     word = _WORDS.get(name or "", "fails")
-    if name == "storage-failure" and _SAFE_MODE.search(found.text):
-        word = "is in safe mode (its NameNode is read-only)"
     path = f" ({h.fmt.shorten(found.path, 80)})" if found.path else ""
     fault = f"checkpoint storage{path} {word}"
     number, managers = found.attempts, len(found.taskmanagers)
