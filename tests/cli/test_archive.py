@@ -231,6 +231,7 @@ def test_a_training_run_in_another_process_is_not_a_failure(
 
 
 @pytest.mark.application
+@pytest.mark.full
 def test_the_java_of_the_extra_creates_and_uses_an_archive(tmp_path: Path) -> None:
     without = ("JAVA_HOME", "FLOWDIAG_CACHE_DIR")
     environ = {key: value for key, value in os.environ.items() if key not in without}

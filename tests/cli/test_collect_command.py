@@ -83,7 +83,13 @@ def test_wrong_usage(
 
 
 @pytest.mark.command
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        *(pytest.param(each, marks=pytest.mark.full) for each in (signal.SIGINT, signal.SIGKILL)),
+    ],
+)
 def test_any_signal_leaves_a_valid_folder(number: signal.Signals, tmp_path: Path) -> None:
     folder = tmp_path / "c"
     with serving(RecordedFlink()) as server:

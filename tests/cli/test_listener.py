@@ -349,7 +349,7 @@ def _pythons() -> list[Any]:
         f"no PySpark 3.5 in {CACHE}; `python -m fixtures.spark_recorder install --version 3.5.7`"
     )
     skip = pytest.mark.skipif(python is None, reason=reason)
-    return [*known, pytest.param(str(python), id="3.5", marks=skip)]
+    return [*known, pytest.param(str(python), id="3.5", marks=[skip, pytest.mark.full])]
 
 
 @pytest.mark.application
