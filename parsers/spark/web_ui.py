@@ -43,20 +43,18 @@ def contains_batches(data: bytes) -> bool:
 def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
     """Yield the byte offset and the row of each batch and each lost executor."""
     text = data.decode("utf-8", "replace")
-    found = [*_BATCH.finditer(text)]
-    times = sorted({_millis(one["time"]) for one in found})
+    found = [
+        (one, time) for one in _BATCH.finditer(text) if (time := _millis(one["time"])) is not None
+    ]
+    times = sorted({time for _, time in found})
     steps = [later - earlier for earlier, later in pairwise(times)]
     interval = min(steps) if len(times) >= _INTERVALS else None
-    for one in found:
-        time = _millis(one["time"])
+    for one, time in found:
         processing = _duration(one["processing"])
+        unfinished = "PROCESSING" if one["state"] == "processing" else "QUEUED"
         item = {
             "batchId": time,
-            "status": "COMPLETED"
-            if processing is not None
-            else "PROCESSING"
-            if one["state"] == "processing"
-            else "QUEUED",
+            "status": unfinished if processing is None else "COMPLETED",
             "processingTime": processing,
             "schedulingDelay": _duration(one["scheduling"]),
             "inputSize": int(one["records"]),
@@ -81,10 +79,17 @@ def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
         )
 
 
-def _millis(text: str) -> int:
-    """Return the milliseconds of a printed clock since 1970 on that clock."""
-    digits = text.replace("/", "-").replace(" ", "T")
-    return round(datetime.fromisoformat(digits).replace(tzinfo=UTC).timestamp() * 1000)
+def _millis(text: str) -> int | None:
+    """Return the milliseconds of a printed time since 1970 on the same clock; None if there is no such time.
+
+    >>> _millis("2026/11/20 10:00:01"), _millis("2026/13/20 10:00:01")
+    (1795168801000, None)
+    """
+    try:
+        moment = datetime.fromisoformat(text.replace("/", "-").replace(" ", "T"))
+    except ValueError:
+        return None
+    return round(moment.replace(tzinfo=UTC).timestamp() * 1000)
 
 
 def _duration(text: str) -> int | None:

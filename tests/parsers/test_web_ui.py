@@ -11,6 +11,7 @@ import pytest
 
 from flowdiag.parsers.discover import discover
 from flowdiag.parsers.flink.web_ui import NO_NAME, contains_table, copied_rows
+from flowdiag.parsers.spark import web_ui as spark_ui
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 HISTORY = """\
@@ -197,3 +198,9 @@ def test_hostile_text_takes_linear_time(piece: str) -> None:
     list(copied_rows(text))
 
     assert time.process_time() - begin < 5
+
+
+def test_a_row_with_an_impossible_date_of_spark_costs_only_itself() -> None:
+    row = b"2026/%d/20 10:00:01\t10 records\t5 ms\t5 ms\n"
+    assert len(list(spark_ui.copied_rows(row % 13 + row % 12))) == 1
+    assert list(spark_ui.copied_rows(row % 13)) == []
