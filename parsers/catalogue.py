@@ -39,8 +39,8 @@ FILES: Final = (
 )
 SPARK_FILES: Final = ("formats/spark-streaming.toml",)
 
-# A line is tried at no more than this many of a message's anchors, and for each anchor at no more than this many
-# occurrences of the first word before it. A hostile line therefore costs a constant number of passes.
+# Matching starts at a limited number of a message's anchors and, for each anchor, at a limited number of occurrences
+# of the first word before it. A hostile line therefore costs a constant number of passes.
 _MAX_ANCHORS: Final = 3
 _MAX_HEADS: Final = 2
 
