@@ -22,7 +22,7 @@ _DURATION: Final = r"(?:\d{1,9}(?:\.\d{1,6})? ?(?:ms|s|min|h|seconds?|minutes?|h
 _BATCH: Final = re.compile(
     rf"^[ \t|>]{{0,20}}(?P<time>\d{{4}}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d{{1,3}})?){_S}(?P<records>\d{{1,15}}) (?:records|events)"
     rf"{_S}(?P<scheduling>{_DURATION}){_S}(?P<processing>{_DURATION})(?:{_S}(?P<total>{_DURATION})(?=[\s|]))?"
-    rf"(?:{_S}(?P<done>\d{{1,6}})/(?P<all>\d{{1,6}})(?: \((?P<failed>\d{{1,6}}) failed\))?)?(?:{_S}(?P<state>queued|processing)\b)?",
+    rf"(?:{_S}(?P<done>\d{{1,6}})/(?P<all>\d{{1,6}})(?![/\d])(?: \((?P<failed>\d{{1,6}}) failed\))?)?(?:{_S}(?P<state>queued|processing)\b)?",
     re.MULTILINE,
 )
 _DEAD: Final = re.compile(

@@ -204,3 +204,8 @@ def test_a_row_with_an_impossible_date_of_spark_costs_only_itself() -> None:
     row = b"2026/%d/20 10:00:01\t10 records\t5 ms\t5 ms\n"
     assert len(list(spark_ui.copied_rows(row % 13 + row % 12))) == 1
     assert list(spark_ui.copied_rows(row % 13)) == []
+
+
+def test_rows_of_spark_without_output_operations_do_not_swallow_the_next_row() -> None:
+    rows = b"".join(b"2026/11/20 10:00:0%d\t10 records\t5 ms\t5 ms\n" % n for n in range(4))
+    assert len(list(spark_ui.copied_rows(rows))) == 4
