@@ -44,7 +44,7 @@ def inputs_block(report: Report, page: Page, clock: words.Clock) -> RenderableTy
     number = fmt.plural(len(read), "input")
     alone = paths.show(read[0].source) if len(read) == 1 else ""
     text = " · ".join([f"{alone or number}, {total}", *facts])
-    below = paths.folder
+    below = paths.folder.removesuffix("!")
     if alone and cell_len(f"Inputs  {text}") > page.width:
         text, below = " · ".join([f"{number}, {total}", *facts]), alone
     blocks: list[RenderableType] = [heading("Inputs", text)]

@@ -266,6 +266,16 @@ def test_inputs_take_one_line_without_problems() -> None:
     )
 
 
+def test_an_archive_is_shown_by_its_path() -> None:
+    report = reports.healthy()
+    log, folder = report.inputs[0], "recordings/of/a/cluster/with/a/long/name/hot-key.tar.zst"
+    report.inputs[:] = [
+        msgspec.structs.replace(log, source=f"{folder}!{name}-{'of-the-cluster' * 4}.log")
+        for name in ("jobmanager", "taskmanager")
+    ]
+    assert at_100(report).splitlines()[1] == f"  {folder}"
+
+
 def test_input_problems_take_one_line_per_kind() -> None:
     report = reports.healthy()
     log, unread = report.inputs[0], report.inputs[2]
