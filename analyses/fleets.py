@@ -80,7 +80,7 @@ def _merge(group: Sequence[Finding], population: Population) -> list[Finding]:
     whole = replace(
         worst,
         title=f"{_share(len(rest), total, counted)} have the same problem. {rank}: {worst.title}",
-        why=worst.why and f"{worst.why}. The same holds for {others}",
+        why=worst.why and f"{worst.why}. The same applies to {others}",
         state=State.ONGOING if ongoing else State.RECOVERED,
         first_us=min(filter(None, (each.first_us for each in rest)), default=None),
         last_us=max(filter(None, (each.last_us for each in rest)), default=None),

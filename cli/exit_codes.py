@@ -27,7 +27,7 @@ MEANINGS: Final = {
     ExitCode.FOUND: "findings at or above `--fail-on` (default: warning)",
     ExitCode.USAGE: "usage or configuration error, no readable input, or out of disk space or memory",
     ExitCode.NOT_ASSESSED: "nothing to diagnose, or inconclusive",
-    ExitCode.BUG: "a bug in flowdiag, please report it",
+    ExitCode.BUG: "a bug in flowdiag; please report it",
     ExitCode.INTERRUPTED: "interrupted (Ctrl-C)",
     ExitCode.TERMINATED: "ended by SIGTERM",
 }

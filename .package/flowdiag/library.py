@@ -269,7 +269,7 @@ class Events:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close, also after an exception."""
+        """Close, even after an exception."""
         self.close()
 
 

@@ -442,7 +442,7 @@ def history(job: JobFacts, series: Sequence[Episode]) -> Iterator[str]:
     if successor is not None:
         yield f"After it, {name_of(successor)} delayed checkpoints."
     elif last.recovered is not None:
-        yield f"It is over: checkpoint {last.recovered.id} completed."
+        yield f"The episode is over: checkpoint {last.recovered.id} completed."
 
 
 def lost_meanwhile(job: JobFacts, series: Sequence[Episode], found: NamedCulprit) -> bool:
@@ -479,7 +479,8 @@ def moved_from(job: JobFacts, found: NamedCulprit) -> str | None:
         return None
     name = fmt.subtask_of(about.task, before, about.parallelism)
     return (
-        f"This is recent. Over all samples, it was busy {fmt.percent(mine / 1000)} of the time, {name} "
+        f"It has been the busiest only recently. Over all samples, it was busy {fmt.percent(mine / 1000)} of the "
+        f"time, {name} "
         f"{fmt.percent(busy / 1000)}, and the others at most {fmt.percent(rest / 1000)}."
     )
 

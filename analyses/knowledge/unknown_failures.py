@@ -183,7 +183,7 @@ class FailureGroup:
         if self.first.text.get("follows"):
             steps.append(
                 Action(
-                    text="Find the failure that precedes it. This failure usually follows another one"
+                    text="Find the failure that precedes this failure, which is usually a consequence"
                 )
             )
         source = self.component

@@ -377,9 +377,9 @@ def short_of_time(state: StreamState, *, use: float = defaults.NARROW) -> bool:
 
 
 def has_no_pause(flow: Flow, *, use: float = defaults.NARROW) -> bool:
-    """Return whether a flow is short of time, or is a query whose triggers follow each other without a pause.
+    """Return whether a flow is at its limit, or is a query whose triggers follow each other without a pause.
 
-    If the interval is unknown, only missing pauses show that a query is short of time.
+    If the interval is unknown, only missing pauses show that a query is at its limit.
     """
     if flow.query is None or flow.state.interval_ms is not None:
         return short_of_time(flow.state, use=use)

@@ -71,7 +71,7 @@ _ABOUT: Final = {
     "error": "excess rate, records per second",
     "exact": "whether every number equals Spark's, to the last bit",
     "exclusive_usage": "usage of the exclusive buffers, 0 to 1",
-    "expected": "number of late subtasks to expect from its share of all subtasks",
+    "expected": "number of late subtasks expected from its share of all subtasks",
     "expected_tasks": "number of tasks in the job",
     "expired": "expired checkpoints of the episode",
     "failed_outputs": "output operations that failed",

@@ -48,7 +48,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step of a start, with its begin and end, and the last task or TaskManager that it waited for.
+    """A step of a start, with its start and end, and the last task or TaskManager that it waited for.
 
     `ended_us` is None if the step never ended. In that case, `held_us` is the last time at which it was in progress.
     """

@@ -78,7 +78,9 @@ def compare(
     before: Annotated[
         str, typer.Argument(metavar="BEFORE", help="A report in JSON, or inputs as for `diagnose`.")
     ],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="The same for the later run.")],
+    after: Annotated[
+        str, typer.Argument(metavar="AFTER", help="A report or inputs of the later run.")
+    ],
     **given: Any,
 ) -> int:
     """Show the changes between two runs of the same job, and fail on a regression.

@@ -24,7 +24,7 @@ ResourceManager = Annotated[
     typer.Option(
         "--resourcemanager",
         metavar="URL",
-        help="Address of the ResourceManager or of a gateway (default: that of yarn-site.xml).",
+        help="Address of the ResourceManager or of a gateway (default: from yarn-site.xml).",
         rich_help_panel=_PANEL,
     ),
 ]

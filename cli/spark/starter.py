@@ -443,7 +443,7 @@ class SparkStarter(SparkProvider):
         _update_environment(variables)
 
     def _catch_signals(self) -> None:
-        """Make SIGTERM and a closed terminal run the clean-up, as Ctrl-C does."""
+        """Make SIGTERM and a closed terminal run the cleanup, as Ctrl-C does."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):

@@ -42,7 +42,7 @@ _ASCII: Final = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A graphic cell of variable width; a neighbouring column has the exact value.
+    """A graphic cell of variable width; a neighboring column has the exact value.
 
     Args:
         draw: returns the bar in the given number of columns.

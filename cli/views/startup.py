@@ -73,7 +73,7 @@ def _summary_of(
 def _outcome(attempt: StartAttempt) -> str:
     if attempt.running_after_ms is not None:
         return f"RUNNING after {fmt.duration(attempt.running_after_ms)}"
-    return f"held in {attempt.held or '?'}"
+    return f"stuck in {attempt.held or '?'}"
 
 
 def _job(

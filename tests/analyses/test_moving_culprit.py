@@ -192,7 +192,7 @@ def test_a_returning_culprit_is_one_finding_with_both_times() -> None:
     (found,) = findings(job)
     assert (found.state, found.count) == (State.RECOVERED, 8)
     assert "checkpoints 7 to 10, " in found.explain and "checkpoints 17 to 20, " in found.explain
-    assert "It is over: checkpoint 21 completed." in found.explain
+    assert "The episode is over: checkpoint 21 completed." in found.explain
 
 
 def test_a_culprit_remains_after_its_taskmanager_died() -> None:

@@ -9,7 +9,8 @@ every signal, and the confidence. Even if all checkpoints complete, the rule rep
 - a subtask that delays a checkpoint in progress, if that checkpoint is overdue (CP106)
 - a saturated subtask that its upstream tasks wait for, as happens with unaligned checkpoints. The confidence is
   lower if the logs and metrics show no checkpoint.
-- the only subtask that slow checkpoints (CP104) waited for, with all subtasks downstream of it, if an input shows why
+- the only subtask that slow checkpoints (CP104) waited for, with all subtasks downstream of it, if an input shows
+  why
 - a slow TaskManager, if checkpoints are slow (CP104)
 
 Why it matters
@@ -29,11 +30,12 @@ Each signal votes for a suspect:
 - The placement of late subtasks points to a TaskManager.
 - The stack trace of a task that does not react to cancelling points to that task.
 
-The table of signals lists the weights. The rule names the suspect with the most points, or no suspect if that sum
-is zero. Votes for other suspects reduce the confidence. As in all rules, high confidence requires at least three
-points for the suspect, and votes against it that add up to at most a fifth of these points.
+The table of signals lists the weights. The rule names the suspect with the most points, or no suspect if no total
+is above zero. Votes for other suspects reduce the confidence. As in all rules, high confidence requires at least
+three points for the suspect, and votes against it that add up to at most a fifth of these points.
 
-The cause requires separate evidence. As in `flowdiag queues`, the first condition that the suspect meets determines it:
+The cause requires separate evidence. As in `flowdiag queues`, the first condition that the suspect meets
+determines it:
 
 - One part of its snapshot took half of the timeout.
 - An abort cut off its asynchronous part.
@@ -54,8 +56,8 @@ late messages. The cause is probably a slow snapshot, because such a subtask has
 The rule evaluates failed checkpoints together if at most three completed checkpoints lie between them. It uses the
 late messages, acknowledgements and metrics of that period. If parts of such a series point to different subtasks
 or TaskManagers with at least medium confidence, the culprit has moved. The rule then names each culprit for its
-part of the series, and only the last culprit is ongoing. It does the same if the time between two parts points to
-both suspects, and the whole series points to neither.
+part of the series, and only the last culprit is ongoing. The culprit has also moved if the time between two parts
+points to both suspects, and the whole series points to neither.
 
 If checkpoints complete, the latest metrics decide. If a sibling was about as busy earlier, the finding
 mentions the sibling and shows no start time. If another TaskManager was lost within a minute of each

@@ -67,7 +67,9 @@ class Limits(h.Limits):
         TIMES, "ratio", "multiple of the longest completed checkpoint; back pressure can double it"
     )
     least: float = h.limit(
-        LEAST_MS / 1000, "s", "minimum age; a large snapshot or a burst often takes less"
+        LEAST_MS / 1000,
+        "s",
+        "minimum age; a checkpoint with a large snapshot or during a burst is usually shorter",
     )
     hours_without: float = h.limit(
         2.0, "hours", "minimum time; hardly any job uses an interval above two hours"

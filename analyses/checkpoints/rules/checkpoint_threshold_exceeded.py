@@ -15,7 +15,7 @@ How it decides
 --------------
 The rule looks for the exception in failures of the job and of tasks. It lists how the last `before` checkpoints
 failed, including those that ended up to `together` after the exception. CP201 covers expired checkpoints, and
-CP301 covers declined ones. The finding blames no task, and ranks below the findings about the causes.
+CP301 covers declined checkpoints. The finding blames no task, and ranks below the findings about the causes.
 
 What to do
 ----------

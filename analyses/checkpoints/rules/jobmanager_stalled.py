@@ -62,7 +62,9 @@ class Limits(h.Limits):
         "minimum delay; timers of a healthy JobManager are late by milliseconds, or by seconds during a long garbage collection",
     )
     overdue_share: float = h.limit(
-        0.25, "share", "minimum share of the timeout; a long timeout is known less exactly"
+        0.25,
+        "share",
+        "minimum share of the timeout; for a long timeout, a delay of seconds proves nothing",
     )
     made_up: float = h.limit(0.5, "share", "minimum share of the triggers that were due in the gap")
     made_up_gap: float = h.limit(

@@ -69,7 +69,7 @@ class Limits(h.Limits):
     late_share: float = h.limit(
         0.9,
         "share",
-        "minimum share of the duration; barriers pass idle tasks in milliseconds, so the time passed before the source began",
+        "minimum share of the duration; barriers pass idle tasks in milliseconds, so a late source takes almost all of it",
     )
 
 

@@ -12,23 +12,24 @@ each failure replays more, and the next hiccup makes checkpoints expire.
 
 How it decides
 --------------
-A checkpoint is slow if it takes at least `floor`, and at least `interval-share` of the interval or
-`timeout-share` of the timeout. The interval is the configured one, or else the lower quartile of the gaps
-between triggers. The timeout is the configured one, or else the observed one, or else Flink's default of 10
-minutes. Savepoints and the first checkpoints after a start or a restore do not count.
+A checkpoint is slow if it takes at least `floor`, and at least `interval-share` of the interval or `timeout-share`
+of the timeout. The rule uses the configured interval, or else the lower quartile of the gaps between triggers. It
+uses the configured timeout, or else the observed timeout, or else Flink's default of 10 minutes. Savepoints and
+the first checkpoints after a start or a restore do not count.
 
-The rule reports slow checkpoints if there are at least `checkpoints` of them and they make up at least `slow-share`
-of all checkpoints, or if the last `checkpoints` were slow. Triggers queue up behind a slow checkpoint, so the next
-few checkpoints are fast. So the last slow ones (up to twice `checkpoints`) also count if they took at least
-`burst-share` of the time since the first of them began. The rule also reports durations that keep rising: each of the
-last `climb` checkpoints took longer than the one before, and the last one reached `timeout-share` of the timeout. For
-rising durations, checkpoints right after a start count too.
+The rule reports slow checkpoints if there are at least `checkpoints` of them and they make up at least
+`slow-share` of all checkpoints, or if the last `checkpoints` were slow. Triggers queue up behind a slow
+checkpoint, so the next few checkpoints are fast. The last slow checkpoints (up to twice `checkpoints`) therefore
+also count if they took at least `burst-share` of the time since the first of them began. The rule also reports
+durations that keep rising: each of the last `climb` checkpoints took longer than the one before, and the last one
+reached `timeout-share` of the timeout. For rising durations, checkpoints right after a start count too.
 
 The input may end soon after the last start, while checkpoints are slow and do not get faster. Then the job is
 not reported as healthy. It may be processing a backlog, or one of its tasks may be slow.
 
-Short bursts are reported as information. With such bursts, fewer than `burst-share` of the checkpoints are slow, and
-they take less than that share of the time. None takes `timeout-share` of the timeout, and the last ones are fast.
+Short bursts are reported as information. With such bursts, fewer than `burst-share` of the checkpoints are slow,
+and they take less than that share of the time. None takes `timeout-share` of the timeout, and the last ones are
+fast.
 
 What to do
 ----------
@@ -75,7 +76,9 @@ class Limits(h.Limits):
         2000.0, "ms", "minimum duration; faster checkpoints are harmless at any interval"
     )
     slow_share: float = h.limit(
-        0.05, "share", "minimum share of slow checkpoints; a compaction may slow down one"
+        0.05,
+        "share",
+        "minimum share of slow checkpoints; a compaction may slow down a single checkpoint",
     )
     checkpoints: float = h.limit(
         3, "checkpoints", "minimum number of slow checkpoints; two may be a coincidence"

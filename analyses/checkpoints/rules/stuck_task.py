@@ -20,8 +20,8 @@ the TaskManager.
 
 What to do
 ----------
-Check the method for a blocking call without a timeout, a loop that ignores interruption, or a lock. Make it
-interruptible.
+Check the method for a blocking call without a timeout, a loop that ignores interruption, or a lock. Make the
+method interruptible.
 
 False alarms
 ------------

@@ -3,11 +3,12 @@
 What it reports
 ---------------
 Pods that fit on no node, whose image cannot be pulled, whose volume cannot be mounted, or whose container exits
-repeatedly. The rule also reports SparkApplications that their operator cannot start, and warnings of operators about
-their resources, such as failed savepoints. Further reported pods were preempted, killed by their liveness probe, or
-evicted because their node was short of disk space or process IDs. On YARN, the rule reports applications that wait for
-their queue, files that cannot be localized, failed application masters, and expired tokens. It also reports containers
-that were preempted, killed, or lost with their node. The report quotes the platform's message.
+repeatedly. The rule also reports SparkApplications that their operator cannot start, and warnings of operators
+about their resources, such as failed savepoints. It also reports pods that were preempted, killed by their
+liveness probe, or evicted because their node ran out of disk space or process IDs. On YARN, the rule reports
+applications that wait for their queue, files that cannot be localized, failed application masters, and expired
+tokens. It also reports containers that were preempted, killed, or lost with their node. The report quotes the
+platform's message.
 
 Why it matters
 --------------

@@ -48,7 +48,7 @@ class Limits(h.Limits):
     )
 
 
-_BEHIND = "Records arrive faster than the job reads them. Results are late by the time that the job is behind."
+_BEHIND = "Records arrive faster than the job reads them. Results are as late as the job is behind."
 _IDLE = (
     "The source is idle for most of the time and still falls behind: it waits for the system that it reads. "
     "Check the brokers, their quotas, and the network to them."

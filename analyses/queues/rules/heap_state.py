@@ -3,7 +3,7 @@
 What it reports
 ---------------
 A job whose state on the heap grows steadily and soon uses up the free heap of its TaskManagers. The finding shows
-the growth per hour, and the time by which the heap is full at the latest.
+the growth per hour, and when the heap will be full at the latest.
 
 Why it matters
 --------------
@@ -11,10 +11,10 @@ A full heap causes minutes of garbage collection, then an OutOfMemoryError, and 
 
 How it decides
 --------------
-The rule needs the heap state backend, and at least `checkpoints` completed checkpoints since the last start or restore.
-Their sizes must grow at least `factor`-fold, with a rank correlation with time (Kendall's tau) of at least `tau`. The growth
-in the second half must be at least `straight` of that in the first half. State that fills up after a start and levels off
-does not count.
+The rule needs the heap state backend, and at least `checkpoints` completed checkpoints since the last start or
+restore. Their sizes must grow at least `factor`-fold, with a rank correlation with time (Kendall's tau) of at
+least `tau`. The growth in the second half must be at least `straight` of that in the first half. State that fills
+up after a start and levels off does not count.
 
 The rule divides the free heap by the growth. The free heap of a TaskManager is its maximum heap minus the lowest
 usage in its last minute. Objects on the heap are larger than in serialized form, so the heap may be full even

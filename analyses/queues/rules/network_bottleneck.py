@@ -10,11 +10,12 @@ Neither the sender nor the receivers are slow, so a higher parallelism or cheape
 
 How it decides
 --------------
-The rule follows Flink's own table for localizing back pressure. It requires Flink 1.9 or later, because the pool
-usage metrics of these versions only count buffers in use. A sender must wait, with at least `full` of its output
-buffers in use. All receivers must use less than `empty` of their exclusive and floating buffers, be busy for less
-than `busy` of the time, and have remote channels. The rule evaluates only periods with back pressure, with at least
-`samples` samples. It reports nothing if a slow task or a late barrier explains why tasks wait.
+The rule follows the Flink project's table for locating back pressure. It requires Flink 1.9 or later,
+because the pool usage metrics of these versions only count buffers in use. A sender must wait, with at least
+`full` of its output buffers in use. All receivers must use less than `empty` of their exclusive and floating
+buffers, be busy for less than `busy` of the time, and have remote channels. The rule evaluates only periods with
+back pressure, with at least `samples` samples. It reports nothing if a slow task or a late barrier explains why
+tasks wait.
 
 What to do
 ----------
@@ -94,7 +95,7 @@ def _finding(
         alone or sender,
         severity=h.Severity.WARNING if ongoing else h.Severity.INFO,
         state=h.State.ONGOING if ongoing else h.State.RECOVERED,
-        title=f"{waits} waits although {receives} has free buffers and time",
+        title=f"{waits} waits although {receives} has free buffers and is not busy",
         why=f"{shown}: {'; '.join(vote.text for vote in votes)}",
         cause="slow-network",
         confidence=h.weigh(votes),

@@ -14,8 +14,8 @@ How it decides
 --------------
 A thread dump provides one sample per subtask, and a profile provides many. The rule ignores samples in which a
 thread waits for input or for output buffers. At least `working` of the samples must remain. If at least `alike` of
-them show the same activity, this activity is the cause. For a lock or a pool, `contended` is enough, because one of
-two subtasks that share it always waits. flowdiag recognizes the activity by known patterns of stack frames, and
+them show the same activity, this activity is the cause. For a lock or a pool, `contended` is enough, because one
+of two subtasks that share it always waits. flowdiag recognizes the activity by known patterns of stack frames, and
 distinguishes the frames of libraries from those of user code. The rule evaluates the tasks where back pressure
 starts.
 
@@ -25,8 +25,8 @@ counts if it waits in user code in at least `throughout` of all its samples, fro
 input contains metrics, the task must also be busy for at least `saturated` of the time. The rule ignores a source
 that sleeps, because it may limit its rate on purpose.
 
-With at least `agreeing` dumps the confidence is medium, with fewer it is low. For locks the confidence is high,
-because the dump names the owner.
+With at least `agreeing` dumps, the confidence is medium. With fewer dumps, it is low. For locks the confidence is
+high, because the dump names the owner.
 
 The time per record is the busy time of a culprit divided by its records. The culprit must read at least `records`
 in at least `measured`. If the queue of an asynchronous operator is full, the time per request is the capacity of

@@ -2,34 +2,34 @@
 
 What it reports
 ---------------
-The state whose keys increase at a constant rate, with its task and the rate. The state may also be the timers of an
-operator.
+The state whose keys increase at a constant rate, with its task and the rate. The state may also be the timers of
+an operator.
 
 Why it matters
 --------------
-Growing checkpoints show that a job has unbounded state, but not which one. This finding names it. Restores, compaction and
-checkpoints take longer and longer, until a disk is full or a checkpoint times out.
+Growing checkpoints show that some state is unbounded, but not which. This finding names the state. Restores,
+compaction and checkpoints take longer and longer, until a disk is full or a checkpoint times out.
 
 How it decides
 --------------
-RocksDB and ForSt estimate their keys in the metric `estimate-num-keys`, with one column family per state. The rule adds up
-the subtasks of an operator. Over at least `span`, the keys must increase at least `factor`-fold, with a rank correlation with
-time (Kendall's tau) of at least `tau`. The increase in the second half must be at least `straight` of that in the first half.
-State that fills up after a start and levels off does not count.
+RocksDB and ForSt estimate their keys in the metric `estimate-num-keys`, with one column family per state. The rule
+adds up the subtasks of an operator. Over at least `span`, the keys must increase at least `factor`-fold, with a
+rank correlation with time (Kendall's tau) of at least `tau`. The increase in the second half must be at least
+`straight` of that in the first half. State that fills up after a start and levels off does not count.
 
-Growth alone is information. It is a warning for timers, and if the job has run for more than `expired` times the configured
-`table.exec.state.ttl`: old keys should be gone by then. The time-to-live of the DataStream API appears in no metric and no
-configuration.
+Growth alone is information. It is a warning for timers, and if the job has run for more than `expired` times the
+configured `table.exec.state.ttl`: old keys should be gone by then. The time-to-live of the DataStream API appears
+in no metric and no configuration.
 
 What to do
 ----------
-Set a time-to-live, close windows, bound joins, or delete timers that are no longer needed. With a time-to-live, RocksDB removes
-expired entries only during compaction or a full snapshot, so check its cleanup strategy.
+Set a time-to-live, close windows, bound joins, or delete timers that are no longer needed. With a time-to-live,
+RocksDB removes expired entries only during compaction or a full snapshot, so check its cleanup strategy.
 
 False alarms
 ------------
-After a start, a job with a fixed set of keys collects them until all have been seen. The estimate counts deleted keys until
-they are compacted.
+After a start, a job with a fixed set of keys collects them until all have been seen. The estimate counts deleted
+keys until they are compacted.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ With `taskmanager.network.detailed-metrics`, the rule uses the queue lengths of 
 channels only. The longest channel must hold at least `longest` buffers, and at least `ratio` times the mean of its
 gate. If the mean is lower than `least-mean`, the rule uses `least-mean` instead.
 
-Without these metrics, the rule follows Flink's own table for back pressure (1.9 and later). At least `floating` of
-the floating buffers and at most `exclusive` of the exclusive buffers are in use, and a task upstream waits. With
-fewer than `samples` samples, the rule reports nothing.
+Without these metrics, the rule follows the Flink project's table for locating back pressure (1.9 and later). At
+least `floating` of the floating buffers and at most `exclusive` of the exclusive buffers are in use, and a task
+upstream waits. With fewer than `samples` samples, the rule reports nothing.
 
 What to do
 ----------
@@ -88,7 +88,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _by_pools(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
-    """Apply Flink's table: floating buffers in use, exclusive ones free, a task upstream waits."""
+    """Apply the Flink project's table: floating buffers in use, exclusive buffers free, a task upstream waits."""
     windows = h.pressed_windows(job)
     if not windows or (job.version or (9, 0)) < (1, 9):
         return

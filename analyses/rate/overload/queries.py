@@ -10,8 +10,8 @@ from flowdiag.analyses.rate.cores import cores_of
 # The parts of a trigger, with a phrase and the remedy for each.
 _PARTS: Final = {
     "addBatch": ("the job itself", None),
-    "latestOffset": ("asking the source for its latest offsets", "source"),
-    "getOffset": ("asking the source for its latest offsets", "source"),
+    "latestOffset": ("requesting the latest offsets from the source", "source"),
+    "getOffset": ("requesting the latest offsets from the source", "source"),
     "queryPlanning": ("planning", "planning"),
     "walCommit": ("writing the offsets", "location"),
     "commitOffsets": ("writing the commit", "location"),

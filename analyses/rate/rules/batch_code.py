@@ -2,9 +2,9 @@
 
 What it reports
 ---------------
-The activity of the threads of a slow DStream application or query. These are the driver thread that runs its batches,
-or the threads of its tasks. The cause names the activity, for example a slow external call, a lock or a sleep. The
-topmost frame of user code is the line to change.
+The activity of the threads of a slow DStream application or query. These are the driver thread that runs its
+batches, or the threads of its tasks. The cause names the activity, for example a slow external call, a lock or a
+sleep. The topmost frame of user code is the line to change.
 
 Why it matters
 --------------
@@ -12,19 +12,20 @@ Durations show that batches are slow. The line of code shows why.
 
 How it decides
 --------------
-The rule only evaluates batches or triggers that are short of time, or that have been running for `hanging`. Short of
-time means that batches queue, take at least `use` of the interval, or are kept small by back pressure. A thread dump
-provides one sample per thread. If the driver thread works outside of Spark jobs in at least `driver` of its samples,
-the rule evaluates the driver thread. Otherwise it evaluates the task threads, unless several queries are slow,
-because a dump does not show which query a task belongs to. The rule ignores samples in which the threads wait for
-input, tasks or shuffle blocks. At least `working` of the samples must remain. If at least `alike` of them show the
-same activity, this activity is the cause. For a lock or a pool, `contended` is enough.
+The rule only evaluates jobs that are at their limit, and batches or triggers that have been running for `hanging`.
+A job is at its limit if its batches queue, take at least `use` of the interval, or are kept small by back
+pressure. A thread dump provides one sample per thread. If the driver thread works outside of Spark jobs in at
+least `driver` of its samples, the rule evaluates the driver thread. Otherwise it evaluates the task threads,
+unless several queries are slow, because a dump does not show which query a task belongs to. The rule ignores
+samples in which the threads wait for input, tasks or shuffle blocks. At least `working` of the samples must
+remain. If at least `alike` of them show the same activity, this activity is the cause. For a lock or a pool,
+`contended` is enough.
 
 A dump of the JVM does not show the code of Python workers. In that case, the finding names the Python functions in
 the query's plan, or the line that `py-spy dump` shows for a worker or for the driver.
 
-With at least `agreeing` dumps the confidence is medium, with fewer it is low. For locks the confidence is high,
-because the dump names the owner.
+With at least `agreeing` dumps, the confidence is medium. With fewer dumps, it is low. For locks the confidence is
+high, because the dump names the owner.
 
 What to do
 ----------

@@ -11,11 +11,12 @@ All cores wait for a single thread of the driver, so more cores do not help.
 How it decides
 --------------
 The gap is the processing time of a batch (`addBatch` for a trigger) minus the total duration of its Spark jobs.
-Overlapping jobs count in full, so the real time without a job is at least as long as the gap. In at least `batches`
-of the recent batches with records, the gap is at least `floor` and at least `share` of the batch. The rule needs at
-least `fewest` recent batches with records, or three with a gap of at least `long`, and an event log with jobs.
+Overlapping jobs count in full, so the real time without a job is at least as long as the gap. In at least
+`batches` of the recent batches with records, the gap is at least `floor` and at least `share` of the batch. The
+rule needs at least `fewest` recent batches with records, or three with a gap of at least `long`, and an event log
+with jobs.
 
-The rule only applies if the job is short of time: batches queue, take at least `use` of the interval, or
+The rule only applies if the job is at its limit: batches queue, take at least `use` of the interval, or
 are kept small by back pressure. Without a known interval, triggers must follow each other without a pause.
 
 What to do

@@ -16,10 +16,10 @@ Slow: in each stage, the rule divides the mean task duration on this executor by
 The median of these ratios, over at least `stages` stages, must be at least `ratio`.
 
 Lost: the executor was removed, but not because it was idle or because of a request. Removals after the application
-began to stop do not count. Within `at-end` of its end, only a kill or the memory counts as a reason. `Could not
-compute split, block input-... not found` in logs or in the reason of a failed batch proves lost blocks. If the input
-contains the earlier loss of an executor, the rule blames that executor for the lost blocks. The finding is recovered
-when `quiet` has passed since the last loss.
+began to stop do not count. Within `at-end` of the application's end, only a kill or an exceeded memory limit
+counts as a reason. `Could not compute split, block input-... not found` in logs or in the reason of a failed batch
+proves lost blocks. If the input contains the earlier loss of an executor, the rule blames that executor for the
+lost blocks. The finding is recovered when `quiet` has passed since the last loss.
 
 What to do
 ----------

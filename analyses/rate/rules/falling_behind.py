@@ -15,8 +15,8 @@ wait in a topic are lost when its retention ends.
 
 How it decides
 --------------
-The rule evaluates the last third of the completed batches or triggers, but at least twelve. It skips the cold ones at
-the start.
+The rule evaluates the last third of the completed batches or triggers, but at least twelve. It skips the first,
+cold batches and triggers.
 
 Batches: The delay is the wait of the last batches, or the age of the oldest queued batch if that is
 higher. The application is overloaded if the delay follows a rising robust trend (Theil-Sen and

@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-An application or query that is short of time although the longest stage of its batches has at most half
+An application or query that is at its limit although the longest stage of its batches has at most half
 as many tasks as there are free cores.
 
 Why it matters
@@ -15,7 +15,7 @@ How it decides
 The number of free cores comes from the executors in the event log or from the configuration, minus one
 core per receiver. The rule checks the stage with the longest task in each recent batch. In at least
 `share` of the batches, this stage uses at most `part` of the free cores, and its longest task takes at
-least `longest` of the batch. The rule only applies if the job is short of time: batches queue, take at
+least `longest` of the batch. The rule only applies if the job is at its limit: batches queue, take at
 least `use` of the interval, or are kept small by back pressure.
 
 If the stages use at most `few` of the free cores and the batches have enough records for all cores, the

@@ -3,8 +3,8 @@
 What it reports
 ---------------
 A batch or trigger that has been running for many intervals while no other batch or trigger runs. The finding shows
-its start time, and the task that has not ended, with its stage and executor. If no Spark job runs, the driver waits
-in the sink.
+its start time, and the task that has not ended, with its stage and executor. If no Spark job runs, the driver
+waits in the sink.
 
 Why it matters
 --------------
@@ -14,19 +14,20 @@ all later ones wait.
 How it decides
 --------------
 Batches: the oldest unfinished batch began more than `intervals` before the last record of the input. It has taken
-`ratio` times as long as any earlier batch, not counting the first batches. If only one earlier batch was slow, twice
-its duration is enough, provided that this is also `typical` times the median. If it is the first batch, it has taken
-at least `alone`. RT101 covers batches that only wait, and RT107 covers batches that later ones overtook.
+`ratio` times as long as any earlier batch, not counting the first batches. If only one earlier batch was slow,
+twice its duration is enough, provided that this is also `typical` times the median. If it is the first batch, it
+has taken at least `alone`. RT101 covers batches that only wait, and RT107 covers batches that later ones overtook.
 
 Triggers: the offsets of the last trigger were written, or its first job began, but no commit, progress report or
 exception followed. Its running time ends with the input, or when the application or query stops. The running time
 must be at least `least`, and `ratio` times that of any earlier trigger. If the trigger interval is known, it must
-also be at least `missed` intervals. After a long trigger, many rows are waiting. So the running time must also be
-`backlog` times the time that the rows since then take, at the cost per row of the last trigger. A trigger without
-running tasks is inconclusive if a trigger of another query has been running for at least half as long, because that
-one may use all cores. The first trigger of a run is slow because it is cold, so it does not count if
-there are others. Without an earlier trigger, the running time must be at least `alone`. If it is shorter, and no
-other data shows the progress of the query, the rule is inconclusive. Queries in real-time mode are left out.
+also be at least `missed` intervals. After a long trigger, many rows are waiting. Therefore, the running time must
+also be at least `backlog` times the expected time for these rows, at the cost per row of the last trigger. A
+trigger without running tasks is inconclusive if a trigger of another query has been running for at least half as
+long, because the other trigger may use all cores. The first trigger of a run is slow because it is cold, so it
+does not count if there are others. Without an earlier trigger, the running time must be at least `alone`. If it is
+shorter, and no other data shows the progress of the query, the rule is inconclusive. Queries in real-time mode are
+left out.
 
 If there is an event log, the rule compares the tasks that have not ended with the ended tasks of the same stage.
 

@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-An application or query that is short of time. The largest stage of its batches has many more tasks than
+An application or query that is at its limit. The largest stage of its batches has many more tasks than
 there are cores, and more tasks than the batch has records.
 
 Why it matters
@@ -12,13 +12,13 @@ without records. Hundreds of tasks add seconds to each batch, and a lower rate d
 
 How it decides
 --------------
-The stage with the most task time has at least `more` times as many tasks as there are cores, and more tasks than the
-batch has records. The total task time divided by the number of cores is at least `part` of the batch, and
-no task takes more than `longest` of the batch. At least `share` of the recent batches with records, and
-at least `fewest`, meet these conditions. The rule needs an event log with tasks.
+The stage with the most task time has at least `more` times as many tasks as there are cores, and more tasks than
+the batch has records. The total task time divided by the number of cores is at least `part` of the batch, and no
+task takes more than `longest` of the batch. At least `share` of the recent batches with records, and at least
+`fewest`, meet these conditions. The rule needs an event log with tasks.
 
-The rule only applies if the job is short of time: batches queue, take at least `use` of the interval, or are kept small
-by back pressure. If there are too few batches for a verdict, each must take at least `slow`.
+The rule only applies if the job is at its limit: batches queue, take at least `use` of the interval, or are kept
+small by back pressure. If there are too few batches for a verdict, each must take at least `slow`.
 
 What to do
 ----------
@@ -86,7 +86,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
 
 
 def _may_be_short_of_time(flow: h.Flow, limits: Limits) -> bool:
-    """Return whether the flow is short of time, or has slow batches but too few for a verdict."""
+    """Return whether the flow is at its limit, or has slow batches but too few for a verdict."""
     if h.short_of_time(flow.state, use=limits.use):
         return True
     slow = all(unit.lasted_ms >= limits.slow for unit in flow.units)

@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-A query that is short of time because it spends much of each trigger on committing its state, or on writing offsets
+A query that is at its limit because it spends much of each trigger on committing its state, or on writing offsets
 and commits to the checkpoint location.
 
 Why it matters

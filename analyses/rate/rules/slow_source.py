@@ -1,4 +1,4 @@
-"""Asking the source for new data takes most of the trigger.
+"""Requesting new data from the source takes most of the trigger.
 
 What it reports
 ---------------
@@ -16,8 +16,8 @@ to spare: their triggers take less than `use` of the interval, or pause if the i
 
 What to do
 ----------
-Files: read a folder with fewer files, move or delete the files that were read, use a queue of file notifications, or
-a table format instead of plain files. Kafka: check the brokers and the number of partitions.
+Files: read a folder with fewer files, move or delete the files that were read, use a queue of file notifications,
+or a table format instead of plain files. Kafka: check the brokers and the number of partitions.
 
 False alarms
 ------------
@@ -67,9 +67,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             assessed,
             query,
             late,
-            title=f"{h.fmt.capital(query.label)} spends {h.fmt.duration(took)} of each trigger on asking its "
-            f"source for new data, {h.fmt.percent(share)} of its time",
-            why=f"{h.fmt.percent(share)} of each trigger is spent asking the source for new data",
+            title=f"{h.fmt.capital(query.label)} spends {h.fmt.duration(took)} of each trigger on requesting "
+            f"new data from its source, {h.fmt.percent(share)} of its time",
+            why=f"{h.fmt.percent(share)} of each trigger is spent requesting new data from the source",
             cause="slow-source",
             rank=h.Rank.ROOT_CAUSE,
             measurements=(

@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-- A query that is short of time because its tasks wait for reads and writes of RocksDB.
+- A query that is at its limit because its tasks wait for reads and writes of RocksDB.
 - A query whose tasks load the state again in most triggers, because they move to other executors.
 
 Why it matters

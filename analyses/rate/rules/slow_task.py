@@ -15,9 +15,9 @@ flowdiag aggregates the tasks of each stage in the event log. In at least `share
 slowest task takes `ratio` times the mean of the others and at least `floor` longer. It also takes at least
 `part` of the batch.
 
-The data is skewed if this task reads `more` times the records or bytes of the others. Spark counts no
-records for receivers and for Kafka's direct stream. There, the data is probably skewed if the slowest task
-has the same partition number in `same` of these batches, and the confidence is lower.
+The data is skewed if this task reads `more` times the records or bytes of the others. Spark counts no records for
+receivers and for Kafka's direct stream. For these streams, the data is probably skewed if the slowest task has the
+same partition number in `same` of these batches, and the confidence is lower.
 
 What to do
 ----------

@@ -7,7 +7,7 @@ blocks, or spill data to disk.
 
 Why it matters
 --------------
-Tasks process no records in that time. The bottleneck is memory or the network, not the number of cores.
+Tasks process no records during that time. The bottleneck is memory or the network, not the number of cores.
 
 How it decides
 --------------

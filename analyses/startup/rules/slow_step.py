@@ -57,7 +57,7 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _has_hole(facts: h.StartupFacts, step: h.Step) -> bool:
-    """Return whether log lines are missing within a step, so that its begin and end may belong to different starts."""
+    """Return whether log lines are missing within a step, so that its beginning and end may belong to different starts."""
     if step.started_us is None or step.ended_us is None:
         return False
     begun, ended = step.started_us, step.ended_us

@@ -88,7 +88,7 @@ def _attempt_line(attempt: StartAttempt) -> str:
     if attempt.running_after_ms is not None:
         text += f"RUNNING after {fmt.duration(attempt.running_after_ms)}"
     else:
-        text += f"held in {attempt.held or 'an unknown step'}"
+        text += f"stuck in {attempt.held or 'an unknown step'}"
     if attempt.required_slots and attempt.acquired_slots is not None:
         text += f", {attempt.acquired_slots} of {attempt.required_slots} slots"
     text += f", after {attempt.trigger}" if attempt.trigger else ""
