@@ -46,6 +46,7 @@ from flowdiag.parsers.spark.web_ui import contains_batches
 from flowdiag.parsers.spark.web_ui import copied_rows as spark_tables
 from flowdiag.parsers.stacks.dumps import TEXT_BYTES as DUMP_TEXT_BYTES
 from flowdiag.parsers.stacks.dumps import contains_dump, printed_rows, without_dumps, wrapped_rows
+from flowdiag.parsers.stacks.profiles import is_collapsed
 from flowdiag.parsers.stacks.texts import ReadStacks, stack_text_of
 
 TASK_BYTES: Final = 96 * 1024 * 1024
@@ -227,6 +228,11 @@ def parse_on_driver(
 def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
     """Read the lines of a log, or the events of a document, which `open_source` turns into lines."""
     split, tally, rows = task.split, task.tally, task.rows
+    if _is_profile(split.source):
+        if split.start == 0:
+            _add_dumps(task)
+            tally.bytes = max(split.source.size, 0)
+        return
     catalogue = task.catalogue
     if catalogue is None:
         catalogue = load_catalogue("spark" if split.source.engine == "spark" else "flink")
@@ -257,6 +263,14 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
         reader.extend_time_range()
     finally:
         _count_lines(scanner, tally)
+
+
+def _is_profile(source: Source) -> bool:
+    """Return whether a large text is a profile, which has no log records to search for."""
+    if not PASTE_BYTES < source.size <= DUMP_TEXT_BYTES:
+        return False
+    with open_source(source) as stream:
+        return is_collapsed(stream.read(HEAD_BYTES))
 
 
 def _is_failure(row: Row) -> bool:

@@ -388,12 +388,15 @@ def _lock_name(text: str | None) -> str | None:
 
 # -- HotSpot's text ------------------------------------------------------------------------------
 
+_TITLE: Final = b"Full thread dump "
 _BEGIN = re.compile(
     rb"^(?:(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\r?\n)?Full thread dump [^\n]{0,200}\n",
     re.MULTILINE,
 )
+_TIME_BYTES: Final = 21  # bytes of the line with the time
+# A literal at the start makes the search four times as fast as `^`.
 _HEAD = re.compile(
-    rb'^"(?P<name>[^\n]{0,2000})"(?P<rest>(?: #\d+| \[\d+\]| daemon| prio=| os_prio=| cpu=| virtual| tid=)[^\n]*)$',
+    rb'\n"(?P<name>[^\n]{0,2000})"(?P<rest>(?: #\d+| \[\d+\]| daemon| prio=| os_prio=| cpu=| virtual| tid=)[^\n]*)$',
     re.MULTILINE,
 )
 _STATE_LINE = re.compile(rb"^\s{1,8}java\.lang\.Thread\.State: ([A-Z_]{3,20})", re.MULTILINE)
@@ -408,7 +411,19 @@ _HOLDS = re.compile(rb"- (?:locked )?<(0x[0-9a-f]{1,16})> \(a ")
 
 def contains_dump(data: bytes) -> bool:
     """Return whether a text contains a thread dump."""
-    return b"Full thread dump " in data and _BEGIN.search(data) is not None
+    return next(_begins(data), None) is not None
+
+
+def _begins(data: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield the matches of `_BEGIN` in a text."""
+    at = data.find(_TITLE)
+    while at >= 0:
+        found = _BEGIN.search(data, max(0, at - _TIME_BYTES), at + 256)
+        end = at + len(_TITLE)
+        if found is not None and found.end() > end:
+            yield found
+            end = found.end()
+        at = data.find(_TITLE, end)
 
 
 # The prefix of each line in a log of a container runtime (CRI).
@@ -447,17 +462,15 @@ def without_dumps(data: bytes) -> bytes:
     >>> without_dumps(b"a\\nFull thread dump X\\n\\tat b.C.d(C.java:1)\\njava.io.IOException: e").split()
     [b'a', b'java.io.IOException:', b'e']
     """
-    if b"Full thread dump " not in data:
-        return data
     parts, at = [], 0
-    for begin in _BEGIN.finditer(data):
+    for begin in _begins(data):
         if begin.start() < at:
             continue
         after = _AFTER.search(data, begin.end())
         end = after.start() if after is not None else len(data)
         parts += [data[at : begin.start()], re.sub(rb"[^\n]", b" ", data[begin.start() : end])]
         at = end
-    return b"".join([*parts, data[at:]])
+    return b"".join([*parts, data[at:]]) if parts else data
 
 
 def printed_rows(data: bytes, place: str) -> Iterator[tuple[int, Row]]:
@@ -467,7 +480,7 @@ def printed_rows(data: bytes, place: str) -> Iterator[tuple[int, Row]]:
         data: the text.
         place: identifier of the text, for dumps without a time.
     """
-    begins = [*_BEGIN.finditer(data)]
+    begins = [*_begins(data)]
     for number, begin in enumerate(begins):
         end = begins[number + 1].start() if number + 1 < len(begins) else len(data)
         threads = _printed_threads(data, begin.end(), end)
@@ -482,7 +495,7 @@ def printed_rows(data: bytes, place: str) -> Iterator[tuple[int, Row]]:
 
 
 def _printed_threads(data: bytes, start: int, end: int) -> list[Thread]:
-    heads = [*_HEAD.finditer(data, start, end)]
+    heads = [*_HEAD.finditer(data, start - 1, end)]
     found: list[tuple[Thread, bytes | None]] = []
     holders: dict[bytes, str] = {}
     for number, head in enumerate(heads):
@@ -500,7 +513,7 @@ def _printed_threads(data: bytes, start: int, end: int) -> list[Thread]:
             name=name,
             state=state[1].decode() if state else "",
             cpu_ms=float(cpu[1]) if cpu else None,
-            offset=head.start(),
+            offset=head.start() + 1,
             block=frames,
             block_at=head.end(),
         )

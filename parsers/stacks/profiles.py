@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
@@ -27,6 +28,7 @@ from flowdiag.parsers.stacks.dumps import Thread, owner_columns, reading_fields
 
 MAX_NODES: Final = 200_000
 MAX_STACKS: Final = 200  # maximum stacks that keep their frames
+MAX_READINGS: Final = 1000  # maximum readings of a profile that keep their frame and call
 PERIOD_MS: Final = 20.0
 """Time that a sample of Java Flight Recorder stands for: the default period of `ExecutionSample`."""
 
@@ -61,7 +63,8 @@ def profile_rows(
             if owners[sample.thread] is None:
                 continue
         stacks[sample[:-1]] += sample.times
-    for number, ((name, reading, lock, owner), count) in enumerate(_read(stacks).most_common()):
+    readings = _without_rare_frames(_read(stacks))
+    for number, ((name, reading, lock, owner), count) in enumerate(readings.most_common()):
         held = {"lock": lock, "owner": owner}
         own = owners.get(name) or {}
         yield {
@@ -84,14 +87,30 @@ Stack = tuple[str, tuple[str, ...], str, str | None, str | None]
 """The fields of a `Sample` without `times`."""
 
 
-def _read(stacks: Counter[Stack]) -> Counter[tuple[str, Reading, str | None, str | None]]:
+Readings = Counter[tuple[str, Reading, str | None, str | None]]
+"""How often each thread, reading, lock and owner of the lock was seen."""
+
+
+def _without_rare_frames(found: Readings) -> Readings:
+    """Combine the rare readings of a large profile by thread and activity, because each row costs time."""
+    if len(found) <= MAX_READINGS:
+        return found
+    combined: Readings = Counter()
+    for number, ((thread, reading, lock, owner), count) in enumerate(found.most_common()):
+        if number >= MAX_READINGS:
+            reading = replace(reading, frame=None, call=None, component=None, path=())
+        combined[thread, reading, lock, owner] += count
+    return combined
+
+
+def _read(stacks: Counter[Stack]) -> Readings:
     """Count the readings of each thread; only the most frequent stacks keep their frames."""
 
     @cache
     def read(frames: tuple[str, ...], state: str, path: bool) -> Reading:
         return Thread("", state, frames).read(path=path)  # subtasks have the same stacks
 
-    found: Counter[tuple[str, Reading, str | None, str | None]] = Counter()
+    found: Readings = Counter()
     for number, (stack, count) in enumerate(stacks.most_common()):
         thread, frames, state, lock, owner = stack
         found[thread, read(frames, state, number < MAX_STACKS), lock, owner] += count

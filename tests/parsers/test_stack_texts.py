@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from flowdiag.parsers.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 from flowdiag.parsers.stacks.profiles import (
+    MAX_READINGS,
     collapsed_samples,
     flame_graph_samples,
     flight_samples,
@@ -87,6 +88,25 @@ def test_collapsed_stacks_with_threads() -> None:
     (row,) = read((DATA / "collapsed.txt").read_bytes())
     assert (row["task"], row["fields"]["samples"]) == ("enrich", "120")
     assert (row["fields"]["kind"], row["fields"]["frame"]) == ("sleep", "com.shop.Price.map")
+
+
+def test_a_large_profile_combines_rare_readings_and_keeps_their_samples() -> None:
+    task, loop = "[enrich (1/4)#0 tid=7]", f"java/lang/Thread.run;{MAILBOX.replace('.', '/', 7)}"
+    lines = [f"{task};{loop};com/shop/Price{n}.map {9 if n < 20 else 1}" for n in range(1500)]
+    lines += [f"{task};{loop};com/shop/Price0.map;java/lang/Thread.sleep 30"]
+    found = [row["fields"] for row in read("\n".join(lines).encode())]
+    assert len(found) == MAX_READINGS + 1
+    assert sum(int(fields["samples"]) for fields in found) == 20 * 9 + 1480 + 30
+    (rare,) = [fields for fields in found if "frame" not in fields]
+    assert (rare["kind"], rare["samples"]) == ("cpu", "501")
+
+
+def test_a_large_profile_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "profile.collapsed"
+    line = "[enrich (1/4)#0 tid=7];java/lang/Thread.run;com/shop/Price.map;com/shop/{n}.call 2\n"
+    path.write_text("".join(line.format(n=n) for n in range(8000)))
+    found = rows(path)
+    assert sum(int(row["fields"]["samples"]) for row in found) == 16000
 
 
 def test_speedscope() -> None:
