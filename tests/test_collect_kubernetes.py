@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from flowdiag.cli.app import main
-from flowdiag.parsers.live.k8s import collector
+from flowdiag.parsers.live.k8s import api, collector
+from flowdiag.parsers.live.k8s.api import CONCURRENCY
 from flowdiag.parsers.live.k8s.permissions import PERMISSIONS, Permission, role_yaml
 from tests.fake_kubernetes import FakeCluster, Json, event, kubeconfig, pod, resource, rules_of
-from tests.fake_server import NOT_FOUND, FakeServer, RecordedFlink, Reply, serving
+from tests.fake_server import NOT_FOUND, FakeServer, RecordedFlink, Reply, as_json, serving
 
 FLINK = {"app": "orders", "type": "flink-native-kubernetes"}
 JM = FLINK | {"component": "jobmanager"}
@@ -479,19 +480,83 @@ def test_pods_that_vanish_and_logs_that_end_early(
     assert kept.startswith("first line\n")
 
 
+@pytest.mark.parametrize("width", [0, 400], ids=["short lines", "long lines"])
 def test_of_a_huge_log_the_end_is_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    width: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collector, "TAIL_LINES", 100)
+    monkeypatch.setattr(collector, "TAIL_LINES", 10_000)
     world = cluster()
-    lines = b"".join(b"line %d\n" % number for number in range(300_000))
-    world.logs["orders-7d", "main", False] = lines
+    lines = [
+        f"line {number}{' and more' * (width // 9)}\n".encode()
+        for number in range(300_000 // (1 + width // 40))
+    ]
+    world.logs["orders-7d", "main", False] = b"".join(lines)
     with serving(world) as server:
         assert collect(tmp_path, server, "orders", "--no-rest", "--log-size", "1m") == 0
     kept = (tmp_path / "snapshot" / "orders-7d.main.log").read_bytes()
-    assert kept == b"".join(b"line %d\n" % number for number in range(299_900, 300_000))
-    assert "larger than 1 MiB: only its last 100 lines are kept" in capsys.readouterr().err
+    assert 100_000 < len(kept) < 1 << 20 and b"".join(lines).endswith(kept)
+    assert "larger than 1 MiB: only its last lines are kept" in capsys.readouterr().err
     assert server.paths().count(f"{PODS}/orders-7d/log") == 2
+
+
+def test_all_logs_together_are_limited(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "ALL_LOG_BYTES", 1 << 20)
+    world = cluster()
+    for number in range(60):
+        world.objects.append(pod(f"orders-taskmanager-3-{number}", labels=TM))
+        world.logs[f"orders-taskmanager-3-{number}", "main", False] = b"a line of a log\n" * 6000
+    with serving(world) as server:
+        assert collect(tmp_path, server, "orders", "--no-rest") == 0
+    logs = [path.stat().st_size for path in (tmp_path / "snapshot").glob("*.log")]
+    assert 1 << 20 <= sum(logs) <= (1 << 20) + CONCURRENCY * 100_000
+    assert "not read: all logs together exceed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["pods", "events"])
+def test_an_expired_list_is_reported_as_incomplete(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "PAGE", 2)
+    world = cluster()
+    world.objects += [pod(f"orders-taskmanager-4-{number}", labels=TM) for number in range(4)]
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        if path.endswith(f"prod/{what}") and "continue" in query:
+            return as_json({"message": "The provided continue parameter is too old"}, status=410)
+        return world(path, query)
+
+    with serving(respond) as server:
+        assert collect(tmp_path, server, "orders", "--no-rest") == 0
+    error = capsys.readouterr().err
+    assert f"{what}: the list is incomplete: responds with 410: The provided continue" in error
+    kept = json.loads((tmp_path / "snapshot" / f"{what}-001.json").read_text())["items"]
+    assert 1 <= len(kept) <= 2
+
+
+@pytest.mark.parametrize("jobs", [5, pytest.param(500, marks=pytest.mark.full)])
+def test_requests_do_not_grow_with_the_square_of_the_jobs(jobs: int, tmp_path: Path) -> None:
+    world = FakeCluster()
+    for number in range(jobs):
+        labels = FLINK | {"app": f"job-{number}"}
+        names = [f"job-{number}-7d", *(f"job-{number}-taskmanager-1-{n}" for n in (1, 2, 3))]
+        pods = [pod(each, labels=labels | {"component": "taskmanager"}) for each in names]
+        world.objects += [resource("FlinkDeployment", f"job-{number}", "flink.apache.org/v1beta1")]
+        world.objects += [*pods, *(event(each, "Killing", "Stopping container") for each in pods)]
+    with serving(world) as server:
+        assert collect(tmp_path, server, "--no-rest") == 0
+    assert server.most_at_once <= CONCURRENCY
+    # Three lists of pods, of which two find all of them, and two objects for each job.
+    assert server.paths().count(PODS) <= 3 + 2 * (jobs * 4 // 500)
+    assert len([path for path in server.paths() if not path.endswith("/log")]) <= 20 + 2 * jobs
+    for kind, each in (("pods", "metadata"), ("events", "involvedObject")):
+        kept = [
+            item[each]["name"]
+            for path in (tmp_path / "snapshot").glob(f"{kind}-*.json")
+            for item in json.loads(path.read_text())["items"]
+        ]
+        assert len(set(kept)) == 4 * jobs
 
 
 def test_thousands_of_pods_cost_bounded_time(

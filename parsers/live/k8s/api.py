@@ -12,15 +12,16 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.extras import pip_install
-from flowdiag.parsers.json_values import as_string, decode_json, object_at
+from flowdiag.parsers.json_values import as_string, decode_json, object_at, objects_at
 from flowdiag.parsers.live.client import Access, RequestFailed
 from flowdiag.parsers.live.k8s.permissions import Permission
 from flowdiag.parsers.secrets import mask_secrets
@@ -29,7 +30,10 @@ MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 PAGE: Final = 500
 """Objects per page of a list, as in kubectl."""
 MAX_PAGES: Final = 40
+CONCURRENCY: Final = 4
+"""Requests at the same time."""
 _CHUNK: Final = 64 * 1024
+_Item = TypeVar("_Item")
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _NO_CONFIG: Final = (
     "pass --kubeconfig, or set KUBECONFIG; `kubectl config view` shows what kubectl uses"
@@ -108,33 +112,34 @@ class KubernetesApi:
             raise RequestFailed(path, "the response is not an object")
         return body
 
-    def items(self, path: str, permission: Permission, **query: str | int) -> list[dict[str, Any]]:
-        """Request a list, page by page.
+    def items(
+        self, path: str, permission: Permission, **query: str | int
+    ) -> Iterator[dict[str, Any]]:
+        """Request a list page by page, and yield its objects without their managed fields.
 
         Raises:
-            RequestFailed: even the first page is missing.
+            RequestFailed: a page is missing. The objects before that are valid.
         """
-        found: list[dict[str, Any]] = []
         following: str | None = None
         for _ in range(MAX_PAGES):
             more = {"continue": following} if following else {}
             try:
                 body = self.get(path, permission, limit=PAGE, **query, **more)
             except RequestFailed as failed:
-                # A continuation token expires after some minutes. The previous pages stay valid.
-                if found and not failed.fatal:
-                    break
+                if following and not failed.fatal:
+                    failed.why = f"the list is incomplete: {failed.why}"
                 raise
-            listed = body.get("items")
-            found += [
-                each
-                for each in (listed if isinstance(listed, list) else ())
-                if isinstance(each, dict)
-            ]
+            for each in objects_at(body, "items"):
+                # Managed fields are often half of an object, and callers keep thousands of objects.
+                metadata = dict(object_at(each, "metadata"))
+                metadata.pop("managedFields", None)
+                yield {**each, "metadata": metadata}
             following = as_string(object_at(body, "metadata").get("continue"))
             if following is None:
-                break
-        return found
+                return
+        raise RequestFailed(
+            path, f"the list is incomplete: it has more than {MAX_PAGES * PAGE:,} objects"
+        )
 
     def chunks(
         self, path: str, permission: Permission, most: int, **query: str | int
@@ -221,6 +226,30 @@ def _arriving(response: Any) -> Iterator[bytes]:
 
 
 _LOGIN_PAGE: Final = "the response is an HTML page instead of JSON: the login page of a proxy?"
+
+
+def in_parallel(
+    work: Callable[[_Item], object],
+    items: Iterable[_Item],
+    *,
+    after: Callable[[int], None] | None = None,
+) -> None:
+    """Do the work for each item, with a limited number of requests at the same time.
+
+    Args:
+        work: called in a thread. If it fails, nothing more is started, and its exception is raised.
+        items: one for each call.
+        after: called in this thread with the number of finished items.
+    """
+    with ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="flowdiag-k8s") as pool:
+        running = [pool.submit(work, each) for each in items]
+        try:
+            for number, done in enumerate(as_completed(running), 1):
+                done.result()
+                if after is not None:
+                    after(number)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def segment(text: str) -> str:

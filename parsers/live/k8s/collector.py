@@ -20,17 +20,16 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.json_values import as_count, as_string, object_at, objects_at
 from flowdiag.parsers.live.client import Client, RequestFailed
 from flowdiag.parsers.live.folder import Folder, now_ms
-from flowdiag.parsers.live.k8s.api import KubernetesApi, segment
+from flowdiag.parsers.live.k8s.api import KubernetesApi, in_parallel, segment
 from flowdiag.parsers.live.k8s.objects import (
     autoscaler_state,
     settings_of,
@@ -59,16 +58,16 @@ from flowdiag.parsers.live.watching import Outcome, ShowProgress
 from flowdiag.parsers.sources.collected import SCHEMA
 
 Json = Mapping[str, Any]
+_Item = TypeVar("_Item")
 
 LOG_BYTES: Final = 32 * 1024 * 1024
 """Default limit for the log of one container."""
 TAIL_LINES: Final = 100_000
-"""Number of last lines to read from a larger log."""
+"""Maximum number of last lines to read from a larger log."""
 ALL_LOG_BYTES: Final = 1024 * 1024 * 1024
 MAX_PODS: Final = 100
 """Maximum pods whose logs are read; coordinators and unhealthy pods come first."""
 TOTAL_S: Final = 600.0
-CONCURRENCY: Final = 4
 MAX_NODES: Final = 20
 MAX_CONFIGS: Final = 20
 REST_PORTS: Final = {"jobmanager": 8081, "driver": 4040}
@@ -131,7 +130,7 @@ def collect_kubernetes(
     try:
         progress("finding the workload")
         try:
-            workload = find_workload(api, namespace, options.handle, options.selector)
+            workload = find_workload(api, namespace, options.handle, options.selector, progress)
         except RequestFailed as failed:
             raise FlowdiagError(f"{api.host}: {failed.why}", hint=_hint(failed)) from None
         files = SnapshotFolder(path)
@@ -184,8 +183,8 @@ class _Collector:
 
     def run(self, tool: str) -> Outcome:
         """Collect everything; a failure of one kind of data does not affect the others."""
-        for denied in dict.fromkeys(self._workload.denied):
-            self._failures.add(f"permission denied: {denied}")
+        for why in dict.fromkeys(self._workload.missing):
+            self._failures.add(why)
         why, broken = COMPLETE, False
         try:
             for work in (
@@ -260,41 +259,57 @@ class _Collector:
         pods = sorted(self._workload.pods.items(), key=lambda pod: (_urgency(pod[1]), pod[0]))
         self._files.write_list("pods", ({"kind": "Pod"} | without_secrets(pod) for _, pod in pods))
 
-    def _events(self) -> None:
-        def of_workload() -> None:
-            events = self._api.items(f"{self._base}/events", LIST_EVENTS)
-            self._write_events("events", events, self._workload.owns)
+    def _list(
+        self,
+        what: str,
+        path: str,
+        permission: Permission,
+        keep: Callable[[Json], bool],
+        **query: str | int,
+    ) -> list[Json]:
+        """Return the objects of a list that the workload needs, also if the list is incomplete."""
+        found: list[Json] = []
 
-        def of_nodes() -> None:
-            nodes = self._node_names()
-            events = self._api.items(
+        def work() -> None:
+            try:
+                for each in self._api.items(path, permission, **query):
+                    self._check_time()
+                    if keep(each):
+                        found.append(without_secrets(each))
+            except RequestFailed as failed:
+                if failed.status != 404:  # an old Kubernetes without this kind
+                    raise
+
+        self._progress(f"reading {what}")
+        self._attempt(what, work)
+        return found
+
+    def _events(self) -> None:
+        owns, nodes = self._workload.owner_test(), set(self._node_names())
+
+        def concerns(owned: Callable[[str], bool]) -> Callable[[Json], bool]:
+            return lambda event: owned(str(object_at(event, "involvedObject").get("name")))
+
+        events = self._list("events", f"{self._base}/events", LIST_EVENTS, concerns(owns))
+        self._files.write_list("events", ({"kind": "Event", **each} for each in events))
+        if nodes:
+            events = self._list(
+                "node events",
                 "/api/v1/namespaces/default/events",
                 NODE_EVENTS,
+                concerns(nodes.__contains__),
                 fieldSelector="involvedObject.kind=Node",
             )
-            self._write_events("node-events", events, nodes.__contains__)
-
-        self._progress("reading events")
-        self._attempt("events", of_workload)
-        if self._node_names():
-            self._attempt("node events", of_nodes)
-
-    def _write_events(self, name: str, events: Iterable[Json], owns: Callable[[str], bool]) -> None:
-        self._files.write_list(
-            name,
-            (
-                {"kind": "Event"} | without_secrets(event)
-                for event in events
-                if owns(str(object_at(event, "involvedObject").get("name")))
-            ),
-        )
+            self._files.write_list("node-events", ({"kind": "Event", **each} for each in events))
 
     def _node_names(self) -> list[str]:
-        names = (object_at(pod, "spec").get("nodeName") for pod in self._workload.pods.values())
+        """Return the nodes of the pods; first those of unhealthy pods."""
+        pods = sorted(self._workload.pods.values(), key=_urgency)
+        names = (object_at(pod, "spec").get("nodeName") for pod in pods)
         return list(dict.fromkeys(name for name in names if isinstance(name, str) and name))
 
     def _nodes(self) -> None:
-        for name in self._node_names()[:MAX_NODES]:
+        def read(name: str) -> None:
             node = self._get(f"/api/v1/nodes/{segment(name)}", GET_NODE)
             if node is not None:
                 status = object_at(node, "status")
@@ -309,26 +324,32 @@ class _Collector:
                 shown = {"kind": "Node", "metadata": {"name": name}, "spec": spec, "status": kept}
                 self._files.write_object(f"node.{name}", without_secrets(shown))
 
+        self._each("nodes", read, self._node_names()[:MAX_NODES])
+
     def _configs(self) -> None:
         """Write the mounted configuration and the state of Flink's autoscaler."""
-        names = {
+        mounted = {
             name: None
             for pod in self._workload.pods.values()
             for volume in objects_at(object_at(pod, "spec"), "volumes")
             for name in _config_names(volume)
             if not name.startswith("kube-root-ca")
         }
-        for name in list(names)[:MAX_CONFIGS]:
+        scaled = [
+            f"autoscaler-{object_at(resource, 'metadata').get('name')}"
+            for resource in self._workload.resources
+            if resource["kind"] in ("FlinkDeployment", "FlinkSessionJob")
+        ]
+
+        def read(name: str) -> None:
             found = self._get(f"{self._base}/configmaps/{segment(name)}", GET_CONFIG)
-            shown = settings_of(found, name) if found is not None else None
+            if found is None:
+                return
+            shown = settings_of(found, name) if name in mounted else autoscaler_state(found, name)
             if shown is not None:
                 self._files.write_object(f"configmap.{name}", shown)
-        for resource in self._workload.resources:
-            if resource["kind"] in ("FlinkDeployment", "FlinkSessionJob"):
-                name = f"autoscaler-{object_at(resource, 'metadata').get('name')}"
-                found = self._get(f"{self._base}/configmaps/{segment(name)}", GET_CONFIG)
-                if found is not None:
-                    self._files.write_object(f"configmap.{name}", autoscaler_state(found, name))
+
+        self._each("config maps", read, [*list(mounted)[:MAX_CONFIGS], *scaled])
 
     def _claims(self) -> None:
         names = {
@@ -337,42 +358,28 @@ class _Collector:
             for volume in objects_at(object_at(pod, "spec"), "volumes")
             if object_at(volume, "persistentVolumeClaim")
         }
-
-        def work() -> None:
-            claims = self._api.items(f"{self._base}/persistentvolumeclaims", LIST_CLAIMS)
-            self._files.write_list(
-                "persistentvolumeclaims",
-                (
-                    {"kind": "PersistentVolumeClaim"} | without_secrets(claim)
-                    for claim in claims
-                    if object_at(claim, "metadata").get("name") in names
-                ),
-            )
-
         if names:
-            self._attempt("persistent volume claims", work)
+            claims = self._list(
+                "persistent volume claims",
+                f"{self._base}/persistentvolumeclaims",
+                LIST_CLAIMS,
+                lambda claim: object_at(claim, "metadata").get("name") in names,
+            )
+            listed = ({"kind": "PersistentVolumeClaim", **each} for each in claims)
+            self._files.write_list("persistentvolumeclaims", listed)
 
     def _scalers(self) -> None:
         """Write the horizontal pod autoscalers of the workload."""
+        owns = self._workload.owner_test()
         base = f"/apis/autoscaling/v2/namespaces/{segment(self._workload.namespace)}"
-
-        def work() -> None:
-            try:
-                listed = self._api.items(f"{base}/horizontalpodautoscalers", LIST_SCALERS)
-            except RequestFailed as failed:
-                if failed.status == 404:  # Kubernetes before 1.23
-                    return
-                raise
-            self._files.write_list(
-                "horizontalpodautoscalers",
-                (
-                    {"kind": "HorizontalPodAutoscaler"} | without_secrets(scaler)
-                    for scaler in listed
-                    if self._workload.owns(_target_of(scaler))
-                ),
-            )
-
-        self._attempt("autoscalers", work)
+        scalers = self._list(
+            "autoscalers",
+            f"{base}/horizontalpodautoscalers",
+            LIST_SCALERS,
+            lambda scaler: owns(_target_of(scaler)),
+        )
+        listed = ({"kind": "HorizontalPodAutoscaler", **each} for each in scalers)
+        self._files.write_list("horizontalpodautoscalers", listed)
 
     # --- Logs -----------------------------------------------------------------------------------
 
@@ -389,19 +396,26 @@ class _Collector:
             for name, pod in pods[:most]
             for container, previous in _containers(pod)
         ]
-        with ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="flowdiag-k8s") as pool:
-            running: list[Future[None]] = [pool.submit(self._log, *job) for job in jobs]
-            try:
-                for number, done in enumerate(as_completed(running), 1):
-                    self._progress(f"reading logs: {number} of {len(jobs)}")
-                    done.result()
-            except BaseException:
-                self._stop.set()
-                pool.shutdown(cancel_futures=True)
-                raise
+        self._each("logs", self._log, jobs)
 
-    def _log(self, pod: str, container: str, previous: bool) -> None:
-        self._check_time()
+    def _each(self, what: str, work: Callable[[_Item], None], items: Sequence[_Item]) -> None:
+        """Do the work for each item, several at a time, until the time limit."""
+
+        def unless_stopped(item: _Item) -> None:
+            self._check_time()
+            work(item)
+
+        def show(number: int) -> None:
+            self._progress(f"reading {what}: {number} of {len(items)}")
+
+        try:
+            in_parallel(unless_stopped, items, after=show)
+        except BaseException:
+            self._stop.set()
+            raise
+
+    def _log(self, job: tuple[str, str, bool]) -> None:
+        pod, container, previous = job
         if self._log_bytes_left <= 0:
             why = f"not read: all logs together exceed {ALL_LOG_BYTES >> 30} GiB"
             self._failures.add(why, f"{pod}/{container}")
@@ -433,25 +447,30 @@ class _Collector:
             query["sinceSeconds"] = max(1, int(self._options.since_s))
         path = f"{self._base}/pods/{segment(pod)}/log"
 
-        def pieces(**more: int) -> Iterator[bytes]:
-            chunks = self._api.chunks(path, READ_LOGS, most, **query, **more, limitBytes=most)
-            return masked_lines(self._checking(chunks))
+        received = lines = 0
 
-        size = self._files.write(name, pieces())
-        # `limitBytes` keeps the beginning, but the end of a large log is more useful.
-        if size >= most - _MASKED_LOSS * most:
-            size = self._files.write(name, pieces(tailLines=TAIL_LINES))
+        def pieces(**more: int) -> Iterator[bytes]:
+            nonlocal received, lines
+            received = lines = 0
+            chunks = self._api.chunks(path, READ_LOGS, most, **query, **more, limitBytes=most)
+            for chunk in chunks:
+                self._check_time()
+                received += len(chunk)
+                lines += chunk.count(b"\n")
+                yield chunk
+
+        size = self._files.write(name, masked_lines(pieces()))
+        # `limitBytes` keeps the beginning, also of the last lines. The end of a large log is more useful.
+        tail = 2 * TAIL_LINES
+        while received >= most and tail > 1:
+            tail = max(1, min(tail // 2, lines * 3 // 4))
+            size = self._files.write(name, masked_lines(pieces(tailLines=tail)))
             why = (
-                f"the log is larger than {most >> 20} MiB: only its last {TAIL_LINES:,} lines are kept;"
+                f"the log is larger than {most >> 20} MiB: only its last lines are kept;"
                 " --since 2h limits logs by time"
             )
             self._failures.add(why, f"{pod}/{container}")
         return size
-
-    def _checking(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        for chunk in chunks:
-            self._check_time()
-            yield chunk
 
     # --- REST API -------------------------------------------------------------------------------
 
@@ -494,10 +513,6 @@ class _Collector:
                     )
             finally:
                 folder.close()
-
-
-_MASKED_LOSS: Final = 0.05
-"""Share of a log's size that masking and an incomplete last line may remove."""
 
 
 def _target_of(scaler: Json) -> str:

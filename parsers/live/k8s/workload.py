@@ -7,14 +7,14 @@ labels are those of Flink's native integration, the Flink operator, Spark, and b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from flowdiag.parsers.errors import FlowdiagError, nearest
 from flowdiag.parsers.json_values import as_string, object_at, objects_at
 from flowdiag.parsers.live.client import RequestFailed
-from flowdiag.parsers.live.k8s.api import KubernetesApi, segment
+from flowdiag.parsers.live.k8s.api import PAGE, KubernetesApi, in_parallel, segment
 from flowdiag.parsers.live.k8s.permissions import (
     APACHE_SPARK,
     CONTROLLERS,
@@ -22,6 +22,7 @@ from flowdiag.parsers.live.k8s.permissions import (
     LIST_PODS,
     Permission,
 )
+from flowdiag.parsers.live.watching import ShowProgress
 
 Json = Mapping[str, Any]
 
@@ -57,31 +58,36 @@ class Workload:
         namespace: namespace of all its objects.
         resources: custom resources and controllers.
         pods: pods by name.
-        denied: missing permissions.
+        missing: what could not be read, with the reason.
     """
 
     name: str
     namespace: str
     resources: list[Json] = field(default_factory=list)
     pods: dict[str, Json] = field(default_factory=dict)
-    denied: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
 
-    @property
-    def names(self) -> set[str]:
-        """The names, or beginnings of names, of the workload's objects."""
-        found = {str(object_at(each, "metadata").get("name")) for each in self.resources}
-        found |= {labels_of(pod).get("app", "") for pod in self.pods.values() if is_flink(pod)}
-        return {name for name in (*found, self.name) if name and "=" not in name}
+    def owner_test(self) -> Callable[[str], bool]:
+        """Return a test of whether an object with a name belongs to the workload, even if it no longer exists."""
+        names = {str(object_at(each, "metadata").get("name")) for each in self.resources}
+        names |= {labels_of(pod).get("app", "") for pod in self.pods.values() if is_flink(pod)}
+        names = {name for name in (*names, self.name) if name and "=" not in name}
 
-    def owns(self, name: str) -> bool:
-        """Return whether an object with this name belongs to the workload, even if it no longer exists."""
-        if name in self.pods:
-            return True
-        return any(name == each or name.startswith(f"{each}-") for each in self.names)
+        def owns(name: str) -> bool:
+            # Once per event of the namespace, so each name is looked up instead of compared.
+            parts = name.split("-")
+            beginnings = ("-".join(parts[:count]) for count in range(1, len(parts) + 1))
+            return name in self.pods or any(each in names for each in beginnings)
+
+        return owns
 
 
 def find_workload(
-    api: KubernetesApi, namespace: str, handle: str | None, selector: str | None
+    api: KubernetesApi,
+    namespace: str,
+    handle: str | None,
+    selector: str | None,
+    progress: ShowProgress,
 ) -> Workload:
     """Find a workload.
 
@@ -89,7 +95,8 @@ def find_workload(
         FlowdiagError: the handle is invalid, or nothing has this name.
         RequestFailed: the server does not respond, or denies listing pods.
     """
-    finder = _Finder(api, Workload(name=handle or selector or "", namespace=namespace))
+    workload = Workload(name=handle or selector or "", namespace=namespace)
+    finder = _Finder(api, workload, progress)
     if handle is not None:
         finder.by_handle(handle)
     elif selector is not None:
@@ -98,7 +105,9 @@ def find_workload(
         finder.add_pods("type in (flink-native-kubernetes,flink-standalone-kubernetes)")
         finder.add_pods(f"component in ({','.join(_ROLES)})")
         finder.add_pods("spark-role in (driver,executor)")
-    finder.widen()
+        finder.has_all_pods = True
+    finder.add_siblings()
+    finder.add_owners()
     found = finder.found
     if not found.pods and not found.resources:
         raise FlowdiagError(
@@ -113,15 +122,16 @@ def _nothing_found(found: Workload, handle: str | None, selector: str | None) ->
     if handle is None:
         what = f"no pod matches '{selector}'" if selector else "no Flink or Spark pod"
         return f"{what} {where}"
-    denied = f"; permission denied: {', '.join(found.denied[:4])}" if found.denied else ""
-    return f"no resource is named '{handle}' {where}{denied}"
+    missing = f"; {'; '.join(list(dict.fromkeys(found.missing))[:4])}" if found.missing else ""
+    return f"no resource is named '{handle}' {where}{missing}"
 
 
 class _Finder:
-    def __init__(self, api: KubernetesApi, found: Workload) -> None:
-        self._api, self.found = api, found
+    def __init__(self, api: KubernetesApi, found: Workload, progress: ShowProgress) -> None:
+        self._api, self.found, self._progress = api, found, progress
         self._base = f"/api/v1/namespaces/{segment(found.namespace)}"
         self._listed: set[str] = set()
+        self.has_all_pods = False
 
     def by_handle(self, handle: str) -> None:
         """Look up a handle as each kind, then as the value of a label."""
@@ -149,12 +159,20 @@ class _Finder:
 
     def add_pods(self, selector: str) -> bool:
         """Add the pods that match a selector; return whether there are any."""
-        if selector in self._listed:
+        if selector in self._listed or self.has_all_pods:
             return False
         self._listed.add(selector)
-        pods = self._api.items(f"{self._base}/pods", LIST_PODS, labelSelector=selector)
-        for pod in pods:
-            self.found.pods[str(object_at(pod, "metadata").get("name"))] = pod
+        pods: dict[str, Json] = {}
+        try:
+            for pod in self._api.items(f"{self._base}/pods", LIST_PODS, labelSelector=selector):
+                pods[str(object_at(pod, "metadata").get("name"))] = pod
+                if len(pods) % PAGE == 0:
+                    self._progress(f"finding the workload: {len(pods):,} pods")
+        except RequestFailed as failed:
+            if failed.fatal or not pods:
+                raise
+            self.found.missing.append(f"pods: {failed.why}")
+        self.found.pods |= pods
         return bool(pods)
 
     def _add_pod(self, name: str) -> bool:
@@ -201,30 +219,42 @@ class _Finder:
             if labels:
                 yield ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
-    def widen(self) -> None:
-        """Add what the pods' labels and owners refer to: executors, TaskManagers, custom resources."""
+    def add_siblings(self) -> None:
+        """Add the TaskManagers and executors that the labels of the pods refer to."""
+        selectors: dict[str, None] = {}
+        for pod in self.found.pods.values():
+            labels = labels_of(pod)
+            if application := labels.get("spark-app-selector"):
+                selectors[f"spark-app-selector={application}"] = None
+            if labels.get("type") in _FLINK_TYPES and (cluster := labels.get("app")):
+                selectors[f"app={cluster},type={labels['type']}"] = None
+        in_parallel(self.add_pods, selectors)
+
+    def add_owners(self) -> None:
+        """Add the custom resources that the pods' labels and owners refer to."""
         known = {
             (str(each.get("kind")), str(object_at(each, "metadata").get("name")))
             for each in self.found.resources
         }
         wanted: set[tuple[str, str]] = set()
-        for each in (*self.found.resources, *list(self.found.pods.values())):
+        for each in (*self.found.resources, *self.found.pods.values()):
             for owner in objects_at(object_at(each, "metadata"), "ownerReferences"):
                 wanted.add((str(owner.get("kind")), str(owner.get("name"))))
-        for pod in list(self.found.pods.values()):
+        for pod in self.found.pods.values():
             labels = labels_of(pod)
-            if application := labels.get("spark-app-selector"):
-                self.add_pods(f"spark-app-selector={application}")
             if labels.get("type") in _FLINK_TYPES and (cluster := labels.get("app")):
-                self.add_pods(f"app={cluster},type={labels['type']}")
                 wanted.add(("FlinkDeployment", cluster))
             if name := labels.get("sparkoperator.k8s.io/app-name") or labels.get(
                 "spark.operator/spark-app-name"
             ):
                 wanted.add(("SparkApplication", name))
-        for kind, name in sorted(wanted - known):
+
+        def add(owner: tuple[str, str]) -> None:
+            kind, name = owner
             if kind in ("FlinkDeployment", "SparkApplication") and _NAME.fullmatch(name):
                 self._add_resource(kind, name)
+
+        in_parallel(add, sorted(wanted - known))
 
     def _get(self, path: str, permission: Permission) -> dict[str, Any] | None:
         """Return an object; None if it does not exist or the permission is missing."""
@@ -232,7 +262,7 @@ class _Finder:
             return self._api.get(path, permission)
         except RequestFailed as failed:
             if failed.status == 403:
-                self.found.denied.append(str(permission))
+                self.found.missing.append(failed.why)
                 return None
             if failed.status in (400, 404, 405):
                 return None
