@@ -115,7 +115,7 @@ def _distribution(
         unit=counted.lower(),
         population=f"of {total} {counted}" if total else None,
     )
-    first = group[0].measurements[0] if _comparable(group) else None
+    first = group[0].measurements[0] if _measure_the_same(group) else None
     if first is not None:
         values = [each.measurements[0].value for each in group]
         middle = median(value for value in values if isinstance(value, int | float))
@@ -127,7 +127,7 @@ def _distribution(
         )
 
 
-def _comparable(group: Sequence[Finding]) -> bool:
+def _measure_the_same(group: Sequence[Finding]) -> bool:
     """Return whether the first measurement of all findings is the same quantity."""
     firsts = [each.measurements[0] for each in group if each.measurements]
     return len(firsts) == len(group) and all(
@@ -149,7 +149,7 @@ def magnitude(finding: Finding) -> tuple[float, float]:
 
 def _standing_out(ranked: Sequence[Finding]) -> list[Finding]:
     """Return the findings whose measurement is far above the median; empty if there are many."""
-    if not _comparable(ranked):
+    if not _measure_the_same(ranked):
         return []
     values = [magnitude(each)[0] for each in ranked]
     middle = median(values)

@@ -56,7 +56,7 @@ def topic_named(code: str) -> str | None:
 _CODE: Final = re.compile(r"[A-Z]{2,12}[0-9]{3,5}")
 
 
-def brought_by(rule: Rule) -> str | None:
+def providing_package(rule: Rule) -> str | None:
     """Return the package and version that provide a rule, or None for built-in rules."""
     for rules in _plugin_rules().values():
         for added, package in rules:

@@ -66,7 +66,9 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 def checks(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
     """Yield all checks, in the order of a run: Python, Spark, Java, memory, files, extras, network."""
-    yield _ok("flowdiag", f"{tool_version()}, Python {platform.python_version()} in {sys.prefix}")
+    yield _passed_check(
+        "flowdiag", f"{tool_version()}, Python {platform.python_version()} in {sys.prefix}"
+    )
     yield _spark()
     yield from _java(environ)
     yield _memory()
@@ -75,7 +77,7 @@ def checks(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
     yield _proxies(environ)
 
 
-def _ok(name: str, text: str) -> Check:
+def _passed_check(name: str, text: str) -> Check:
     return Check(name=name, level=Level.OK, text=text)
 
 
@@ -90,7 +92,7 @@ def _spark() -> Check:
         return _problem("spark", error)
     from importlib.metadata import version
 
-    return _ok("spark", f"PySpark {version('pyspark')} in {home}")
+    return _passed_check("spark", f"PySpark {version('pyspark')} in {home}")
 
 
 def _java(environ: Mapping[str, str]) -> Iterator[Check]:
@@ -105,14 +107,14 @@ def _java(environ: Mapping[str, str]) -> Iterator[Check]:
         text = f"{found}: newer than Java {NEWEST_JAVA}, the newest that Spark supports"
         yield Check(name="java", level=Level.NOTE, text=text, hint=pip_install("java"))
     else:
-        yield _ok("java", found)
+        yield _passed_check("java", found)
     made = jvm.usable_archive(java) if find_spec("pyspark") else None
     if made is None:
         text = f"none in {archive.cache_folder()}: every start loads all of Spark's classes"
         yield Check(name="class cache", level=Level.NOTE, text=text, hint="flowdiag warm")
     else:
-        yield _ok("class cache", f"{made.path} ({size(made.path.stat().st_size)})")
-    yield _ok("running java", " · ".join(keep_running.status_lines()[:1]))
+        yield _passed_check("class cache", f"{made.path} ({size(made.path.stat().st_size)})")
+    yield _passed_check("running java", " · ".join(keep_running.status_lines()[:1]))
 
 
 def _memory() -> Check:
@@ -121,7 +123,7 @@ def _memory() -> Check:
     if total < MEMORY:
         hint = "give the container at least 1 GiB, or read fewer files at once"
         return Check(name="memory", level=Level.PROBLEM, text=text, hint=hint)
-    return _ok("memory", f"{text} · {plural(os.cpu_count() or 1, 'core')}")
+    return _passed_check("memory", f"{text} · {plural(os.cpu_count() or 1, 'core')}")
 
 
 def _temporary_space() -> Check:
@@ -135,14 +137,14 @@ def _temporary_space() -> Check:
     if shutil.disk_usage(folder).free < TEMPORARY:
         hint = "set TMPDIR to a folder with more free space"
         return Check(name="temporary files", level=Level.NOTE, text=text, hint=hint)
-    return _ok("temporary files", text)
+    return _passed_check("temporary files", text)
 
 
 def _extras() -> Iterator[Check]:
     """Yield the extras that are installed, and one check for each that is not."""
     missing = [name for name, (packages, _) in _EXTRAS.items() if not all(map(find_spec, packages))]
     there = [name for name in _EXTRAS if name not in missing]
-    yield _ok("extras", listed(there) if there else "none")
+    yield _passed_check("extras", listed(there) if there else "none")
     for name in missing:
         text = f"not installed; needed for {_EXTRAS[name][1]}"
         yield Check(name=f"extra {name}", level=Level.NOTE, text=text, hint=pip_install(name))
@@ -151,4 +153,4 @@ def _extras() -> Iterator[Check]:
 def _proxies(environ: Mapping[str, str]) -> Check:
     """Return the proxy variables that are set, without their values, which may contain passwords."""
     found = [name for name in _PROXIES if environ.get(name) or environ.get(name.lower())]
-    return _ok("network", f"for live servers: {listed(found)}" if found else "no proxy")
+    return _passed_check("network", f"for live servers: {listed(found)}" if found else "no proxy")

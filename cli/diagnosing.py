@@ -199,7 +199,7 @@ def rule_settings(settings: Settings) -> tuple[Mapping[str, Mapping[str, float]]
     Raises:
         FlowdiagError: an unknown rule or threshold.
     """
-    from flowdiag.analyses.selection.choice import Choice, chosen, rule_overrides
+    from flowdiag.analyses.selection.choice import Choice, choose_rules, rule_overrides
 
     if not (settings.thresholds or settings.select or settings.ignore):
         return {}, Choice()
@@ -207,7 +207,7 @@ def rule_settings(settings: Settings) -> tuple[Mapping[str, Mapping[str, float]]
 
     rules = all_rules()
     overrides = rule_overrides(settings.thresholds, rules)
-    return overrides, chosen(settings.select, settings.ignore, rules)
+    return overrides, choose_rules(settings.select, settings.ignore, rules)
 
 
 def show_config(found: EffectiveSettings) -> ExitCode:

@@ -302,7 +302,7 @@ def _catalogue(engine: str, added: tuple[Messages, ...]) -> Catalogue:
         templates.extend(_template(entry, engine) for entry in document.get("message", ()))
     known = {template.id for template in templates}
     for plugin in added:
-        own = _of_plugin(plugin)
+        own = _plugin_catalogue(plugin)
         if own is None or own.engine != engine:
             continue
         taken = known & {template.id for template in own.templates}
@@ -336,7 +336,7 @@ def unusable_plugins() -> tuple[str, ...]:
 
 
 @functools.cache
-def _of_plugin(plugin: Messages) -> Catalogue | None:
+def _plugin_catalogue(plugin: Messages) -> Catalogue | None:
     """Return the catalogue of a plug-in, with every template checked by its samples; None if it is skipped."""
     place = "its catalogue"
     try:

@@ -102,11 +102,11 @@ def of_engine(discovery: Discovery, engine: str) -> Discovery:
         engine: `flink` or `spark`. Sources of an unknown engine stay unchanged.
     """
     return replace(
-        discovery, sources=tuple(_for_engine(source, engine) for source in discovery.sources)
+        discovery, sources=tuple(_restricted_to(source, engine) for source in discovery.sources)
     )
 
 
-def _for_engine(source: Source, engine: str) -> Source:
+def _restricted_to(source: Source, engine: str) -> Source:
     if engine == "flink":
         reason = {
             "spark-events": "Spark event log: read by `flowdiag rate`",
@@ -242,7 +242,7 @@ class _Search:
                 status = os.stat(path)
             try:
                 if status is not None and stat.S_ISDIR(status.st_mode):
-                    if self._seen(path, status, self.folders):
+                    if self._is_known(path, status, self.folders):
                         visited += 1
                         continue
                     names = sorted(os.listdir(path), reverse=True)
@@ -256,7 +256,9 @@ class _Search:
                 self.warnings.append(_unreadable_note(trouble, _printable_path(path)))
         return visited
 
-    def _seen(self, path: str, status: os.stat_result, seen: set[tuple[int, int] | str]) -> bool:
+    def _is_known(
+        self, path: str, status: os.stat_result, seen: set[tuple[int, int] | str]
+    ) -> bool:
         # Some file systems have no inode numbers.
         key = (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
         if key in seen:
@@ -279,7 +281,7 @@ class _Search:
         name = _printable_path(path)
         try:
             status = status or os.stat(path)
-            if self._seen(path, status, self.files):
+            if self._is_known(path, status, self.files):
                 return
             mode = status.st_mode
             if stat.S_ISREG(mode):

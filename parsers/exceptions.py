@@ -103,7 +103,7 @@ def classify(chain: Sequence[str], engine: str | None = None) -> Classified | No
     links = list(range(len(texts)))[-_CHAIN:][::-1]
     lower = {link: texts[link].lower() for link in links}
     deepest = links[0] if links else None
-    for candidates in _passes():
+    for candidates in _classes_by_priority():
         for link in links:
             for candidate in candidates:
                 if engine is not None and candidate.engine not in (None, engine):
@@ -199,7 +199,7 @@ def _build_result(
 
 
 @functools.cache
-def _passes() -> tuple[tuple[FailureClass, ...], ...]:
+def _classes_by_priority() -> tuple[tuple[FailureClass, ...], ...]:
     """Return the classes by priority: root causes, vague causes, interrupted operations, bare wrappers."""
     return (
         tuple(each for each in classes() if not each.last),

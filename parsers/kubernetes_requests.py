@@ -42,17 +42,19 @@ def short_request(text: str) -> str:
     if operation is not None:
         name = "" if operation["name"] in ("", "null") else f" {operation['name']}"
         place = "" if operation["namespace"] in ("", "null") else operation["namespace"]
-        what = f"{operation['verb']} {operation['kind']}{name}{_within(place)}"
+        what = f"{operation['verb']} {operation['kind']}{name}{_namespace_clause(place)}"
         return f"{text[: operation.start()]}Request to Kubernetes failed: {what}{text[operation.end() :]}"
     request = _REQUEST.search(text)
     if request is None:
         return text
     url = _URL.match(request["url"])
-    what = request["url"] if url is None else f"{url['resource']}{_within(url['namespace'])}"
+    what = (
+        request["url"] if url is None else f"{url['resource']}{_namespace_clause(url['namespace'])}"
+    )
     code = _CODE.search(request["status"] or "")
     status = f"HTTP {code['code']}: " if code is not None else ""
     return f"{text[: request.start()]}{request['verb']} {what}: {status}{request['message'].rstrip('.')}"
 
 
-def _within(namespace: str | None) -> str:
+def _namespace_clause(namespace: str | None) -> str:
     return f" in namespace {namespace}" if namespace else ""

@@ -93,7 +93,7 @@ class Messages:
 
 
 @functools.cache
-def _found() -> tuple[Messages, ...]:
+def _installed_messages() -> tuple[Messages, ...]:
     return tuple(_read())
 
 
@@ -114,7 +114,7 @@ _sent: tuple[Messages, ...] | None = None
 
 def messages() -> tuple[Messages, ...]:
     """Return the catalogues that were sent to this process, else those of the plug-ins installed here."""
-    return _found() if _sent is None else _sent
+    return _installed_messages() if _sent is None else _sent
 
 
 def use_messages(sent: tuple[Messages, ...]) -> None:

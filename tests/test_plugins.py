@@ -67,8 +67,8 @@ def installed(target: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def _forget() -> None:
     topics._plugin_rules.cache_clear()
-    plugins._found.cache_clear()
-    catalogue._of_plugin.cache_clear()
+    plugins._installed_messages.cache_clear()
+    catalogue._plugin_catalogue.cache_clear()
     catalogue._catalogue.cache_clear()
     plugins._skipped.clear()
 

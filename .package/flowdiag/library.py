@@ -21,7 +21,7 @@ from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.inputs import find, inputs_of
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.report.saved import report_in
-from flowdiag.analyses.selection.choice import Choice, chosen, rule_overrides
+from flowdiag.analyses.selection.choice import Choice, choose_rules, rule_overrides
 from flowdiag.analyses.selection.options import (
     MemoryOptions,
     Options,
@@ -141,7 +141,7 @@ def diagnose(
         selection=Selection(since=_moment(since), until=_moment(until), job=job),
         tz=zone_name(tz),
         thresholds=rule_overrides(thresholds, rules) if thresholds else {},
-        choice=chosen(_split_rules(select), _split_rules(ignore), rules)
+        choice=choose_rules(_split_rules(select), _split_rules(ignore), rules)
         if select or ignore
         else Choice(),
         privacy=Privacy(excerpts=excerpts, redact=redact),

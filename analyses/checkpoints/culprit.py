@@ -110,16 +110,20 @@ def _split_by_stage(
         culprit_of(job, _part(spell, (after.first[0], last))),
     )
     end, begin = before.last[1], after.first[0]
-    while end < begin and _same(more := culprit_of(job, _part(spell, (0, end + 1))), answer):
+    while end < begin and _have_same_culprit(
+        more := culprit_of(job, _part(spell, (0, end + 1))), answer
+    ):
         answer, end = more, end + 1
-    while begin > end and _same(more := culprit_of(job, _part(spell, (begin - 1, last))), other):
+    while begin > end and _have_same_culprit(
+        more := culprit_of(job, _part(spell, (begin - 1, last))), other
+    ):
         other, begin = more, begin - 1
     if not _confident_culprit(answer) or not _confident_culprit(other) or _agree(answer, other):
         return None
     return answer, other
 
 
-def _same(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
+def _have_same_culprit(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
     """Return whether both results have the same culprit."""
     return (
         _confident_culprit(one) is not None
@@ -307,7 +311,7 @@ def hot_spot(job: JobFacts) -> EpisodeCulprit | None:
         None without back pressure, or if the task where back pressure ends has no problem. A result without a culprit
         if the input does not cover all subtasks of that task.
     """
-    view, episode = overall_view(job), _whole(job)
+    view, episode = overall_view(job), _whole_run_episode(job)
     if not any(root.measured for root in view.ends):
         task = unmonitored_end(view.loads, view.topology)
         if task is None or view.ends:
@@ -321,7 +325,9 @@ def hot_spot(job: JobFacts) -> EpisodeCulprit | None:
     return None if found is None else EpisodeCulprit(episode=episode, culprit=found)
 
 
-def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> NamedCulprit | None:
+def slow_taskmanager_during(
+    job: JobFacts, first_us: int | None, last_us: int | None
+) -> NamedCulprit | None:
     """Return a slow TaskManager in a job whose checkpoints are slow but complete.
 
     A busy subtask is harmless while no task waits for it, and `hot_spot` covers the ends of back pressure. The
@@ -330,14 +336,16 @@ def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> Named
     Args:
         job: the facts. first_us, last_us: start and end of the time in which checkpoints were slow.
     """
-    episode = replace(_whole(job), since_us=first_us if first_us is not None else job.first_us)
+    episode = replace(
+        _whole_run_episode(job), since_us=first_us if first_us is not None else job.first_us
+    )
     found = find_culprit(Case(job, episode, view_during(job, first_us, last_us)))
     if found is None or found.suspect.kind != "taskmanager" or found.cause is None:
         return None
     return None if found.confidence is Confidence.LOW else found
 
 
-def awaited_by(job: JobFacts, slow: Sequence[Checkpoint]) -> NamedCulprit | None:
+def find_awaited_subtask(job: JobFacts, slow: Sequence[Checkpoint]) -> NamedCulprit | None:
     """Return the subtask that slow checkpoints waited for, although they completed.
 
     The acknowledgements of each checkpoint are judged as if it had expired at half of its duration. One subtask, and
@@ -373,7 +381,7 @@ def awaited_by(job: JobFacts, slow: Sequence[Checkpoint]) -> NamedCulprit | None
     return found if shown and found.confidence is not Confidence.LOW else None
 
 
-def _whole(job: JobFacts) -> Episode:
+def _whole_run_episode(job: JobFacts) -> Episode:
     """Return an episode without failed checkpoints that spans the whole job."""
     return Episode(
         job=job.key, checkpoints=(), recovered=None, warm_up=False, since_us=job.first_us
@@ -388,7 +396,7 @@ class Delay:
     culprits: list[NamedCulprit] = field(default_factory=list)
 
     @property
-    def best(self) -> NamedCulprit:
+    def best_culprit(self) -> NamedCulprit:
         """The result with the highest confidence, and of several, the one for the longest episode."""
         weights = [
             (culprit.confidence.weight, len(episode.checkpoints))

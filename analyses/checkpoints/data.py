@@ -87,7 +87,7 @@ def _job(
         counts=dict(sorted(Counter(str(item.status) for item in job.checkpoints).items())),
         episodes=[_episode(answer) for answer in episode_culprits(job)[-max_rows:]],
         checkpoints=[_checkpoint(item, excerpts) for item in checkpoints],
-        late_acknowledgements=[_late(item) for item in late],
+        late_acknowledgements=[_late_acknowledgement(item) for item in late],
         declines=[_decline(item, excerpts) for item in declines],
         taskmanagers=taskmanagers[:max_rows],
         total=total,
@@ -151,7 +151,7 @@ def _checkpoint(item: x.Checkpoint, excerpts: bool) -> wire.Checkpoint:
     )
 
 
-def _late(item: x.LateAcknowledgement) -> wire.LateAcknowledgement:
+def _late_acknowledgement(item: x.LateAcknowledgement) -> wire.LateAcknowledgement:
     return wire.LateAcknowledgement(
         run=item.run,
         checkpoint=item.checkpoint,
@@ -200,7 +200,7 @@ def checkpoint_tables(facts: x.ClusterFacts, *, excerpts: bool) -> Rows:
                 yield msgspec.structs.asdict(row) | keys
 
     yield "checkpoints", each(lambda job: (_checkpoint(c, excerpts) for c in job.checkpoints))
-    yield "late_acknowledgements", each(lambda job: map(_late, job.late))
+    yield "late_acknowledgements", each(lambda job: map(_late_acknowledgement, job.late))
     yield "declines", each(lambda job: (_decline(d, excerpts) for d in job.declines))
     yield "late_taskmanagers", each(lambda job: map(_share, shares(job)))
     episodes = each(lambda job: map(_episode, episode_culprits(job)))

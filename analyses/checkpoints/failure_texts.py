@@ -105,7 +105,7 @@ class TaskFailure:
         return sum(crisis.bursts for crisis in self.crises)
 
     @property
-    def of_this_task(self) -> int:
+    def task_failure_count(self) -> int:
         """The number of failures of the same task and kind in all crises."""
         last = self.crises[-1]
         return sum(
@@ -117,7 +117,7 @@ class TaskFailure:
     @property
     def signals(self) -> dict[str, str | None]:
         """The text of each signal of CP301; None for signals that do not apply."""
-        last, repeated = self.crises[-1], self.of_this_task
+        last, repeated = self.crises[-1], self.task_failure_count
         often = self.restarts > 1 and repeated * 2 > self.restarts
         return {
             "exception": self.reason if self.text else None,
@@ -204,7 +204,7 @@ class TaskFailure:
     @property
     def measurements(self) -> tuple[h.Measurement, ...]:
         """The number of failures, and the numbers in the exception."""
-        own = ("failures-of-this-task", self.of_this_task, "times")
+        own = ("failures-of-this-task", self.task_failure_count, "times")
         return (
             h.measurement("failures", self.restarts, "times"),
             *((h.measurement(*own),) if self.root.task else ()),

@@ -69,7 +69,7 @@ class Stalls:
         ]
 
     @property
-    def around_gaps(self) -> list[tuple[Ref | None, int | None]]:
+    def gap_triggers(self) -> list[tuple[Ref | None, int | None]]:
         """The triggers before and after each gap."""
         return [(c.trigger_ref, c.triggered_us) for g in self.gaps for c in (g.before, g.after)]
 
@@ -115,7 +115,7 @@ def count_taskmanagers(job: h.Job) -> int:
     return len(placed | _names_in(job.incidents) | _unassigned(job.cluster).names)
 
 
-def lapses_together(
+def lapse_groups(
     job: h.Job, *, taskmanagers: float, share: float, together_ms: float
 ) -> list[list[h.Incident]]:
     """Return groups of heartbeats that timed out within `together_ms`, each of enough TaskManagers.

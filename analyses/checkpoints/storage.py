@@ -91,8 +91,8 @@ def refusals_of(job: JobFacts) -> Refused | None:
 
     At least two TaskManagers must get the exception, or the JobManager, which writes its own files.
     """
-    failed = _failed(job)
-    found = [*_refusals(job, failed), *_before_the_number(job)] or [*_unfinished(job, failed)]
+    failed = _failed_checkpoints(job)
+    found = [*_refusals(job, failed), *_location_refusals(job)] or [*_unfinished(job, failed)]
     if not found:
         return None
     name = Counter(map(_class_of, found)).most_common(1)[0][0]
@@ -123,7 +123,7 @@ def _count_checkpoints(refusals: Sequence[Refusal]) -> int:
     return len(set(numbered)) + len(refusals) - len(numbered)
 
 
-def _failed(job: JobFacts) -> dict[tuple[int, int], Checkpoint]:
+def _failed_checkpoints(job: JobFacts) -> dict[tuple[int, int], Checkpoint]:
     return {
         (c.run, c.id): c
         for e in episodes(job)
@@ -150,25 +150,25 @@ def _refusals(job: JobFacts, failed: Mapping[tuple[int, int], Checkpoint]) -> It
     declined: set[tuple[int, int]] = set()
     for decline in job.declines:
         declined.add((decline.run, decline.checkpoint))
-        yield from _of(decline.reason, (decline.run, decline.checkpoint), failed, decline)
+        yield from _refusals_in(decline.reason, (decline.run, decline.checkpoint), failed, decline)
     runs = {number: run for run, number in sorted(failed)}
     for incident in incidents(job, "snapshot-failed", "async-failure"):
         if incident.checkpoint in runs:
             declined.add((runs[incident.checkpoint], incident.checkpoint))
-            yield from _of(
+            yield from _refusals_in(
                 incident.cause, (runs[incident.checkpoint], incident.checkpoint), failed, incident
             )
     for identity, checkpoint in failed.items():
         # The coordinator also prints the reason of a decline.
         if checkpoint.status is not Status.EXPIRED and identity not in declined:
-            yield from _of(checkpoint.reason, identity, failed, checkpoint)
+            yield from _refusals_in(checkpoint.reason, identity, failed, checkpoint)
 
 
 def _class_of(refusal: Refusal) -> str | None:
     return None if refusal.exception is None else refusal.exception.name
 
 
-def _before_the_number(job: JobFacts) -> Iterator[Refusal]:
+def _location_refusals(job: JobFacts) -> Iterator[Refusal]:
     """Yield the checkpoints that failed while the JobManager created their location."""
     for incident in incidents(job, "not-triggered"):
         exception = classify([incident.cause], "flink") if incident.cause else None
@@ -186,7 +186,7 @@ def _unfinished(job: JobFacts, failed: Mapping[tuple[int, int], Checkpoint]) -> 
             yield Refusal(identity, None, None, None, text, checkpoint.ended_us, checkpoint.end_ref)
 
 
-def _of(
+def _refusals_in(
     text: str | None,
     identity: tuple[int, int],
     failed: Mapping[tuple[int, int], Checkpoint],

@@ -61,11 +61,11 @@ def takeovers(job: h.Job, successor_s: float) -> list[Takeover]:
         job: the job and its cluster.
         successor_s: maximum time between the last record of a job and the start of its successor.
     """
-    found = [*_taken_over(job), *_resubmitted(job, successor_s)]
+    found = [*_takeovers_of(job), *_resubmitted(job, successor_s)]
     return sorted(found, key=lambda takeover: takeover.at_us)
 
 
-def _taken_over(job: h.Job) -> Iterator[Takeover]:
+def _takeovers_of(job: h.Job) -> Iterator[Takeover]:
     """Yield the leaders that were elected while this job ran, and under which it resumed or has no later records."""
     logs = {c.trigger_ref.source for c in job.checkpoints if c.trigger_ref is not None}
     for elected in _elections(job.cluster):

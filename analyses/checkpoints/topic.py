@@ -20,7 +20,7 @@ from flowdiag.analyses.flink.assemble.collectors import (
     with_collectors,
 )
 from flowdiag.analyses.flink.failures.episodes import in_order
-from flowdiag.analyses.flink.failures.silences import hole_notes, silence_notes
+from flowdiag.analyses.flink.failures.silences import gap_notes, silence_notes
 from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.missing import missing_inputs
 from flowdiag.analyses.flink.settled import Settled, rows_of
@@ -146,7 +146,7 @@ class Checkpoints(FlinkTopic):
 
     def select_span(self, facts: ClusterFacts, span: Span) -> ClusterFacts:
         """Return the facts reduced to checkpoints that began in the span."""
-        return replace(facts, jobs=tuple(_within(job, span) for job in facts.jobs))
+        return replace(facts, jobs=tuple(_job_within(job, span) for job in facts.jobs))
 
     def subjects(self, facts: ClusterFacts) -> Sequence[h.Job]:
         """The jobs."""
@@ -213,7 +213,7 @@ class Checkpoints(FlinkTopic):
     ) -> Iterable[InputNote]:
         """Warn about gaps, about missing logs, and about a requested time range without checkpoints."""
         yield from silence_notes(facts)
-        yield from hole_notes(facts)
+        yield from gap_notes(facts)
         yield from missing_inputs(measured)
         wanted = {job.key for job in facts.jobs}
         times = [
@@ -296,7 +296,7 @@ def _unproven_by_counts(job: JobFacts) -> str | None:
     return None
 
 
-def _within(job: JobFacts, span: Span) -> JobFacts:
+def _job_within(job: JobFacts, span: Span) -> JobFacts:
     """Return a job's facts reduced to a span. The time of a checkpoint is that of its trigger."""
     checkpoints = [c for c in job.checkpoints if span.has(c.triggered_us or c.ended_us)]
     kept = {(checkpoint.run, checkpoint.id) for checkpoint in checkpoints}

@@ -69,7 +69,7 @@ def compare_reports(
     held = holm([draft.chance for draft in tested if draft.chance is not None])
     adjusted = dict(zip(map(id, tested), held, strict=True))
     measures = [_measure(draft, adjusted.get(id(draft)), factor) for draft in drafts]
-    because = _because(found, measures)
+    because = _regression_reasons(found, measures)
     doubts = [
         *_unassessed(before, "before"),
         *_unassessed(after, "after"),
@@ -81,8 +81,8 @@ def compare_reports(
     return Comparison(
         schema=SCHEMA,
         tool=Tool(version=tool_version(), command="compare"),
-        before=_side(before, names[0]),
-        after=_side(after, names[1]),
+        before=_side_of(before, names[0]),
+        after=_side_of(after, names[1]),
         verdict=_verdict(before, after),
         findings=found,
         measures=measures,
@@ -112,23 +112,23 @@ def _check(before: Report, after: Report, same_job: bool) -> bool:
     if same_job and max(len(old), len(new)) > 1:
         raise FlowdiagError(
             "--same-job requires one job on each side:"
-            f" found {_few(old)} before and {_few(new)} after",
+            f" found {_first_names(old)} before and {_first_names(new)} after",
             hint="pass the inputs, and select a job with --job",
         )
     if old and new and not same_job and not set(old) & set(new):
         raise FlowdiagError(
-            f"cannot compare: before is about {_few(old)}, after about {_few(new)}",
+            f"cannot compare: before is about {_first_names(old)}, after about {_first_names(new)}",
             hint="--same-job compares the only job of each side, despite different names",
         )
     return same_job or (len(old) <= 1 and len(new) <= 1)
 
 
-def _few(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     shown = [f"'{fmt.shorten(name)}'" for name in names[:_NAMED]]
     return ", ".join(shown) + (f" and {len(names) - _NAMED} more" if names[_NAMED:] else "")
 
 
-def _side(report: Report, source: str) -> Side:
+def _side_of(report: Report, source: str) -> Side:
     times = [at for each in report.inputs for at in (each.first, each.last) if at is not None]
     return Side(
         source=source,
@@ -185,8 +185,8 @@ def _draft(old: Series | None, new: Series | None) -> _Draft:
             reason = f"{reason}, and they are strongly autocorrelated"
         return _Draft(old=old, new=new, independent=parts, reason=reason)
     chance = rank_test(
-        stretches(old.values, parts[0], old.kind.middle),
-        stretches(new.values, parts[1], new.kind.middle),
+        stretches(old.values, parts[0], old.kind.summarize),
+        stretches(new.values, parts[1], new.kind.summarize),
     )
     return _Draft(old=old, new=new, chance=chance, independent=parts)
 
@@ -194,19 +194,19 @@ def _draft(old: Series | None, new: Series | None) -> _Draft:
 def _measure(draft: _Draft, adjusted: float | None, factor: float) -> Measure:
     series = draft.new or draft.old
     assert series is not None
-    before = draft.old.middle if draft.old else None
-    after = draft.new.middle if draft.new else None
+    before = draft.old.summary if draft.old else None
+    after = draft.new.summary if draft.new else None
     rare = draft.kind.exact or (adjusted is not None and adjusted <= LEVEL)
     significant = draft.reason is None and rare and _matters(draft.kind, before, after, factor)
     return Measure(
         name=draft.kind.name,
         unit=draft.kind.unit,
         subject=series.subject,
-        before=_rounded(before),
-        after=_rounded(after),
-        ratio=_rounded(after / before) if before and after is not None else None,
-        p_value=_rounded(draft.chance),
-        p_adjusted=_rounded(adjusted),
+        before=_round(before),
+        after=_round(after),
+        ratio=_round(after / before) if before and after is not None else None,
+        p_value=_round(draft.chance),
+        p_adjusted=_round(adjusted),
         significant=significant,
         change=_trend(draft, before, after, significant),
         values=(_count(draft.old), _count(draft.new)),
@@ -260,7 +260,7 @@ def _count(series: Series | None) -> int:
     return series.samples if series.samples is not None else len(series.values)
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     """Round to four digits, because more would only show floating-point noise."""
     return None if value is None else float(f"{value:.4g}")
 
@@ -268,7 +268,7 @@ def _rounded(value: float | None) -> float | None:
 # --- verdict -----------------------------------------------------------------------------
 
 
-def _because(found: Sequence[FindingChange], measures: Sequence[Measure]) -> list[str]:
+def _regression_reasons(found: Sequence[FindingChange], measures: Sequence[Measure]) -> list[str]:
     """Return the reasons for a regression, one per line; empty if there is none."""
     reasons = []
     for kind in (Change.NEW, Change.WORSE):

@@ -73,15 +73,15 @@ def _pairs(before: Report, after: Report, *, one_job: bool) -> Iterator[Pair]:
     the first is gone, the second is recognized by its place.
     """
     left, right = list(before.findings), list(after.findings)
-    for alike in (_same_here, _same_place, _same_fingerprint, _elsewhere):
-        yield from _matching(left, right, alike)
+    for alike in (_is_same_in_place, _same_place, _same_fingerprint, _is_related_elsewhere):
+        yield from _matching_pairs(left, right, alike)
     if one_job:  # a fingerprint includes the job's name, which some inputs do not contain
-        yield from _matching(left, right, _of_another_name)
+        yield from _matching_pairs(left, right, _has_another_job_name)
     yield from ((finding, None) for finding in left)
     yield from ((None, finding) for finding in right)
 
 
-def _matching(
+def _matching_pairs(
     left: list[Finding], right: list[Finding], alike: Callable[[Finding, Finding], bool]
 ) -> Iterator[Pair]:
     """Yield the pairs that match, and remove them from both lists."""
@@ -93,14 +93,14 @@ def _matching(
             yield finding, other
 
 
-def _same_here(finding: Finding, other: Finding) -> bool:
-    return _same_fingerprint(finding, other) and not _moved(finding.subject, other.subject)
+def _is_same_in_place(finding: Finding, other: Finding) -> bool:
+    return _same_fingerprint(finding, other) and not _has_moved(finding.subject, other.subject)
 
 
 def _same_place(finding: Finding, other: Finding) -> bool:
     return (
         _are_related(finding) == _are_related(other)
-        and _at_one_place(finding.subject, other.subject) is True
+        and _have_same_place(finding.subject, other.subject) is True
     )
 
 
@@ -108,11 +108,13 @@ def _same_fingerprint(finding: Finding, other: Finding) -> bool:
     return finding.fingerprint == other.fingerprint
 
 
-def _elsewhere(finding: Finding, other: Finding) -> bool:
-    return _are_related(finding) == _are_related(other) and _moved(finding.subject, other.subject)
+def _is_related_elsewhere(finding: Finding, other: Finding) -> bool:
+    return _are_related(finding) == _are_related(other) and _has_moved(
+        finding.subject, other.subject
+    )
 
 
-def _of_another_name(finding: Finding, other: Finding) -> bool:
+def _has_another_job_name(finding: Finding, other: Finding) -> bool:
     return (
         finding.subject.job_name != other.subject.job_name
         and _are_related(finding)[1:] == _are_related(other)[1:]
@@ -124,18 +126,18 @@ def _are_related(finding: Finding) -> tuple[str | None, ...]:
     return (subject.job_name, finding.code, subject.task, subject.option)
 
 
-def _moved(old: Subject, new: Subject) -> bool:
+def _has_moved(old: Subject, new: Subject) -> bool:
     """Return whether the same fault is in another place.
 
-    >>> _moved(Subject(kind="subtask", subtask_index=0, host="a"), Subject(kind="subtask", subtask_index=0, host="b"))
+    >>> _has_moved(Subject(kind="subtask", subtask_index=0, host="a"), Subject(kind="subtask", subtask_index=0, host="b"))
     False
-    >>> _moved(Subject(kind="taskmanager", taskmanager="tm-1"), Subject(kind="taskmanager", taskmanager="tm-2"))
+    >>> _has_moved(Subject(kind="taskmanager", taskmanager="tm-1"), Subject(kind="taskmanager", taskmanager="tm-2"))
     True
     """
-    return _at_one_place(old, new) is False
+    return _have_same_place(old, new) is False
 
 
-def _at_one_place(old: Subject, new: Subject) -> bool | None:
+def _have_same_place(old: Subject, new: Subject) -> bool | None:
     """Return whether two subjects have the same place; None if unknown."""
     for name in _PLACES:
         before, after = getattr(old, name), getattr(new, name)
@@ -154,13 +156,13 @@ def _change(
     muted: bool,
 ) -> FindingChange:
     finding = latest_finding(old, new)
-    moved = old is not None and new is not None and _moved(old.subject, new.subject)
+    moved = old is not None and new is not None and _has_moved(old.subject, new.subject)
     if old is None:
-        change, reason = _alone(finding, before, Change.NEW, one_job=one_job)
+        change, reason = _one_sided_change(finding, before, Change.NEW, one_job=one_job)
     elif new is None:
-        change, reason = _alone(finding, after, Change.GONE, one_job=one_job)
+        change, reason = _one_sided_change(finding, after, Change.GONE, one_job=one_job)
     else:
-        change, reason = _both(old, new)
+        change, reason = _two_sided_change(old, new)
         if moved and change is Change.UNCHANGED:
             change = Change.MOVED
     return FindingChange(
@@ -169,8 +171,8 @@ def _change(
         name=finding.name,
         change=change,
         moved=moved,
-        before=_seen(old),
-        after=_seen(new),
+        before=_finding_on_side(old),
+        after=_finding_on_side(new),
         reason=reason,
         muted=muted,
     )
@@ -183,7 +185,7 @@ def latest_finding(old: Finding | None, new: Finding | None) -> Finding:
     return finding
 
 
-def _alone(
+def _one_sided_change(
     finding: Finding, other: Report, change: Change, *, one_job: bool
 ) -> tuple[Change, str | None]:
     """Return the change for a finding of one side, depending on whether the other side assessed it, and a reason."""
@@ -195,7 +197,7 @@ def _alone(
     return (change, None) if reason is None else (Change.NOT_COMPARABLE, f"{side}: {reason}")
 
 
-def _both(old: Finding, new: Finding) -> tuple[Change, str | None]:
+def _two_sided_change(old: Finding, new: Finding) -> tuple[Change, str | None]:
     if old.severity is not new.severity:
         worse = new.severity.weight > old.severity.weight
         reason = f"{new.severity}, was {old.severity}"
@@ -206,7 +208,7 @@ def _both(old: Finding, new: Finding) -> tuple[Change, str | None]:
     return Change.UNCHANGED, None
 
 
-def _seen(finding: Finding | None) -> Seen | None:
+def _finding_on_side(finding: Finding | None) -> Seen | None:
     if finding is None:
         return None
     return Seen(

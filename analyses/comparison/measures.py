@@ -39,7 +39,7 @@ class Kind:
     exact: bool = False
 
     @property
-    def middle(self) -> Callable[[Sequence[float]], float]:
+    def summarize(self) -> Callable[[Sequence[float]], float]:
         """The function that summarizes many values: the median, or for booleans and shares the mean."""
         return fmean if self.unit == "share" else median
 
@@ -63,9 +63,9 @@ class Series:
     cut: bool = False
 
     @property
-    def middle(self) -> float | None:
+    def summary(self) -> float | None:
         """The summary of all values; None without values."""
-        return self.kind.middle(self.values) if self.values else None
+        return self.kind.summarize(self.values) if self.values else None
 
 
 _SETTLED: Final = 10
@@ -123,11 +123,11 @@ def series_of(report: Report, *, one_job: bool) -> dict[Key, Series]:
         key = (each.kind.name, subject.kind, job, *rest)
         before = found.get(key)
         # The series continues if a job was redeployed within the input.
-        found[key] = each if before is None else _joined(before, each)
+        found[key] = each if before is None else _join(before, each)
     return found
 
 
-def _joined(first: Series, second: Series) -> Series:
+def _join(first: Series, second: Series) -> Series:
     if first.samples is not None or first.kind.exact:
         return max((first, second), key=lambda series: series.values)
     return Series(
@@ -138,7 +138,7 @@ def _joined(first: Series, second: Series) -> Series:
     )
 
 
-def _known(values: Iterable[float | None]) -> tuple[float, ...]:
+def _known_values(values: Iterable[float | None]) -> tuple[float, ...]:
     return tuple(float(value) for value in values if value is not None)
 
 
@@ -164,8 +164,8 @@ def _checkpoints(report: Report) -> Iterator[Series]:
             if checkpoint.status != "aborted"
         ]
         for kind, values in (
-            (CHECKPOINT_DURATION, _known(lasted)),
-            (CHECKPOINT_SIZE, _known(sizes)),
+            (CHECKPOINT_DURATION, _known_values(lasted)),
+            (CHECKPOINT_SIZE, _known_values(sizes)),
             (UNSUCCESSFUL, tuple(failed)),
         ):
             yield Series(kind=kind, subject=subject, values=values, cut=cut)
@@ -176,7 +176,7 @@ def _starts(report: Report) -> Iterator[Series]:
         yield Series(
             kind=TIME_TO_RUNNING,
             subject=Subject(kind="job", job_name=attempt.job_name),
-            values=_known([attempt.running_after_ms]),
+            values=_known_values([attempt.running_after_ms]),
         )
 
 
@@ -200,7 +200,7 @@ def _queues(report: Report) -> Iterator[Series]:
                     kind=kind, subject=subject, values=(min(float(value), 1.0),), samples=samples
                 )
         if vertex.subtasks and min(subtask.samples for subtask in vertex.subtasks) >= _SETTLED:
-            yield Series(kind=SKEW, subject=subject, values=_known([vertex.skew]))
+            yield Series(kind=SKEW, subject=subject, values=_known_values([vertex.skew]))
 
 
 def _batches(report: Report) -> Iterator[Series]:
@@ -215,9 +215,9 @@ def _batches(report: Report) -> Iterator[Series]:
         ]
         ended = [batch for batch in batches if batch.status == "completed"]
         for kind, values in (
-            (PROCESSING, _known(batch.processing_delay_ms for batch in ended)),
-            (SCHEDULING, _known(batch.scheduling_delay_ms for batch in ended)),
-            (INPUT_RATE, _known(rates)),
+            (PROCESSING, _known_values(batch.processing_delay_ms for batch in ended)),
+            (SCHEDULING, _known_values(batch.scheduling_delay_ms for batch in ended)),
+            (INPUT_RATE, _known_values(rates)),
             (FAILED_BATCHES, tuple(float(batch.failed_outputs > 0) for batch in ended)),
         ):
             yield Series(kind=kind, subject=subject, values=values, cut=cut)
@@ -249,11 +249,13 @@ def _queries(report: Report) -> Iterator[Series]:
             for kind, values in (
                 (
                     TRIGGER,
-                    () if query.real_time else _known(trigger.duration_ms for trigger in busy),
+                    ()
+                    if query.real_time
+                    else _known_values(trigger.duration_ms for trigger in busy),
                 ),
-                (ROWS, _known(trigger.rows for trigger in busy)),
-                (BACKLOG, _known(trigger.backlog for trigger in triggers)),
-                (STATE_ROWS, _known(trigger.state_rows for trigger in busy)),
+                (ROWS, _known_values(trigger.rows for trigger in busy)),
+                (BACKLOG, _known_values(trigger.backlog for trigger in triggers)),
+                (STATE_ROWS, _known_values(trigger.state_rows for trigger in busy)),
             ):
                 yield Series(kind=kind, subject=subject, values=values, cut=app.truncated)
 

@@ -63,7 +63,7 @@ def clean(text: str, limit: int = 500) -> str:
     """Mask secrets and escape control characters in log text, and truncate it to `limit` characters."""
     # Keep the line breaks until secrets are masked, because the value of a key may be on the next line.
     text = "\n".join(printable(line) for line in text.split("\n"))
-    end = _enough(text)
+    end = _safe_cut(text)
     if end is not None:
         masked = printable(mask_secrets(text[:end])).strip()
         if len(masked) > limit:
@@ -86,7 +86,7 @@ def with_clean_text(struct: Struct, *fields: str) -> Struct:
 _LONG: Final = 2048
 
 
-def _enough(text: str) -> int | None:
+def _safe_cut(text: str) -> int | None:
     """Return where a long text can be cut without changing how its start is masked, or None.
 
     A secret ends at a comma, or is recognized without its end (in quotes, or a private key). Only credentials in a

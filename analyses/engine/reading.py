@@ -75,7 +75,7 @@ class Resources:
     keep: Keeper | None = None
     explained: Callable[[Exception], FlowdiagError | None] = lambda error: None
 
-    def are_few(self, rows: int | None) -> bool:
+    def fit_one_partition(self, rows: int | None) -> bool:
         """Return whether this number of rows is best kept in one partition."""
         return rows is not None and rows <= self.few_rows
 
@@ -138,7 +138,7 @@ def read(
     if cost(sources) <= resources.here_bytes:
         progress("reading")
         table = parse_on_driver(plan_splits(sources), metrics)
-        return Read(table=table, events=_in_a_file(table, resources), rows=table.num_rows)
+        return Read(table=table, events=_rows_in_file(table, resources), rows=table.num_rows)
     if resources.executors:
         return Read(tasks=plan_splits(sources), rows=None)
     progress("reading")
@@ -153,12 +153,12 @@ def read(
         on_progress=lambda share: progress(f"reading, {share:.0%}"),
     )
     count = parsed.events.count
-    if not resources.are_few(count):
+    if not resources.fit_one_partition(count):
         return Read(events=parsed.events, metrics=parsed.metrics, rows=count)
     # One file per task would cost Spark more than the rows: 60 ms per file, a quarter of its time for 97,000
     # rows in 100 files.
     table = parsed.events.table()
-    events = _in_a_file(table, resources)
+    events = _rows_in_file(table, resources)
     measured = parsed.metrics
     if measured.count <= resources.table_rows:
         measured = rows_in_file(measured.table(), (resources.folder or _own_folder()) / "metrics")
@@ -204,7 +204,7 @@ def cost(sources: Sequence[Source]) -> float:
     )
 
 
-def _in_a_file(table: pa.Table, resources: Resources) -> Rows | None:
+def _rows_in_file(table: pa.Table, resources: Resources) -> Rows | None:
     """Write a table with too many rows to a file; return None for others, or if executors could not read the file."""
     if table.num_rows <= resources.table_rows or resources.executors:
         return None

@@ -47,7 +47,7 @@ from flowdiag.analyses.flink.judging import (
 )
 from flowdiag.analyses.flink.options import names_of, option
 from flowdiag.analyses.knowledge.causes import CAUSES, SHARED, Remedy
-from flowdiag.analyses.knowledge.conditions import Setup, conditional, unknown_conditions
+from flowdiag.analyses.knowledge.conditions import Setup, unknown_conditions, with_conditions
 from flowdiag.analyses.knowledge.explanations import text
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
@@ -442,7 +442,7 @@ def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | No
         value = "failure-rate"
     proposed = write(key, value, version_of(version)) if key and value is not None else None
     return Action(
-        text=conditional(remedy.text, unknown),
+        text=with_conditions(remedy.text, unknown),
         option=key,
         proposed=proposed,
         unset=remedy.unset,

@@ -165,7 +165,7 @@ def exception_text(text: str | None, most: int = 200) -> str:
     'x.Full: no room'
     """
     causes = (text or "").split("Caused by: ")
-    texts = (_unwrapped(_FRAME.split(cause, maxsplit=1)[0]) for cause in reversed(causes))
+    texts = (_without_wrapper(_FRAME.split(cause, maxsplit=1)[0]) for cause in reversed(causes))
     return fmt.shorten(next(filter(None, texts), ""), most)
 
 
@@ -183,7 +183,7 @@ def without_package(text: str) -> str:
 _PACKAGE: Final = re.compile(r"\A(?:[a-z_][\w$]{0,60}\.){1,20}(?=[A-Z][\w$]{0,120}(?::|\Z))")
 
 
-def _unwrapped(cause: str) -> str:
+def _without_wrapper(cause: str) -> str:
     line = " ".join(cause.split())
     for wrapper in _WRAPPERS:
         while line.startswith(wrapper):

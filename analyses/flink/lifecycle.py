@@ -315,7 +315,7 @@ def loads(
         ref (source, offset). A counter that restarts counts from zero. If a metric has two names, the larger
         value is the complete one.
     """
-    inside, window = _where(spans_us, width_us)
+    inside, window = _window_expressions(spans_us, width_us)
     job_id = "job_id" if by_id else "CAST(NULL AS STRING)"
     return SQL.part("loads", events=events, inside=inside, window=window, job_id=job_id)
 
@@ -332,11 +332,13 @@ def garbage(
         cluster, taskmanager, host, window, gc_ms (of all collectors), span_ms, samples, first_us, last_us
         (of the samples), ref (source, offset).
     """
-    inside, window = _where(spans_us, width_us)
+    inside, window = _window_expressions(spans_us, width_us)
     return SQL.part("garbage", events=events, inside=inside, window=window)
 
 
-def _where(spans_us: list[tuple[int, int]] | None, width_us: int | None) -> tuple[str, str]:
+def _window_expressions(
+    spans_us: list[tuple[int, int]] | None, width_us: int | None
+) -> tuple[str, str]:
     """Return two SQL expressions: whether a metric row is within the spans, and the number of its window."""
     inside = " OR ".join(f"time_us BETWEEN {low} AND {high}" for low, high in spans_us or ())
     return inside or "true", f"time_us DIV {width_us}" if width_us else "0"

@@ -111,9 +111,9 @@ def settled_events(
     writers = settling.settle(surveyed)
     apart = metrics_frame(found, spark)
     if settling.left_out:
-        raw = raw.where(settling.kept)
-        apart = None if apart is None else apart.where(settling.kept)
-    few_events = resources.are_few(found.rows)
+        raw = raw.where(settling.kept_sources)
+        apart = None if apart is None else apart.where(settling.kept_sources)
+    few_events = resources.fit_one_partition(found.rows)
     if apart is not None and surveyed.has_times:
         # To find the day of a time without date, all rows of its source are needed.
         raw, apart = raw.unionAll(apart.where(f"event = '{Event.METRIC}'")), None
@@ -193,7 +193,7 @@ class _Settling:
         return result
 
     @property
-    def kept(self) -> str:
+    def kept_sources(self) -> str:
         """SQL condition that keeps only rows of sources that were not left out."""
         return f"source NOT IN ({', '.join(map(str, sorted(self.left_out)))})"
 

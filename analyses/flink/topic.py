@@ -16,7 +16,7 @@ from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import disputed_zones
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.flink.settled import Settled, rows_of, settled_events
-from flowdiag.analyses.flink.understood import understood
+from flowdiag.analyses.flink.understood import recognized_kinds
 from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic import Measured, SelectableJob, Session, Topic
 
@@ -111,7 +111,7 @@ class Flink:
         progress("measuring")
         rows, unmeasured = _rows(topics, settled, faults)
         topics = [topic for topic in topics if topic not in unmeasured]
-        rows, common = _common(rows, settled.writers, faults)
+        rows, common = _common_facts(rows, settled.writers, faults)
         more: dict[str, Sequence[Row]] = {}
         for topic in topics:
             with faults.catch(Where.MEASURE, topic.name):
@@ -122,7 +122,7 @@ class Flink:
             facts=_facts(topics, rows, more, common, settled.writers, side_inputs, options, faults),
             splits=settled.splits,
             processes=common.processes,
-            understood=understood(common),
+            understood=recognized_kinds(common),
             notes=disputed_zones(settled.writers),
             faults=faults.found,
         )
@@ -147,21 +147,23 @@ def _rows(
     )
 
 
-def _common(
+def _common_facts(
     rows: list[Row], writers: Sequence[Writer], faults: Faults
 ) -> tuple[list[Row], ClusterFacts]:
     """Return the facts that all topics share and the rows behind them, without jobs that cause an error."""
     jobs = sorted({row["job_id"] for row in rows if row.get("job_id")})
     common, left = faults.run_skipping_failures(
         jobs,
-        lambda some: assemble(rows if len(some) == len(jobs) else _of(rows, some), [], writers),
+        lambda some: assemble(
+            rows if len(some) == len(jobs) else _rows_of(rows, some), [], writers
+        ),
         Where.MEASURE,
         about=_job,
     )
-    return _of(rows, set(jobs) - set(left)) if left else rows, common
+    return _rows_of(rows, set(jobs) - set(left)) if left else rows, common
 
 
-def _of(rows: Sequence[Row], jobs: Collection[str]) -> list[Row]:
+def _rows_of(rows: Sequence[Row], jobs: Collection[str]) -> list[Row]:
     """Return the rows of some jobs and the rows without a job."""
     return [row for row in rows if not row.get("job_id") or row["job_id"] in jobs]
 
@@ -189,8 +191,8 @@ def _facts(
         def of_some(some: Sequence[str]) -> Any:
             whole = len(some) == len(jobs)
             return topic.facts(
-                rows if whole else _of(rows, some),
-                found if whole else _of(found, some),
+                rows if whole else _rows_of(rows, some),
+                found if whole else _rows_of(found, some),
                 common
                 if whole
                 else replace(common, jobs=tuple(j for j in common.jobs if j.key.job_id in some)),

@@ -21,10 +21,10 @@ def kendall(values: Sequence[float]) -> float:
     return sum((right > left) - (right < left) for left, right in pairs) / max(1, len(pairs))
 
 
-def flanks(values: Sequence[float]) -> tuple[float, float, float]:
+def fifth_medians(values: Sequence[float]) -> tuple[float, float, float]:
     """Return the medians of the first, the middle and the last fifth.
 
-    >>> flanks([1, 2, 3, 4, 5])
+    >>> fifth_medians([1, 2, 3, 4, 5])
     (1, 3, 5)
     """
     fifth, half = max(1, len(values) // 5), len(values) // 2
@@ -38,5 +38,5 @@ def is_straight(values: Sequence[float], share: float) -> bool:
     >>> is_straight([1, 2, 3, 4, 5], 0.7), is_straight([1, 4, 5, 5, 5], 0.7)
     (True, False)
     """
-    before, middle, after = flanks(values)
+    before, middle, after = fifth_medians(values)
     return after - middle >= (middle - before) * share

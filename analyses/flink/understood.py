@@ -61,7 +61,7 @@ _COUNTED_PER_JOB: Final = (
 )  # not per transition
 
 
-def understood(facts: ClusterFacts) -> tuple[RecognizedRecords, ...]:
+def recognized_kinds(facts: ClusterFacts) -> tuple[RecognizedRecords, ...]:
     """Return the recognized kinds, in the order of their first record."""
     groups: dict[str, list[tuple[int | None, Ref | None]]] = {}
     for kind, time_us, ref in _records(facts):

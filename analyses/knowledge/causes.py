@@ -182,7 +182,7 @@ class _Table(Mapping[str, Entry], Generic[Entry]):
                 for name, remedy in entry["remedies"].items():
                     remedies[name] = _remedy(remedy, remedies)
                 entry["remedies"] = remedies
-            self._entries[word] = _typed(entry, self._kind)
+            self._entries[word] = _typed_entry(entry, self._kind)
         return self._entries[word]
 
     def __iter__(self) -> Iterator[str]:
@@ -195,13 +195,13 @@ class _Table(Mapping[str, Entry], Generic[Entry]):
 def _remedy(entry: dict[str, Any], siblings: Mapping[str, Remedy]) -> Remedy:
     """Build a remedy. `use` refers to the remedy to start from: an earlier sibling, a shared one, or `cause.remedy`."""
     if (base := entry.pop("use", None)) is None:
-        return _typed(entry, Remedy)
+        return _typed_entry(entry, Remedy)
     cause, _, name = base.rpartition(".")
     remedy = CAUSES[cause].remedy(name) if cause else siblings.get(name) or SHARED[name]
     return replace(remedy, **entry)
 
 
-def _typed(entry: dict[str, Any], kind: type[Entry]) -> Entry:
+def _typed_entry(entry: dict[str, Any], kind: type[Entry]) -> Entry:
     if unknown := entry.keys() - {f.name for f in fields(kind)}:  # type: ignore[arg-type]
         raise KeyError(*unknown)
     return msgspec.convert(entry, kind)

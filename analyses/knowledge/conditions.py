@@ -74,10 +74,10 @@ def unknown_conditions(names: Iterable[str], setup: Setup) -> tuple[str, ...] | 
     return tuple(words for words, holds in found if holds is None)
 
 
-def conditional(text: str, unknown: Iterable[str]) -> str:
+def with_conditions(text: str, unknown: Iterable[str]) -> str:
     """Prefix advice with the unknown conditions.
 
-    >>> conditional("Write only what changed", ["the state backend is RocksDB or ForSt"])
+    >>> with_conditions("Write only what changed", ["the state backend is RocksDB or ForSt"])
     'If the state backend is RocksDB or ForSt: write only what changed'
     """
     words = " and ".join(unknown)

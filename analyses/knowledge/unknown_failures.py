@@ -94,7 +94,7 @@ class FailureGroup:
         return _ENDS.get(self.ended, _MODEST)[0]
 
     @property
-    def follows(self) -> bool:
+    def is_in_shutdown(self) -> bool:
         """Whether the failures only happened in a shutdown hook, while the process was already ending."""
         only = all(one.text.get("follows") for one in self.members)
         return only and self.ended in ("", "process")

@@ -148,9 +148,9 @@ def more_metaspace(process: MemoryProcess, share: float, heap_left: float) -> Pr
     now = current_pools(process)
     if now is None:
         return None
-    size = _rounded(int(now.metaspace * (1 + share)))
+    size = _round(int(now.metaspace * (1 + share)))
     options = {"taskmanager.memory.jvm-metaspace.size": m.as_option(size)}
-    return _with(process, now, options, heap_left)
+    return _enlarge(process, now, options, heap_left)
 
 
 def more_direct(process: MemoryProcess, extra: int, heap_left: float) -> Proposal | None:
@@ -158,8 +158,8 @@ def more_direct(process: MemoryProcess, extra: int, heap_left: float) -> Proposa
     now = current_pools(process)
     if now is None:
         return None
-    options = {m.TASK_OFF_HEAP: m.as_option(_rounded(now.task_off_heap + extra))}
-    return _with(process, now, options, heap_left)
+    options = {m.TASK_OFF_HEAP: m.as_option(_round(now.task_off_heap + extra))}
+    return _enlarge(process, now, options, heap_left)
 
 
 def more_overhead(process: MemoryProcess, share: float, heap_left: float) -> Proposal | None:
@@ -167,19 +167,19 @@ def more_overhead(process: MemoryProcess, share: float, heap_left: float) -> Pro
     now = current_pools(process)
     if now is None:
         return None
-    size = m.as_option(_rounded(int(now.overhead * (1 + share))))
+    size = m.as_option(_round(int(now.overhead * (1 + share))))
     prefix = "taskmanager.memory.jvm-overhead"
     options = {f"{prefix}.min": size}
     if m.parse_size(size) > 1024 * m.MIB or f"{prefix}.max" in process.configured:
         options[f"{prefix}.max"] = size
-    return _with(process, now, options, heap_left)
+    return _enlarge(process, now, options, heap_left)
 
 
-def _rounded(size: int) -> int:
+def _round(size: int) -> int:
     return -(-size // (16 * m.MIB)) * 16 * m.MIB
 
 
-def _with(
+def _enlarge(
     process: MemoryProcess, now: m.TaskManagerMemory, options: dict[str, str], heap_left: float
 ) -> Proposal | None:
     """Keep the total if enough of the heap remains, otherwise enlarge the process."""

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 BEGINS: Final = (
-    "\ue0f0"  # private-use characters: `unmarked` removes them if a log line contains one
+    "\ue0f0"  # private-use characters: `without_marks` removes them if a log line contains one
 )
 ENDS: Final = "\ue0f1"
 MARKED: Final = re.compile(f"{BEGINS}([^{BEGINS}{ENDS}]*)(?:{ENDS}|$)")
@@ -51,7 +51,7 @@ def like(original: str, text: str) -> str:
     return Name(text) if isinstance(original, Name) else text
 
 
-def unmarked(text: str) -> str:
+def without_marks(text: str) -> str:
     """Remove the marks from a text."""
     return text.replace(BEGINS, "").replace(ENDS, "")
 
@@ -67,7 +67,7 @@ _SHORTEST: Final = 2
 def with_names(facts: Any) -> Any:
     """Return the facts with each name replaced by a `Name`."""
     known = {text for text in _names(facts) if len(text) >= _SHORTEST and not text.isdecimal()}
-    return _marked(facts, known)
+    return _mark_names(facts, known)
 
 
 def _names(value: Any, field: str = "") -> Iterator[str]:
@@ -96,22 +96,22 @@ def _is_input(field: Field[Any]) -> bool:
     return field.init
 
 
-def _marked(value: Any, known: set[str]) -> Any:
+def _mark_names(value: Any, known: set[str]) -> Any:
     kind = type(value)
     if kind is str:
         return Name(value) if value in known else value
     if is_dataclass(value) and not isinstance(value, type):
         return _with_marked_fields(value, known)
     if isinstance(value, Mapping):
-        return {_marked(k, known): _marked(v, known) for k, v in value.items()}
+        return {_mark_names(k, known): _mark_names(v, known) for k, v in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return kind(*map(partial(_marked, known=known), value))
+        return kind(*map(partial(_mark_names, known=known), value))
     if kind.__module__.startswith("flowdiag.") and hasattr(value, "__dict__"):
         other = copy(value)  # for example, a graph
-        other.__dict__.update({k: _marked(v, known) for k, v in value.__dict__.items()})
+        other.__dict__.update({k: _mark_names(v, known) for k, v in value.__dict__.items()})
         return other
     if kind in (list, tuple, set, frozenset):
-        items = [*map(partial(_marked, known=known), value)]
+        items = [*map(partial(_mark_names, known=known), value)]
         return value if all(map(operator.is_, items, value)) else kind(items)
     return value
 
@@ -120,6 +120,6 @@ def _with_marked_fields(value: Any, known: set[str]) -> Any:
     changed = {
         one.name: new
         for one in filter(_is_input, fields(value))
-        if (new := _marked(old := getattr(value, one.name), known)) is not old
+        if (new := _mark_names(old := getattr(value, one.name), known)) is not old
     }
     return replace(value, **changed) if changed else value

@@ -66,7 +66,7 @@ def _duration(value: Value) -> str:
     return f"{whole} ms"
 
 
-def _whole(value: Value) -> str:
+def _whole_number(value: Value) -> str:
     return str(round(min(_number(value), _MOST_INT)))
 
 
@@ -155,12 +155,12 @@ MEMORY: Final = OptionType(
     shown=_as_size,
 )
 BYTES: Final = OptionType(
-    name="Integer, bytes", accepts=_INT, write=_whole, shown=_as_size, unit="bytes"
+    name="Integer, bytes", accepts=_INT, write=_whole_number, shown=_as_size, unit="bytes"
 )
 MEGABYTES: Final = OptionType(
     name="Integer, megabytes", accepts=_INT, write=_count, shown=_as_mebibytes, unit="MiB"
 )
-INTEGER: Final = OptionType(name="Integer", accepts=_INT, write=_whole)
+INTEGER: Final = OptionType(name="Integer", accepts=_INT, write=_whole_number)
 COUNT: Final = OptionType(name="Integer above 0", accepts=_text(r"[1-9][0-9]{0,8}"), write=_count)
 SHARE: Final = OptionType(name="Float below 1", accepts=_text(r"0|0?\.[0-9]{1,15}"), write=_decimal)
 BOOLEAN: Final = OptionType(name="Boolean", accepts=_text(r"true|false"), write=_switch)

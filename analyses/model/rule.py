@@ -83,7 +83,7 @@ class Limits:
             return ()
         return tuple(
             Threshold(
-                _published(f.name), getattr(cls, f.name), f.metadata["unit"], f.metadata["why"]
+                _kebab_name(f.name), getattr(cls, f.name), f.metadata["unit"], f.metadata["why"]
             )
             for f in fields(cls)  # type: ignore[arg-type]
         )
@@ -93,11 +93,11 @@ class Limits:
         """Return the limits with the changes from the settings, which use the names of `published`."""
         if cls is Limits:
             return cls()
-        known = {_published(f.name): f.name for f in fields(cls)}  # type: ignore[arg-type]
+        known = {_kebab_name(f.name): f.name for f in fields(cls)}  # type: ignore[arg-type]
         return cls(**{known[name]: value for name, value in settings.items()})
 
 
-def _published(field_name: str) -> str:
+def _kebab_name(field_name: str) -> str:
     """Return a field's name in kebab-case. A trailing underscore only avoids a keyword."""
     return field_name.rstrip("_").replace("_", "-")
 

@@ -55,11 +55,11 @@ def _paused(job: JobQueues, task: str) -> PausedSource | None:
     keys = [SubtaskKey(task, index) for index in range(job.topology.parallelism.get(task, 0))]
     drifts = [times.gauges.get((key, "watermarkAlignmentDrift")) for key in keys]
     marks = tuple(mark for mark in drifts if mark is not None and (mark.latest or 0) > 0)
-    standing = _silent(job, keys)
+    standing = _silent_watermarks(job, keys)
     if not standing or len(marks) < len(keys):
         return None
     value = min(now.value or 0.0 for now in standing)
-    behind = _oldest(job, task, value)
+    behind = _oldest_watermark(job, task, value)
     if behind is None:
         return None
     oldest, other, mark = behind
@@ -69,12 +69,12 @@ def _paused(job: JobQueues, task: str) -> PausedSource | None:
         apart_ms=value - oldest,
         since_us=max(now.since_us for now in standing),
         until_us=max(now.until_us for now in standing),
-        catches_up=_lag_ms(mark.points[-1]) < _CATCHES_UP * _lag_ms(_first(mark)),
+        catches_up=_lag_ms(mark.points[-1]) < _CATCHES_UP * _lag_ms(_first_point(mark)),
         marks=marks[:3],
     )
 
 
-def _silent(job: JobQueues, keys: Sequence[SubtaskKey]) -> list[Held]:
+def _silent_watermarks(job: JobQueues, keys: Sequence[SubtaskKey]) -> list[Held]:
     """Return the watermarks of the subtasks; empty if one of them emits records or has no watermark."""
     times, found = event_time(job), []
     for key in keys:
@@ -85,7 +85,7 @@ def _silent(job: JobQueues, keys: Sequence[SubtaskKey]) -> list[Held]:
     return found
 
 
-def _oldest(job: JobQueues, task: str, value: float) -> tuple[float, str, Mark] | None:
+def _oldest_watermark(job: JobQueues, task: str, value: float) -> tuple[float, str, Mark] | None:
     """Return the oldest watermark below `value` among the other sources, with its source and gauge."""
     found = []
     for key, marks in event_time(job).outputs.items():
@@ -97,7 +97,7 @@ def _oldest(job: JobQueues, task: str, value: float) -> tuple[float, str, Mark] 
     return min(found, default=None, key=lambda each: each[:2])
 
 
-def _first(mark: Mark) -> MarkPoint:
+def _first_point(mark: Mark) -> MarkPoint:
     return next(point for point in mark.points if point.last is not None)
 
 

@@ -137,7 +137,7 @@ def fit(observed: ObservedJob, *, interval_ms: float | None = None) -> Fit:
         flow = replace(flow, interval_ms=interval_ms or 10_000.0)
     outcome = simulate(job, flow)
     bottleneck = _bottleneck(observed)
-    compared = _compared(observed, outcome, bottleneck)
+    compared = _fit_quantities(observed, outcome, bottleneck)
     scale = next((c.observed / c.modelled for c in compared if c.name == "barrier"), 1.0)
     return Fit(
         job=job,
@@ -327,17 +327,17 @@ def _total(values: Sequence[float | None]) -> float | None:
     return sum(known) * len(values) / len(known) if known else None
 
 
-def _in(task: ObservedTask) -> float | None:
+def _received(task: ObservedTask) -> float | None:
     return _total([s.records_in for s in task.subtasks])
 
 
-def _sent(name: str, observed: ObservedJob) -> float | None:
+def _sent_records(name: str, observed: ObservedJob) -> float | None:
     """Return how many records a task sent; if unknown, how many its consumers received."""
     task = next(t for t in observed.tasks if t.name == name)
     if sent := _total([s.records_out for s in task.subtasks]):
         return sent
     taken = [
-        _in(t)
+        _received(t)
         for t in observed.tasks
         for up, down, _ in observed.edges
         if (up, down) == (name, t.name)
@@ -354,7 +354,7 @@ def _source_services(
     Raises:
         ModelError: the source sent nothing.
     """
-    total = _sent(task.name, observed)
+    total = _sent_records(task.name, observed)
     if not total:
         raise ModelError(f"'{task.name}' sent nothing in the observed time")
     services = []
@@ -386,7 +386,7 @@ def _services(task: ObservedTask, observed: ObservedJob, notes: list[str]) -> tu
         known = {}
         for s in task.subtasks:
             if s.records_in:
-                share = 1.0 if saturated and not _pressed(s) else _QUICK
+                share = 1.0 if saturated and not _is_back_pressured(s) else _QUICK
                 known[s.subtask_index] = _SECOND * share / s.records_in
         if saturated:
             # The metrics do not show which subtasks have time left. The one with the highest time per record has none.
@@ -403,7 +403,7 @@ def _services(task: ObservedTask, observed: ObservedJob, notes: list[str]) -> tu
     return tuple(known.get(s.subtask_index, otherwise) for s in task.subtasks)
 
 
-def _pressed(subtask: ObservedSubtask) -> bool:
+def _is_back_pressured(subtask: ObservedSubtask) -> bool:
     if subtask.back_pressured is not None:
         return subtask.back_pressured >= _PRESSED * _SECOND
     return (subtask.is_back_pressured or 0.0) >= _PRESSED
@@ -412,8 +412,10 @@ def _pressed(subtask: ObservedSubtask) -> bool:
 def _ends_pressure(task: ObservedTask, observed: ObservedJob) -> bool:
     """Return whether upstream tasks are back-pressured and this task is not, so that this is the slow task."""
     before = {up for up, down, _ in observed.edges if down == task.name}
-    above = any(_pressed(s) for t in observed.tasks if t.name in before for s in t.subtasks)
-    return above and not any(_pressed(s) for s in task.subtasks)
+    above = any(
+        _is_back_pressured(s) for t in observed.tasks if t.name in before for s in t.subtasks
+    )
+    return above and not any(_is_back_pressured(s) for s in task.subtasks)
 
 
 def _record_bytes(name: str, observed: ObservedJob, notes: list[str]) -> float:
@@ -437,15 +439,15 @@ def _selectivity(up: str, down: str, pattern: str, observed: ObservedJob) -> flo
     """Return how many records cross an edge per record that the upstream task receives (a source: sends)."""
     tasks = {task.name: task for task in observed.tasks}
     inputs = [u for u, d, _ in observed.edges if d == down]
-    taken = _in(tasks[down])
-    offered = sum(_sent(u, observed) or 0.0 for u in inputs)
-    sent = _sent(up, observed)
+    taken = _received(tasks[down])
+    offered = sum(_sent_records(u, observed) or 0.0 for u in inputs)
+    sent = _sent_records(up, observed)
     if taken is None or not offered or not sent:
         return 1.0
     copies = len(tasks[down].subtasks) if pattern == "BROADCAST" else 1
     on_edge = sent * taken / offered / copies
     source = all(d != up for _, d, _ in observed.edges)
-    base = sent if source else _in(tasks[up])
+    base = sent if source else _received(tasks[up])
     return on_edge / base if base else 1.0
 
 
@@ -478,11 +480,13 @@ def _bottleneck(observed: ObservedJob) -> str | None:
     return max(candidates)[1] if candidates else None
 
 
-def _compared(observed: ObservedJob, outcome: Outcome, bottleneck: str | None) -> list[FitQuantity]:
+def _fit_quantities(
+    observed: ObservedJob, outcome: Outcome, bottleneck: str | None
+) -> list[FitQuantity]:
     by_name: Mapping[str, ObservedTask] = {task.name: task for task in observed.tasks}
     last = bottleneck or observed.tasks[-1].name
     figures: list[tuple[str, float | None, float | None]] = [
-        ("throughput", _in(by_name[last]), outcome.throughput(last))
+        ("throughput", _received(by_name[last]), outcome.throughput(last))
     ]
     if bottleneck is not None:
         if observed.version >= (1, 9):

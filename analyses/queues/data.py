@@ -109,10 +109,10 @@ def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
                 name=task,
                 parallelism=job.topology.parallelism[task],
                 role=role(job, task, mine, spells),
-                busy=_most(s.busy for s in subtasks),
-                back_pressured=_most(s.back_pressured for s in subtasks),
-                idle=_most(s.idle for s in subtasks),
-                skew=_rounded(skew_score(records)) if len(records) > 1 and any(records) else None,
+                busy=_max_known(s.busy for s in subtasks),
+                back_pressured=_max_known(s.back_pressured for s in subtasks),
+                idle=_max_known(s.idle for s in subtasks),
+                skew=_round(skew_score(records)) if len(records) > 1 and any(records) else None,
                 inputs=_inputs(job, task),
                 graph_from=job.topology.known_from,
                 subtasks=subtasks[:most],
@@ -152,11 +152,11 @@ def role(job: JobQueues, task: str, members: Sequence[Load], spells: Iterable[Sp
     return "ok" if members else "unknown"
 
 
-def _most(values: Iterable[float | None]) -> float | None:
+def _max_known(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _rounded(value: float | None, digits: int = 4) -> float | None:
+def _round(value: float | None, digits: int = 4) -> float | None:
     return None if value is None else round(value, digits)
 
 
@@ -184,8 +184,8 @@ def _subtask(
         host=place.host if place else None,
         culprit=key in culprits,
         samples=sum(sample.samples for sample in each),
-        busy=_rounded(load.busy) if load.measured else None,
-        back_pressured=_rounded(load.pressed) if load.wait_measured else None,
+        busy=_round(load.busy) if load.measured else None,
+        back_pressured=_round(load.pressed) if load.wait_measured else None,
         idle=_mean(gauge("idle"), 1000),
         records_in=load.records,
         bytes_in=increase("bytes_in"),
@@ -196,7 +196,7 @@ def _subtask(
         floating_usage=_mean(gauge("floating")),
         exclusive_usage=_mean(gauge("exclusive")),
         output_usage=_mean(gauge("out_pool")),
-        saturated_share=_rounded(saturated_share(job, key, each)),
+        saturated_share=_round(saturated_share(job, key, each)),
         gates=_queue_gates(job, key),
     )
 
@@ -206,10 +206,10 @@ def _queue_gates(job: JobQueues, key: SubtaskKey) -> list[wire.QueueGate]:
         wire.QueueGate(
             gate=gate.gate,
             samples=gate.samples,
-            total=_rounded(gate.total),
-            shortest=_rounded(gate.shortest),
-            longest=_rounded(gate.longest),
-            mean=_rounded(gate.mean),
+            total=_round(gate.total),
+            shortest=_round(gate.shortest),
+            longest=_round(gate.longest),
+            mean=_round(gate.mean),
         )
         for gate in job.gates
         if gate.key == key
@@ -262,9 +262,9 @@ def _taskmanager(
         host=host,
         subtasks=len(loads),
         culprit=culprit,
-        busy=_most(_rounded(load.busy) for load in loads if load.measured),
-        gc_share=_rounded(gc_share(machines)),
-        heap_used=_rounded(used.mean / most.mean) if used and most and most.mean > 0 else None,
+        busy=_max_known(_round(load.busy) for load in loads if load.measured),
+        gc_share=_round(gc_share(machines)),
+        heap_used=_round(used.mean / most.mean) if used and most and most.mean > 0 else None,
         cpu=_mean(gauge("cpu")),
         segments=_mean(gauge("segments")),
         segments_free=_mean(gauge("segments_free")),

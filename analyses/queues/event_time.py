@@ -140,7 +140,7 @@ class EventTime:
     def received(self, task: str, operator: str, since_us: int = 0) -> float:
         """Return how many records an operator has received since a time."""
         flow = self.flow(task, operator, "numRecordsIn")
-        return 0.0 if flow is None else flow.since(since_us)
+        return 0.0 if flow is None else flow.increase_since(since_us)
 
     @property
     def declares_idle(self) -> bool | None:
@@ -228,7 +228,7 @@ def stuck_operators(job: JobQueues) -> Iterator[Stuck]:
         emitted = times.flow(task, operator, "numRecordsOut")
         if emitted is None:
             continue
-        out = emitted.since(standing.since_us)
+        out = emitted.increase_since(standing.since_us)
         known = needs_event_time(job, task)
         if known is None and standing.value is None and out:
             continue  # windows that close without a watermark use processing time
@@ -272,12 +272,14 @@ def holders(job: JobQueues, task: str, standing: Held) -> list[Holder]:
     times = event_time(job)
     found: dict[str, Holder] = {}
     _walk(job, times, task, standing, found, set())
-    if task in job.topology.sources and (keys := _holding(job, times, task, standing)):
+    if task in job.topology.sources and (keys := _holders_in(job, times, task, standing)):
         found[task] = _holder(job, times, task, keys, standing)
     return sorted(found.values(), key=lambda holder: job.topology.order(holder.task))
 
 
-def _holding(job: JobQueues, times: EventTime, task: str, standing: Held) -> dict[SubtaskKey, Held]:
+def _holders_in(
+    job: JobQueues, times: EventTime, task: str, standing: Held
+) -> dict[SubtaskKey, Held]:
     """Return the subtasks of a task that send the watermark `standing` and are not declared idle."""
     keys = (SubtaskKey(task, index) for index in range(job.topology.parallelism.get(task, 0)))
     return {
@@ -324,7 +326,7 @@ def _walk(
         if before in seen:
             continue
         seen.add(before)
-        keys = _holding(job, times, before, standing)
+        keys = _holders_in(job, times, before, standing)
         if not keys:
             continue
         fed = [key for key in keys if _is_fed_late(times, key, standing)]
@@ -549,7 +551,9 @@ def late_behind(job: JobQueues, source: str, since_us: int) -> tuple[float, floa
         (dropped, received, operator)
         for task, operator in times.operators
         if task == source or task in job.topology.downstream(source)
-        if (dropped := times.flows[task, operator, "numLateRecordsDropped"].since(since_us))
+        if (
+            dropped := times.flows[task, operator, "numLateRecordsDropped"].increase_since(since_us)
+        )
         and (received := times.received(task, operator, since_us)) >= dropped
     ]
     return max(found, default=None)
@@ -562,9 +566,14 @@ def silent_operator(job: JobQueues) -> Silence | None:
         emitted = flows.get((task, operator, "numRecordsOut"))
         if name != "numRecordsIn" or operator is None or emitted is None:
             continue
-        since_us = emitted.silent_since_us
+        since_us = emitted.constant_since_us
         keys = [key for key in sorted(job.samples) if key.task == task]
-        if since_us is None or not keys or _SINK.search(operator) or not received.since(since_us):
+        if (
+            since_us is None
+            or not keys
+            or _SINK.search(operator)
+            or not received.increase_since(since_us)
+        ):
             continue
         if _passes_nothing_on(job, task, since_us):
             return Silence(
@@ -572,7 +581,7 @@ def silent_operator(job: JobQueues) -> Silence | None:
                 operator=operator,
                 since_us=since_us,
                 until_us=emitted.points[-1].until_us,
-                records=received.since(since_us),
+                records=received.increase_since(since_us),
                 watermark_ms=None,
                 key=keys[0],
                 samples=job.samples[keys[0]],
@@ -584,7 +593,11 @@ def _passes_nothing_on(job: JobQueues, task: str, since_us: int) -> bool:
     """Return whether another operator of the chain, or the tasks downstream of the chain, receive nothing."""
     flows = event_time(job).flows
     passed = flows.get((task, None, "numRecordsOut"))
-    if passed is not None and not passed.since(since_us) and job.topology.next_to(task):
+    if (
+        passed is not None
+        and not passed.increase_since(since_us)
+        and job.topology.direct_successors(task)
+    ):
         return True
     return any(_is_dry(flows, task, other, since_us) for chain, other, _ in flows if chain == task)
 
@@ -600,5 +613,5 @@ def _is_dry(
     return (
         operator is not None
         and not _COMMITTER.search(operator)
-        and all(flow is not None and not flow.since(since_us) for flow in known)
+        and all(flow is not None and not flow.increase_since(since_us) for flow in known)
     )

@@ -193,17 +193,17 @@ class Flow:
     @property
     def total(self) -> float:
         """The increase over all samples."""
-        return self.since(0)
+        return self.increase_since(0)
 
     @property
-    def silent_since_us(self) -> int | None:
+    def constant_since_us(self) -> int | None:
         """The time from which the counter is constant; None without samples."""
         for point in reversed(self.points):
             if point.increase > 0:
                 return point.until_us
         return self.points[0].time_us if self.points else None
 
-    def since(self, time_us: int) -> float:
+    def increase_since(self, time_us: int) -> float:
         """Return the increase since a time."""
         return sum(point.increase for point in self.points if point.time_us > time_us)
 

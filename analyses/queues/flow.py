@@ -16,7 +16,7 @@ from flowdiag.analyses.queues.neighbours.lags import (
     Trend,
     active_loads,
     direction_of,
-    falls_behind,
+    is_falling_behind,
     job_trend,
     pressed_sources,
 )
@@ -78,14 +78,14 @@ def flow_of(job: JobQueues) -> Flow | None:
     """Return the part that limits the job; None without busy times and without a lag."""
     loads = loads_in(job)
     lag = job_trend(job)
-    busy = _busy(job, loads.values())
+    busy = _busy_shares(job, loads.values())
     if not busy and lag is None:
         return None
     side, task, neighbour, text = _limit(job, lag)
     return Flow(side=side, task=task, neighbour=neighbour, text=text, busy=busy, lag=lag)
 
 
-def _busy(job: JobQueues, loads: Iterable[Load]) -> dict[Side, float]:
+def _busy_shares(job: JobQueues, loads: Iterable[Load]) -> dict[Side, float]:
     shares: dict[str, list[float]] = {}
     for load in loads:
         if load.measured and load.busy is not None:
@@ -101,7 +101,7 @@ Limit = tuple[Side | None, str | None, str | None, str]
 
 
 def _limit(job: JobQueues, lag: Trend | None) -> Limit:
-    spells = [spell for spell in find_spells(job) if not spell.ordinary]
+    spells = [spell for spell in find_spells(job) if not spell.is_ordinary]
     blocked = blocked_sessions(job)
     server = unreachable_at_end(job, UNREACHED_S)
     if server is not None:
@@ -115,7 +115,7 @@ def _limit(job: JobQueues, lag: Trend | None) -> Limit:
         return "sink", task, name, f"{name} blocks the sink: {count}"
     if spells:
         return _limit_of(job, spells[0])
-    if lag is not None and falls_behind(lag, BEHIND_S) and not pressed_sources(job):
+    if lag is not None and is_falling_behind(lag, BEHIND_S) and not pressed_sources(job):
         return _limit_of_source(job, lag)
     if lag is not None and direction_of(lag, BEHIND_S) == "shrinking":
         return None, None, None, "the job is catching up with its backlog"

@@ -59,7 +59,9 @@ def can_show_back_pressure(job: JobQueues) -> bool:
 def _single_answers(job: JobQueues) -> str:
     loads = [*loads_in(job).values()]
     wait = {load.key.task for load in loads if load.waits and load.wait_measured}
-    busy = [load for load in loads if load.works and load.measured and load.key.task not in wait]
+    busy = [
+        load for load in loads if load.is_working and load.measured and load.key.task not in wait
+    ]
     if wait and busy:
         return (
             f"{_busy_tasks(job, busy)} in a single response, which does not show whether this lasts"

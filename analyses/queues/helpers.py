@@ -74,10 +74,10 @@ from flowdiag.analyses.queues.neighbours.blocked import Blocked, blocked_session
 from flowdiag.analyses.queues.neighbours.lags import (
     Trend,
     active_loads,
-    falls_behind,
     group_trend,
     hot_partition,
     hot_subtask,
+    is_falling_behind,
     job_trend,
     lacks_partitions,
     lag_measurements,
@@ -210,7 +210,7 @@ def slows_down(job: JobQueues, task: str) -> bool:
     """Return whether back pressure starts at a task, or all of its subtasks are busy."""
     loads = [load for load in loads_in(job).values() if load.key.task == task]
     return any(spell.task == task for spell in find_spells(job)) or (
-        bool(loads) and all(load.works for load in loads)
+        bool(loads) and all(load.is_working for load in loads)
     )
 
 
@@ -274,7 +274,9 @@ def tasks_wait(job: JobQueues) -> bool:
 
 def works_or_waits(job: JobQueues) -> bool:
     """Return whether any subtask works or waits most of the time."""
-    return any(load.works or (load.waits and load.wait_measured) for load in loads_in(job).values())
+    return any(
+        load.is_working or (load.waits and load.wait_measured) for load in loads_in(job).values()
+    )
 
 
 def has_ended(job: JobQueues) -> bool:

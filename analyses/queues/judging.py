@@ -37,7 +37,7 @@ _ISOLATED: Final = 0.01
 
 def severity_of(job: JobQueues, spell: Spell) -> Severity:
     """Return the severity of a spell. The usual cost of a start or a restore is only information."""
-    if spell.ordinary:
+    if spell.is_ordinary:
         return Severity.INFO
     share = len(spell.windows) / max(len(job.windows), 1)
     if spell.state is State.RECOVERED and share <= _ISOLATED:
@@ -193,7 +193,7 @@ def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
     """Return a finding about a spell. A spell that a start explains is only information."""
     found = spell.culprit
     note = ""
-    if spell.ordinary:
+    if spell.is_ordinary:
         note = " A start, a restore or a rescaling pays this cost until the backlog is processed."
     if spell.then is not None:
         after = spell.then.subject

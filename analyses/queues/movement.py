@@ -31,7 +31,7 @@ def standstill_of(job: JobQueues) -> Standstill | None:
     still = {
         task: max(since for since in times if since is not None)
         for task in job.topology.tasks
-        if (times := [flow.silent_since_us for flow in job.flows if flow.task == task])
+        if (times := [flow.constant_since_us for flow in job.flows if flow.task == task])
         and any(since is not None for since in times)
     }
     return standstill_in({key: each for key, each in steps.items() if each}, job.topology, still)
@@ -74,7 +74,9 @@ def silence_of(job: JobQueues, task: str) -> Silence | None:
     quiet = {
         key: _trailing_without_output(each) for key, each in job.samples.items() if key.task == task
     }
-    if len(quiet) < job.topology.parallelism.get(task, 0) or not job.topology.next_to(task):
+    if len(quiet) < job.topology.parallelism.get(task, 0) or not job.topology.direct_successors(
+        task
+    ):
         return None
     if not quiet or not all(quiet.values()):
         return None

@@ -15,10 +15,12 @@ from flowdiag.analyses.queues.root import find_spells
 
 def queue_remedies(facts: QueueFacts) -> list[wire.QueueWhatIf]:
     """Return forecasts for each job with back pressure."""
-    return [_of(job) for job in facts.jobs if any(not s.ordinary for s in find_spells(job))]
+    return [
+        _forecasts_of(job) for job in facts.jobs if any(not s.is_ordinary for s in find_spells(job))
+    ]
 
 
-def _of(job: JobQueues) -> wire.QueueWhatIf:
+def _forecasts_of(job: JobQueues) -> wire.QueueWhatIf:
     problem = None
     fitted: Fit | None = None
     observed = observe(job, options_of(job.job))

@@ -55,8 +55,8 @@ from flowdiag.analyses.queues.loads import (
 from flowdiag.analyses.queues.movement import is_draining, standstill_of
 from flowdiag.analyses.queues.neighbours.lags import (
     direction_of,
-    falls_behind,
     group_trend,
+    is_falling_behind,
     job_trend,
 )
 from flowdiag.analyses.queues.starts import age_us, begins_near, has_resumed, restarted_at_end
@@ -166,7 +166,7 @@ class Spell:
         return bool(self.before) and not full and all(share < PARTLY for _, share in self.before)
 
     @property
-    def ordinary(self) -> bool:
+    def is_ordinary(self) -> bool:
         """Whether this is the usual cost of a start, a restore or a rescaling: processing a backlog.
 
         A task that processes its backlog is busy in all its subtasks and catches up. Skewed or slow subtasks are only
@@ -314,7 +314,7 @@ def unmeasured_chain(job: JobQueues, loads: Loads) -> list[Load]:
     A chain that begins with a legacy source reports no busy time.
     """
     members = _chain(job, loads)
-    return members if all(load.sampled and not load.measured for load in members) else []
+    return members if all(load.is_sampled and not load.measured for load in members) else []
 
 
 def _chain(job: JobQueues, loads: Loads) -> list[Load]:
@@ -330,16 +330,18 @@ def _chain(job: JobQueues, loads: Loads) -> list[Load]:
 def _keeps_up(job: JobQueues) -> bool:
     """Return whether a known lag does not grow."""
     trend = job_trend(job)
-    return trend is not None and not falls_behind(trend, BACKLOG_S)
+    return trend is not None and not is_falling_behind(trend, BACKLOG_S)
 
 
 def _are_saturated(members: Sequence[Load]) -> bool:
-    queued = (load.measured and load.works and (load.buffers or 0.0) >= QUEUED for load in members)
+    queued = (
+        load.measured and load.is_working and (load.buffers or 0.0) >= QUEUED for load in members
+    )
     return all(map(_is_saturated, members)) or all(queued)
 
 
 def _is_saturated(load: Load) -> bool:
-    return load.measured and load.works and (load.busy or 0.0) >= SATURATED
+    return load.measured and load.is_working and (load.busy or 0.0) >= SATURATED
 
 
 def _is_never_idle(load: Load) -> bool:
@@ -359,12 +361,12 @@ def _delays_barriers(job: JobQueues, load: Load, members: Sequence[Load]) -> boo
 
 def _roots_without_order(job: JobQueues, loads: Loads) -> list[Root]:
     """Return the busy tasks with full inputs while another task waits. This is for inputs without a job graph."""
-    waiting = _waiting(loads)
+    waiting = _waiting_loads(loads)
     if not waiting:
         return []
     found = []
     for members in by_task(loads).values():
-        busy = [load for load in members if load.works and load.measured]
+        busy = [load for load in members if load.is_working and load.measured]
         full = [load for load in busy if (queue_ratio(load, members) or 0) >= QUEUE_TIMES]
         if not busy or any(load.waits for load in members):
             continue
@@ -373,7 +375,7 @@ def _roots_without_order(job: JobQueues, loads: Loads) -> list[Root]:
     return found
 
 
-def _waiting(loads: Loads) -> list[Load]:
+def _waiting_loads(loads: Loads) -> list[Load]:
     """Return the subtasks that, according to measurements, wait most of the time."""
     return [load for load in loads.values() if load.waits and load.wait_measured]
 
@@ -415,7 +417,7 @@ def find_spells(job: JobQueues) -> tuple[Spell, ...]:
         if not job.totals:
             return ()  # a single response is not enough evidence against a subtask
         whole = _spells(job, None, loads_in(job))
-        return _ranked(whole)
+        return _rank_spells(whole)
     seen: dict[str, dict[int, Root]] = defaultdict(dict)
     for place, window in enumerate(order):
         for root in find_roots(job, loads_in(job, [window])):
@@ -424,21 +426,21 @@ def find_spells(job: JobQueues) -> tuple[Spell, ...]:
     for task, roots_at in seen.items():
         for run in _runs(list(roots_at)):
             stages = [order[low : high + 1] for low, high in _stages(run, roots_at)]
-            parts = _in_stages(job, task, stages) if len(stages) > 1 else []
+            parts = _stage_spells(job, task, stages) if len(stages) > 1 else []
             at_once = [order[run[0] : run[-1] + 1]]
-            found += parts if len(parts) > 1 else _in_stages(job, task, at_once)
-    return _ranked(found)
+            found += parts if len(parts) > 1 else _stage_spells(job, task, at_once)
+    return _rank_spells(found)
 
 
 def notable_spells(job: JobQueues) -> tuple[list[Spell], list[int] | None]:
     """Return the spells that are not ordinary, and the windows of the first spell, which the tables show."""
-    found = [spell for spell in find_spells(job) if not spell.ordinary]
+    found = [spell for spell in find_spells(job) if not spell.is_ordinary]
     if found and found[0].windows:
         return found, list(found[0].windows)
     return found, None
 
 
-def _in_stages(job: JobQueues, task: str, stages: Iterable[Sequence[int]]) -> list[Spell]:
+def _stage_spells(job: JobQueues, task: str, stages: Iterable[Sequence[int]]) -> list[Spell]:
     """Return one spell per stage of a task's run; empty if two consecutive stages have the same culprit."""
     found: list[Spell] = []
     for windows in stages:
@@ -483,7 +485,7 @@ def _runs(places: Sequence[int]) -> list[list[int]]:
     return runs
 
 
-def _ranked(found: Iterable[Spell]) -> tuple[Spell, ...]:
+def _rank_spells(found: Iterable[Spell]) -> tuple[Spell, ...]:
     return tuple(
         sorted(
             found,
@@ -513,7 +515,7 @@ def _spells(
         if spell is None:
             continue
         # While a task starts, Flink counts all its time as busy.
-        starts = spell.unawaited and spell.cause == "slow-operator" and spell.ordinary
+        starts = spell.unawaited and spell.cause == "slow-operator" and spell.is_ordinary
         if not starts:
             found.append(spell)
     return found
@@ -543,7 +545,7 @@ def _judge_root(
 ) -> Spell | None:
     held = samples_in(job, windows)
     first_us, last_us = time_span(chain.from_iterable(held.values()))
-    episode = _failing(job.job, first_us, last_us)
+    episode = _failing_episode(job.job, first_us, last_us)
     view = build_view(loads, job.topology, [root])
     during = " while upstream tasks waited" if root.awaited else ""
     found = find_culprit(Case(job.job, episode, view, end=root, during=during))
@@ -556,7 +558,7 @@ def _judge_root(
         culprit_loads=_culprit_loads(root, found),
         loads=loads,
         whole=root.whole or root.siblings == 1,
-        before=_before(job, loads, root.task),
+        before=_upstream_waits(job, loads, root.task),
         windows=tuple(windows or ()),
         first_us=first_us,
         last_us=last_us,
@@ -580,7 +582,7 @@ def _works_off_backlog(job: JobQueues) -> bool:
     return trend is not None and direction_of(trend, BACKLOG_S) == "shrinking"
 
 
-def _failing(job: JobFacts, first_us: int | None, last_us: int | None) -> Episode:
+def _failing_episode(job: JobFacts, first_us: int | None, last_us: int | None) -> Episode:
     """Return the failed checkpoints around a spell."""
     low = first_us if first_us is not None else -(2**62)
     high = last_us if last_us is not None else 2**62
@@ -608,7 +610,7 @@ def _culprit_loads(root: Root, found: NamedCulprit) -> tuple[Load, ...]:
     return tuple(named or root.subtasks)
 
 
-def _before(job: JobQueues, loads: Loads, task: str) -> tuple[tuple[str, float], ...]:
+def _upstream_waits(job: JobQueues, loads: Loads, task: str) -> tuple[tuple[str, float], ...]:
     """Return the tasks directly upstream, and the highest share of time that a subtask of each waits."""
     if not has_task_order(job):
         waits = {(load.key.task, load.pressed or 0.0) for load in loads.values() if load.waits}
@@ -669,7 +671,7 @@ def awaits_barrier(job: JobQueues, windows: Sequence[int]) -> tuple[SubtaskKey, 
     This looks like back pressure, but no downstream task is slow.
     """
     held = samples_in(job, windows)
-    failed = _failing(job.job, *time_span(chain.from_iterable(held.values()))).checkpoints
+    failed = _failing_episode(job.job, *time_span(chain.from_iterable(held.values()))).checkpoints
     expired = [checkpoint for checkpoint in failed if checkpoint.status is Status.EXPIRED]
     if len(expired) < FEWEST_EXPIRED or settings.unaligned(job.job, expired):
         return ()
@@ -678,4 +680,4 @@ def awaits_barrier(job: JobQueues, windows: Sequence[int]) -> tuple[SubtaskKey, 
 
 def pressed_windows(job: JobQueues) -> list[int]:
     """Return the windows in which a task is back-pressured most of the time."""
-    return [window for window in job.windows if _waiting(loads_in(job, [window]))]
+    return [window for window in job.windows if _waiting_loads(loads_in(job, [window]))]

@@ -170,7 +170,7 @@ class Queues(FlinkTopic):
 
     def select_span(self, facts: QueueFacts, span: Span) -> QueueFacts:
         """Return the facts reduced to the windows that overlap the span."""
-        return replace(facts, jobs=tuple(_within(job, span) for job in facts.jobs))
+        return replace(facts, jobs=tuple(_job_within(job, span) for job in facts.jobs))
 
     def subjects(self, facts: QueueFacts) -> Sequence[JobQueues]:
         return facts.jobs
@@ -277,7 +277,7 @@ def _series_within(every: Iterable[Series], span: Span) -> Iterator[Series]:
             yield replace(each, points=points)
 
 
-def _within(job: JobQueues, span: Span) -> JobQueues:
+def _job_within(job: JobQueues, span: Span) -> JobQueues:
     """Return a job reduced to the windows that overlap a time span."""
 
     def inside(sample: Sample) -> bool:

@@ -213,6 +213,6 @@ def lag_growth(late: Sequence[Trigger], *, lag_ms: float, share: float) -> Trend
         return None
     slope = trend([x for x, _ in points], [y for _, y in points])
     first = min(y for _, y in points[:3])
-    if slope is None or not slope.rises:
+    if slope is None or not slope.is_rising:
         return None
     return slope if slope.rise >= max(lag_ms, share * max(0.0, first)) else None

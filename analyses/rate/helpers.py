@@ -364,7 +364,7 @@ def is_limited(state: StreamState) -> bool:
     return state.stability in (Stability.THROTTLED, Stability.OVERLOADED)
 
 
-def short_of_time(state: StreamState, *, use: float = defaults.NARROW) -> bool:
+def is_at_limit(state: StreamState, *, use: float = defaults.NARROW) -> bool:
     """Return whether batches queue, take almost the whole interval, or are kept small by back pressure.
 
     Args:
@@ -382,7 +382,7 @@ def has_no_pause(flow: Flow, *, use: float = defaults.NARROW) -> bool:
     If the interval is unknown, only missing pauses show that a query is at its limit.
     """
     if flow.query is None or flow.state.interval_ms is not None:
-        return short_of_time(flow.state, use=use)
+        return is_at_limit(flow.state, use=use)
     return triggers.runs_back_to_back(late_triggers(flow.query.triggers))
 
 

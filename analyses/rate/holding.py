@@ -48,7 +48,9 @@ def _held_by_estimator(
         unset = app.settings.get(pid.INITIAL_RATE) is None
         outcome = ", and no initialRate is set" if unset else ": initialRate applies"
         return "first-batch", f"no rate has been published yet{outcome}"
-    if any(map(batches.is_overloaded, assessed.dstreams)) and _beyond(assessed, estimator):
+    if any(map(batches.is_overloaded, assessed.dstreams)) and _exceeds_published_rate(
+        assessed, estimator
+    ):
         return "cannot-act", "batches contain far more than the published rate: receivers ignore it"
     late = estimator.updates[-6:]
     if reached or sum(step.at_floor for step in late) > len(late) / 2:
@@ -87,7 +89,7 @@ def deciding_term(estimator: Replay, *, several: bool = False) -> tuple[str, str
     return "processing", f"the processing rate of the job, {rate:.0f} records/s{of}"
 
 
-def _beyond(assessed: AssessedApplication, estimator: Replay) -> bool:
+def _exceeds_published_rate(assessed: AssessedApplication, estimator: Replay) -> bool:
     late = batches.late_window(assessed.app.completed)
     rate = max((step.new_rate or 0.0 for step in estimator.updates[-6:]), default=0.0)
     most = 2 * rate * ((assessed.app.interval_ms or 0) / 1000 + 1)

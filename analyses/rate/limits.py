@@ -55,7 +55,7 @@ def limit_of(
         delay_ms: the current delay.
         retention_ms: retention time of the topics; None for Kafka's default.
     """
-    if slope is None or not slope.rises:
+    if slope is None or not slope.is_rising:
         return None
     kind = kind_of(app)
     if kind is None:

@@ -171,7 +171,7 @@ def _related_application(
     mine = streams[source]
     candidates: dict[str, tuple[int, int]] = {}
     for other, name in known.items():
-        shared = _shared(mine, streams[other])
+        shared = _shared_count(mine, streams[other])
         near = _nearness(sources[source].name, sources[other].name)
         if shared:
             candidates[name] = max(candidates.get(name, (0, -1)), (near, shared))
@@ -179,7 +179,7 @@ def _related_application(
         return max(sorted(candidates), key=lambda name: candidates[name])
     names = sorted(set(known.values()))
     nothing_to_compare = not mine["batches"] and not mine["runs"]
-    if len(names) == 1 and (nothing_to_compare or not _comparable(mine, known, streams)):
+    if len(names) == 1 and (nothing_to_compare or not _is_comparable(mine, known, streams)):
         return names[0]
     if nothing_to_compare and names:
         near_to = {name: -1 for name in names}
@@ -192,7 +192,7 @@ def _related_application(
     return None
 
 
-def _comparable(
+def _is_comparable(
     mine: Mapping[str, Any], known: Mapping[int, str], streams: Mapping[int, Mapping[str, Any]]
 ) -> bool:
     """Return whether another source also has batch times or runs, so that having none in common proves a difference."""
@@ -200,7 +200,7 @@ def _comparable(
     return any(streams[other][key] for other in known)
 
 
-def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+def _shared_count(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
     batches = len(set(one["batches"] or ()) & set(other["batches"] or ()))
     if not batches and one["batches"] and other["batches"]:
         # One source may begin later. Its first batch times are then within the span of the other source.
@@ -231,7 +231,7 @@ def _name_unknown_applications(
     )
     for source in strangers:
         for other in strangers:
-            if settled[other] and _shared(streams[source], streams[other]):
+            if settled[other] and _shared_count(streams[source], streams[other]):
                 settled[source] = settled[other]
                 break
         else:

@@ -191,16 +191,16 @@ def simulate(
     """
     count = batches if batches is not None else len(offered_per_s)
     run = _Run(job, settings, offered_per_s, blocked=blocked)
-    played = run.until(count)
+    played = run.batches_until(count)
     held = run.held
     length = max(count, LEAST)
     # Nothing settles while the offered rate still changes.
     least = length + LEAST if len(offered_per_s) > 1 else length
-    done = run.until(least)
-    while (rest := _rest(done, settings, job)) is None and len(done) < max(LONGEST, least):
-        done = run.until(2 * len(done))
+    done = run.batches_until(least)
+    while (rest := _settled_state(done, settings, job)) is None and len(done) < max(LONGEST, least):
+        done = run.batches_until(2 * len(done))
     if rest is None:
-        drifts = abs(_drift(_late(done))) > settings.interval_ms
+        drifts = abs(_drift(_late_batches(done))) > settings.interval_ms
         rest = Settling.LATER if drifts else Settling.SWINGS, None
     settling, settled_ms = rest
     if settling is Settling.SETTLED:
@@ -229,7 +229,7 @@ class _Run:
         self._done: list[Simulated] = []
         self.held = 0.0
 
-    def until(self, count: int) -> tuple[Simulated, ...]:
+    def batches_until(self, count: int) -> tuple[Simulated, ...]:
         """Return the first `count` batches; `step` is None for unfinished batches."""
         for number in range(len(self._done), count):
             self._batch(number)
@@ -241,7 +241,7 @@ class _Run:
         self._observe(end)
         fresh = self._offered[min(number, len(self._offered) - 1)]
         self.held += fresh * interval / 1000
-        records = _received(self._bucket, self._pending, (begin, end), self.held, fresh)
+        records = _count_received(self._bucket, self._pending, (begin, end), self.held, fresh)
         self.held = self.held - records if self._blocked else 0.0
         start = max(end, heappop(self._free_ms))
         took = self._job.takes(records)
@@ -275,7 +275,7 @@ class _Run:
                 self._pending.append((time, float(step.published)))
 
 
-def _received(
+def _count_received(
     bucket: TokenBucket,
     pending: list[tuple[int, float]],
     span: tuple[int, int],
@@ -303,15 +303,15 @@ def _received(
     return records
 
 
-def _late(done: Sequence[Simulated]) -> Sequence[Simulated]:
+def _late_batches(done: Sequence[Simulated]) -> Sequence[Simulated]:
     return done[-max(3, len(done) // 3) :]
 
 
-def _rest(
+def _settled_state(
     done: Sequence[Simulated], settings: Settings, job: Job
 ) -> tuple[Settling, int | None] | None:
     """Return how the simulation settles and since when; None if this is still unclear."""
-    late, interval = _late(done), settings.interval_ms
+    late, interval = _late_batches(done), settings.interval_ms
     drift = _drift(late)
     busy = sum(one.processing_ms for one in late) > len(late) * job.at_once * interval * BUSY
     if busy and drift > 0 and _cannot_go_lower(done, settings):
@@ -346,7 +346,7 @@ def _cannot_go_lower(done: Sequence[Simulated], settings: Settings) -> bool:
         return True
     steps = [one.step for one in done if one.step is not None and one.step.new_rate is not None]
     floor = settings.gains.min_rate * settings.interval_ms / 1000
-    floored = all(one.records <= floor * (1 + SETTLED) for one in _late(done))
+    floored = all(one.records <= floor * (1 + SETTLED) for one in _late_batches(done))
     return floored and bool(steps) and all(step.at_floor for step in steps[-FLOORED:])
 
 
@@ -361,7 +361,7 @@ def _outcome(
     over = len(done) * interval
     finished = [one for one in done if one.end_ms <= over] or list(done[:1])
     if settling is Settling.SETTLED:
-        steady = median(one.records for one in _late(done)) * 1000 / interval
+        steady = median(one.records for one in _late_batches(done)) * 1000 / interval
     else:
         steady = _processed_per_s(done, over * 2 // 3, over)
     top = max((one.records for one in played), default=0) * 1000 / interval
@@ -369,7 +369,7 @@ def _outcome(
         batches=played,
         settling=settling,
         steady_per_s=steady,
-        delay_ms=float(median(one.total_ms for one in _late(finished))),
+        delay_ms=float(median(one.total_ms for one in _late_batches(finished))),
         settling_ms=settling_ms,
         overshoot=top / steady - 1 if steady else 0.0,
         queued=len(done) - len(finished),

@@ -111,7 +111,7 @@ def replays(app: ApplicationFacts) -> tuple[Replay, ...]:
         return ()
     gains = gains_of(app.settings, app.traces)
     seen: dict[int, list[tuple[int, Observation]]] = defaultdict(list)
-    exact = _from_the_start(app)
+    exact = _has_first_batch(app)
     for batch in sorted(app.completed, key=lambda b: (b.end_ms or 0, b.time_ms)):
         if batch.end_ms is None or batch.processing_ms is None or batch.scheduling_ms is None:
             continue
@@ -134,7 +134,7 @@ def replays(app: ApplicationFacts) -> tuple[Replay, ...]:
     )
 
 
-def _from_the_start(app: ApplicationFacts) -> bool:
+def _has_first_batch(app: ApplicationFacts) -> bool:
     """Return whether the input contains the application's first batch. An estimator depends on all earlier batches."""
     gains = gains_of(app.settings, app.traces)
     # With the default gains, the last rate cancels out, so one batch is enough.

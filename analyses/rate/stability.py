@@ -53,12 +53,12 @@ class Trend:
     points: int
 
     @property
-    def rises(self) -> bool:
+    def is_rising(self) -> bool:
         """Whether the rise is significant."""
         return self.z > SURE and self.low > 0
 
     @property
-    def falls(self) -> bool:
+    def is_falling(self) -> bool:
         """Whether the fall is significant."""
         return self.z < -SURE and self.high < 0
 

@@ -71,9 +71,9 @@ def survey_table(events: pa.Table) -> list[dict[str, Any]]:
             "what": "stream",
             **dict.fromkeys(_RARE_COLUMNS),
             "source": row["source"],
-            "applications": _sorted(row["applications_distinct"]),
-            "runs": _sorted(row["runs_distinct"])[:MOST],
-            "batches": _sorted(row["batches_distinct"])[:MOST],
+            "applications": _sort_known(row["applications_distinct"]),
+            "runs": _sort_known(row["runs_distinct"])[:MOST],
+            "batches": _sort_known(row["batches_distinct"])[:MOST],
             "shift_ms": row["shift_ms_min"],
             "first_us": row["time_min"],
             "last_us": row["time_max"],
@@ -101,5 +101,5 @@ def _begins(row: dict[str, Any]) -> bool:
     return row["event"] != Event.SECTION or row["application"] is not None
 
 
-def _sorted(values: list[Any]) -> list[Any]:
+def _sort_known(values: list[Any]) -> list[Any]:
     return sorted(value for value in values if value is not None)

@@ -249,7 +249,7 @@ class Rate(Topic):
         """Yield warnings about times without a batch, if the input should contain every batch."""
         for app in facts.applications:
             if app.interval_ms and app.origins & _TELL_OF_EMPTY:
-                yield from hole_notes(app)
+                yield from gap_notes(app)
 
     def data(
         self,
@@ -286,7 +286,7 @@ class Rate(Topic):
 RATE: Final = Rate()
 
 
-def hole_notes(app: ApplicationFacts) -> Iterator[InputNote]:
+def gap_notes(app: ApplicationFacts) -> Iterator[InputNote]:
     """Yield a warning for each gap in which batches were due."""
     for before, after in pairwise(split_at_gaps(app.batches)):
         last = before[-1]

@@ -13,7 +13,7 @@ from flowdiag.analyses.model import finding as f
 Pair = tuple[f.RuleOutcome, f.Finding]
 
 
-def each_once(pairs: Iterable[Pair]) -> list[tuple[Pair, list[str]]]:
+def without_repeated_remedies(pairs: Iterable[Pair]) -> list[tuple[Pair, list[str]]]:
     """Remove repeated remedies, so that each stays only in the first finding that has it.
 
     Two values for one option of a job would contradict each other, so the value in the first finding stays.
@@ -28,7 +28,7 @@ def each_once(pairs: Iterable[Pair]) -> list[tuple[Pair, list[str]]]:
         elsewhere: dict[str, None] = {}
         mine: set[object] = set()
         for action in finding.actions:
-            keys = [*_same(action, finding)]
+            keys = [*_equality_keys(action, finding)]
             known = next((first[key] for key in keys if key in first), None)
             if known is not None:
                 elsewhere[known] = None
@@ -40,7 +40,7 @@ def each_once(pairs: Iterable[Pair]) -> list[tuple[Pair, list[str]]]:
     return found
 
 
-def _same(action: f.Action, finding: f.Finding) -> Iterator[object]:
+def _equality_keys(action: f.Action, finding: f.Finding) -> Iterator[object]:
     """Yield keys that are equal for equal remedies: the text, or the option with its value or within one job."""
     yield action.text, action.option
     if action.option is not None and action.proposed is not None:

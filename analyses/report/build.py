@@ -16,7 +16,7 @@ from flowdiag.analyses.knowledge.causes import CHECKS
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey, Process
 from flowdiag.analyses.report import verdicts as v
-from flowdiag.analyses.report.advice import action_of, each_once, first_action
+from flowdiag.analyses.report.advice import action_of, first_action, without_repeated_remedies
 from flowdiag.analyses.report.evidence import Key, LocatedRecord
 from flowdiag.analyses.report.fingerprints import fingerprints
 from flowdiag.analyses.report.origins import codes_of, component_in
@@ -369,7 +369,7 @@ class ReportBuilder:
             reason=clean(reasons[0]) if inconclusive and reasons else None,
             stories=stories,
             not_assessed=clean(gaps[0]) if gaps and not inconclusive else None,
-            understood=[self._understood(kind) for kind in self.understood],
+            understood=[self._recognized(kind) for kind in self.understood],
             suggestions=[*self.suggestions, *self._next_checks(linked, undecided=inconclusive)],
         )
 
@@ -396,7 +396,7 @@ class ReportBuilder:
         ):
             yield "whether tasks keep up and records reach the sinks: no input contains task metrics"
 
-    def _understood(self, kind: f.RecognizedRecords) -> w.Understood:
+    def _recognized(self, kind: f.RecognizedRecords) -> w.Understood:
         place = self.located.get((*kind.ref, None)) if kind.ref is not None else None
         return w.Understood(
             kind=kind.kind,
@@ -407,7 +407,7 @@ class ReportBuilder:
         )
 
     @cached_property
-    def _for_checks(self) -> Inputs:
+    def _check_inputs(self) -> Inputs:
         assessed = {each.topic for each in self.topics if each.status is w.TopicStatus.ASSESSED}
         return Inputs(inputs=self.inputs, topics=frozenset(assessed), data=self.data)
 
@@ -418,7 +418,7 @@ class ReportBuilder:
             lambda: suggestions_for(
                 linked,
                 self.outcomes if self.engine_known else (),
-                self._for_checks,
+                self._check_inputs,
                 self._fingerprint_of,
                 undecided=undecided,
             ),
@@ -432,7 +432,7 @@ class ReportBuilder:
 
     def _reason(self, item: f.Inconclusive) -> str:
         """Return why a rule is inconclusive, and the evidence or option that it needs."""
-        missing = [n for n in item.checks if not self._for_checks.answer(CHECKS[n], None)]
+        missing = [n for n in item.checks if not self._check_inputs.answer(CHECKS[n], None)]
         needs = f"add {' or '.join(map(phrase_of, missing))}" if missing else item.remedy
         return f"{item.reason}; {needs}" if needs else item.reason
 
@@ -458,7 +458,7 @@ class ReportBuilder:
     def _findings(self) -> list[w.Finding]:
         """Return the findings, each remedy only in the first one that has it. Findings that raise errors are omitted."""
         found = []
-        pairs = zip(each_once(self._ordered), self._fingerprints, strict=True)
+        pairs = zip(without_repeated_remedies(self._ordered), self._fingerprints, strict=True)
         for ((outcome, finding), elsewhere), fingerprint in pairs:
             with self._faults.catch(w.Where.RENDER, outcome.code):
                 found.append(self._finding(outcome, finding, fingerprint, elsewhere))

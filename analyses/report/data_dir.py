@@ -195,7 +195,7 @@ class _Writing:
     ) -> None:
         if not isinstance(error, Exception) or isinstance(error, FlowdiagError):
             return
-        why = _why(error)
+        why = _error_clause(error)
         if why is not None:
             raise cannot_write(self._shown, why) from error
 
@@ -210,7 +210,7 @@ _WRITE_ERRORS: Final = {
 }
 
 
-def _why(error: Exception) -> str | None:
+def _error_clause(error: Exception) -> str | None:
     """Return the reason for a write error as a clause, or None for other errors."""
     if isinstance(error, OSError):
         text = error.strerror or str(error)
@@ -229,7 +229,7 @@ def cannot_write(shown: str, why: str) -> FlowdiagError:
     )
 
 
-def _refused(shown: str, why: str) -> FlowdiagError:
+def _folder_error(shown: str, why: str) -> FlowdiagError:
     return FlowdiagError(f"--data-dir: '{shown}' {why}", hint="use an empty or new folder")
 
 
@@ -243,10 +243,10 @@ def _check_entries(shown: str, entries: Collection[str], manifest: bytes | None)
         if not str(document["schema"]).startswith("flowdiag.tables/"):
             raise ValueError
     except (ValueError, TypeError, KeyError):
-        raise _refused(shown, "is not empty and contains no flowdiag tables") from None
+        raise _folder_error(shown, "is not empty and contains no flowdiag tables") from None
     others = sorted(set(entries) - ours)
     if others:
-        raise _refused(shown, f"contains tables and another file: {others[0]}")
+        raise _folder_error(shown, f"contains tables and another file: {others[0]}")
 
 
 class _LocalFolder:
@@ -262,7 +262,7 @@ class _LocalFolder:
         try:
             if os.path.lexists(self._path):
                 if not self._path.is_dir():
-                    raise _refused(self._shown, "is not a folder")
+                    raise _folder_error(self._shown, "is not a folder")
                 manifest = self._path / MANIFEST
                 held = manifest.read_bytes() if manifest.is_file() else None
                 _check_entries(self._shown, os.listdir(self._path), held)

@@ -83,7 +83,7 @@ def locate(
         blocks = {at for at, focuses in wanted.items() if whole or focuses != {None}}
         with open_stream(source) as stream:
             return [
-                ((source, offset, focus), _quoted(record, line, focus, kind, zone))
+                ((source, offset, focus), _quote(record, line, focus, kind, zone))
                 for offset, line, record in _records(stream, sorted(wanted), blocks)
                 for focus in wanted[offset]
             ]
@@ -98,7 +98,7 @@ def locate(
     return found, problems
 
 
-def _quoted(
+def _quote(
     record: bytes, line: int, focus: Focus | None, kind: str, zone: int | None
 ) -> LocatedRecord:
     """Quote the relevant part of a record, or its first line if that part is not found."""
@@ -123,7 +123,7 @@ def _quoted(
         return first
     if focus is None:
         return first
-    text, numbers = _unwrapped(record)
+    text, numbers = _unwrap_lines(record)
     best, best_us = _nearest_sample(text, focus, zone)
     if best is None:
         return first
@@ -149,7 +149,7 @@ def _nearest_sample(
     return best, best_us
 
 
-def _unwrapped(record: bytes) -> tuple[bytes, Callable[[int], int]]:
+def _unwrap_lines(record: bytes) -> tuple[bytes, Callable[[int], int]]:
     """Unwrap JSON log lines, and return the original line number of each resulting line."""
     if record.lstrip()[:1] != b"{":
         return record, lambda line: line

@@ -60,22 +60,26 @@ def fingerprints(
         alike[outcome.code, name, finding.subject.task, finding.option].append(number)
     found = [""] * len(pairs)
     for about, numbers in alike.items():
-        ranked = sorted(numbers, key=lambda n: (_sortable(pairs[n][1]), n))
+        ranked = sorted(numbers, key=lambda n: (_sort_key(pairs[n][1]), n))
         counted: defaultdict[tuple[str, ...], int] = defaultdict(int)
         for place, number in enumerate(ranked):
-            apart = _apart(pairs[number][1])
+            apart = _distinguishing_fields(pairs[number][1])
             counted[apart] += 1
             more = (*apart, str(counted[apart])) if place else ()
             found[number] = fingerprint(*about, *more)
     return found
 
 
-def _apart(finding: Finding) -> tuple[str, ...]:
+def _distinguishing_fields(finding: Finding) -> tuple[str, ...]:
     values = [(name, getattr(finding.subject, name)) for name in _APART]
     return tuple("" if value is None else f"{name}={value}" for name, value in values)
 
 
-def _sortable(finding: Finding) -> tuple[int, tuple[str, ...], int]:
+def _sort_key(finding: Finding) -> tuple[int, tuple[str, ...], int]:
     index = finding.subject.subtask_index
     since = finding.first_us
-    return (-1 if index is None else index, _apart(finding)[1:], -1 if since is None else since)
+    return (
+        -1 if index is None else index,
+        _distinguishing_fields(finding)[1:],
+        -1 if since is None else since,
+    )

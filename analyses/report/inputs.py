@@ -130,16 +130,16 @@ def _input(
         source=printable(source.name),
         kind=source.kind,
         role=_role(source, {owner.role for owner in owners}),
-        version=_one({owner.version for owner in owners if owner.version}),
+        version=_common_value({owner.version for owner in owners if owner.version}),
         bytes=_total(rows, "bytes") if rows else source.size,
         candidates=_total(rows, "candidates"),
         recognised=_total(rows, "recognised"),
         not_understood=_total(rows, "not_understood"),
-        first=iso(_dated(min(_instants(rows, owners, "first_us"), default=None))),
-        last=iso(_dated(max(_instants(rows, owners, "last_us"), default=None))),
-        zone=_one({_zone(owner) for owner in owners}),
-        zone_from=_one({owner.zone_from for owner in owners}),
-        clock_offset_ms=_one({owner.clock_offset_ms for owner in owners}),
+        first=iso(_dated_instant(min(_instants(rows, owners, "first_us"), default=None))),
+        last=iso(_dated_instant(max(_instants(rows, owners, "last_us"), default=None))),
+        zone=_common_value({_zone(owner) for owner in owners}),
+        zone_from=_common_value({owner.zone_from for owner in owners}),
+        clock_offset_ms=_common_value({owner.clock_offset_ms for owner in owners}),
         path=_rest_path(source),
         reason=clean(source.reason) if source.reason else None,
         error=_error(source, rows),
@@ -163,7 +163,7 @@ def _role(source: Source, written: set[str]) -> str:
     """Return the role of the process that wrote it. Only sniffing identifies clients, which run no part of a job."""
     if not written:
         return source.role
-    role = _one(written) or "mixed"
+    role = _common_value(written) or "mixed"
     return source.role if role == "unknown" and source.role == "client" else role
 
 
@@ -174,19 +174,19 @@ def _total(rows: Iterable[Mapping[str, str]], key: str) -> int:
 def _instants(rows: Sequence[Mapping[str, str]], owners: Sequence[Process], key: str) -> list[int]:
     """Return the first or last instants: settled ones or, if all have the same zone, printed ones."""
     settled = [us for owner in owners if (us := getattr(owner, key)) is not None]
-    zone = _one({owner.zone_offset_ms for owner in owners})
+    zone = _common_value({owner.zone_offset_ms for owner in owners})
     if settled or zone is None:
         return settled
     printed = [int(row[key]) for row in rows if row.get(key)]
     return [us - zone * 1000 for us in printed if us > _DATED_US]
 
 
-def _dated(us: int | None) -> int | None:
+def _dated_instant(us: int | None) -> int | None:
     """Return the instant if its date is known, otherwise None."""
     return us if us is not None and us >= _DATED_US else None
 
 
-def _one(values: set[Value]) -> Value | None:
+def _common_value(values: set[Value]) -> Value | None:
     """Return the value if all agree, otherwise None."""
     return next(iter(values)) if len(values) == 1 else None
 
@@ -205,7 +205,7 @@ def _process(process: Process) -> WireProcess:
         zone=_zone(process),
         zone_from=process.zone_from,
         clock_offset_ms=process.clock_offset_ms,
-        first=iso(_dated(process.first_us)),
-        last=iso(_dated(process.last_us)),
+        first=iso(_dated_instant(process.first_us)),
+        last=iso(_dated_instant(process.last_us)),
         events=process.events,
     )

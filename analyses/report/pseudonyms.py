@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from flowdiag.analyses.model.names import MARKED, unmarked
+from flowdiag.analyses.model.names import MARKED, without_marks
 
 # The kind of name in each key of the report.
 _NAMES: Final = {
@@ -228,7 +228,7 @@ class _Pseudonyms:
         found = [*names_in(document)]
         for kind, real in sorted(found, key=lambda each: (each[0] != "host", "." not in each[1])):
             self.name(kind, real)
-        for text in dict.fromkeys(unmarked(text) for text in _texts(document)):
+        for text in dict.fromkeys(without_marks(text) for text in _texts(document)):
             for kind, real in _shaped_names(text):
                 self.name(kind, real)
 
@@ -266,19 +266,23 @@ class _Pseudonyms:
             return node
         kind = _kind(key, parent)
         if kind:
-            return self.name(kind, unmarked(node))
+            return self.name(kind, without_marks(node))
         if key in _COMMANDS:
             node = _without_paths(node)
-        return self.text(node, prose=key in _PROSE) if _is_text(key, parent) else unmarked(node)
+        return (
+            self.text(node, prose=key in _PROSE) if _is_text(key, parent) else without_marks(node)
+        )
 
     def text(self, text: str, *, prose: bool = False) -> str:
         """Replace the names in a text. `prose`: whether the text is a rule's sentence, in which names are marked."""
         return "".join(
-            self._marked(part) if number % 2 else self._searched(unmarked(part), prose=prose)
+            self._pseudonym_of_name(part)
+            if number % 2
+            else self._searched(without_marks(part), prose=prose)
             for number, part in enumerate(MARKED.split(text))
         )
 
-    def _marked(self, name: str) -> str:
+    def _pseudonym_of_name(self, name: str) -> str:
         """Return the pseudonym of a name that may be truncated."""
         head, cut, tail = name.partition("…")
         if cut:
@@ -438,7 +442,7 @@ def names_in(node: Any, key: str = "", parent: str = "") -> Iterator[tuple[str, 
     elif isinstance(node, str):
         kind = _kind(key, parent)
         if kind:
-            yield kind, unmarked(node)
+            yield kind, without_marks(node)
 
 
 def _texts(node: Any, key: str = "", parent: str = "") -> Iterator[str]:

@@ -118,21 +118,21 @@ class _Place:
     inputs: Inputs
     texts: Sequence[str] = ()
 
-    def _first(self, name: str) -> str | None:
+    def _first_value(self, name: str) -> str | None:
         return next((value for s in self.subjects if (value := getattr(s, name)) is not None), None)
 
     @property
     def taskmanager(self) -> str | None:
-        return self._first("taskmanager")
+        return self._first_value("taskmanager")
 
     @property
     def in_one_process(self) -> bool:
         """Whether the application runs only in its driver, as with the master `local[*]`."""
-        return (self._first("application") or "").startswith("local-")
+        return (self._first_value("application") or "").startswith("local-")
 
     def deployment(self) -> str:
         """Return `yarn` or `kubernetes`, or `any` if the deployment is unknown."""
-        names = [*self.inputs.names, *filter(None, map(self._first, _PLACES))]
+        names = [*self.inputs.names, *filter(None, map(self._first_value, _PLACES))]
         if any(_CONTAINER.search(name) or _APPLICATION.search(name) for name in names):
             return "yarn"
         is_pod = any(
@@ -145,9 +145,9 @@ class _Place:
 
     def words(self) -> Mapping[str, str]:
         """Return the names to show to readers."""
-        taskmanager, executor, task = map(self._first, ("taskmanager", "executor", "task"))
-        checkpoint = self.inputs.failed_checkpoint(self._first("job_id"))
-        host, stage = self._first("host"), self._first("stage")
+        taskmanager, executor, task = map(self._first_value, ("taskmanager", "executor", "task"))
+        checkpoint = self.inputs.failed_checkpoint(self._first_value("job_id"))
+        host, stage = self._first_value("host"), self._first_value("stage")
         named = f"TaskManager {taskmanager}" if taskmanager else "the TaskManager"
         running = f"executor {executor}" if executor else "the executor"
         process = named if taskmanager else running if executor else "the process"
@@ -163,22 +163,22 @@ class _Place:
 
     def ids(self) -> Mapping[str, str]:
         """Return the ids for commands, quoted for a shell. Unknown ids become placeholders in capitals."""
-        taskmanager, host = self.taskmanager, self._first("host")
+        taskmanager, host = self.taskmanager, self._first_value("host")
         address = self.inputs.address
         container = taskmanager if taskmanager and _CONTAINER.fullmatch(taskmanager) else None
         pod = next((n for n in (taskmanager, host) if n and _POD.fullmatch(n)), None)
-        partition = self._first("partition") or ""
-        job = self._first("job_id")
+        partition = self._first_value("partition") or ""
+        job = self._first_value("job_id")
         known = {
             "job": job,
-            "vertex": self._first("vertex_id"),
+            "vertex": self._first_value("vertex_id"),
             "checkpoint": self.inputs.failed_checkpoint(job),
             "taskmanager_id": taskmanager,
             "container": container,
             "pod": pod,
             "application": self._application(),
-            "executor": self._first("executor"),
-            "stage": self._first("stage"),
+            "executor": self._first_value("executor"),
+            "stage": self._first_value("stage"),
             "host_name": host,
             "topic": partition.rpartition("-")[0] or None,
             "flink": address,
@@ -192,7 +192,7 @@ class _Place:
         }
 
     def _application(self) -> str | None:
-        named = self._first("application")
+        named = self._first_value("application")
         for name in filter(None, [named, self.taskmanager, *self.inputs.names]):
             if container := _CONTAINER.search(name):
                 return f"application_{container[1]}"
@@ -253,9 +253,9 @@ class _Question:
     def candidates(self) -> list[tuple[str, Check, str]]:
         """Return the checks that help as (name, check, decision), cheapest first."""
         deciding = self.checks or dict.fromkeys(n for c in self.causes for n in CAUSES[c].checks)
-        found = self._usable(deciding)
+        found = self._usable_checks(deciding)
         if not found and not deciding:
-            found = self._usable(
+            found = self._usable_checks(
                 name
                 for name, check in CHECKS.items()
                 if any(code.startswith(check.helps) for code in self.codes if check.helps)
@@ -263,13 +263,13 @@ class _Question:
         if not self.has_frame:  # another check is more precise
             others = [each for each in found if each[0] != "user-code"]
             found = others if others or self.in_driver else found
-        return sorted(found, key=lambda each: (each[1].cost, -self._decided_by(each[0])))
+        return sorted(found, key=lambda each: (each[1].cost, -self._decided_causes(each[0])))
 
-    def _decided_by(self, name: str) -> int:
+    def _decided_causes(self, name: str) -> int:
         """Return how many of the possible causes a check confirms or rules out."""
         return sum(name in CAUSES[cause].checks for cause in self.causes)
 
-    def _usable(self, names: Iterable[str]) -> list[tuple[str, Check, str]]:
+    def _usable_checks(self, names: Iterable[str]) -> list[tuple[str, Check, str]]:
         inputs, taskmanager = self.place.inputs, self.place.taskmanager
         return [
             (name, check, self._decision(name, check))
@@ -313,7 +313,7 @@ def suggestions_for(
     """
     questions = [_question(each, inputs, fingerprint_of) for each in linked if not is_certain(each)]
     found: dict[str, w.Suggestion] = {}
-    for question in [*questions, *(_of_rules(outcomes, inputs) if undecided else ())]:
+    for question in [*questions, *(_rule_questions(outcomes, inputs) if undecided else ())]:
         for name, check, decision in question.candidates():
             found.setdefault(name, _suggestion(question, name, check, decision))
     return [*found.values(), *(_options(outcomes) if undecided else ())]
@@ -360,7 +360,7 @@ def _question(
     )
 
 
-def _of_rules(outcomes: Sequence[f.RuleOutcome], inputs: Inputs) -> Iterator[_Question]:
+def _rule_questions(outcomes: Sequence[f.RuleOutcome], inputs: Inputs) -> Iterator[_Question]:
     """Yield questions about what inconclusive rules lack, core rules first, or what all rules lack if there are none."""
     active = [outcome for outcome in outcomes if outcome.ignored is None]
     ranked = sorted(active, key=lambda outcome: not outcome.core)

@@ -187,12 +187,12 @@ _SUBJECT: Final = (
 _UNFILTERED: Final = "independent of --since, --until and --job"
 
 
-def _about(row: type[Any]) -> str:
+def _description(row: type[Any]) -> str:
     """Return the first sentence of a type's docstring."""
     return f"{(row.__doc__ or '').partition('.')[0]}."
 
 
-def _of(row: type[Any], *keys: Column, without: Iterable[str] = ()) -> tuple[Column, ...]:
+def _columns_of(row: type[Any], *keys: Column, without: Iterable[str] = ()) -> tuple[Column, ...]:
     known = {key.name for key in keys}
     return (*keys, *columns_of(row, _ABOUT, {*without, *known}))
 
@@ -208,51 +208,51 @@ TABLES: Final = (
     Table(
         "checkpoints",
         ("checkpoints",),
-        _about(wire.Checkpoint),
-        _of(wire.Checkpoint, _CLUSTER, *_JOB),
+        _description(wire.Checkpoint),
+        _columns_of(wire.Checkpoint, _CLUSTER, *_JOB),
     ),
     Table(
         "late_acknowledgements",
         ("checkpoints",),
-        _about(wire.LateAcknowledgement),
-        _of(wire.LateAcknowledgement, _CLUSTER, *_JOB),
+        _description(wire.LateAcknowledgement),
+        _columns_of(wire.LateAcknowledgement, _CLUSTER, *_JOB),
     ),
     Table(
         "declines",
         ("checkpoints",),
         "A subtask that declined a checkpoint.",
-        _of(wire.Decline, _CLUSTER, *_JOB),
+        _columns_of(wire.Decline, _CLUSTER, *_JOB),
     ),
     Table(
         "late_taskmanagers",
         ("checkpoints",),
-        _about(wire.TaskManager),
-        _of(wire.TaskManager, _CLUSTER, *_JOB),
+        _description(wire.TaskManager),
+        _columns_of(wire.TaskManager, _CLUSTER, *_JOB),
     ),
     Table(
         "checkpoint_episodes",
         ("checkpoints",),
-        _about(wire.CheckpointEpisode),
-        (*_of(wire.CheckpointEpisode, _CLUSTER, *_JOB, without=("subject",)), *_SUBJECT),
+        _description(wire.CheckpointEpisode),
+        (*_columns_of(wire.CheckpointEpisode, _CLUSTER, *_JOB, without=("subject",)), *_SUBJECT),
     ),
     Table(
         "batches",
         ("rate",),
-        _about(wire.RateBatch),
-        _of(wire.RateBatch, *_APPLICATION),
+        _description(wire.RateBatch),
+        _columns_of(wire.RateBatch, *_APPLICATION),
     ),
     Table(
         "pid_steps",
         ("rate",),
-        _about(wire.PidStep),
-        _of(wire.PidStep, *_APPLICATION),
+        _description(wire.PidStep),
+        _columns_of(wire.PidStep, *_APPLICATION),
     ),
     Table(
         "triggers",
         ("rate",),
-        _about(wire.RateTrigger),
+        _description(wire.RateTrigger),
         (
-            *_of(wire.RateTrigger, *_APPLICATION, *_QUERY, without=("durations_ms",)),
+            *_columns_of(wire.RateTrigger, *_APPLICATION, *_QUERY, without=("durations_ms",)),
             Column(
                 "durations_ms",
                 pa.map_(_TEXT, pa.int64()),
@@ -264,38 +264,40 @@ TABLES: Final = (
         "vertices",
         ("queues",),
         "One vertex of a job graph in the selected time range; values are maxima over its subtasks.",
-        _of(queues.QueueVertex, *_JOB, without=("inputs", "subtasks", "total", "truncated")),
+        _columns_of(
+            queues.QueueVertex, *_JOB, without=("inputs", "subtasks", "total", "truncated")
+        ),
     ),
     Table(
         "subtasks",
         ("queues",),
         "One subtask in the selected time range.",
-        _of(queues.QueueSubtask, *_JOB, *_SUBTASK, without=("gates",)),
+        _columns_of(queues.QueueSubtask, *_JOB, *_SUBTASK, without=("gates",)),
     ),
     Table(
         "input_gates",
         ("queues",),
         "Queued buffers in the remote channels of one input gate of a subtask.",
-        _of(queues.QueueGate, *_JOB, *_SUBTASK),
+        _columns_of(queues.QueueGate, *_JOB, *_SUBTASK),
     ),
     Table(
         "taskmanagers",
         ("queues",),
         "One TaskManager that runs subtasks of a job, in the selected time range.",
-        _of(queues.QueueTaskManager, Column("job_id", _TEXT, "id of the Flink job")),
+        _columns_of(queues.QueueTaskManager, Column("job_id", _TEXT, "id of the Flink job")),
     ),
     Table(
         "starts",
         ("startup",),
         "One start of a job.",
-        _of(startup.StartAttempt, *_JOB, without=("steps",)),
+        _columns_of(startup.StartAttempt, *_JOB, without=("steps",)),
     ),
     Table(
         "start_steps",
         ("startup",),
         "A step of a start; steps before the first job have no job.",
         (
-            *_of(
+            *_columns_of(
                 startup.StartStep,
                 *_JOB,
                 Column("number", pa.int64(), _ABOUT["number"]),
@@ -310,7 +312,7 @@ TABLES: Final = (
         "workers",
         ("startup",),
         "A TaskManager from its request to its registration.",
-        _of(startup.StartWorker),
+        _columns_of(startup.StartWorker),
     ),
 )
 

@@ -74,7 +74,7 @@ def without_credentials(report: Report) -> Report:
     }
     if all(text == instead for text, instead in masked.items()):
         return report
-    return msgspec.convert(_replaced(document, masked), type=Report)
+    return msgspec.convert(_replace_texts(document, masked), type=Report)
 
 
 def _texts(node: Any) -> Iterator[str]:
@@ -100,11 +100,11 @@ def _pieces(texts: Iterable[str]) -> Iterator[list[str]]:
         yield piece
 
 
-def _replaced(node: Any, masked: Mapping[str, str]) -> Any:
+def _replace_texts(node: Any, masked: Mapping[str, str]) -> Any:
     if isinstance(node, dict):
-        return {key: _replaced(value, masked) for key, value in node.items()}
+        return {key: _replace_texts(value, masked) for key, value in node.items()}
     if isinstance(node, list):
-        return [_replaced(item, masked) for item in node]
+        return [_replace_texts(item, masked) for item in node]
     return masked.get(node, node) if isinstance(node, str) else node
 
 

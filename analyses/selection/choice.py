@@ -28,8 +28,8 @@ class Choice:
 
     def ignored(self, rule: Rule) -> str | None:
         """Return the option that excludes a rule, or None."""
-        selected = _closest(rule, self.select)
-        ignored = _closest(rule, self.ignore)
+        selected = _most_specific_word(rule, self.select)
+        ignored = _most_specific_word(rule, self.ignore)
         if ignored is not None and (selected is None or _length(ignored) >= _length(selected)):
             return f"--ignore {ignored}"
         if self.select and selected is None:
@@ -37,7 +37,7 @@ class Choice:
         return None
 
 
-def _closest(rule: Rule, words: Iterable[str]) -> str | None:
+def _most_specific_word(rule: Rule, words: Iterable[str]) -> str | None:
     """Return the most specific word that matches a rule."""
     return max((word for word in words if matches_rule(word, rule)), key=_length, default=None)
 
@@ -56,7 +56,7 @@ def matches_rule(word: str, rule: Rule) -> bool:
     return rule.code.startswith(word.upper()) or rule.name == word.lower()
 
 
-def chosen(select: Iterable[str], ignore: Iterable[str], rules: Sequence[Rule]) -> Choice:
+def choose_rules(select: Iterable[str], ignore: Iterable[str], rules: Sequence[Rule]) -> Choice:
     """Check that each word matches a rule.
 
     Raises:
@@ -66,7 +66,9 @@ def chosen(select: Iterable[str], ignore: Iterable[str], rules: Sequence[Rule]) 
     for todo, words in (("select", choice.select), ("ignore", choice.ignore)):
         for word in words:
             if not any(matches_rule(word, rule) for rule in rules):
-                raise FlowdiagError(f"there is no rule '{word}' to {todo}", hint=_near(word, rules))
+                raise FlowdiagError(
+                    f"there is no rule '{word}' to {todo}", hint=_nearest_rule(word, rules)
+                )
     return choice
 
 
@@ -101,7 +103,7 @@ def nearest_rule(word: str, rules: Iterable[Rule]) -> Rule | None:
     return known[near[0]] if near else None
 
 
-def _near(word: str, rules: Sequence[Rule]) -> str:
+def _nearest_rule(word: str, rules: Sequence[Rule]) -> str:
     near = nearest_rule(word, rules)
     if near is not None:
         return f"did you mean {near.code} ({near.name})?"
@@ -125,12 +127,12 @@ def without(
     reasons = [choice.ignored(rule) for rule in rules]
     all_ignored = None not in reasons
     return tuple(
-        outcome if why is None else _silent(outcome, why, all_ignored=all_ignored)
+        outcome if why is None else _ignored_outcome(outcome, why, all_ignored=all_ignored)
         for outcome, why in zip(outcomes, reasons, strict=True)
     )
 
 
-def _silent(outcome: RuleOutcome, why: str, *, all_ignored: bool) -> RuleOutcome:
+def _ignored_outcome(outcome: RuleOutcome, why: str, *, all_ignored: bool) -> RuleOutcome:
     called = f"{outcome.code} {outcome.name}"
     doubts: list[Inconclusive] = []
     if all_ignored:

@@ -19,10 +19,10 @@ _IN_CAUSE: Final = re.compile(
 
 def oversized_messages(facts: StartupFacts) -> tuple[Trouble, ...]:
     """Return all records of oversized messages."""
-    return (*facts.of_kind(*_KINDS), *_in_causes(facts))
+    return (*facts.of_kind(*_KINDS), *_troubles_in_causes(facts))
 
 
-def _in_causes(facts: StartupFacts) -> Iterator[Trouble]:
+def _troubles_in_causes(facts: StartupFacts) -> Iterator[Trouble]:
     """Yield oversized messages that failed a task or the job, based on the sender's exception."""
     for job in facts.jobs:
         for incident in job.job.incidents:

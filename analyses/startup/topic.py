@@ -115,7 +115,7 @@ class Startup(FlinkTopic):
         common = facts.common
         return replace(
             facts,
-            jobs=tuple(_within(job, span) for job in facts.jobs),
+            jobs=tuple(_job_within(job, span) for job in facts.jobs),
             troubles=tuple(t for t in facts.troubles if span.overlaps(t.first_us, t.last_us)),
             common=replace(
                 common, incidents=tuple(i for i in common.incidents if span.has(i.time_us))
@@ -139,7 +139,7 @@ class Startup(FlinkTopic):
                 job=job.job.key,
             )
             for job in facts.jobs
-            if job.starts and not _ran(job) and job.job.key not in known
+            if job.starts and not _has_run(job) and job.job.key not in known
         ]
         if not any(job.starts for job in facts.jobs) and not _runs_by_operator(facts):
             doubts.append(
@@ -196,7 +196,7 @@ class Startup(FlinkTopic):
 STARTUP: Final = Startup()
 
 
-def _ran(job: JobStarts) -> bool:
+def _has_run(job: JobStarts) -> bool:
     """Return whether a start reached RUNNING or the job ended on purpose."""
     return (
         job.is_healthy
@@ -218,7 +218,7 @@ def _runs_by_operator(facts: StartupFacts) -> bool:
     )
 
 
-def _within(job: JobStarts, span: Span) -> JobStarts:
+def _job_within(job: JobStarts, span: Span) -> JobStarts:
     """Return the part of a job's starts within a span."""
     ended = span.has(job.ended_us)
     common = job.job

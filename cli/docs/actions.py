@@ -67,7 +67,7 @@ def _engines(word: str) -> set[str]:
 def _flink_rows(word: str, remedies: list[Remedy], command: str | None) -> Iterator[str]:
     """Yield a row per range of versions with the same remedies, and one for all backends if they agree."""
     cells = {
-        backend: [(version, _at(remedies, version, backend)) for version in VERSIONS]
+        backend: [(version, _remedies_text(remedies, version, backend)) for version in VERSIONS]
         for backend in _BACKENDS
     }
     alike = len({str(each) for each in cells.values()}) == 1
@@ -93,7 +93,7 @@ def _span(versions: list[Version]) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _at(remedies: list[Remedy], version: Version, backend: str) -> str:
+def _remedies_text(remedies: list[Remedy], version: Version, backend: str) -> str:
     text = ".".join(map(str, version))
     found = (advice_for(remedy, text, Setup(backend=backend)) for remedy in remedies)
     return _join(_action(action, version) for action in found if action is not None)

@@ -99,13 +99,13 @@ def _warnings() -> str:
 
 def _checks() -> str:
     rows = "".join(
-        f"| `{name}` | {phrase_of(name)} | {check.shows} | {check.cost} | `{_in_cell(command_of(name))}` |\n"
+        f"| `{name}` | {phrase_of(name)} | {check.shows} | {check.cost} | `{_cell_text(command_of(name))}` |\n"
         for name, check in CHECKS.items()
     )
     return f"| check | evidence | shows | cost | command |\n|---|---|---|--:|---|\n{rows}"
 
 
-def _in_cell(command: str) -> str:
+def _cell_text(command: str) -> str:
     return command.replace("|", "\\|")
 
 

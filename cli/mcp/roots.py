@@ -47,7 +47,7 @@ class Roots:
             FlowdiagError: a path does not exist, or clients may not read it.
         """
         if not given:
-            raise FlowdiagError("no path", hint=f"pass paths below {self.described()}")
+            raise FlowdiagError("no path", hint=f"pass paths below {self.description()}")
         if len(given) > MOST_PATHS:
             raise FlowdiagError(
                 f"{len(given)} paths, more than the {MOST_PATHS} allowed in one call"
@@ -55,7 +55,7 @@ class Roots:
         found = [path for each in given for path in self._find(each)]
         return list(dict.fromkeys(found))
 
-    def described(self) -> str:
+    def description(self) -> str:
         return ", ".join(map(str, self.folders))
 
     def contains(self, path: Path) -> bool:
@@ -68,12 +68,12 @@ class Roots:
                 f"'{given}' is not a file", hint="pass files and folders, not URLs or streams"
             )
         candidates = self._candidates(given)
-        inside = [path for path in candidates if self._inside(path)]
+        inside = [path for path in candidates if self._is_inside(path)]
         if not inside:
             # The message must not reveal whether the path exists outside the roots.
             raise FlowdiagError(
                 f"'{given}' does not exist, or {_OUTSIDE}",
-                hint=f"these folders: {self.described()}",
+                hint=f"these folders: {self.description()}",
             )
         for path in inside:
             self._check_links(path)
@@ -83,16 +83,16 @@ class Roots:
         """Return the paths that match in the first root with a match."""
         for folder in self.folders:
             path = folder / given  # an absolute path stays unchanged
-            if self._inside(path):
+            if self._is_inside(path):
                 return [path]
             if glob.has_magic(given) and ".." not in Path(given).parts:
                 matches = [Path(each) for each in sorted(glob.glob(str(path), recursive=True))]
-                inside = [match for match in matches if self._inside(match)]
+                inside = [match for match in matches if self._is_inside(match)]
                 if inside:
                     return inside[:MOST_PATHS]
         return []
 
-    def _inside(self, path: Path) -> bool:
+    def _is_inside(self, path: Path) -> bool:
         try:
             return self.contains(path.resolve(strict=True))
         except (OSError, RuntimeError):
@@ -114,7 +114,7 @@ class Roots:
                         hint="pass single files",
                     )
                 link = Path(folder, name)
-                if link.is_symlink() and link.exists() and not self._inside(link):
+                if link.is_symlink() and link.exists() and not self._is_inside(link):
                     raise FlowdiagError(
                         f"'{link}' is a link, and its target {_OUTSIDE}",
                         hint="pass the other files one by one, or start the server with another --root for the target",

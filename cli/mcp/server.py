@@ -160,7 +160,7 @@ def server_of(roots: Roots, session: Session, *, quotes: bool) -> MCPServer[Any]
     server: MCPServer[Any] = MCPServer(
         "flowdiag",
         version=tool_version(),
-        instructions=f"{_INSTRUCTIONS} Paths must be inside: {roots.described()}.",
+        instructions=f"{_INSTRUCTIONS} Paths must be inside: {roots.description()}.",
         lifespan=lifespan,
         log_level="ERROR",
     )

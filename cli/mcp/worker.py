@@ -102,13 +102,13 @@ def lines_around(request: Mapping[str, Any]) -> list[dict[str, Any]]:
         source = sources.get(name)
         if source is not None and source.kind != "not-read":
             with open_source(source) as stream:
-                lines = _between(stream, first, line + around)
+                lines = _lines_between(stream, first, line + around)
         shown = [clean(text.decode("utf-8", "replace")) for text in lines]
         found.append({"source": name, "first": first, "lines": shown})
     return found
 
 
-def _between(stream: IO[bytes], first: int, last: int) -> list[bytes]:
+def _lines_between(stream: IO[bytes], first: int, last: int) -> list[bytes]:
     """Return some lines of a stream, each cut to `_LINE` bytes."""
     found, number, rest = [], 1, b""
     while number <= last:

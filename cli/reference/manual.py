@@ -15,7 +15,7 @@ from flowdiag.analyses.model.rule import HEADINGS, Rule, sections
 from flowdiag.analyses.report.suggestions import command_of, phrase_of
 from flowdiag.analyses.selection.choice import matches_rule
 from flowdiag.analyses.topic_names import ENGINES
-from flowdiag.analyses.topics import all_rules, brought_by, own_rules_of, rules_of
+from flowdiag.analyses.topics import all_rules, own_rules_of, providing_package, rules_of
 from flowdiag.cli.output.console import print_message, use_color, write_report
 from flowdiag.cli.reference.components import pages_about
 from flowdiag.cli.text.words import quantity
@@ -53,12 +53,12 @@ def explanation(words: str) -> str:
     found = found or pages_about(words)
     if not found:
         raise FlowdiagError(
-            f"there is no rule, cause, code or component '{words}'", hint=_near(word)
+            f"there is no rule, cause, code or component '{words}'", hint=_nearest_name(word)
         )
     return "\n\n".join(found)
 
 
-def _near(word: str) -> str:
+def _nearest_name(word: str) -> str:
     """Return the rule, cause or command that is most similar to a word, as a hint."""
     rules = {key.lower(): key for rule in all_rules() for key in (rule.code, rule.name)}
     known = {**rules, **{key: key for key in (*CAUSES, *ENGINES)}}
@@ -81,7 +81,7 @@ def rules_about(words: Sequence[str]) -> list[tuple[str, Rule]]:
 
     for word in words:
         if not any(matches(word, *each) for each in listed):
-            raise FlowdiagError(f"no rule is about '{word}'", hint=_near(word))
+            raise FlowdiagError(f"no rule is about '{word}'", hint=_nearest_name(word))
     return [each for each in listed if not words or any(matches(word, *each) for word in words)]
 
 
@@ -113,7 +113,7 @@ def _as_json(command: str, rule: Rule) -> dict[str, Any]:
         "command": command,
         "core": rule.core,
         "causes": list(rule.causes),
-        "plugin": brought_by(rule),
+        "plugin": providing_package(rule),
         "thresholds": [
             {"name": t.name, "value": t.value, "unit": t.unit, "why": t.why}
             for t in rule.thresholds
@@ -191,7 +191,7 @@ def markdown_page(word: str) -> str:
     if key in CAUSES:
         pages.append(cause_page(key))
     if not pages:
-        raise FlowdiagError(f"there is no rule or cause '{word}'", hint=_near(key))
+        raise FlowdiagError(f"there is no rule or cause '{word}'", hint=_nearest_name(key))
     return _LINK.sub(r"\1", "\n".join(pages))
 
 

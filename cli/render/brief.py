@@ -95,7 +95,7 @@ def _lines(report: Report, page: Page, limits: _Limits) -> Iterator[str]:
     stories = s.story_views(report)
     for number, view in enumerate(stories[: limits.stories], 1):
         yield from _story(view, number, clock, page, limits)
-    yield from _omitted(report, stories, limits)
+    yield from _omission_lines(report, stories, limits)
     yield from _not_assessed(report, limits)
     yield from _notes(report, limits)
 
@@ -138,7 +138,7 @@ def _story(
         yield f"   to do: {words.truncate('; '.join([words.compact(text), *kept]), limits.others)}"
 
 
-def _omitted(report: Report, stories: list[s.StoryView], limits: _Limits) -> Iterator[str]:
+def _omission_lines(report: Report, stories: list[s.StoryView], limits: _Limits) -> Iterator[str]:
     """Yield what the brief omits, and what options hide."""
     kind = ("story", "stories") if report.summary.stories else ("finding", "findings")
     left = len(stories[limits.stories :])

@@ -12,7 +12,7 @@ from flowdiag.analyses.flink.autoscaler.formula import Decision, Proposal, Verte
 from flowdiag.analyses.flink.autoscaler.replay import (
     Outcome,
     Replayed,
-    at_present,
+    current_decision,
     job_graph,
     steps,
     why,
@@ -120,7 +120,7 @@ def _outcome(name: str, state: State, graph: Sequence[Vertex], settings: Setting
     return Outcome(
         name=name,
         settings=settings,
-        present=at_present(state, graph, settings),
+        present=current_decision(state, graph, settings),
         steps=steps(state, graph, settings),
     )
 

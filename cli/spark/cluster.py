@@ -70,7 +70,7 @@ def _reject_local_paths(paths: Sequence[str], master: str) -> None:
     local = [path for path in paths if path != STDIN and not is_url(path)]
     if local:
         raise InputError(
-            f"{_first(local)}: a local path, which the executors of {master} cannot read",
+            f"{_first_problem(local)}: a local path, which the executors of {master} cannot read",
             hint="use a URL (s3://, gs://, abfs://, hdfs://, https://), or file:///path if every worker"
             f" has the same files there; {_GUIDE}",
         )
@@ -141,13 +141,13 @@ def _check_executors(spark: SparkSession, master: str, discovery: Discovery) -> 
         timer.cancel()
     if problems:
         raise FlowdiagError(
-            f"the executors of {master} cannot parse these inputs: {_first(problems)}",
+            f"the executors of {master} cannot parse these inputs: {_first_problem(problems)}",
             hint="install flowdiag's dependencies on the executors, and put the files where all of them can"
             f" read them; {_GUIDE}",
         )
 
 
-def _first(items: Sequence[str]) -> str:
+def _first_problem(items: Sequence[str]) -> str:
     return items[0] + (f" (and {len(items) - 1} more)" if len(items) > 1 else "")
 
 

@@ -206,10 +206,12 @@ def _stage_task(subject: w.Subject) -> str:
     if subject.stage is None:
         return ""
     part = fmt.subtask(subject.subtask_index, subject.parallelism)
-    return f"{f'task {part}' if part else 'a task'} of stage {subject.stage}{_of_query(subject)}"
+    return (
+        f"{f'task {part}' if part else 'a task'} of stage {subject.stage}{_query_phrase(subject)}"
+    )
 
 
-def _of_query(subject: w.Subject) -> str:
+def _query_phrase(subject: w.Subject) -> str:
     return f" of query {subject.query}" if subject.query else ""
 
 
@@ -244,7 +246,7 @@ _NAMES: Final[Mapping[str, Callable[[w.Subject, str, str], str]]] = {
         else f"output operation {s.output_operation}" + (f" ({task})" if task else "")
     ),
     "partition": lambda s, task, place: (
-        f"partition {s.partition}{_of_query(s)}" if s.partition else ""
+        f"partition {s.partition}{_query_phrase(s)}" if s.partition else ""
     ),
     "service": lambda s, task, place: s.service or "",
     "task": lambda s, task, place: _stage_task(s),

@@ -119,7 +119,7 @@ def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
 def _summary_of(job: Job, verdicts: Mapping[str, tuple[str, str | None]]) -> JobSummary:
     verdict, cause = verdicts.get(job[0].job_id, ("healthy", None))
     root = next((vertex.name for vertex in job if vertex.role == "root"), None)
-    facts = fmt.plural(len(job), "task") + (f", root {_short(root)}" if root else "")
+    facts = fmt.plural(len(job), "task") + (f", root {_short_name(root)}" if root else "")
     return JobSummary(job[0].job_name or job[0].job_id, verdict, cause, facts)
 
 
@@ -132,7 +132,7 @@ def _graph(vertices: Sequence[QueueVertex], page: Page, flow: QueueFlow | None) 
     ranked = vertices if page.verbose else _worst_tasks(vertices, _TASKS[page.terse])
     table = Listing(
         ranked,
-        Column("task", lambda v: line(_short(v.name), _root_style(v)), "wrap", most=_NAME),
+        Column("task", lambda v: line(_short_name(v.name), _root_style(v)), "wrap", most=_NAME),
         Column("", lambda v: Text(f"{'×' if page.unicode else 'x'}{v.parallelism}", "dim")),
         Column("busy/waits/idle", lambda vertex: _time_bar(_worst_subtask(vertex), page), "left"),
         Column("busy", lambda v: Text(_percent(v.busy), _root_style(v))),
@@ -195,7 +195,7 @@ def _root_style(vertex: QueueVertex) -> str:
     return _ROLE["root"][1] if vertex.role == "root" else ""
 
 
-def _short(name: str) -> str:
+def _short_name(name: str) -> str:
     return fmt.shorten(printable(name), 2 * _NAME)
 
 

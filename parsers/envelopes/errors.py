@@ -81,10 +81,10 @@ def _failures(value: object, depth: int, *, inside: bool) -> Iterator[list[str]]
         for each in value[:20]:
             yield from _failures(each, depth - 1, inside=inside)
     elif isinstance(value, dict) and depth:
-        yield from _of_object(value, depth, inside=inside)
+        yield from _failures_in_object(value, depth, inside=inside)
 
 
-def _of_object(value: _Fields, depth: int, *, inside: bool) -> Iterator[list[str]]:
+def _failures_in_object(value: _Fields, depth: int, *, inside: bool) -> Iterator[list[str]]:
     keys = {re.sub(r"[_\-.@]", "", key).lower(): key for key in value}
     lines = _own_lines(value, keys, inside=inside)
     if lines:

@@ -88,7 +88,7 @@ def opentelemetry(value: dict[str, Any], labels: dict[str, Any]) -> Found:
     for resource in resources:
         if not isinstance(resource, dict):
             continue
-        named = labels | _attributes(_below(resource, "resource", "attributes"))
+        named = labels | _attributes(_nested_value(resource, "resource", "attributes"))
         for scope in resource.get("scopeLogs") or resource.get("instrumentationLibraryLogs") or ():
             records = scope.get("logRecords") if isinstance(scope, dict) else None
             for record in records if isinstance(records, list) else ():
@@ -97,7 +97,7 @@ def opentelemetry(value: dict[str, Any], labels: dict[str, Any]) -> Found:
     return found
 
 
-def _below(value: Fields, outer: str, inner: str) -> object:
+def _nested_value(value: Fields, outer: str, inner: str) -> object:
     below = value.get(outer)
     return below.get(inner) if isinstance(below, dict) else None
 
@@ -120,7 +120,10 @@ def column_table(value: dict[str, Any], labels: dict[str, Any]) -> Found:
     if isinstance(columns, list) and isinstance(rows, list):
         names = [column.get("name") if isinstance(column, dict) else column for column in columns]
         return events_of_rows(names, (row for row in rows if isinstance(row, list)), labels)
-    fields, columns = _below(value, "schema", "fields"), _below(value, "data", "values")
+    fields, columns = (
+        _nested_value(value, "schema", "fields"),
+        _nested_value(value, "data", "values"),
+    )
     if isinstance(fields, list) and isinstance(columns, list):
         names = [field.get("name") if isinstance(field, dict) else field for field in fields]
         if all(isinstance(column, list) for column in columns):

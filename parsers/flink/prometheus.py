@@ -105,11 +105,13 @@ def named_metric(name: str) -> NamedMetric | None:
         if text.startswith(prefix):
             tail = text.removeprefix(prefix)
             # OpenMetrics adds a suffix to counters.
-            return _in_scope(tail, scope) or _in_scope(tail.removesuffix("_total"), scope)
+            return _metric_in_scope(tail, scope) or _metric_in_scope(
+                tail.removesuffix("_total"), scope
+            )
     return None
 
 
-def _in_scope(tail: str, scope: str) -> NamedMetric | None:
+def _metric_in_scope(tail: str, scope: str) -> NamedMetric | None:
     exact, patterns = _names_of(scope)
     if tail in exact:
         metric = exact[tail]

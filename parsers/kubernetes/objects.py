@@ -163,7 +163,7 @@ def ended_in_objects(text: str) -> list[EndedContainer] | None:
     decoded = False
     for offset, piece, value in _objects(text):
         decoded = True
-        here = list(_of_object(value, piece, offset))
+        here = list(_containers_in_object(value, piece, offset))
         found += here
         if not here and (resolution := _resolution(value)) is not None:
             resolved.append(resolution)
@@ -179,18 +179,20 @@ def ended_in_objects(text: str) -> list[EndedContainer] | None:
     ]
 
 
-def _of_object(value: Mapping[str, Any], piece: str, offset: int) -> Iterator[EndedContainer]:
+def _containers_in_object(
+    value: Mapping[str, Any], piece: str, offset: int
+) -> Iterator[EndedContainer]:
     if object_at(value, "involvedObject"):
-        event = _of_event(value, piece, offset)
+        event = _problem_in_event(value, piece, offset)
         if event is not None:
             yield event
     elif value.get("kind") == "Node":
-        yield from _of_node(value, _Position(piece, offset))
+        yield from _node_problems(value, _Position(piece, offset))
     elif value.get("kind") == "SparkApplication":
-        yield from _of_application(value, piece, offset)
+        yield from _containers_in_application(value, piece, offset)
     elif object_at(value, "status"):
         node = as_string(object_at(value, "spec").get("nodeName"))
-        yield from (replace(each, node=node) for each in _of_pod(value, piece, offset))
+        yield from (replace(each, node=node) for each in _containers_in_pod(value, piece, offset))
 
 
 def _resolution(event: Mapping[str, Any]) -> tuple[str, tuple[str, ...], int] | None:
@@ -202,7 +204,7 @@ def _resolution(event: Mapping[str, Any]) -> tuple[str, tuple[str, ...], int] | 
     return None if reasons is None or at is None else (str(pod), reasons, at)
 
 
-def _of_pod(pod: Mapping[str, Any], piece: str, offset: int) -> Iterator[EndedContainer]:
+def _containers_in_pod(pod: Mapping[str, Any], piece: str, offset: int) -> Iterator[EndedContainer]:
     name = as_string(object_at(pod, "metadata").get("name"))
     status = object_at(pod, "status")
     at = _Position(piece, offset)
@@ -215,7 +217,7 @@ def _of_pod(pod: Mapping[str, Any], piece: str, offset: int) -> Iterator[EndedCo
             time_us=_last_change(status),
         )
     else:
-        yield from _of_conditions(objects_at(status, "conditions"), name, at)
+        yield from _condition_problems(objects_at(status, "conditions"), name, at)
     limits = {
         str(each.get("name")): _memory(
             object_at(object_at(each, "resources"), "limits").get("memory")
@@ -227,7 +229,7 @@ def _of_pod(pod: Mapping[str, Any], piece: str, offset: int) -> Iterator[EndedCo
         *objects_at(status, "initContainerStatuses"),
         *objects_at(status, "containerStatuses"),
     ):
-        found = _of_container(container, name, limits.get(str(container.get("name"))), at)
+        found = _container_problems(container, name, limits.get(str(container.get("name"))), at)
         yield from (replace(each, heap=heap) for each in found)
 
 
@@ -241,7 +243,7 @@ def _executor_heap(pod: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _of_application(
+def _containers_in_application(
     application: Mapping[str, Any], piece: str, offset: int
 ) -> Iterator[EndedContainer]:
     """Yield an application that its operator could not start, in the format of either API group."""
@@ -261,7 +263,7 @@ def _of_application(
         )
 
 
-def _of_node(node: Mapping[str, Any], at: _Position) -> Iterator[EndedContainer]:
+def _node_problems(node: Mapping[str, Any], at: _Position) -> Iterator[EndedContainer]:
     name = as_string(object_at(node, "metadata").get("name"))
     for each in objects_at(object_at(node, "status"), "conditions"):
         kind, status = str(each.get("type")), each.get("status")
@@ -277,7 +279,7 @@ def _of_node(node: Mapping[str, Any], at: _Position) -> Iterator[EndedContainer]
             )
 
 
-def _of_conditions(
+def _condition_problems(
     conditions: Iterable[Mapping[str, Any]], name: str | None, at: Callable[[str], int]
 ) -> Iterator[EndedContainer]:
     for each in conditions:
@@ -295,7 +297,7 @@ def _of_conditions(
             )
 
 
-def _of_container(
+def _container_problems(
     container: Mapping[str, Any], pod: str | None, limit: int | None, at: Callable[[str], int]
 ) -> Iterator[EndedContainer]:
     restarts = as_count(container.get("restartCount")) or 0
@@ -325,7 +327,7 @@ def _of_container(
         )
 
 
-def _of_event(event: Mapping[str, Any], piece: str, offset: int) -> EndedContainer | None:
+def _problem_in_event(event: Mapping[str, Any], piece: str, offset: int) -> EndedContainer | None:
     about = object_at(event, "involvedObject")
     reason, message = str(event.get("reason")), str(event.get("message") or event.get("note") or "")
     if about.get("kind") in _OPERATED:

@@ -65,7 +65,7 @@ def _reason_below(chain: Sequence[str], link: int) -> str:
     package = (
         deepest.rfind(".", 0, name.end() - 1) + 1 if name is not None and "(" not in name[0] else 0
     )
-    return f"caused by {_short(deepest[package:])}"
+    return f"caused by {_truncate(deepest[package:])}"
 
 
 def _words_around(chain: Sequence[str], link: int, above: str) -> str:
@@ -78,7 +78,7 @@ def _words_around(chain: Sequence[str], link: int, above: str) -> str:
         message = message_of(text)
         repeated = message[:80] in chain[link] or (own and own in message)
         if message and not repeated and _is_informative(text, message):
-            return _short(message)
+            return _truncate(message)
     return ""
 
 
@@ -91,7 +91,7 @@ def _is_informative(text: str, message: str) -> bool:
     return not wraps and not (known is not None and is_wrapper(known.name))
 
 
-def _short(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= _MOST else f"{text[: _MOST - 1].rstrip()}…"
 
 

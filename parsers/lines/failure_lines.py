@@ -60,7 +60,7 @@ def failure_line(text: str, *, weak: bool = False) -> FailureLine | None:
     True
     """
     text = text[:_TEXT].strip()
-    if _harmless().search(text):
+    if _harmless_pattern().search(text):
         return None
     for line in failure_lines():
         if line.weak <= weak and any(pattern.search(text) for pattern in line.patterns):
@@ -125,7 +125,7 @@ _OPTIONAL: Final = re.compile(r"\{([^{}|]{0,40})\|(\w{1,20})\|([^{}|]{0,40})\}")
 
 
 @functools.cache
-def _harmless() -> re.Pattern[str]:
+def _harmless_pattern() -> re.Pattern[str]:
     return re.compile("|".join(_data()["harmless"]))
 
 

@@ -96,7 +96,7 @@ class Prefix:
     carriers: tuple[Carrier, ...] = ()
 
     @property
-    def stamped(self) -> bool:
+    def has_timestamp(self) -> bool:
         """Whether the record or one of its carriers has a timestamp."""
         return self.local_us is not None or self.utc_us is not None
 
@@ -715,7 +715,7 @@ def _search(head: Prefix, position: int, layouts: Layouts) -> None:
         if stamp is None or stamp.clock == "elapsed":
             continue
         outer = None
-        if head.stamped:
+        if head.has_timestamp:
             outer = Stamp(0, head.local_us, head.utc_us, head.clock)
         elif first is None:
             first = stamp

@@ -129,13 +129,13 @@ class CoveringMatcher:
         if self._calls % _TRIED_EVERY < 2:
             covering = self._calls % _TRIED_EVERY == 0
         begun = time.thread_time()
-        found = self._around(region) if covering else self._exact.find(region)
+        found = self._matches_around(region) if covering else self._exact.find(region)
         spent = (time.thread_time() - begun) / size
         before = self._cost[covering]
         self._cost[covering] = spent if not before else 0.75 * before + 0.25 * spent
         return found
 
-    def _around(self, region: Region) -> Sequence[tuple[int, int]]:
+    def _matches_around(self, region: Region) -> Sequence[tuple[int, int]]:
         """Return the matches that are no further from a fragment than the length of a literal."""
         places: list[tuple[int, int]] = []
         for group in self._groups:
@@ -147,13 +147,13 @@ class CoveringMatcher:
         begin, end = max(0, places[0][0] - self._reach), 0
         for start, stop in places:
             if start - self._reach > end > 0:
-                found += self._within(region, begin, end)
+                found += self._matches_within(region, begin, end)
                 begin = start - self._reach
             end = max(end, stop + self._reach)
-        found += self._within(region, begin, end)
+        found += self._matches_within(region, begin, end)
         return found
 
-    def _within(self, region: Region, begin: int, end: int) -> list[tuple[int, int]]:
+    def _matches_within(self, region: Region, begin: int, end: int) -> list[tuple[int, int]]:
         found = self._exact.find(region[begin:end])
         return [(begin + start, begin + stop) for start, stop in found]
 

@@ -59,7 +59,7 @@ class Folder:
                 left.unlink()
             self._manifest: IO[bytes] = (self.path / MANIFEST).open("ab")
         except OSError as error:
-            raise _unwritable(self.path, error) from None
+            raise _write_error(self.path, error) from None
         try:
             self._lock()
             written = (self.path / MANIFEST).read_bytes()
@@ -96,7 +96,7 @@ class Folder:
             self._manifest.flush()
             os.fsync(self._manifest.fileno())
         except OSError as error:
-            raise _unwritable(self.path, error) from None
+            raise _write_error(self.path, error) from None
 
     def write(
         self,
@@ -141,7 +141,7 @@ class Folder:
         except OSError as error:
             with suppress(OSError):
                 hidden.unlink()
-            raise _unwritable(self.path, error) from None
+            raise _write_error(self.path, error) from None
         return name, len(data)
 
     def _read_manifest(self) -> None:
@@ -184,7 +184,7 @@ def _compact(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _unwritable(path: Path, error: OSError) -> FlowdiagError:
+def _write_error(path: Path, error: OSError) -> FlowdiagError:
     return FlowdiagError(
         f"cannot write to '{path}': {error.strerror or error}",
         hint="check that the parent folder exists and that the disk has free space",

@@ -83,7 +83,9 @@ class ThreadDumps:
         if self._when is Stacks.NEVER:
             return
         others = sorted(processes) if self._when is Stacks.ALWAYS else ()
-        chosen = [each for each in dict.fromkeys([*suspects, *others]) if self._may(each, tick)]
+        chosen = [
+            each for each in dict.fromkeys([*suspects, *others]) if self._may_dump(each, tick)
+        ]
         for number in range(SERIES if chosen else 0):
             if number:
                 await asyncio.sleep(self._pause_s)
@@ -95,7 +97,7 @@ class ThreadDumps:
                 if answer is not None:
                     self._keep(replace(answer, path=self._path(each)))
 
-    def _may(self, process: str, tick: int) -> bool:
+    def _may_dump(self, process: str, tick: int) -> bool:
         """Return whether to dump the process: it has few threads, no recent dump, and few dumps so far."""
         if self._when is Stacks.AUTO and self._threads.get(process, 0) > MAX_THREADS:
             return False

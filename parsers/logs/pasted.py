@@ -86,7 +86,7 @@ class Pasted:
         self.glued.append(text)
         self.at.append(offset)
 
-    def classified(self, engine: str | None = None) -> Classified | None:
+    def classify(self, engine: str | None = None) -> Classified | None:
         """Return the failure class, even if the message was wrapped in the middle of a word."""
         if self.python is not None:
             found = classify([self.python], engine)

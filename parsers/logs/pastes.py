@@ -52,7 +52,7 @@ def shown_engine(one: Pasted) -> str | None:
     """Return the engine that the exception itself shows, if any."""
     if one.engine is not None:
         return one.engine
-    found = one.classified()
+    found = one.classify()
     return None if found is None else engine_of_class(found.name)
 
 
@@ -64,7 +64,7 @@ def engine_and_class(one: Pasted, known: str | None) -> tuple[str, Classified | 
         known: the engine that wrote the text, if known.
     """
     engine = known or one.engine
-    found = one.classified(engine)
+    found = one.classify(engine)
     if engine is None and found is not None:
         engine = engine_of_class(found.name)
     return engine or "flink", found
@@ -135,7 +135,7 @@ def exceptions_in(data: bytes, *, whole: bool = True) -> Iterator[Pasted]:
             if count == _MOST:
                 return
     if count == 0 and not segments.headed and len(data) <= PROSE_BYTES:
-        quoted = (one for one in _quoted_in_prose(data) if one.classified() is not None)
+        quoted = (one for one in _quoted_in_prose(data) if one.classify() is not None)
         yield from islice(quoted, 1)
 
 
@@ -165,7 +165,7 @@ def failures_in(data: bytes, *, whole: bool = True, vague: bool = True) -> Itera
 
 def _is_informative(one: Pasted) -> bool:
     """Return whether it is more than the name of an exception in a sentence."""
-    return bool(one.frames or one.python or one.task or one.classified() is not None)
+    return bool(one.frames or one.python or one.task or one.classify() is not None)
 
 
 def _quoted_in_prose(data: bytes) -> Iterator[Pasted]:
@@ -212,7 +212,7 @@ def classify_text(text: str | None, engine: str) -> Classified | None:
     one = next(exceptions_in(data), None)
     if one is None:
         return classify([text], engine) if text else None
-    return one.classified(engine)
+    return one.classify(engine)
 
 
 _ESCAPES: Final = (b"&lt;", b"&#", b"&gt;", b"&quot;", b"&nbsp;")
@@ -308,7 +308,7 @@ class _Segments:
 
     def _is_sentence(self, head: prefix.Prefix) -> bool:
         """Return whether a line continues a message with a word such as `Error`, which is then not a level."""
-        if not self._has_chain() or self._again or head.stamped or not head.level:
+        if not self._has_chain() or self._again or head.has_timestamp or not head.level:
             return False
         return re.match(r"\s*[A-Za-z][a-z]+ \w", head.text[head.inner :]) is not None
 
@@ -368,7 +368,7 @@ class _Segments:
         message = head.text[head.begin : head.end][:_MESSAGE].strip()
         stamp = prefix.Stamp(head.begin, head.local_us, head.utc_us, head.clock)
         above, logger = self._heading, head.logger
-        if above is not None and not above.message and not head.stamped:  # java.util.logging
+        if above is not None and not above.message and not head.has_timestamp:  # java.util.logging
             offset, stamp, logger = above.offset, above.stamp or stamp, logger or above.logger
         self._heading = Heading(offset, logger, message, stamp)
         inner = p.IN_MESSAGE.search(f" {message}")
@@ -408,7 +408,7 @@ class _Segments:
         counted = COUNT.match(text)
         element = p.ELEMENT.match(text, counted.end() if counted is not None else 0)
         if element is None:
-            self._other(offset, text, bare)
+            self._process_other(offset, text, bare)
         else:
             self._first_line(offset, text, element, counted=counted is not None)
 
@@ -422,13 +422,13 @@ class _Segments:
     def _first_line(self, offset: int, text: str, element: re.Match[str], *, counted: bool) -> None:
         """Process the first line of an exception."""
         bare = text.strip()
-        self._uncaught(bare)
+        self._end_record(bare)
         block = self._element(offset, element["text"], counted)
         if (thread := p.THREAD.match(text)) is not None:
             block.thread = thread["query"]
         block.lines[-1] = bare
 
-    def _uncaught(self, text: str) -> None:
+    def _end_record(self, text: str) -> None:
         """End the record above, unless it is an error: uncaught exceptions are printed outside records."""
         inside = self._level is not None and self._level not in GRAVE
         if inside and text.startswith(("Exception in thread ", p.PYTHON_BEGIN)):
@@ -569,7 +569,7 @@ class _Segments:
             return True
         if bare.startswith(p.PYTHON_BEGIN):
             if self._block is None:
-                self._uncaught(bare)
+                self._end_record(bare)
                 self._begin(offset)
             self._python = True
             return True
@@ -590,7 +590,7 @@ class _Segments:
         if not block.chain:
             block.add(offset, text[:_MESSAGE])
 
-    def _other(self, offset: int, text: str, bare: str) -> None:
+    def _process_other(self, offset: int, text: str, bare: str) -> None:
         """Process a date, an exception in a row of a table, or another line."""
         tagged = p.TAGGED.match(text)
         start = tagged.end() if tagged is not None else len(text) - len(text.lstrip())

@@ -102,7 +102,7 @@ def looks_like_lags(text: str) -> bool:
         return True
     if text.lstrip()[:1] not in ("{", "[") or not ('"partition' in text and '"topic' in text):
         return False
-    return bool(_of_json(text, None))
+    return bool(_lags_in_json(text, None))
 
 
 def read_lags(text: str, name: str = "") -> list[PartitionLag]:
@@ -115,13 +115,13 @@ def read_lags(text: str, name: str = "") -> list[PartitionLag]:
     text = text[:MAX_TEXT]
     default_us = time_of_name(name)
     if text.lstrip()[:1] in ("{", "["):
-        found = _of_json(text, default_us)
+        found = _lags_in_json(text, default_us)
     else:
-        found = [*_of_tables(text, default_us), *_of_series(text, default_us)]
+        found = [*_lags_in_tables(text, default_us), *_lags_in_series(text, default_us)]
     return found[:MAX_ROWS]
 
 
-def _of_tables(text: str, default_us: int | None) -> Iterator[PartitionLag]:
+def _lags_in_tables(text: str, default_us: int | None) -> Iterator[PartitionLag]:
     """Yield the rows printed by Kafka's tool. Spaces separate the columns, because names of topics contain none."""
     columns: list[str | None] = []
     time_us, at = default_us, 0
@@ -151,7 +151,7 @@ def _of_tables(text: str, default_us: int | None) -> Iterator[PartitionLag]:
             time_us = printed
 
 
-def _of_series(text: str, default_us: int | None) -> Iterator[PartitionLag]:
+def _lags_in_series(text: str, default_us: int | None) -> Iterator[PartitionLag]:
     """Yield the series of exporters, whose labels differ only in the names for group and topic."""
     for found in _SERIES.finditer(text):
         labels = dict(_LABEL.findall(found["labels"]))
@@ -180,16 +180,16 @@ _KEYS: Final = {
 }
 
 
-def _of_json(text: str, default_us: int | None) -> list[PartitionLag]:
+def _lags_in_json(text: str, default_us: int | None) -> list[PartitionLag]:
     found = (
-        _of_object(group, topic, item, default_us)
+        _lag_in_object(group, topic, item, default_us)
         for group, topic, item in _objects(decode_json(text.encode()), None, None)
         if topic is not None
     )
     return [row for row in found if row is not None]
 
 
-def _of_object(
+def _lag_in_object(
     group: str | None, topic: str, item: Mapping[str, Any], default_us: int | None
 ) -> PartitionLag | None:
     """Return the position in an object. Burrow puts the latest position under `end`."""

@@ -54,14 +54,14 @@ def neighbour_kind(text: str) -> NeighbourKind | None:
         return NeighbourKind.LAGS
     if holds_database_log(text):
         return NeighbourKind.DATABASE_LOG
-    if "(kafka." in text and len(_first(text, _ENOUGH)) == _ENOUGH:
+    if "(kafka." in text and len(_first_lines(text, _ENOUGH)) == _ENOUGH:
         return NeighbourKind.BROKER_LOG
     if looks_like_store_log(text):
         return NeighbourKind.STORE_LOG
     return None
 
 
-def _first(text: str, count: int) -> list[str]:
+def _first_lines(text: str, count: int) -> list[str]:
     found: list[str] = []
     for match in _BROKER.finditer(text[:65536]):
         found.append(match[0])

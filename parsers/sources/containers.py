@@ -60,7 +60,7 @@ def open_member(path: str, member: str, codec: str) -> codecs.ByteStream:
         if info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             pieces = _member_pieces(path, info)
         else:
-            pieces = _odd_member_pieces(container, info)
+            pieces = _pieces_of_rare_method(container, info)
     except (zipfile.BadZipFile, KeyError, ValueError):
         raise OSError("the zip archive is damaged or has changed") from None
     except (NotImplementedError, RuntimeError):
@@ -107,7 +107,7 @@ def _member_pieces(path: str, info: zipfile.ZipInfo) -> Iterator[bytes]:
         raise codecs.Damaged("damaged {label}")
 
 
-def _odd_member_pieces(container: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
+def _pieces_of_rare_method(container: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
     file = container.open(info)
 
     def pieces() -> Iterator[bytes]:

@@ -48,7 +48,7 @@ def moment_in(text: str) -> Moment:
     """Return the last time in a text, printed or as seconds or milliseconds since 1970."""
     printed = list(_PRINTED.finditer(text))
     if printed:
-        return _of_match(printed[-1])
+        return _moment_in_match(printed[-1])
     epochs = list(_EPOCH.finditer(text))
     if not epochs:
         return NO_MOMENT
@@ -56,7 +56,7 @@ def moment_in(text: str) -> Moment:
     return Moment(utc_us=int(found["s"]) * 1_000_000 + int(found["ms"] or 0) * 1000)
 
 
-def _of_match(found: re.Match[str]) -> Moment:
+def _moment_in_match(found: re.Match[str]) -> Moment:
     year, month, day = int(found["y"]), int(found["mo"]), int(found["d"])
     if not (1 <= month <= 12 and 1 <= day <= 31 and int(found["h"]) < 24):
         return NO_MOMENT

@@ -286,11 +286,11 @@ def _us(milliseconds: object) -> int | None:
 
 def _moment(value: object) -> int | None:
     """Return epoch milliseconds; None if they are implausible."""
-    time = _whole(value)
+    time = _non_negative(value)
     return time if time is not None and time <= MOMENT_MAX else None
 
 
-def _whole(value: object) -> int | None:
+def _non_negative(value: object) -> int | None:
     """Return an integer in range; None for negative numbers, because PySpark writes -1 for "none"."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
@@ -472,7 +472,7 @@ def _executor_added(data: bytes) -> list[Row]:
     fields = {
         "what": "added",
         "executor": event.get("Executor ID"),
-        "cores": _whole(info.get("Total Cores")),
+        "cores": _non_negative(info.get("Total Cores")),
     }
     return [
         _row(
@@ -536,7 +536,7 @@ def _query(what: str, identity: object, run: object, event: dict[str, Any], orig
 
 def _header(data: bytes) -> list[Row]:
     event = _dict(data)
-    interval = _whole(event.get("batch_interval_ms"))
+    interval = _non_negative(event.get("batch_interval_ms"))
     rows = [
         _row(
             Event.SPARK_APPLICATION,
@@ -556,7 +556,7 @@ def _header(data: bytes) -> list[Row]:
     settings = settings_of(event.get("configuration"))
     if settings:
         rows.append(_row(Event.SPARK_SETTINGS, fields=settings))
-    if _whole(event.get("dropped")):
+    if _non_negative(event.get("dropped")):
         rows.append(_dropped_row(event["dropped"], _us(event.get("time"))))
     return rows
 
@@ -566,7 +566,7 @@ def _dropped_row(count: object, utc_us: int | None) -> Row:
     return _row(Event.SPARK_DROPPED, utc_us, fields=fields)
 
 
-def _dropped(data: bytes) -> list[Row]:
+def _dropped_events(data: bytes) -> list[Row]:
     event = _dict(data)
     return [_dropped_row(event.get("count", 1), _us(event.get("time")))]
 
@@ -581,7 +581,7 @@ def _streaming_started(data: bytes) -> list[Row]:
                 {
                     "what": "streaming",
                     "origin": "listener",
-                    "interval_ms": _whole(event.get("batch_interval_ms")),
+                    "interval_ms": _non_negative(event.get("batch_interval_ms")),
                 }
             ),
         )
@@ -596,7 +596,7 @@ def _batch_event(state: str) -> Callable[[bytes], list[Row]]:
             raise ValueError("no batch time")
         operations = _items(event.get("output_operations"))
         failed = [each for each in operations if each.get("failure_reason")]
-        end = _whole(event.get("processing_end_time"))
+        end = _non_negative(event.get("processing_end_time"))
         streams = [
             {
                 "stream": stream.get("stream_id"),
@@ -608,16 +608,16 @@ def _batch_event(state: str) -> Callable[[bytes], list[Row]]:
         fields = {
             "origin": "listener",
             "state": state,
-            "submission": _whole(event.get("submission_time")),
-            "start": _whole(event.get("processing_start_time")),
+            "submission": _non_negative(event.get("submission_time")),
+            "start": _non_negative(event.get("processing_start_time")),
             "end": end,
-            "scheduling": _whole(event.get("scheduling_delay")),
-            "records": _whole(event.get("num_records")),
+            "scheduling": _non_negative(event.get("scheduling_delay")),
+            "records": _non_negative(event.get("num_records")),
             "streams": msgspec.json.encode(streams).decode() if streams else None,
             "outputs": len(operations) if state == "completed" else None,
             "failed": len(failed) if state == "completed" else None,
         }
-        lasted = _whole(event.get("processing_delay"))
+        lasted = _non_negative(event.get("processing_delay"))
         rows = [
             _row(
                 Event.SPARK_BATCH,
@@ -635,7 +635,10 @@ def _batch_event(state: str) -> Callable[[bytes], list[Row]]:
 
 
 def _output(time: int, operation: dict[str, Any]) -> Row:
-    start, end = _whole(operation.get("start_time")), _whole(operation.get("end_time"))
+    start, end = (
+        _non_negative(operation.get("start_time")),
+        _non_negative(operation.get("end_time")),
+    )
     fields = {
         "origin": "listener",
         "output": operation.get("id"),
@@ -728,7 +731,7 @@ _READERS: Final[dict[str, Callable[[bytes], list[Row]]]] = {
     "query_progress": _listener_progress,
     "query_idle": _listener_query("idle"),
     "query_terminated": _listener_query("terminated"),
-    "dropped": _dropped,
+    "dropped": _dropped_events,
     "unreadable": lambda data: [_dropped_row(1, _us(_dict(data).get("time")))],
 }
 

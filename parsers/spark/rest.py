@@ -235,7 +235,7 @@ def _millis(value: object) -> int | None:
     return None if us is None else us // 1000
 
 
-def _whole(value: object) -> int | None:
+def _non_negative(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return int(value) if 0 <= value < 2**62 else None
@@ -258,11 +258,11 @@ def _statistics(item: Row) -> list[Row]:
             "fields": _fields(
                 what="streaming",
                 origin="rest",
-                interval_ms=_whole(item.get("batchDuration")),
-                receivers=_whole(item.get("numReceivers")),
-                completed=_whole(item.get("numTotalCompletedBatches")),
-                retained=_whole(item.get("numRetainedCompletedBatches")),
-                active=_whole(item.get("numActiveBatches")),
+                interval_ms=_non_negative(item.get("batchDuration")),
+                receivers=_non_negative(item.get("numReceivers")),
+                completed=_non_negative(item.get("numTotalCompletedBatches")),
+                retained=_non_negative(item.get("numRetainedCompletedBatches")),
+                active=_non_negative(item.get("numActiveBatches")),
             ),
         }
     ]
@@ -276,26 +276,26 @@ def _environment(item: Row) -> list[Row]:
 
 def batch_rows(item: Row) -> list[Row]:
     """Return the row of a batch as `/streaming/batches` lists it."""
-    time = _whole(item.get("batchId"))
+    time = _non_negative(item.get("batchId"))
     if time is None or time > MOMENT_MAX:
         return []
     status = str(item.get("status") or "")
     state = {"COMPLETED": "completed", "PROCESSING": "started", "QUEUED": "submitted"}.get(status)
-    failed = _whole(item.get("numFailedOutputOps"))
-    interval = _whole(item.get("batchDuration"))
+    failed = _non_negative(item.get("numFailedOutputOps"))
+    interval = _non_negative(item.get("batchDuration"))
     return [
         {
             "event": Event.SPARK_BATCH.value,
             "utc_us": time * 1000,
             "epoch_ms": time,
-            "duration_ms": _whole(item.get("processingTime")),
+            "duration_ms": _non_negative(item.get("processingTime")),
             "cause": _text(item.get("firstFailureReason")),
             "fields": _fields(
                 origin="rest",
                 state=state,
-                scheduling=_whole(item.get("schedulingDelay")),
-                records=_whole(item.get("inputSize")),
-                outputs=_whole(item.get("numTotalOutputOps")),
+                scheduling=_non_negative(item.get("schedulingDelay")),
+                records=_non_negative(item.get("inputSize")),
+                outputs=_non_negative(item.get("numTotalOutputOps")),
                 failed=failed,
                 interval_ms=interval,
             ),
@@ -318,13 +318,13 @@ def _job(item: Row, at_ms: int | None) -> list[Row]:
         return []
     started, batch = _millis(item.get("submissionTime")), _batch_of(item.get("description"))
     stages = item.get("stageIds")
-    whole = [_whole(stage) for stage in (stages if isinstance(stages, list) else ())]
+    whole = [_non_negative(stage) for stage in (stages if isinstance(stages, list) else ())]
     query = "runId = " in str(item.get("description") or "")
     return [
         {
             "event": Event.SPARK_JOB.value,
             "utc_us": None if started is None else started * 1000,
-            "checkpoint": _whole(item.get("jobId")),
+            "checkpoint": _non_negative(item.get("jobId")),
             "epoch_ms": None if query else batch,
             "fields": _fields(
                 what="started",
@@ -354,7 +354,7 @@ def _batch_of(description: object) -> int | None:
 
 def _task(item: Row, place: str, at_ms: int | None) -> list[Row]:
     """Read a running task; the path of the response contains the stage and its attempt."""
-    stage, task = _STAGE_IN_PATH.search(place), _whole(item.get("taskId"))
+    stage, task = _STAGE_IN_PATH.search(place), _non_negative(item.get("taskId"))
     started = _millis(item.get("launchTime"))
     if item.get("status") != "RUNNING" or stage is None or task is None or at_ms is None:
         return []
@@ -364,7 +364,7 @@ def _task(item: Row, place: str, at_ms: int | None) -> list[Row]:
             "utc_us": None if started is None else started * 1000,
             "checkpoint": int(stage[1]),
             "attempt": int(stage[2]),
-            "subtask_index": _whole(item.get("index")),
+            "subtask_index": _non_negative(item.get("index")),
             "host": _text(item.get("host"), 300),
             "fields": _fields(
                 what="started",
@@ -404,13 +404,13 @@ def _operation(item: Row, time: int | None) -> list[Row]:
             "event": Event.SPARK_OUTPUT.value,
             "utc_us": None if end is None else end * 1000,
             "epoch_ms": time,
-            "duration_ms": _whole(item.get("duration"))
+            "duration_ms": _non_negative(item.get("duration"))
             if item.get("duration") is not None
             else (end - start if start is not None and end is not None else None),
             "cause": _text(item.get("failureReason")),
             "fields": _fields(
                 origin="rest",
-                output=_whole(item.get("outputOpId")),
+                output=_non_negative(item.get("outputOpId")),
                 name=_text(item.get("name"), 300),
                 description=_text(item.get("description"), 300),
             ),
@@ -438,7 +438,7 @@ def _receiver(item: Row) -> list[Row]:
             "fields": _fields(
                 origin="rest",
                 what="statistics",
-                stream=_whole(item.get("streamId")),
+                stream=_non_negative(item.get("streamId")),
                 name=_text(item.get("streamName"), 300),
                 executor=_text(item.get("executorId"), 100),
                 active=str(bool(item.get("isActive", True))).lower(),

@@ -297,7 +297,7 @@ class _Class:
     fields: list[tuple[str, str]] = field(default_factory=list)  # type and name
     parent: _Class | None = None
 
-    def lineage(self) -> list[_Class]:
+    def class_hierarchy(self) -> list[_Class]:
         """Return the class hierarchy from the topmost class to this one."""
         found: list[_Class] = []
         at: _Class | None = self
@@ -385,7 +385,7 @@ class JavaObjects:
         found: dict[str, Any] = self._remember({})
         place = len(self._known) - 1
         content: list[Any] = []
-        for each in described.lineage():
+        for each in described.class_hierarchy():
             for kind, name in each.fields:
                 value = self._value(kind, depth)
                 found.setdefault(name, value)

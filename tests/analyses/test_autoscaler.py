@@ -25,7 +25,7 @@ from flowdiag.analyses.flink.autoscaler.formula import (
     propose,
     scalability,
 )
-from flowdiag.analyses.flink.autoscaler.replay import at_present, job_graph, steps, why
+from flowdiag.analyses.flink.autoscaler.replay import current_decision, job_graph, steps, why
 from flowdiag.analyses.flink.autoscaler.settings import Settings, settings_from
 from flowdiag.analyses.flink.autoscaler.state import (
     collected_metrics,
@@ -211,7 +211,7 @@ def test_a_damaged_state_is_empty() -> None:
     assert is_state(document)
     state = state_of(document)
     assert (state.scalings, state.collected, state.vertices) == ((), {}, ())
-    assert at_present(state, [_vertex()], Settings()) is None
+    assert current_decision(state, [_vertex()], Settings()) is None
     assert steps(state, [_vertex()], Settings()) == []
     assert instant_ns("2026-02-30T00:00:00Z") is None
 

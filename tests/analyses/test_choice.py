@@ -12,7 +12,7 @@ from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.topic import RATE
-from flowdiag.analyses.selection.choice import Choice, chosen, matches_rule
+from flowdiag.analyses.selection.choice import Choice, choose_rules, matches_rule
 from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.topic import Measured
 from flowdiag.analyses.topics import all_rules
@@ -53,7 +53,7 @@ def rule(code: str) -> Rule:
     ],
 )
 def test_which_rules_are_selected(select: list[str], ignore: list[str], why: str | None) -> None:
-    assert chosen(select, ignore, RULES).ignored(RT101) == why
+    assert choose_rules(select, ignore, RULES).ignored(RT101) == why
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_which_rules_are_selected(select: list[str], ignore: list[str], why: str
 def test_words_that_match_no_rule_are_refused(word: str, hint: str) -> None:
     for select, ignore in (([word], []), (["CP"], ["RT", word])):
         with pytest.raises(FlowdiagError, match="there is no rule") as error:
-            chosen(select, ignore, RULES)
+            choose_rules(select, ignore, RULES)
         assert error.value.hint is not None and error.value.hint.startswith(hint)
 
 

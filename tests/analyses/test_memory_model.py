@@ -14,7 +14,7 @@ from flowdiag.analyses.memory.model import (
     MIB,
     Derivation,
     LegacyMemory,
-    human,
+    human_readable,
     jobmanager_memory,
     parse_size,
     taskmanager_memory,
@@ -95,8 +95,8 @@ def test_sizes_are_parsed_like_in_flink(text: str, size: int) -> None:
 
 
 def test_sizes_are_printed_like_in_flink() -> None:
-    assert human(1 << 30) == "1024.000mb (1073741824 bytes)"
-    assert human((1 << 30) + 1) == "1.000gb (1073741825 bytes)"
+    assert human_readable(1 << 30) == "1024.000mb (1073741824 bytes)"
+    assert human_readable((1 << 30) + 1) == "1.000gb (1073741825 bytes)"
 
 
 STANDALONE: dict[str, dict[str, Any]] = json.loads(ANSWERS["standalone/1.9.3.json"])

@@ -14,7 +14,7 @@ from flowdiag.analyses.diagnosis import InspectedInputs, judge_topic, report_on
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import Clock, Segment, _given_clock
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, SubtaskLoad
-from flowdiag.analyses.flink.understood import understood
+from flowdiag.analyses.flink.understood import recognized_kinds
 from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
 from flowdiag.analyses.memory.topic import MEMORY
 from flowdiag.analyses.model.finding import RecognizedRecords, Status, Verdict
@@ -262,7 +262,7 @@ def test_a_failure_without_a_job_belongs_to_the_unnamed_job() -> None:
     assert [i.kind for i in job.incidents] == ["taskmanager-lost"] * 2 + ["task-failure"]
     assert job.incidents[0].taskmanager == "tm-3"  # by the name in the next record
     assert not facts.incidents
-    assert [(one.kind, one.count) for one in understood(facts)] == [
+    assert [(one.kind, one.count) for one in recognized_kinds(facts)] == [
         ("lost TaskManagers", 2),
         ("task failures", 1),
     ]

@@ -20,7 +20,7 @@ def test_a_stall_is_not_a_trend() -> None:
     values = [10.0] * 30
     values[3] = 9000.0
     found = trend(list(range(30)), values)
-    assert found is not None and not found.rises and found.slope == 0
+    assert found is not None and not found.is_rising and found.slope == 0
 
 
 @given(st.integers(-50, 50), st.integers(5, 60))

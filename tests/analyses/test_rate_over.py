@@ -18,7 +18,7 @@ from flowdiag.analyses.rate.facts import (
     Trigger,
 )
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.topic import RATE, hole_notes
+from flowdiag.analyses.rate.topic import RATE, gap_notes
 from flowdiag.analyses.selection.options import Options
 from flowdiag.parsers.notes import Kind
 
@@ -239,9 +239,9 @@ def test_few_tasks_are_the_cause_only_with_enough_records() -> None:
 def test_a_gap_is_reported_if_the_input_contains_every_batch() -> None:
     batches = [*(w.batch(n) for n in range(20)), *(w.batch(n) for n in range(3620, 3640))]
     app = replace(w.application(batches), origins=frozenset({"listener"}), name="orders")
-    (note,) = hole_notes(app)
+    (note,) = gap_notes(app)
     assert note.kind is Kind.GAP and "no batch of orders from" in note.text
     assert "(1 h)" in note.text
     facts = RateFacts(applications=(app, replace(app, origins=frozenset({"event-log"}))))
     assert list(RATE.notes(facts, facts, Options())) == [note]
-    assert list(hole_notes(replace(app, batches=tuple(batches[:20])))) == []
+    assert list(gap_notes(replace(app, batches=tuple(batches[:20])))) == []

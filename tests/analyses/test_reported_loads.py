@@ -78,5 +78,5 @@ def test_they_fill_what_metric_reports_lack() -> None:
     facts = job.job(loads=(*job.loads, *totals))
     loads = read_loads(facts, Topology(facts))
     members = [load for key, load in loads.items() if key.task == "enrich"]
-    assert members[2].busy == 0.99 and members[2].sampled
+    assert members[2].busy == 0.99 and members[2].is_sampled
     assert records_ratio(members[2], members, 4) == 30.0

@@ -15,7 +15,7 @@ from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import Writer, settle
 from flowdiag.analyses.flink.clocks.survey import survey
 from flowdiag.analyses.flink.failures.silences import (
-    hole_notes,
+    gap_notes,
     jobmanager_logged_until,
     logged_until,
     silence_notes,
@@ -76,13 +76,13 @@ def without(facts: ClusterFacts, first: int, last: int) -> ClusterFacts:
 def test_missing_numbers_of_checkpoints_are_a_hole() -> None:
     bench = Bench()
     bench.completes(20)
-    (note,) = hole_notes(without(bench.facts(), 6, 12))
+    (note,) = gap_notes(without(bench.facts(), 6, 12))
     assert note.kind is Kind.GAP and "checkpoints 6 to 12" in str(note)
     assert [
-        *hole_notes(without(bench.facts(), 6, 7))
+        *gap_notes(without(bench.facts(), 6, 7))
     ] == []  # some numbers belong to failed triggers
-    assert [*hole_notes(replace(without(bench.facts(), 6, 12), has_jobmanager_log=False))] == []
-    assert [*hole_notes(without(bench.facts(), 0, 0))] == []
+    assert [*gap_notes(replace(without(bench.facts(), 6, 12), has_jobmanager_log=False))] == []
+    assert [*gap_notes(without(bench.facts(), 0, 0))] == []
 
 
 def test_checkpoints_that_are_missing_were_not_missed() -> None:

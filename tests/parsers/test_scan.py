@@ -154,7 +154,7 @@ def test_the_faster_search_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         taken.append(way)
         return []
 
-    monkeypatch.setattr(matcher, "_around", lambda region: note("around"))
+    monkeypatch.setattr(matcher, "_matches_around", lambda region: note("around"))
     monkeypatch.setattr(matcher._exact, "find", lambda region: note("exact"))
     clock = iter(range(10_000))
     prices = {"around": 1.0, "exact": 5.0}

@@ -48,7 +48,7 @@ def culprit_fields(
 
 def slow_taskmanager_finding(job: h.Job, late: h.Finding) -> h.Finding | None:
     """Report the TaskManager that slows down the checkpoints of a finding of CP104."""
-    slow = culprit.slowed_by(job, late.first_us, late.last_us)
+    slow = culprit.slow_taskmanager_during(job, late.first_us, late.last_us)
     if slow is None:
         return None
     fields = culprit_fields(
@@ -117,7 +117,7 @@ def overdue_finding(job: h.Job, found: NamedCulprit, waits: pending.Pending) -> 
 
 def awaited_subtask_finding(job: h.Job, slow: list[h.Checkpoint]) -> h.Finding | None:
     """Report the subtask that these slow checkpoints waited for."""
-    found = culprit.awaited_by(job, slow)
+    found = culprit.find_awaited_subtask(job, slow)
     if found is None:
         return None
     longest = h.fmt.duration(max(h.elapsed_ms(c) or 0.0 for c in slow))

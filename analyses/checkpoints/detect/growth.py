@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.trends import flanks, is_straight, kendall
+from flowdiag.analyses.flink.trends import fifth_medians, is_straight, kendall
 
 _DAY_MS: Final = 86_400_000.0
 
@@ -43,7 +43,7 @@ class Growth(NamedTuple):
 
     def is_steady(self, still: float, straight: float, tau: float) -> bool:
         """Return whether the growth continues in the second half, is nearly straight, and is rarely interrupted."""
-        continues = self.after >= flanks(self.values)[1] * still
+        continues = self.after >= fifth_medians(self.values)[1] * still
         return continues and is_straight(self.values, straight) and self.tau >= tau
 
     @property
@@ -100,6 +100,6 @@ def _growth_of(what: str, unit: str, points: list[tuple[h.Checkpoint, float]]) -
     first, last = checkpoints[0].triggered_us, checkpoints[-1].triggered_us
     if first is None or last is None:
         return None
-    before, _, after = flanks(values)
+    before, _, after = fifth_medians(values)
     span_ms = (last - first) / 1000
     return Growth(what, unit, checkpoints, before, after, span_ms, last, values)

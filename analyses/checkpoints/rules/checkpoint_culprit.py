@@ -113,7 +113,7 @@ def judge(job: h.Job, limits: h.Limits) -> h.Results:
     if alone is not None and not any(answer.culprit for answer in found):
         yield late_alone_finding(job, alone)
     elif found:
-        yield from _delayed(job, found)
+        yield from _awaited_subtask_findings(job, found)
     elif (waits := pending.pending(job)) is not None and (by := pending.culprit(job)) is not None:
         yield overdue_finding(job, by, waits)
     elif (answer := culprit.hot_spot(job)) is not None:
@@ -122,7 +122,8 @@ def judge(job: h.Job, limits: h.Limits) -> h.Results:
         elif (hot := saturated_finding(job, answer.culprit)) is not None:
             yield hot
     elif (
-        delay := awaited_subtask_finding(job, _slow_checkpoints(job)) or _slowed(job)
+        delay := awaited_subtask_finding(job, _slow_checkpoints(job))
+        or _slow_taskmanager_finding(job)
     ) is not None:
         yield delay
     elif job.late and not job.completed:
@@ -136,7 +137,7 @@ def _unknown(job: h.Job, answer: culprit.EpisodeCulprit) -> h.Inconclusive:
     return h.Inconclusive(reason=reason, checks=answer.checks, job=job.key)
 
 
-def _slowed(job: h.Job) -> h.Finding | None:
+def _slow_taskmanager_finding(job: h.Job) -> h.Finding | None:
     late = slow_finding(job)
     return (
         slow_taskmanager_finding(job, late)
@@ -154,10 +155,10 @@ def _slow_checkpoints(job: h.Job) -> list[h.Checkpoint]:
     return [c for c in steady if (h.elapsed_ms(c) or 0.0) >= slow_from_ms(job)]
 
 
-def _delayed(job: h.Job, found: tuple[culprit.EpisodeCulprit, ...]) -> h.Results:
+def _awaited_subtask_findings(job: h.Job, found: tuple[culprit.EpisodeCulprit, ...]) -> h.Results:
     named = culprit.delays(found)
     for delay in named:
-        best, series = delay.best, delay.episodes
+        best, series = delay.best_culprit, delay.episodes
         if culprit.lost_meanwhile(job, series, best):
             best = h.replace(best, confidence=h.Confidence.LOW)
         expired = sum(e.count(h.Status.EXPIRED) for e in series)

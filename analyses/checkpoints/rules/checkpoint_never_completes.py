@@ -78,7 +78,9 @@ class Limits(h.Limits):
 
 def judge(job: h.Job, limits: Limits) -> h.Results:
     """Yield at most one finding per job, or the reason why the last checkpoint may not be healthy."""
-    fields = _only_triggers(job, limits) or _in_progress(job, limits) or _off(job, limits)
+    fields = (
+        _only_triggers(job, limits) or _in_progress(job, limits) or _disabled_fields(job, limits)
+    )
     if fields is not None:
         defaults: h.FindingFields = {
             "severity": h.Severity.CRITICAL,
@@ -126,13 +128,13 @@ def _in_progress(job: h.Job, limits: Limits) -> h.FindingFields | None:
     if found is None:
         return None
     if found.age_ms > limits.stuck * timeout:
-        return _stuck(found, timeout, limits)
+        return _stuck_fields(found, timeout, limits)
     if found.age_ms >= (limit_ms := found.limit_ms(limits.usual, limits.least * 1000)):
         return _overdue(job, found, timeout, limit_ms)
     return None
 
 
-def _stuck(found: Pending, timeout_ms: float, limits: Limits) -> h.FindingFields:
+def _stuck_fields(found: Pending, timeout_ms: float, limits: Limits) -> h.FindingFields:
     """Return the fields of a finding about a checkpoint that the coordinator should have expired."""
     last, age = found.checkpoint, found.age_ms
     return {
@@ -170,7 +172,7 @@ def _overdue(job: h.Job, found: Pending, timeout_ms: float, limit_ms: float) -> 
     }
 
 
-def _off(job: h.Job, limits: Limits) -> h.FindingFields | None:
+def _disabled_fields(job: h.Job, limits: Limits) -> h.FindingFields | None:
     hours = hours_without_checkpoint(job)
     if hours is None or hours < limits.hours_without:
         return None

@@ -116,11 +116,11 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         evidence=h.cite((item.ref, item.time_us) for item in found.refusals),
         actions=h.remedies(cause, job, *names),
         votes=votes,
-        **_unnumbered(job, found, limits),
+        **_unnumbered_fields(job, found, limits),
     )
 
 
-def _unnumbered(job: h.Job, found: Refused, limits: Limits) -> dict[str, Any]:
+def _unnumbered_fields(job: h.Job, found: Refused, limits: Limits) -> dict[str, Any]:
     """Return state, severity and times if checkpoints failed before they had a number, which no episode covers."""
     times = [item.time_us for item in found.refusals if item.time_us is not None]
     if not times or all(item.checkpoint is not None for item in found.refusals):

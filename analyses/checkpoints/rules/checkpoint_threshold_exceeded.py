@@ -62,7 +62,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     ]
     words = Counter(str(c.status) for c in before[-int(limits.before) :])
     listed = ", ".join(f"{count} {word}" for word, count in words.most_common())
-    listed = _latest(exceeded[-1], listed)
+    listed = _failures_text(exceeded[-1], listed)
     times = f" {len(exceeded)} times" if len(exceeded) > 1 else ""
     yield h.crisis_finding(
         job,
@@ -82,7 +82,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     )
 
 
-def _latest(crisis: h.Crisis, listed: str) -> str:
+def _failures_text(crisis: h.Crisis, listed: str) -> str:
     """Return the failed checkpoints in parentheses, else the reason of the latest one from the exception."""
     if listed:
         return f" (before: {listed})"

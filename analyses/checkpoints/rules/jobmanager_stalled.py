@@ -82,7 +82,7 @@ class Limits(h.Limits):
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per job."""
     found = stalls.Stalls(
-        lapses=stalls.lapses_together(
+        lapses=stalls.lapse_groups(
             job,
             taskmanagers=limits.taskmanagers,
             share=limits.share,
@@ -122,7 +122,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         count=found.count,
         explain=explain,
         measurements=tuple(h.measurement(*row) for row in numbers),
-        evidence=h.cite([*found.records, *found.around_gaps]),
+        evidence=h.cite([*found.records, *found.gap_triggers]),
         ranked=True,
         actions=h.remedies("jobmanager-stalled", job),
         votes=votes,

@@ -78,7 +78,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
     topology = topology_of(job)
     silent, detailed = silent_checkpoints(job, topology)
     if len(silent) < max(limits.checkpoints, limits.share * detailed):
-        yield from _late(job, topology, limits)
+        yield from _late_source_findings(job, topology, limits)
         return
     shares = shares_back_pressured(job, topology)
     if not shares:
@@ -114,7 +114,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
     yield h.episode_finding(job, failed, len(silent), subject=subject, **fields)
 
 
-def _late(job: h.Job, topology: Topology, limits: Limits) -> h.Iterator[h.Finding]:
+def _late_source_findings(job: h.Job, topology: Topology, limits: Limits) -> h.Iterator[h.Finding]:
     """Judge slow checkpoints that completed as soon as a source began with them."""
     slow = slow_finding(job)
     if slow is None or slow.severity is h.Severity.INFO:

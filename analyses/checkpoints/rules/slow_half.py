@@ -61,7 +61,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
         delayed = halves.slowest_checkpoints(job)
     if not delayed:
         return
-    fields = _measured(job, delayed, limits) or _inferred(job, delayed)
+    fields = _measured_fields(job, delayed, limits) or _inferred_fields(job, delayed)
     if fields is None:
         reason, remedy = h.text("CP203.no-durations"), h.text("CP203.get-durations")
         yield h.Inconclusive(reason=reason, remedy=remedy, job=job.key)
@@ -79,7 +79,9 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
         yield h.checkpoint_finding(job, delayed, among=job.concluded, ongoing=ongoing, **fields)
 
 
-def _measured(job: h.Job, delayed: list[h.Checkpoint], limits: Limits) -> h.FindingFields | None:
+def _measured_fields(
+    job: h.Job, delayed: list[h.Checkpoint], limits: Limits
+) -> h.FindingFields | None:
     """Return the fields of a finding from the durations that subtasks measured."""
     times = halves.times_by_half(job, delayed)
     if times is None or times.share(times.longest) < limits.share:
@@ -106,7 +108,7 @@ def _measured(job: h.Job, delayed: list[h.Checkpoint], limits: Limits) -> h.Find
     }
 
 
-def _inferred(job: h.Job, delayed: list[h.Checkpoint]) -> h.FindingFields | None:
+def _inferred_fields(job: h.Job, delayed: list[h.Checkpoint]) -> h.FindingFields | None:
     """Return the fields of a finding from the pattern of missing acknowledgements, else from warnings of busy tasks."""
     half = halves.half_by_shape(job) if delayed[0].status is h.Status.EXPIRED else None
     if half is not None:

@@ -83,12 +83,12 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             votes=votes,
         )
     if job.declines or job.checkpoints:
-        yield from _declined(job, limits)
+        yield from _decline_findings(job, limits)
     else:
         yield from _failed_snapshots(job, limits)
 
 
-def _declined(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
+def _decline_findings(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield findings about failed snapshots for which checkpoints were declined."""
     series, failed = decliners.failed_checkpoints(job)
     found = decliners.decliners_of(job, failed, repeated=limits.repeated, alike=limits.alike)

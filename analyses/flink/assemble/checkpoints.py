@@ -256,7 +256,7 @@ def late_of(
     for row in sorted(rows, key=place):
         key = key_of(row["job_cluster"], row["job_id"])
         checkpoint = checkpoints.get((key, row["run"], row["checkpoint"]))
-        if checkpoint is not None and _ended_otherwise(checkpoint):
+        if checkpoint is not None and _ended_without_expiring(checkpoint):
             continue
         found.append(
             LateAcknowledgement(
@@ -274,7 +274,7 @@ def late_of(
     return found
 
 
-def _ended_otherwise(checkpoint: Checkpoint) -> bool:
+def _ended_without_expiring(checkpoint: Checkpoint) -> bool:
     """Whether a checkpoint is known to have ended other than by expiring.
 
     A failure without a reason may be an expiry, because some consoles lack INFO lines or stack traces.

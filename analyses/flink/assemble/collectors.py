@@ -155,8 +155,10 @@ def _garbage(
     writer = writers[place] if place is not None else None
     if writer is None or writer.role != "taskmanager" or writer.taskmanager is None:
         return []
-    begun_us = _begun_us(log.pauses, writer)
-    timed = [(us, pause) for pause in log.pauses if (us := _when(pause, begun_us)) is not None]
+    begun_us = _jvm_start_us(log.pauses, writer)
+    timed = [
+        (us, pause) for pause in log.pauses if (us := _pause_time_us(pause, begun_us)) is not None
+    ]
     found = []
     for begin, end, window in _windows(timed, begun_us):
         longest = max(window, key=lambda pause: pause.ms, default=None)
@@ -192,7 +194,7 @@ def _windows(
         yield begin, min(begin + width, last), window
 
 
-def _begun_us(stops: Sequence[Pause], writer: Writer) -> int | None:
+def _jvm_start_us(stops: Sequence[Pause], writer: Writer) -> int | None:
     """Return the start time of a JVM whose log shows only its uptime.
 
     The JVM starts with the log of its process, or earlier if that log is incomplete. A Flink log begins within
@@ -204,7 +206,7 @@ def _begun_us(stops: Sequence[Pause], writer: Writer) -> int | None:
     return min(writer.first_us, writer.last_us - max(up_us))
 
 
-def _when(pause: Pause, begun_us: int | None) -> int | None:
+def _pause_time_us(pause: Pause, begun_us: int | None) -> int | None:
     if pause.time_us is not None:
         return pause.time_us
     if pause.uptime_s is None or begun_us is None:

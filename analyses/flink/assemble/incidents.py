@@ -117,7 +117,7 @@ def _name_lost_taskmanagers(found: list[Incident]) -> list[Incident]:
             and incident.ref is not None
             and after.ref is not None
             and incident.ref.source == after.ref.source
-            and _near(incident, after)
+            and _are_close(incident, after)
         ):
             name, host = after.taskmanager, after.host
             if after.kind == "task-failure":  # a survivor names its peer
@@ -126,7 +126,7 @@ def _name_lost_taskmanagers(found: list[Incident]) -> list[Incident]:
     return result
 
 
-def _near(one: Incident, other: Incident) -> bool:
+def _are_close(one: Incident, other: Incident) -> bool:
     if one.time_us is None or other.time_us is None:
         return one.time_us is other.time_us
     return abs(other.time_us - one.time_us) <= REPEATED_US
@@ -169,7 +169,7 @@ def _incident(kind: str, row: Row, attempt: Attempt | None, jobs: Jobs) -> Incid
         if row[name]:
             text.setdefault(name, row[name])
     if row["event"] in (Event.TASK_STATE, Event.JOB_STATE):
-        text |= _lost(row["cause"], text.get("exception"))
+        text |= _lost_taskmanager(row["cause"], text.get("exception"))
     task, index, parallelism = _subtask(row, attempt, text)
     taskmanager, host = _place(kind, row, attempt, text)
     return Incident(
@@ -223,7 +223,7 @@ def _place(
     return taskmanager, host
 
 
-def _lost(*texts: str | None) -> dict[str, str]:
+def _lost_taskmanager(*texts: str | None) -> dict[str, str]:
     """Return the name and host of the TaskManager that the text of a failure reports as lost.
 
     Args:

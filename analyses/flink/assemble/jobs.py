@@ -92,12 +92,14 @@ class Jobs:
                     ended.add(key)
                 self._learn(row, key)
         if not keys:
-            keys = dict.fromkeys(_unnamed(by_what, records))
+            keys = dict.fromkeys(_unnamed_jobs(by_what, records))
         self.keys = tuple(keys)
         self._known = frozenset(keys)
         for started in self._starts.values():
             started.sort(key=itemgetter(0))
-        self._others = {stream: _others(started) for stream, started in self._starts.items()}
+        self._next_other_starts = {
+            stream: _next_other_starts(started) for stream, started in self._starts.items()
+        }
         self._lives = {key: (min(found), max(found)) for key, found in times.items()}
         self._ended = frozenset(ended)
         self.versions = self._versions(writers)
@@ -169,7 +171,7 @@ class Jobs:
         starts = self._starts.get((source, owner), [])
         first = bisect_left(starts, time_us - SCHEDULED_WITHIN_US, key=itemgetter(0))
         last = bisect_right(starts, time_us, key=itemgetter(0))
-        if first == last or self._others[source, owner][first] < last:
+        if first == last or self._next_other_starts[source, owner][first] < last:
             return None
         return starts[first][1]
 
@@ -206,7 +208,7 @@ class Jobs:
         return self.keys[0] if len(self.keys) == 1 else None
 
 
-def _others(starts: Sequence[tuple[int, JobKey]]) -> list[int]:
+def _next_other_starts(starts: Sequence[tuple[int, JobKey]]) -> list[int]:
     """Return for each start the index of the next start of another job, so that bursts of one job are skipped."""
     found = [len(starts)] * len(starts)
     for index in range(len(starts) - 2, -1, -1):
@@ -215,7 +217,7 @@ def _others(starts: Sequence[tuple[int, JobKey]]) -> list[int]:
     return found
 
 
-def _unnamed(by_what: Mapping[str, Sequence[Row]], records: Sequence[Row]) -> Iterable[JobKey]:
+def _unnamed_jobs(by_what: Mapping[str, Sequence[Row]], records: Sequence[Row]) -> Iterable[JobKey]:
     """Yield a job for each cluster whose records concern a job but do not name one.
 
     A pasted exception or a paste of forty lines rarely names its job.

@@ -20,7 +20,7 @@ def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -
     for row in rows:
         ref = row["ref"]
         taskmanager, host, task = (
-            real.get(_scoped(row[name] or ""), row[name])
+            real.get(_scope_name(row[name] or ""), row[name])
             for name in ("taskmanager", "host", "task")
         )
         found.append(
@@ -73,8 +73,8 @@ def garbage_of(rows: Iterable[Row], attempts: Mapping[str, Attempt]) -> list[Gar
     real = _names_by_scope(attempts)
     found = [
         Garbage(
-            taskmanager=real.get(_scoped(name := row["taskmanager"] or ""), name),
-            host=real.get(_scoped(row["host"] or ""), row["host"]),
+            taskmanager=real.get(_scope_name(name := row["taskmanager"] or ""), name),
+            host=real.get(_scope_name(row["host"] or ""), row["host"]),
             gc_ms=row["gc_ms"],
             span_ms=row["span_ms"],
             samples=row["samples"],
@@ -91,14 +91,14 @@ def garbage_of(rows: Iterable[Row], attempts: Mapping[str, Attempt]) -> list[Gar
 def _names_by_scope(attempts: Mapping[str, Attempt]) -> dict[str, str]:
     """Map scope names to real names. From Flink 1.13 on, scopes replace dots with `_`; Prometheus replaces more."""
     return {
-        _scoped(name): name
+        _scope_name(name): name
         for attempt in attempts.values()
         for name in (attempt.taskmanager, attempt.host, attempt.task)
         if name
     }
 
 
-def _scoped(name: str) -> str:
+def _scope_name(name: str) -> str:
     """Return a name as it appears in metric scopes or in Prometheus."""
     return re.sub(r"[^a-zA-Z0-9:_]", "_", name)
 

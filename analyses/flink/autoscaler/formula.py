@@ -85,7 +85,7 @@ class Proposal:
     increase: float | None = None
 
     @property
-    def outside(self) -> bool:
+    def is_outside_bounds(self) -> bool:
         """Whether the true rate is outside the bounds of the utilization target."""
         rate = self.evaluated.true_rate
         return rate < self.evaluated.scale_up_below or rate > self.evaluated.scale_down_above
@@ -125,7 +125,7 @@ def evaluate(
     for vertex in vertices:
         target, catch_up = _demand(vertex, vertices, window, times, settings, found, outputs)
         true_rate, load, observed = _true_rate(window, times, vertex, settings)
-        upper, lower = (1.0, 0.0) if backlog else (settings.upper, settings.lower)
+        upper, lower = (1.0, 0.0) if backlog else (settings.upper_bound, settings.lower_bound)
         target, catch_up = round_rate(target), round_rate(catch_up)
         found[vertex.id] = Evaluated(
             vertex=vertex.id,
@@ -200,7 +200,7 @@ def _true_rate(
         # Version 1.14 and later record the rate itself.
         recorded = average(window, times, vertex.id, "NUM_RECORDS_IN_PER_SECOND")
         taken = recorded if math.isfinite(recorded) else taken
-    by_busy_time = math.inf if taken == 0 else _over(taken, busy / 1000)
+    by_busy_time = math.inf if taken == 0 else _divide(taken, busy / 1000)
     seen = average(window, times, vertex.id, "OBSERVED_TPR", settings.min_observations)
     if math.isnan(seen):
         observed = False
@@ -211,7 +211,7 @@ def _true_rate(
     return seen if observed else by_busy_time, busy / 1000, observed
 
 
-def _over(dividend: float, divisor: float) -> float:
+def _divide(dividend: float, divisor: float) -> float:
     """Divide as Java does, where division by zero gives infinity."""
     if divisor == 0:
         return (
@@ -223,7 +223,7 @@ def _over(dividend: float, divisor: float) -> float:
 def _lag_s(window: Window, times: Sequence[int], vertex: str) -> float:
     taken = rate(window, times, vertex, "NUM_RECORDS_IN")
     lag = _last(window, times, vertex, "LAG")
-    return 0.0 if math.isnan(taken) or math.isnan(lag) else _over(lag, taken)
+    return 0.0 if math.isnan(taken) or math.isnan(lag) else _divide(lag, taken)
 
 
 def _last(window: Window, times: Sequence[int], vertex: str, name: str) -> float:
@@ -317,7 +317,7 @@ def propose(
     )
     if math.isnan(evaluated.true_rate) or math.isnan(wanted):
         return Proposal(evaluated=evaluated, wanted=now, reason="no-rate")
-    factor = _over(wanted, evaluated.true_rate) / scalability(history, settings)
+    factor = _divide(wanted, evaluated.true_rate) / scalability(history, settings)
     limits: list[str] = []
     if factor < 1 - settings.max_scale_down:
         factor, limits = 1 - settings.max_scale_down, ["scale-down-factor"]
@@ -349,7 +349,7 @@ def propose(
 
 def _achieved(true_rate: float, last: Past) -> float:
     """Return the share of the expected increase that the last scaling achieved."""
-    return _over(true_rate - last.true_rate, last.expected_rate - last.true_rate)
+    return _divide(true_rate - last.true_rate, last.expected_rate - last.true_rate)
 
 
 def fit(factor: float, vertex: Vertex, settings: Settings) -> tuple[int, tuple[str, ...]]:
@@ -439,5 +439,5 @@ def decide(
     changed = [p for p in proposals.values() if p.reason is None]
     if not changed:
         return Decision(proposals=proposals, reason="balanced")
-    outside = any(proposal.outside for proposal in changed)
+    outside = any(proposal.is_outside_bounds for proposal in changed)
     return Decision(proposals=proposals, reason="scale" if outside else "within-bounds")

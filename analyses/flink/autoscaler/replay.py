@@ -63,7 +63,7 @@ def job_graph(document: Mapping[str, Any]) -> list[Vertex]:
     inputs = {vertex: _inputs(node, nodes) for vertex, node in nodes.items()}
     return [
         _vertex(vertex, nodes[vertex], details.get(vertex, {}), inputs[vertex])
-        for vertex in _sorted(inputs)
+        for vertex in _topological_order(inputs)
     ]
 
 
@@ -76,7 +76,7 @@ def _inputs(node: Mapping[str, Any], nodes: Mapping[str, Any]) -> dict[str, str]
     }
 
 
-def _sorted(inputs: Mapping[str, Mapping[str, str]]) -> list[str]:
+def _topological_order(inputs: Mapping[str, Mapping[str, str]]) -> list[str]:
     """Sort vertices so that inputs come first. Cycles are broken at an arbitrary point."""
     ordered: list[str] = []
     while waiting := [vertex for vertex in inputs if vertex not in ordered]:
@@ -98,7 +98,7 @@ def _vertex(
     )
 
 
-def at_present(state: State, graph: Sequence[Vertex], settings: Settings) -> Decision | None:
+def current_decision(state: State, graph: Sequence[Vertex], settings: Settings) -> Decision | None:
     """Return the decision for the latest collected metrics, or None if a vertex has fewer than two samples."""
     window = {t: s for t, s in state.collected.items() if all(v.id in s for v in graph)}
     if len(window) < 2 or not graph:
@@ -168,8 +168,8 @@ def evaluated_of(scaling: Scaling, settings: Settings, restart_s: float) -> Eval
         catch_up_rate=catch_up,
         load=scaling.average("LOAD"),
         lag=scaling.current("LAG"),
-        scale_up_below=capacity(target, catch_up, settings.upper, settings, None),
-        scale_down_above=capacity(target, catch_up, settings.lower, settings, restart_s),
+        scale_up_below=capacity(target, catch_up, settings.upper_bound, settings, None),
+        scale_down_above=capacity(target, catch_up, settings.lower_bound, settings, restart_s),
     )
 
 

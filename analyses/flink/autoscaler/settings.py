@@ -51,13 +51,13 @@ class Settings:
         return min(math.floor(max(measured)), self.restart_limit_s)
 
     @property
-    def upper(self) -> float:
+    def upper_bound(self) -> float:
         """The utilization above which a task is scaled up."""
         given = self.utilization_max
         return self.target_utilization + self.utilization_boundary if given is None else given
 
     @property
-    def lower(self) -> float:
+    def lower_bound(self) -> float:
         """The utilization below which a task is scaled down."""
         given = self.utilization_min
         return self.target_utilization - self.utilization_boundary if given is None else given

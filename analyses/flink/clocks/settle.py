@@ -290,7 +290,7 @@ def _clocks(
     assumed = _assume(clocks, streams, roles, groups)
     for stream in assumed:
         if streams[stream]["clock"] == TIME_OF_DAY:
-            clocks[stream] = _on_day(clocks[stream], names.get(stream.source))
+            clocks[stream] = _with_file_date(clocks[stream], names.get(stream.source))
     return clocks
 
 
@@ -314,7 +314,7 @@ def day_in(name: str) -> int | None:
     return None
 
 
-def _on_day(clock: Clock, name: str | None) -> Clock:
+def _with_file_date(clock: Clock, name: str | None) -> Clock:
     """Move a clock without dates to the date in the file name. Without such a date, it stays in 1970."""
     day = day_in(name) if name else None
     if day is None:
@@ -418,7 +418,7 @@ def _given_clock(row: Mapping[str, Any], tz: str, shown: Clock | None, name: str
     shift_ms = offset // timedelta(milliseconds=1)
     given = Clock(segments=(Segment(0, -(2**62), shift_ms),), known_from="--tz")
     if row["clock"] == TIME_OF_DAY:
-        return _on_day(given, name)
+        return _with_file_date(given, name)
     if shown is None or shown.known_from not in _PROVEN or shown.zone_ms == given.zone_ms:
         return given
     return replace(given, inferred_ms=shown.zone_ms, inferred_from=shown.known_from)

@@ -171,8 +171,8 @@ def _add_stream(row: dict[str, Any], each: StreamMarks, shift: int) -> None:
     row["clock"] = row["clock"] or each.clock
     row["heard"] += [(low + shift, high + shift) for low, high in each.active_spans]
     for name, choose, value in (
-        ("shown_us", min, _moved(each.shown_us, shift)),
-        ("last_shown_us", max, _moved(each.last_shown_us, shift)),
+        ("shown_us", min, _shift(each.shown_us, shift)),
+        ("last_shown_us", max, _shift(each.last_shown_us, shift)),
         ("utc_us", min, each.utc_us),
         ("last_utc_us", max, each.last_utc_us),
     ):
@@ -183,7 +183,7 @@ def _add_stream(row: dict[str, Any], each: StreamMarks, shift: int) -> None:
 def _add_zone(
     zones: dict[tuple[Stream, int | None], dict[str, Any]], key: Stream, mark: ZoneMarks, shift: int
 ) -> None:
-    zone = _moved(mark.zone, shift // 1000)
+    zone = _shift(mark.zone, shift // 1000)
     row = zones.setdefault(
         (key, zone),
         {
@@ -224,7 +224,7 @@ def _empty_stream(stream: Stream) -> dict[str, Any]:
     }
 
 
-def _moved(value: int | None, by: int) -> int | None:
+def _shift(value: int | None, by: int) -> int | None:
     return None if value is None else value + by
 
 

@@ -311,13 +311,13 @@ def crises(job: JobFacts, facts: ClusterFacts | None = None) -> tuple[Crisis, ..
             first = bisect_left(unassigned, failures[0].time_us - ROOT_WINDOW_US, key=by_time)
             last = bisect(unassigned, failures[-1].time_us + ROOT_WINDOW_US, key=by_time)
             failures = tuple(sorted([*failures, *unassigned[first:last]], key=_place))
-        known[id(job)] = job, _grouped(job, failures, facts)
+        known[id(job)] = job, _group_failures(job, failures, facts)
     return known[id(job)][1]
 
 
 @once
 def _own_crises(job: JobFacts) -> tuple[Crisis, ...]:
-    return _grouped(job, _own_failures(job))
+    return _group_failures(job, _own_failures(job))
 
 
 @once
@@ -326,7 +326,7 @@ def _crises_of(facts: ClusterFacts) -> dict[int, tuple[JobFacts, tuple[Crisis, .
     return {}
 
 
-def _grouped(
+def _group_failures(
     job: JobFacts, failures: Sequence[Failure], facts: ClusterFacts | None = None
 ) -> tuple[Crisis, ...]:
     # Without a failed task there is no crisis: a TaskManager may leave an idle cluster.

@@ -44,7 +44,7 @@ def counts_as_failed(checkpoint: Checkpoint, job: JobFacts) -> bool:
         return True
     if not checkpoint.status.unsuccessful:
         return False
-    if reason_word(checkpoint) == "task_failure" and not _disturbed(checkpoint, job):
+    if reason_word(checkpoint) == "task_failure" and not _was_disturbed(checkpoint, job):
         return True
     return not is_blameless(checkpoint.reason, checkpoint)
 
@@ -67,7 +67,7 @@ _DISTURBANCES: Final = frozenset(
 _NEAR_US: Final = 10_000_000  # a failure fails pending checkpoints at once, but clocks may differ
 
 
-def _disturbed(checkpoint: Checkpoint, job: JobFacts) -> bool:
+def _was_disturbed(checkpoint: Checkpoint, job: JobFacts) -> bool:
     """Whether anything failed, restarted or ended while a checkpoint was in progress."""
     low = (checkpoint.triggered_us or checkpoint.ended_us or 0) - _NEAR_US
     high = (checkpoint.ended_us or checkpoint.triggered_us or 0) + _NEAR_US

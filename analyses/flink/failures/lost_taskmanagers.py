@@ -42,7 +42,7 @@ def lost_peers(crisis: Crisis) -> Counter[Lost]:
     return named
 
 
-def lost_in(job: JobFacts, crisis: Crisis) -> Lost:
+def find_lost_taskmanager(job: JobFacts, crisis: Crisis) -> Lost:
     """Return the TaskManager that most records report as lost, or (None, None)."""
     named = lost_peers(crisis) + Counter((i.taskmanager, i.host) for i in own_records(crisis))
     votes: Counter[str] = Counter()

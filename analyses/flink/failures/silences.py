@@ -26,7 +26,7 @@ Span = tuple[int, int]
 
 
 @once
-def _of_jobmanagers(facts: ClusterFacts) -> tuple[Incident, ...]:
+def _jobmanager_silences(facts: ClusterFacts) -> tuple[Incident, ...]:
     return tuple(
         i for i in facts.incidents if i.kind == "silent" and i.text.get("role") == "jobmanager"
     )
@@ -43,7 +43,7 @@ def jobmanager_logged_until(facts: ClusterFacts, since_us: int, until_us: int) -
     Returns:
         `until_us`, or the last record before the log falls silent for a while.
     """
-    for silence in _of_jobmanagers(facts):
+    for silence in _jobmanager_silences(facts):
         begun = silence.time_us or 0
         if begun < until_us and begun + (silence.duration_ms or 0) * 1000 > since_us:
             return max(since_us, begun)
@@ -115,7 +115,7 @@ def _without_silences(span: Span, name: str, facts: ClusterFacts) -> Iterator[Sp
 
 def silence_notes(facts: ClusterFacts) -> Iterator[InputNote]:
     """Yield a warning for each span in which checkpoints were due but the JobManager's log is silent."""
-    for silence in _of_jobmanagers(facts):
+    for silence in _jobmanager_silences(facts):
         lasted = silence.duration_ms or 0
         begun = silence.time_us or 0
         if any(_was_due(job, begun, begun + lasted * 1000) for job in facts.jobs):
@@ -130,14 +130,14 @@ def silence_notes(facts: ClusterFacts) -> Iterator[InputNote]:
             )
 
 
-def hole_notes(facts: ClusterFacts) -> Iterator[InputNote]:
+def gap_notes(facts: ClusterFacts) -> Iterator[InputNote]:
     """Yield a warning for each gap in checkpoint numbers, where lines of the JobManager's log are missing.
 
     A stalled JobManager triggers no checkpoint, so the next one has the next number.
     """
     if not facts.has_jobmanager_log:
         return
-    silent = [i.time_us for i in _of_jobmanagers(facts) if i.time_us is not None]
+    silent = [i.time_us for i in _jobmanager_silences(facts) if i.time_us is not None]
     for job in facts.jobs:
         interval = interval_ms(job)
         dated = sorted(

@@ -58,8 +58,8 @@ from typing import Any, Final
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.failures.lost_taskmanagers import (
     Lost,
+    find_lost_taskmanager,
     loss_signals,
-    lost_in,
     own_records,
 )
 from flowdiag.analyses.model.keys import Ref
@@ -88,7 +88,7 @@ def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]
         groups: dict[Lost, list[h.Crisis]] = {}
         for crisis in job.crises:
             if crisis.kind == "taskmanager-lost":
-                groups.setdefault(lost_in(job, crisis), []).append(crisis)
+                groups.setdefault(find_lost_taskmanager(job, crisis), []).append(crisis)
         for lost, group in groups.items():
             yield _finding(job, lost, group)
 

@@ -119,7 +119,7 @@ def find_culprit(case: Case) -> NamedCulprit | None:
         votes=tuple(sorted(votes, key=lambda vote: (-vote.weight, vote.signal, vote.text))),
         confidence=voting.confidence_of(case, votes),
         subject=_subject(case, suspect),
-        why=_why(case, suspect, others, supporting, found.reason, code),
+        why=_summary_text(case, suspect, others, supporting, found.reason, code),
         numbers={name: round(value, 3) for name, value in numbers.items()},
         refs=tuple(
             dict.fromkeys(
@@ -250,7 +250,7 @@ def _first_loads(job: JobFacts) -> dict[tuple[str, int], SubtaskLoad]:
     return {(row.task, row.subtask_index): row for row in reversed(job.loads)}
 
 
-def _why(
+def _summary_text(
     case: Case,
     suspect: Suspect,
     others: Sequence[Suspect],

@@ -96,7 +96,7 @@ def _are_victims(case: Case, reading: Reading) -> bool:
     return bool(loads) and all(load is not None and load.waits for load in loads)
 
 
-def _cited(readings: Sequence[Reading]) -> tuple[Cited, ...]:
+def _cited_records(readings: Sequence[Reading]) -> tuple[Cited, ...]:
     return tuple(ref for reading in readings for ref in reading.refs)
 
 
@@ -135,7 +135,7 @@ def _laggards(
         suspects,
         f"{text} {counted} with {source.name}",
         counted,
-        _cited(readings),
+        _cited_records(readings),
         certain=all(certain),
     )
 
@@ -156,7 +156,7 @@ def _whole_vertex(
 ) -> Iterator[SuspectVote]:
     """Vote for a vertex in which no subtask lags far behind."""
     origin = readings[0].task or ""
-    last = not case.topology.next_to(origin)
+    last = not case.topology.direct_successors(origin)
     # A vertex in the middle of a job may be late because of a downstream vertex that no input shows.
     if origin in case.topology.sources or not (last or early):
         return
@@ -169,7 +169,7 @@ def _whole_vertex(
         {suspect},
         f"{text} {counted}, while upstream tasks acknowledged in time",
         f"{counted}{UPSTREAM_ON_TIME}",
-        _cited(readings),
+        _cited_records(readings),
         certain=last and early and whole >= 2,
     )
 
@@ -188,7 +188,7 @@ def _same_minority(case: Case, readings: Sequence[Reading]) -> Iterator[SuspectV
         suspects,
         f"{text} slightly late in each of {len(readings)} checkpoints, their siblings never",
         f"late in each of {len(readings)} checkpoints",
-        _cited(readings),
+        _cited_records(readings),
         certain=False,
     )
 

@@ -107,7 +107,7 @@ def late_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[R
         times, limit = late.times.get(identity), limit_of(checkpoint)
         if checkpoint.status is not Status.EXPIRED or not times or limit is None:
             continue
-        vertices, certain = _complete(times, topology, limit, notified=notified)
+        vertices, certain = _complete_times(times, topology, limit, notified=notified)
         readings.append(
             _read(
                 checkpoint, vertices, topology, downstream_known=certain, refs=late.refs[identity]
@@ -138,23 +138,23 @@ class _Vertex:
     rest_at: float
 
     @property
-    def rest(self) -> bool:
+    def has_rest(self) -> bool:
         """Whether some subtasks are missing from `reported`."""
         return len(self.reported) < self.size
 
-    def some(self, test: Callable[[float], bool]) -> bool:
+    def has_time(self, test: Callable[[float], bool]) -> bool:
         """Whether the time of at least one subtask passes a test."""
-        return any(map(test, self.reported.values())) or (self.rest and test(self.rest_at))
+        return any(map(test, self.reported.values())) or (self.has_rest and test(self.rest_at))
 
-    def others(self) -> Iterator[SubtaskKey]:
-        if self.rest:
+    def unreported(self) -> Iterator[SubtaskKey]:
+        if self.has_rest:
             for index in range(self.size):
                 key = SubtaskKey(self.task, index)
                 if key not in self.reported:
                     yield key
 
 
-def _complete(
+def _complete_times(
     late: Times, topology: Topology, limit: float, *, notified: bool
 ) -> tuple[dict[str, _Vertex], bool]:
     """Infer whether subtasks without a late message were on time or never acknowledged.
@@ -183,7 +183,7 @@ def _complete(
         if size:
             vertex = _Vertex(task, mine, size, NEVER if behind_whole else limit)
             vertices[task] = vertex
-            if not vertex.some(lambda after: after <= limit):
+            if not vertex.has_time(lambda after: after <= limit):
                 whole.add(task)
         certain = certain or behind_whole
     return vertices, certain
@@ -254,24 +254,26 @@ def _read(
     refs: Mapping[SubtaskKey, Cited] | None,
 ) -> Reading:
     limit = limit_of(checkpoint) or 0.0
-    late = [task for task, vertex in vertices.items() if vertex.some(lambda after: after > limit)]
+    late = [
+        task for task, vertex in vertices.items() if vertex.has_time(lambda after: after > limit)
+    ]
     if not late:
         return Reading(checkpoint, Shape.UNKNOWN)
     task = min(late, key=topology.order)
     vertex = vertices[task]
     overdue = frozenset(key for key, after in vertex.reported.items() if after > limit)
-    if vertex.rest and vertex.rest_at > limit:
-        overdue |= frozenset(vertex.others())
+    if vertex.has_rest and vertex.rest_at > limit:
+        overdue |= frozenset(vertex.unreported())
     laggards = _laggards(vertex, limit)
     if not laggards or len(laggards) * 2 > vertex.size:
-        cited = _cited(refs, vertex.reported)
+        cited = _laggard_records(refs, vertex.reported)
         return Reading(checkpoint, Shape.UNIFORM, task, whole=True, overdue=overdue, refs=cited)
     shape = _shape(vertex, laggards, vertices, topology, limit, downstream_known)
-    cited = _cited(refs, laggards)
+    cited = _laggard_records(refs, laggards)
     return Reading(checkpoint, shape, task, laggards, overdue=overdue, refs=cited)
 
 
-def _cited(
+def _laggard_records(
     refs: Mapping[SubtaskKey, Cited] | None, keys: Iterable[SubtaskKey]
 ) -> tuple[Cited, ...]:
     """Return the records of the laggards, but not those of their victims."""
@@ -283,12 +285,12 @@ def _laggards(vertex: _Vertex, limit: float) -> frozenset[SubtaskKey]:
 
     A subtask that never acknowledged is at least as late as the expiry, and later than any late sibling.
     """
-    some_late = vertex.some(lambda after: limit < after < NEVER)
+    some_late = vertex.has_time(lambda after: limit < after < NEVER)
     ranked = sorted(
         (limit if after == NEVER and not some_late else after, after, key)
         for key, after in vertex.reported.items()
     )
-    if vertex.rest:  # the rest share one time, so one entry represents them all
+    if vertex.has_rest:  # the rest share one time, so one entry represents them all
         after = vertex.rest_at
         rest = SubtaskKey(vertex.task, -1)
         insort(ranked, (limit if after == NEVER and not some_late else after, after, rest))
@@ -299,8 +301,8 @@ def _laggards(vertex: _Vertex, limit: float) -> frozenset[SubtaskKey]:
         # If all are late, the amount of data before the barriers differs, and only a multiple stands out.
         if ahead <= limit or effective >= APART_TIMES * ahead:
             found = {key for _, _, key in ranked[number:]}
-            if vertex.rest and rest in found:
-                found = (found - {rest}).union(vertex.others())
+            if vertex.has_rest and rest in found:
+                found = (found - {rest}).union(vertex.unreported())
             return frozenset(found)
     return frozenset()
 
@@ -318,9 +320,9 @@ def _shape(
     if not behind:
         return Shape.ONE_LATE
     before = NEVER if mine == NEVER else mine - CASCADE_MS
-    if not any(other.some(lambda after: after < before) for other in behind):
+    if not any(other.has_time(lambda after: after < before) for other in behind):
         return Shape.STUCK_BARRIER
     known = downstream_known or any(
-        other.some(lambda after: limit < after < NEVER) for other in behind
+        other.has_time(lambda after: limit < after < NEVER) for other in behind
     )
     return Shape.SLOW_SNAPSHOT if known else Shape.ONE_LATE

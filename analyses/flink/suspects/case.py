@@ -235,7 +235,7 @@ def _garbage_during(job: JobFacts, episode: Episode) -> dict[str, list[Garbage]]
     return {name: each for name, each in found.items() if sum(item.samples for item in each) > 1}
 
 
-def at_the_abort(case: Case, incident: Incident) -> bool:
+def is_running_at_abort(case: Case, incident: Incident) -> bool:
     """Whether an asynchronous part was already running at the expiry.
 
     A task that is blocked in its synchronous part starts the asynchronous part too late and logs the

@@ -16,7 +16,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.failures.episodes import incidents
 from flowdiag.analyses.flink.suspects.acknowledgements import Shape
-from flowdiag.analyses.flink.suspects.case import Case, Suspect, at_the_abort, sync_share
+from flowdiag.analyses.flink.suspects.case import Case, Suspect, is_running_at_abort, sync_share
 from flowdiag.analyses.flink.suspects.load_signals import HALF_FULL, all_idle, skew
 from flowdiag.analyses.flink.suspects.snapshot_signals import SNAPSHOT_SHARE
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
@@ -109,7 +109,7 @@ class SubtaskCase:
         self.ratio = None if self.load is None else skew(case, self.load)
 
     @property
-    def skewed(self) -> bool:
+    def is_skewed(self) -> bool:
         """Whether the subtask receives at least twice its siblings' data."""
         return self.ratio is not None and self.ratio >= SKEWED
 
@@ -136,7 +136,7 @@ def _aborted_snapshot(subtask: SubtaskCase) -> Diagnosis | None:
     logs do not show whether the checkpoint was unaligned.
     """
     cut = subtask.case.incidents_of(subtask.key, subtask.case.aborted_parts)
-    if not subtask.awaited and any(at_the_abort(subtask.case, incident) for incident in cut):
+    if not subtask.awaited and any(is_running_at_abort(subtask.case, incident) for incident in cut):
         return Diagnosis("slow-async-snapshot", "async")
     return None
 
@@ -151,13 +151,13 @@ def _only_one_late(subtask: SubtaskCase) -> Diagnosis | None:
     if load is None:
         return Diagnosis(None, "snapshot")
     if load.measured and load.busy is not None:
-        if load.works and not subtask.skewed and subtask.hangs:
+        if load.is_working and not subtask.is_skewed and subtask.hangs:
             return Diagnosis(
                 "task-hangs",
                 "barrier",
                 "busy all the time without taking a snapshot, although its earlier snapshots were quick",
             )
-        if load.works and not subtask.skewed:
+        if load.is_working and not subtask.is_skewed:
             return Diagnosis("slow-sync-snapshot", "sync")
         if load.busy <= IDLE:
             return Diagnosis("slow-async-snapshot", "async")
@@ -167,7 +167,7 @@ def _only_one_late(subtask: SubtaskCase) -> Diagnosis | None:
 
 def _half_by_queues(subtask: SubtaskCase, load: Load) -> Diagnosis:
     """Infer the slow half from input queues, because a task reads no input during its synchronous part."""
-    if load.queue is None or subtask.skewed:
+    if load.queue is None or subtask.is_skewed:
         return Diagnosis(None, "snapshot")
     queue = queue_ratio(load, subtask.members)
     if queue is not None and queue >= QUEUE_TIMES:
@@ -184,7 +184,7 @@ def _half_by_queues(subtask: SubtaskCase, load: Load) -> Diagnosis:
 def _skewed_data(subtask: SubtaskCase) -> Diagnosis | None:
     """Ask whether the subtask gets at least twice its siblings' data and makes others wait."""
     load, ratio = subtask.load, subtask.ratio
-    if load is None or ratio is None or not subtask.skewed:
+    if load is None or ratio is None or not subtask.is_skewed:
         return None
     if not subtask.case.at_end(subtask.key) and subtask.shape is not Shape.STUCK_BARRIER:
         return None
@@ -235,7 +235,7 @@ def _expensive_records(subtask: SubtaskCase) -> Diagnosis | None:
 
     Totals since the start do not distinguish a slow subtask from one that hangs.
     """
-    if subtask.load is None or not subtask.case.at_end(subtask.key) or not subtask.load.sampled:
+    if subtask.load is None or not subtask.case.at_end(subtask.key) or not subtask.load.is_sampled:
         return None
     cost = cost_ratio(subtask.load, subtask.members)
     if cost is None or cost < COSTLY:
@@ -265,7 +265,7 @@ def _holds_checkpoint_lock(subtask: SubtaskCase) -> Diagnosis | None:
 def _single_subtask(subtask: SubtaskCase) -> Diagnosis | None:
     """Ask whether the subtask is the only one of its task."""
     load = subtask.load
-    full = load is not None and load.works and (load.buffers or 0.0) >= HALF_FULL
+    full = load is not None and load.is_working and (load.buffers or 0.0) >= HALF_FULL
     if subtask.size == 1 and (subtask.awaited or full):
         return Diagnosis("slow-operator", "barrier")
     return None

@@ -76,7 +76,7 @@ def _keeps_up_better(load: Load, members: Iterable[Load]) -> bool:
     if load.busy is None:
         return False
     others = [other for other in members if other.key != load.key and other.busy is not None]
-    busier = [o for o in others if o.works and (o.busy or 0.0) - load.busy >= p.AS_BUSY]
+    busier = [o for o in others if o.is_working and (o.busy or 0.0) - load.busy >= p.AS_BUSY]
     return len(busier) * 2 > len(others)
 
 
@@ -153,7 +153,7 @@ def all_idle(case: Case) -> bool:
 
     Sources may wait for the barrier of a sibling (`pressure.unblocked_sources`).
     """
-    sampled = [load for load in case.loads.values() if load.sampled]
+    sampled = [load for load in case.loads.values() if load.is_sampled]
     if all(load.busy is None for load in sampled):
         return False
     sources = case.topology.sources
@@ -165,7 +165,7 @@ def all_idle(case: Case) -> bool:
     return not any(load.waits and load.wait_measured for load in case.loads.values())
 
 
-def of_a_subtask(case: Case, suspect: Suspect) -> Iterator[SuspectVote]:
+def subtask_votes(case: Case, suspect: Suspect) -> Iterator[SuspectVote]:
     """Support the vote for a subtask. Skew and queues alone are common in healthy jobs."""
     load = case.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
     if load is None:
@@ -189,7 +189,7 @@ def of_a_subtask(case: Case, suspect: Suspect) -> Iterator[SuspectVote]:
         )
     yield from _saturated_input(suspect, load)
     cost = p.cost_ratio(load, members)
-    if case.at_end(load.key) and load.sampled and cost is not None and cost >= p.COSTLY:
+    if case.at_end(load.key) and load.is_sampled and cost is not None and cost >= p.COSTLY:
         yield vote_for(
             "time-per-record",
             {suspect},
@@ -203,7 +203,7 @@ def of_a_subtask(case: Case, suspect: Suspect) -> Iterator[SuspectVote]:
         )
 
 
-def of_several(case: Case, suspect: Suspect, worst: Load) -> Iterator[SuspectVote]:
+def group_votes(case: Case, suspect: Suspect, worst: Load) -> Iterator[SuspectVote]:
     """Support the vote for a whole task or a TaskManager."""
     root = case.end_of(worst.key.task)
     if suspect.kind == "task" and root is not None and root.whole:

@@ -65,7 +65,7 @@ def remedies_for(
     if found.cause is None:
         return remedies_for_code(job, found.code) if found.code is not None else ()
     known = _FITTING_REMEDIES.get(found.cause) or tuple(CAUSES[found.cause].remedies)
-    left_out = _unfitting(job, found, cpu)
+    left_out = _unfitting_remedies(job, found, cpu)
     names = [name for name in known if name not in left_out]
     first = remedies_for_code(job, found.code, found.cause)[:1] if found.code is not None else ()
     return first + h.remedies(
@@ -79,7 +79,7 @@ def remedies_for(
     )
 
 
-def _unfitting(job: JobFacts, found: NamedCulprit, cpu: float | None) -> frozenset[str]:
+def _unfitting_remedies(job: JobFacts, found: NamedCulprit, cpu: float | None) -> frozenset[str]:
     """Return the remedies that do not fit the task, its state backend or the known line of code."""
     names = ["parallelism" if cpu is not None and cpu >= FULL_CORES else "cores"]
     if " -> " not in (found.subject.task or ""):

@@ -8,7 +8,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.failures.episodes import incidents
 from flowdiag.analyses.flink.job import Incident
-from flowdiag.analyses.flink.suspects.case import Case, Suspect, at_the_abort, sync_share
+from flowdiag.analyses.flink.suspects.case import Case, Suspect, is_running_at_abort, sync_share
 from flowdiag.analyses.flink.suspects.signals import SuspectVote, group_suspects, vote_for
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
@@ -36,7 +36,11 @@ def snapshot_aborted(case: Case) -> Iterator[SuspectVote]:
     aborted: dict[SubtaskKey, list[Incident]] = defaultdict(list)
     for incident in case.aborted_parts:
         task = case.topology.canonical(incident.task)
-        if task is not None and incident.subtask_index is not None and at_the_abort(case, incident):
+        if (
+            task is not None
+            and incident.subtask_index is not None
+            and is_running_at_abort(case, incident)
+        ):
             aborted[SubtaskKey(task, incident.subtask_index)].append(incident)
     if not aborted:
         return

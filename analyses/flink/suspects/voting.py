@@ -48,7 +48,7 @@ def supporting_votes(case: Case, suspect: Suspect) -> list[SuspectVote]:
         worst = case.worst_of(suspect)
         if worst is None:
             return []
-        found = list(loads.of_several(case, suspect, worst))
+        found = list(loads.group_votes(case, suspect, worst))
         if suspect.kind == "task":
             found += snapshots.snapshot_time(case, suspect, worst.key)
         return found
@@ -61,7 +61,7 @@ def supporting_votes(case: Case, suspect: Suspect) -> list[SuspectVote]:
             for suspect_vote in acknowledgements.abort_notifications(case)
             if taskmanager in suspect_vote.suspects
         ),
-        *loads.of_a_subtask(case, suspect),
+        *loads.subtask_votes(case, suspect),
     ]
 
 
@@ -75,7 +75,7 @@ def leading_suspects(case: Case, suspect_votes: Sequence[SuspectVote]) -> tuple[
     ranked = [
         suspect
         for suspect in sorted(scores, key=lambda s: (-scores[s][0], -scores[s][1], s))
-        if _in_scope(case, suspect)
+        if _is_in_scope(case, suspect)
     ]
     if not ranked or _placed_by_chance(suspect_votes, ranked[0]):
         return ()
@@ -124,7 +124,7 @@ def _scores(case: Case, suspect_votes: Sequence[SuspectVote]) -> dict[Suspect, t
     return scores
 
 
-def _in_scope(case: Case, suspect: Suspect) -> bool:
+def _is_in_scope(case: Case, suspect: Suspect) -> bool:
     """Whether a case can be about a suspect. An end of back pressure includes only its own subtasks."""
     if case.end is None:
         return True
@@ -169,7 +169,7 @@ def _are_all_culprits(
 def is_busy(case: Case, suspect: Suspect) -> bool:
     """Whether metrics show that a subtask is busy all the time and not back-pressured."""
     load = case.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
-    return load is not None and load.works and load.measured and not load.waits
+    return load is not None and load.is_working and load.measured and not load.waits
 
 
 def _fits_any(case: Case, suspect: Suspect, suspect_vote: SuspectVote) -> bool:

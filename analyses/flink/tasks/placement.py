@@ -269,13 +269,13 @@ def late_subtasks(records: LateRecords, episode: Episode) -> dict[SubtaskKey, st
             continue
         for row in records.acknowledgements.get(checkpoint.id, ()):
             task = row.task or row.vertex_id
-            if task is not None and _missed(row, checkpoint.duration_ms):
+            if task is not None and _was_missed(row, checkpoint.duration_ms):
                 key = SubtaskKey(task, row.subtask_index)
                 found[key] = found.get(key) or row.taskmanager
     return found
 
 
-def _missed(row: SubtaskCheckpoint, duration_ms: int | None) -> bool:
+def _was_missed(row: SubtaskCheckpoint, duration_ms: int | None) -> bool:
     """Whether a subtask acknowledged an expired checkpoint too late or never."""
     if (
         row.end_to_end_ms is not None
@@ -308,7 +308,7 @@ Signature = frozenset[tuple[SubtaskKey, str]]
 """A deployment: the TaskManager of each subtask."""
 
 
-def _observed(
+def _observe_late_subtasks(
     job: JobFacts, groups: Iterable[tuple[Mapping[SubtaskKey, str | None], int | None]]
 ) -> tuple[list[Observation], dict[Signature, Counter[SubtaskKey]]]:
     """Return the place of each late subtask, and how often each was late by deployment.
@@ -359,7 +359,7 @@ def place(
     groups = [(late_subtasks(records, episode), episode.last_us) for episode in looked_at]
     if chosen is None:
         groups.append((unmatched_late(job), job.last_us))
-    observations, weights_of = _observed(job, groups)
+    observations, weights_of = _observe_late_subtasks(job, groups)
     sizes = _parallelism(job)
     layouts = [
         Layout.of(weights, dict(signature), sizes) for signature, weights in weights_of.items()
@@ -500,10 +500,10 @@ class Tails:
         question = tuple((id(weights), here) for weights, here in populations), observed
         if question not in self._found:
             self._kept += [weights for weights, _ in populations]
-            self._found[question] = self._upper(populations, observed)
+            self._found[question] = self._upper_tail(populations, observed)
         return self._found[question]
 
-    def _upper(
+    def _upper_tail(
         self, populations: Sequence[tuple[Sequence[int], int]], observed: int
     ) -> float | None:
         # Integers over a common denominator, because fractions would be reduced at each step.

@@ -114,7 +114,7 @@ class Load:
         )
 
     @property
-    def sampled(self) -> bool:
+    def is_sampled(self) -> bool:
         """Whether there is more than one sample."""
         return self.samples > 1
 
@@ -126,7 +126,7 @@ class Load:
         )
 
     @property
-    def works(self) -> bool:
+    def is_working(self) -> bool:
         """Whether the subtask is busy most of the time rather than blocked."""
         if self.busy is None or (self.pressed or 0.0) > (CALM if self.wait_measured else PRESSED):
             return False
@@ -318,13 +318,13 @@ def unblocked_sources(loads: Loads, topology: Topology) -> tuple[SubtaskKey, ...
     """
     of_sources = [load for load in loads.values() if load.key.task in topology.sources]
     behind = [load for load in loads.values() if load.key.task not in topology.sources]
-    if not any(load.sampled and load.busy is not None for load in behind):
+    if not any(load.is_sampled and load.busy is not None for load in behind):
         return ()
     if not all(map(is_idle, behind)):
         return ()
     if not any(load.waits and load.wait_measured for load in of_sources):
         return ()
-    return tuple(load.key for load in of_sources if load.sampled and not load.waits)
+    return tuple(load.key for load in of_sources if load.is_sampled and not load.waits)
 
 
 def roots(loads: Loads, topology: Topology) -> list[Root]:
@@ -350,7 +350,7 @@ def _root(
     task: str, members: Sequence[Load], before: Sequence[Load], topology: Topology
 ) -> Root | None:
     """Return the end of back pressure at a task that others wait for, or None if no subtask is busy."""
-    busy = [load for load in members if load.works]
+    busy = [load for load in members if load.is_working]
     # Waiting siblings are blocked by a task further downstream. Up to 1.11, a barrier that one of the
     # siblings delays may block them as well, because aligned channels are not read.
     blocked = any(load.waits for load in members)
@@ -412,11 +412,11 @@ def busiest(loads: Loads, topology: Topology) -> list[Load]:
     for task, members in by_task(loads).items():
         least = max(2, KNOWN_SIBLINGS * topology.parallelism.get(task, 0))
         if task not in topology.sources and len(members) >= least:
-            working = [load for load in members if load.measured and load.works]
+            working = [load for load in members if load.measured and load.is_working]
             if len(working) == 1 and _siblings_idle(working[0], members):
                 found.append(working[0])
     # A busier subtask whose siblings do a little work may be the one that all others wait for.
-    most = max((load.busy or 0.0 for load in loads.values() if load.works), default=0.0)
+    most = max((load.busy or 0.0 for load in loads.values() if load.is_working), default=0.0)
     return [load for load in found if (load.busy or 0.0) >= most - AS_BUSY]
 
 
@@ -441,17 +441,17 @@ def records_ratio(load: Load, members: Sequence[Load], parallelism: int) -> floa
         members: the loads of its task.
         parallelism: of its task. Most subtasks must have metrics.
     """
-    others = [other.records for other in _comparable(load, members)]
+    others = [other.records for other in _comparable_siblings(load, members)]
     return _ratio_to_mean(load.records, others, parallelism, MANY_RECORDS)
 
 
 def bytes_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float | None:
     """Return a subtask's bytes as a multiple of its siblings' mean, like `records_ratio`."""
-    others = [other.bytes for other in _comparable(load, members)]
+    others = [other.bytes for other in _comparable_siblings(load, members)]
     return _ratio_to_mean(load.bytes, others, parallelism, FEWEST_BYTES)
 
 
-def _comparable(load: Load, members: Sequence[Load]) -> list[Load]:
+def _comparable_siblings(load: Load, members: Sequence[Load]) -> list[Load]:
     """Return the siblings that were observed at least half as long as the subtask.
 
     With few samples, a single additional sample doubles the time. Totals (no samples) cover the whole life. A shorter
@@ -669,7 +669,7 @@ def view_during(job: JobFacts, first_us: int | None, last_us: int | None) -> Vie
 
     Without samples in the span, only totals since the start remain.
     """
-    timed = _timed(job)
+    timed = _loads_with_times(job)
     if first_us is None or last_us is None or not timed:
         return overall_view(job)
     shares = [(row, _share_within(row, first_us, last_us)) for row in timed]
@@ -703,7 +703,7 @@ def _overlapping_siblings(
 
 
 @once
-def _timed(job: JobFacts) -> tuple[SubtaskLoad, ...]:
+def _loads_with_times(job: JobFacts) -> tuple[SubtaskLoad, ...]:
     return tuple(row for row in job.loads if row.first_us is not None)
 
 

@@ -75,7 +75,9 @@ def standstill_in(
 
 def is_alone(topology: Topology, task: str) -> bool:
     """Return whether a task exchanges no records with others because one chain reads, works and writes."""
-    return topology.exact and not topology.upstream.get(task) and not topology.next_to(task)
+    return (
+        topology.exact and not topology.upstream.get(task) and not topology.direct_successors(task)
+    )
 
 
 def most(*counts: float | None) -> float | None:

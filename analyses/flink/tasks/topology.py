@@ -85,7 +85,7 @@ class Topology:
             self._downstream[task] = frozenset(found)
         return self._downstream[task]
 
-    def next_to(self, task: str) -> tuple[str, ...]:
+    def direct_successors(self, task: str) -> tuple[str, ...]:
         """Return the direct successors of a task."""
         return tuple(other for other in self.tasks if task in self.upstream[other])
 

@@ -49,7 +49,7 @@ def buffers_of(
                 host=hosts.get(taskmanager),
                 segments=segments,
                 segment_bytes=size,
-                required=_required(needs),
+                required=_total_required(needs),
                 desired=sum(need.desired for need in needs),
                 any_placement=anywhere[taskmanager],
                 tasks=tuple(needs),
@@ -96,7 +96,7 @@ def _needs_of(
         if len(set(by_region.values())) > 1:
             by_taskmanager = _largest_regions(by_taskmanager, by_region)
         for taskmanager, needs in by_taskmanager.items():
-            if _required(needs) > _required(worst.get(taskmanager, ())):
+            if _total_required(needs) > _total_required(worst.get(taskmanager, ())):
                 worst[taskmanager] = needs
             slots = max(slots, *Counter(need.task for need in needs).values())
     text = configured.get("taskmanager.numberOfTaskSlots", "")
@@ -105,7 +105,7 @@ def _needs_of(
     return worst, b.worst_placement(parallelism, edges, slots, settings, version)
 
 
-def _required(needs: Iterable[b.TaskNeed]) -> int:
+def _total_required(needs: Iterable[b.TaskNeed]) -> int:
     return sum(need.required for need in needs)
 
 
@@ -152,7 +152,7 @@ def _largest_regions(
         groups: dict[str, list[b.TaskNeed]] = defaultdict(list)
         for need in needs:
             groups[by_region.get(need.task, "")].append(need)
-        found[taskmanager] = max(groups.values(), key=_required)
+        found[taskmanager] = max(groups.values(), key=_total_required)
     return found
 
 

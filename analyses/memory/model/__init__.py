@@ -40,7 +40,7 @@ from flowdiag.analyses.memory.model.sizes import (
     MIB,
     MemoryOptionError,
     as_option,
-    human,
+    human_readable,
     parse_size,
 )
 
@@ -68,7 +68,7 @@ __all__ = [
     "TaskManagerMemory",
     "Version",
     "as_option",
-    "human",
+    "human_readable",
     "jobmanager_memory",
     "parse_size",
     "segment_size",

@@ -26,7 +26,13 @@ from flowdiag.analyses.memory.model.options import (
     segment_size,
 )
 from flowdiag.analyses.memory.model.pools import Derivation, JobManagerMemory, TaskManagerMemory
-from flowdiag.analyses.memory.model.sizes import MAX_LONG, MIB, MemoryOptionError, human, share
+from flowdiag.analyses.memory.model.sizes import (
+    MAX_LONG,
+    MIB,
+    MemoryOptionError,
+    human_readable,
+    share,
+)
 
 
 def taskmanager_memory(
@@ -87,7 +93,7 @@ def _with_old_heap(options: Options, process: str, key: str) -> Options:
         return options
     options.log(
         f"'{key}' is not specified, use the configured deprecated task manager heap value"
-        f" ({human(heap)}) for it."
+        f" ({human_readable(heap)}) for it."
     )
     return Options({**options.values, key: f"{heap}b"}, options.version, options.remarks)
 
@@ -97,13 +103,13 @@ def _taskmanager(options: Options) -> TaskManagerMemory:
     try:
         if TASK_HEAP in options and MANAGED in options:
             pools = _from_parts(options)
-            metaspace, overhead = _around(options, prefix, sum(pools.values()))
+            metaspace, overhead = _areas_of_flink(options, prefix, sum(pools.values()))
         elif FLINK in options:
             total = options.size(FLINK)
             pools = _from_flink(options, total)
-            metaspace, overhead = _around(options, prefix, total)
+            metaspace, overhead = _areas_of_flink(options, prefix, total)
         elif PROCESS in options:
-            metaspace, overhead, total = _within(options, prefix)
+            metaspace, overhead, total = _areas_of_process(options, prefix)
             pools = _from_flink(options, total)
         elif options.version < (1, 11):
             raise MemoryOptionError(
@@ -112,7 +118,9 @@ def _taskmanager(options: Options) -> TaskManagerMemory:
                 " need to be configured explicitly."
             )
         else:
-            raise MemoryOptionError(_either(f"{TASK_HEAP} and {MANAGED}", FLINK, PROCESS))
+            raise MemoryOptionError(
+                _missing_sizes_text(f"{TASK_HEAP} and {MANAGED}", FLINK, PROCESS)
+            )
     except MemoryOptionError as error:
         if options.version >= (1, 11):
             raise error.wrapped_in("TaskManager memory configuration failed: ") from None
@@ -120,7 +128,7 @@ def _taskmanager(options: Options) -> TaskManagerMemory:
     return TaskManagerMemory(**pools, metaspace=metaspace, overhead=overhead)
 
 
-def _either(parts: str, flink: str, process: str) -> str:
+def _missing_sizes_text(parts: str, flink: str, process: str) -> str:
     return (
         f"Either required fine-grained memory ({parts}), or Total Flink Memory size"  # english: quoted
         f" (Key: '{flink}' , default: null (fallback keys: [])), or Total Process Memory size"
@@ -165,12 +173,12 @@ def _from_flink(options: Options, total: int) -> dict[str, int]:
         pools["network"] = _network_range(options).of("network memory", total, options)
     if sum(pools.values()) > total:
         raise MemoryOptionError(
-            f"Sum of configured Framework Heap Memory ({human(pools['framework_heap'])}),"
-            f" Framework Off-Heap Memory ({human(pools['framework_off_heap'])}),"
-            f" Task Off-Heap Memory ({human(pools['task_off_heap'])}),"
-            f" Managed Memory ({human(pools['managed'])})"
-            f" and Network Memory ({human(pools['network'])})"
-            f" exceed configured Total Flink Memory ({human(total)})."
+            f"Sum of configured Framework Heap Memory ({human_readable(pools['framework_heap'])}),"
+            f" Framework Off-Heap Memory ({human_readable(pools['framework_off_heap'])}),"
+            f" Task Off-Heap Memory ({human_readable(pools['task_off_heap'])}),"
+            f" Managed Memory ({human_readable(pools['managed'])})"
+            f" and Network Memory ({human_readable(pools['network'])})"
+            f" exceed configured Total Flink Memory ({human_readable(total)})."
         )
     return {**pools, "task_heap": total - sum(pools.values())}
 
@@ -185,12 +193,12 @@ def _managed(options: Options, total: int) -> int:
 def _rest_for_network(options: Options, pools: Mapping[str, int], total: int) -> int:
     if sum(pools.values()) > total:
         raise MemoryOptionError(
-            f"Sum of configured Framework Heap Memory ({human(pools['framework_heap'])}),"
-            f" Framework Off-Heap Memory ({human(pools['framework_off_heap'])}),"
-            f" Task Heap Memory ({human(pools['task_heap'])}),"
-            f" Task Off-Heap Memory ({human(pools['task_off_heap'])})"
-            f" and Managed Memory ({human(pools['managed'])})"
-            f" exceed configured Total Flink Memory ({human(total)})."
+            f"Sum of configured Framework Heap Memory ({human_readable(pools['framework_heap'])}),"
+            f" Framework Off-Heap Memory ({human_readable(pools['framework_off_heap'])}),"
+            f" Task Heap Memory ({human_readable(pools['task_heap'])}),"
+            f" Task Off-Heap Memory ({human_readable(pools['task_off_heap'])})"
+            f" and Managed Memory ({human_readable(pools['managed'])})"
+            f" exceed configured Total Flink Memory ({human_readable(total)})."
         )
     rest = total - sum(pools.values())
     try:
@@ -211,21 +219,21 @@ def _check_network(options: Options, network: int, total: int) -> None:
         counted = _counted_buffers(options)
         if counted != network:
             raise MemoryOptionError(
-                f"Derived Network Memory size ({human(network)}) does not match configured Network"
-                f" Memory size ({human(counted)})."
+                f"Derived Network Memory size ({human_readable(network)}) does not match configured Network"
+                f" Memory size ({human_readable(counted)})."
             )
         return
     allowed = _network_range(options)
     if not allowed.low <= network <= allowed.high:
         raise MemoryOptionError(
-            f"Derived Network Memory size ({human(network)}) is not in configured Network Memory"
-            f" range [{human(allowed.low)}, {human(allowed.high)}]."
+            f"Derived Network Memory size ({human_readable(network)}) is not in configured Network Memory"
+            f" range [{human_readable(allowed.low)}, {human_readable(allowed.high)}]."
         )
     if NETWORK_FRACTION in options and network != share(total, allowed.fraction):
         options.log(
-            f"The derived Network Memory size ({human(network)}) does not match the configured"
+            f"The derived Network Memory size ({human_readable(network)}) does not match the configured"
             f" Network Memory fraction ({allowed.fraction}) from the configured Total Flink Memory"
-            f" size ({human(total)}). The derived Network Memory size will be used."
+            f" size ({human_readable(total)}). The derived Network Memory size will be used."
         )
 
 
@@ -250,20 +258,20 @@ def _overhead_range(options: Options, prefix: str) -> RangeFraction:
     return read_range(options, low, high, f"{prefix}.jvm-overhead.fraction")
 
 
-def _within(options: Options, prefix: str) -> tuple[int, int, int]:
+def _areas_of_process(options: Options, prefix: str) -> tuple[int, int, int]:
     """Return metaspace, overhead and the rest for Flink, given the total process memory."""
     total = options.size(f"{prefix}.process.size")
     metaspace = options.size(f"{prefix}.jvm-metaspace.size")
     overhead = _overhead_range(options, prefix).of("jvm overhead memory", total, options)
     if metaspace + overhead > total:
         raise MemoryOptionError(
-            f"Sum of configured JVM Metaspace ({human(metaspace)}) and JVM Overhead"
-            f" ({human(overhead)}) exceed configured Total Process Memory ({human(total)})."
+            f"Sum of configured JVM Metaspace ({human_readable(metaspace)}) and JVM Overhead"
+            f" ({human_readable(overhead)}) exceed configured Total Process Memory ({human_readable(total)})."
         )
     return metaspace, overhead, total - metaspace - overhead
 
 
-def _around(options: Options, prefix: str, flink: int) -> tuple[int, int]:
+def _areas_of_flink(options: Options, prefix: str, flink: int) -> tuple[int, int]:
     """Return metaspace and overhead, given the total Flink memory."""
     metaspace = options.size(f"{prefix}.jvm-metaspace.size")
     process = f"{prefix}.process.size"
@@ -275,25 +283,25 @@ def _around(options: Options, prefix: str, flink: int) -> tuple[int, int]:
         if options.version < (1, 11):
             raise MemoryOptionError("bytes must be >= 0")
         raise MemoryOptionError(
-            f"The configured Total Process Memory size ({human(total)}) is less than the sum of the"
-            f" derived Total Flink Memory size ({human(flink)}) and the configured or default JVM"
-            f" Metaspace size  ({human(metaspace)})."
+            f"The configured Total Process Memory size ({human_readable(total)}) is less than the sum of the"
+            f" derived Total Flink Memory size ({human_readable(flink)}) and the configured or default JVM"
+            f" Metaspace size  ({human_readable(metaspace)})."
         )
     overhead = total - flink - metaspace
     allowed = _overhead_range(options, prefix)
     if not allowed.low <= overhead <= allowed.high:
         raise MemoryOptionError(
-            f"Derived JVM Overhead size ({human(overhead)}) is not in configured JVM Overhead range"
-            f" [{human(allowed.low)}, {human(allowed.high)}]."
+            f"Derived JVM Overhead size ({human_readable(overhead)}) is not in configured JVM Overhead range"
+            f" [{human_readable(allowed.low)}, {human_readable(allowed.high)}]."
         )
     if f"{prefix}.jvm-overhead.fraction" in options and overhead != share(total, allowed.fraction):
         # Flink's wording, including a change in 1.11 and a typo of 1.15 or 1.16.
         what = "configured or default" if options.version >= (1, 11) else "configured"
         name = "Overhead" if options.version >= (1, 16) else "OVerhead"
         options.log(
-            f"The derived JVM Overhead size ({human(overhead)}) does not match the {what} JVM"
+            f"The derived JVM Overhead size ({human_readable(overhead)}) does not match the {what} JVM"
             f" Overhead fraction ({allowed.fraction}) from the configured Total Process Memory size"
-            f" ({human(total)}). The derived JVM {name} size will be used."
+            f" ({human_readable(total)}). The derived JVM {name} size will be used."
         )
     return metaspace, overhead
 
@@ -308,17 +316,17 @@ def _jobmanager(options: Options) -> JobManagerMemory:
             if flink_key in options:
                 off_heap = _rest_off_heap(options, heap, off_heap)
             _check_heap(options, heap)
-            metaspace, overhead = _around(options, prefix, heap + off_heap)
+            metaspace, overhead = _areas_of_flink(options, prefix, heap + off_heap)
         elif flink_key in options or process_key in options:
             if flink_key in options:
                 total = options.size(flink_key)
                 heap, off_heap = _rest_heap(options, total)
-                metaspace, overhead = _around(options, prefix, total)
+                metaspace, overhead = _areas_of_flink(options, prefix, total)
             else:
-                metaspace, overhead, total = _within(options, prefix)
+                metaspace, overhead, total = _areas_of_process(options, prefix)
                 heap, off_heap = _rest_heap(options, total)
         else:
-            raise MemoryOptionError(_either(heap_key, flink_key, process_key))
+            raise MemoryOptionError(_missing_sizes_text(heap_key, flink_key, process_key))
     except MemoryOptionError as error:
         if options.version >= (2, 0):
             raise
@@ -340,23 +348,23 @@ def _rest_off_heap(options: Options, heap: int, off_heap: int) -> int:
     )
     if heap > total:
         raise MemoryOptionError(
-            f"The configured JVM Heap Memory ({human(heap)}) exceeds the configured Total Flink"
-            f" Memory ({human(total)}). {advice}"
+            f"The configured JVM Heap Memory ({human_readable(heap)}) exceeds the configured Total Flink"
+            f" Memory ({human_readable(total)}). {advice}"
         )
     if "jobmanager.memory.off-heap.size" in options:
         if heap + off_heap != total:
             raise MemoryOptionError(
-                f"Sum of the configured JVM Heap Memory ({human(heap)}) and the configured Off-heap"
-                f" Memory ({human(off_heap)}) does not match the configured Total Flink Memory"
-                f" ({human(total)}). {advice}"
+                f"Sum of the configured JVM Heap Memory ({human_readable(heap)}) and the configured Off-heap"
+                f" Memory ({human_readable(off_heap)}) does not match the configured Total Flink Memory"
+                f" ({human_readable(total)}). {advice}"
             )
         return off_heap
     rest = total - heap
     if rest != off_heap:
         options.log(
-            f"The Off-Heap Memory size ({human(rest)}) is derived the configured Total Flink Memory"
-            f" size ({human(total)}) minus the configured JVM Heap Memory size ({human(heap)})."
-            f" The default Off-Heap Memory size ({human(off_heap)}) is ignored."
+            f"The Off-Heap Memory size ({human_readable(rest)}) is derived the configured Total Flink Memory"
+            f" size ({human_readable(total)}) minus the configured JVM Heap Memory size ({human_readable(heap)})."
+            f" The default Off-Heap Memory size ({human_readable(off_heap)}) is ignored."
         )
     return rest
 
@@ -365,8 +373,8 @@ def _rest_heap(options: Options, total: int) -> tuple[int, int]:
     off_heap = options.size("jobmanager.memory.off-heap.size")
     if total <= off_heap:
         raise MemoryOptionError(
-            f"The configured Total Flink Memory ({human(total)}) is less than the configured"
-            f" Off-heap Memory ({human(off_heap)})."
+            f"The configured Total Flink Memory ({human_readable(total)}) is less than the configured"
+            f" Off-heap Memory ({human_readable(off_heap)})."
         )
     _check_heap(options, total - off_heap)
     return total - off_heap, off_heap
@@ -375,7 +383,7 @@ def _rest_heap(options: Options, total: int) -> tuple[int, int]:
 def _check_heap(options: Options, heap: int) -> None:
     if heap < 128 * MIB:
         options.log(
-            f"The configured or derived JVM heap memory size ({human(heap)}) is less than its"
-            f" recommended minimum value ({human(128 * MIB)})",
+            f"The configured or derived JVM heap memory size ({human_readable(heap)}) is less than its"
+            f" recommended minimum value ({human_readable(128 * MIB)})",
             "WARN",
         )

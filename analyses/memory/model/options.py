@@ -12,7 +12,7 @@ from flowdiag.analyses.memory.model.sizes import (
     MAX_LONG,
     MIB,
     MemoryOptionError,
-    human,
+    human_readable,
     parse_size,
     share,
     widen,
@@ -134,7 +134,7 @@ class RangeFraction:
             return relative
         end = word.rsplit(" ", 1)[1]
         options.log(
-            f"The derived from fraction {what} ({human(relative)}) is {word} value {human(bound)},"
+            f"The derived from fraction {what} ({human_readable(relative)}) is {word} value {human_readable(bound)},"
             f" {end} value will be used instead"
         )
         return bound
@@ -231,8 +231,8 @@ def read_range(options: Options, low: int, high: int, key: str) -> RangeFraction
         old = ", ".join(f"{{key={name}, isDeprecated=true}}" for name in options.deprecated(key))
         raise MemoryOptionError(
             f"Inconsistently configured Key: '{key}' , default: {_FRACTIONS[key]}"
-            f" (fallback keys: [{old}]) ({_double(fraction)}) and its min ({human(low)}),"
-            f" max ({human(high)}) value",
+            f" (fallback keys: [{old}]) ({_double(fraction)}) and its min ({human_readable(low)}),"
+            f" max ({human_readable(high)}) value",
             problem,
         )
     return RangeFraction(low, high, fraction)

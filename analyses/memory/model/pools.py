@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from flowdiag.analyses.memory.model import options as o
 from flowdiag.analyses.memory.model.options import Remark
-from flowdiag.analyses.memory.model.sizes import MIB, human
+from flowdiag.analyses.memory.model.sizes import MIB, human_readable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class TaskManagerMemory:
             ("    JVM Overhead:", self.overhead),
         )
         head = "Final TaskExecutor Memory configuration:"
-        return [head, *(f"{label:<33}{human(size)}" for label, size in rows)]
+        return [head, *(f"{label:<33}{human_readable(size)}" for label, size in rows)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ class JobManagerMemory:
             ("    JVM Overhead:", self.overhead),
         )
         head = "Final Master Memory configuration:"
-        return [head, *(f"{label:<24}{human(size)}" for label, size in rows)]
+        return [head, *(f"{label:<24}{human_readable(size)}" for label, size in rows)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

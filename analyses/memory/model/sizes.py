@@ -72,10 +72,10 @@ def parse_size(text: str) -> int:
     return result
 
 
-def human(size: int) -> str:
+def human_readable(size: int) -> str:
     """Format a size as Flink prints it (`MemorySize.toHumanReadableString`).
 
-    >>> human(1811939328), human(1073741824), human(0)
+    >>> human_readable(1811939328), human_readable(1073741824), human_readable(0)
     ('1.688gb (1811939328 bytes)', '1024.000mb (1073741824 bytes)', '0 bytes')
     """
     # Flink's comparison is strict, too: exactly 1 GiB is printed as 1024 MB.

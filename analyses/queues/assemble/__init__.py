@@ -79,7 +79,7 @@ def assemble_queues(
     if _owner_of_neighbours(jobs) is None and any(map(_is_trouble, records)):
         # The log of a TaskManager with several jobs does not show whose client wrote a record.
         empty = _job(_unknown(jobs), (), {}, machines, reports, common, window_us)
-        jobs = (*jobs, _with(empty, NO_NEIGHBOURS, records))
+        jobs = (*jobs, _with_other_systems(empty, NO_NEIGHBOURS, records))
     else:
         jobs = _with_neighbours(jobs, neighbours, records)
     return QueueFacts(common=common, jobs=jobs)
@@ -95,7 +95,9 @@ def _with_neighbours(
     jobs: tuple[JobQueues, ...], neighbours: Neighbours, records: tuple[Incident, ...]
 ) -> tuple[JobQueues, ...]:
     owner = _owner_of_neighbours(jobs)
-    return tuple(_with(job, neighbours, records) if job is owner else job for job in jobs)
+    return tuple(
+        _with_other_systems(job, neighbours, records) if job is owner else job for job in jobs
+    )
 
 
 def _unknown(jobs: Sequence[JobQueues]) -> JobFacts:
@@ -109,7 +111,9 @@ def _is_trouble(record: Incident) -> bool:
     return record.kind not in ordinary or "offset" in record.text
 
 
-def _with(job: JobQueues, neighbours: Neighbours, records: tuple[Incident, ...]) -> JobQueues:
+def _with_other_systems(
+    job: JobQueues, neighbours: Neighbours, records: tuple[Incident, ...]
+) -> JobQueues:
     incidents = (*job.job.incidents, *(i for i in records if i not in job.job.incidents))
     return replace(job, neighbours=neighbours, job=replace(job.job, incidents=incidents))
 

@@ -34,7 +34,7 @@ class Owners:
             return self._ids.get(row["job_id"], JobKey("", row["job_id"]))
         name = row["job_name"] or ""
         found = self._by_name.get(name) or self._by_name.get(mangle(name)) or []
-        found = _at_the_time(found, row)
+        found = _jobs_at(found, row)
         if any(run_at_once(one, other) for one, other in combinations(found, 2)):
             return JobKey(name, "")
         if found:
@@ -50,7 +50,7 @@ class Owners:
         return JobFacts(key=key, name=named, version=None)
 
 
-def _at_the_time(jobs: list[JobFacts], row: Row) -> list[JobFacts]:
+def _jobs_at(jobs: list[JobFacts], row: Row) -> list[JobFacts]:
     """Return the jobs that have records at the time of a row; all jobs if none has any, or if the row has no time."""
     if len(jobs) < 2 or row.get("first_us") is None:
         return jobs

@@ -73,7 +73,7 @@ class Partition:
         """Return whether the task may start its next record."""
         return self.used < self.size and self.full_links == 0
 
-    def grants(self) -> bool:
+    def gets_buffer(self) -> bool:
         """Return whether a started record gets another buffer, including overdraft."""
         return self.used < self.size + self.overdraft
 

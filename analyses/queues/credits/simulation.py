@@ -73,23 +73,23 @@ class Simulation:
         if self.flush_ms > 0:
             for number, partition in enumerate(self.partitions):
                 offset = self.flush_ms * ((number * GOLDEN) % 1.0)
-                self._at(offset, partial(self._flush, partition))
+                self._schedule(offset, partial(self._flush, partition))
         if flow.debloating is not None:
             for number, subtask in enumerate(self.subtasks):
                 if subtask.gate is not None:
                     offset = flow.debloating.period_ms * ((number * GOLDEN) % 1.0)
-                    self._at(offset, partial(self._debloat, subtask))
-        self._at(self.sample_ms, self._sample)
+                    self._schedule(offset, partial(self._debloat, subtask))
+        self._schedule(self.sample_ms, self._sample)
 
     # Time.
 
-    def _at(self, time: float, what: Callable[[], None]) -> None:
+    def _schedule(self, time: float, what: Callable[[], None]) -> None:
         heapq.heappush(self.heap, (time, next(self.order), what))
 
     def _wake(self, subtask: Subtask) -> None:
         if not subtask.scheduled:
             subtask.scheduled = True
-            self._at(self.now, partial(self._step, subtask))
+            self._schedule(self.now, partial(self._step, subtask))
 
     def run(self) -> None:
         """Simulate until the end."""
@@ -143,7 +143,7 @@ class Simulation:
                 return
             if subtask.wanted >= 0 and not self._start_checkpoint(subtask):
                 return
-            if not self._may_go_on(subtask):
+            if not self._may_continue(subtask):
                 self._enter(subtask, "blocked")
                 return
             if subtask.left > 0 or subtask.source:
@@ -157,7 +157,7 @@ class Simulation:
             if self.now < subtask.snapshot_until:
                 return
 
-    def _may_go_on(self, subtask: Subtask) -> bool:
+    def _may_continue(self, subtask: Subtask) -> bool:
         if subtask.source and subtask.task.legacy_source:
             return True  # a legacy source requests a buffer only when it needs one
         return all(partition.available() for partition in subtask.partitions)
@@ -169,7 +169,7 @@ class Simulation:
         self._enter(subtask, "busy")
         subtask.done_at = self.now + each
         subtask.scheduled = True
-        self._at(subtask.done_at, partial(self._step, subtask))
+        self._schedule(subtask.done_at, partial(self._step, subtask))
 
     def _finish(self, subtask: Subtask) -> None:
         subtask.done_at = -1.0
@@ -205,7 +205,7 @@ class Simulation:
             link = partition.links[int(entry[1])]
             while True:
                 if link.open is None:
-                    if not partition.grants():
+                    if not partition.gets_buffer():
                         return False
                     self._open(link, entry[2])
                 buffer = link.open
@@ -219,7 +219,7 @@ class Simulation:
                     buffer.parcels += 1
                     self.sent += 1
                 if link.room <= 1e-6:
-                    self._complete(link)
+                    self._complete_buffer(link)
                 else:
                     partition.dirty.add(int(entry[1]))
                 if entry[2] <= 1e-6:
@@ -241,7 +241,7 @@ class Simulation:
         if partition.most is not None and link.used == partition.most:
             partition.full_links += 1
 
-    def _complete(self, link: Link) -> None:
+    def _complete_buffer(self, link: Link) -> None:
         """Close the open buffer and queue it. A buffer that has already been read returns to its pool."""
         buffer = link.open
         assert buffer is not None
@@ -359,13 +359,13 @@ class Simulation:
             if buffer is None:
                 continue
             if buffer.barrier >= 0:
-                self._aligned(subtask, link, buffer.barrier)
+                self._handle_barrier(subtask, link, buffer.barrier)
                 if self.now < subtask.snapshot_until:
                     return True
                 if not all(partition.available() for partition in subtask.partitions):
                     return True  # the next iteration handles it
                 continue
-            if self._more(link):
+            if self._has_more(link):
                 link.listed = True
                 subtask.ready.append(link)
             subtask.current, subtask.left = (link, buffer), buffer.parcels
@@ -387,7 +387,7 @@ class Simulation:
         return self._slice(link)
 
     @staticmethod
-    def _more(link: Link) -> bool:
+    def _has_more(link: Link) -> bool:
         if link.local:
             return link.has_output
         return bool(link.received)
@@ -439,7 +439,7 @@ class Simulation:
                 link.flush = True
                 self._offer(link)
         partition.dirty.clear()
-        self._at(self.now + self.flush_ms, partial(self._flush, partition))
+        self._schedule(self.now + self.flush_ms, partial(self._flush, partition))
 
     def _debloat(self, subtask: Subtask) -> None:
         options, gate = self.flow.debloating, subtask.gate
@@ -460,7 +460,7 @@ class Simulation:
                 gate.announced = gate.size
                 for link in gate.links:
                     link.size = gate.size
-        self._at(self.now + options.period_ms, partial(self._debloat, subtask))
+        self._schedule(self.now + options.period_ms, partial(self._debloat, subtask))
 
     def _sample(self) -> None:
         for subtask in self.subtasks:
@@ -485,7 +485,7 @@ class Simulation:
                 gate.fullest = max(gate.fullest, received - gate.own)
             out = sum(partition.used for partition in subtask.partitions)
             subtask.samples.append((queue, records * self.parcel, out))
-        self._at(self.now + self.sample_ms, self._sample)
+        self._schedule(self.now + self.sample_ms, self._sample)
 
     # Checkpoints.
 
@@ -499,7 +499,7 @@ class Simulation:
             self.priority.add(number)
         elif self.flow.aligned_timeout_ms is not None:
             late = self.now + self.flow.aligned_timeout_ms
-            self._at(late, partial(self._overtake_all, number))
+            self._schedule(late, partial(self._overtake_all, number))
         for subtask in self.subtasks:
             if subtask.source:
                 subtask.wanted = number
@@ -510,7 +510,7 @@ class Simulation:
         """Emit the barriers of a source between two records. Return False if its snapshot must come first."""
         number = subtask.wanted
         subtask.wanted = -1
-        self._passed(subtask, number, 0.0)
+        self._pass_barrier(subtask, number, 0.0)
         self._forward(subtask, number)
         return self._snapshot(subtask)
 
@@ -520,24 +520,24 @@ class Simulation:
         subtask.snapshot_until = self.now + subtask.task.snapshot_ms
         self._enter(subtask, "busy")
         subtask.scheduled = True
-        self._at(subtask.snapshot_until, partial(self._step, subtask))
+        self._schedule(subtask.snapshot_until, partial(self._step, subtask))
         return False
 
-    def _passed(self, subtask: Subtask, number: int, waited: float) -> None:
+    def _pass_barrier(self, subtask: Subtask, number: int, waited: float) -> None:
         key = (subtask.task.name, subtask.index)
         done = self.passed[number]
         done[key] = self.now + subtask.task.snapshot_ms - self.triggered[number]
         self.waited[number][key] = waited
         if len(done) == len(self.subtasks):
             due = max(self.now, self.triggered[number] + self.flow.interval_ms)
-            self._at(due, self._trigger)
+            self._schedule(due, self._trigger)
 
     def _forward(self, subtask: Subtask, number: int) -> None:
         subtask.forwarded = number
         for partition in subtask.partitions:
             for link in partition.links:
                 if link.open is not None:
-                    self._complete(link)
+                    self._complete_buffer(link)
                 if number in self.priority:
                     self.overtaken[number] += sum(b.bytes for b in link.queue)
                     self._overtaking(link, number)
@@ -545,18 +545,18 @@ class Simulation:
                     link.queue.append(Buffer(barrier=number))
                     self._offer(link)
 
-    def _aligned(self, subtask: Subtask, link: Link, number: int) -> None:
+    def _handle_barrier(self, subtask: Subtask, link: Link, number: int) -> None:
         """Handle a barrier at the head of a queue."""
         if number in self.priority:
             # The barrier was in the queue before its checkpoint became unaligned.
-            self._arrived(subtask, link, number)
-            if self._more(link):
+            self._receive_barrier(subtask, link, number)
+            if self._has_more(link):
                 self._list(link)
             return
         link.blocked = True
-        self._arrived(subtask, link, number)
+        self._receive_barrier(subtask, link, number)
 
-    def _arrived(self, subtask: Subtask, link: Link, number: int) -> None:
+    def _receive_barrier(self, subtask: Subtask, link: Link, number: int) -> None:
         if subtask.checkpoint != number:
             subtask.checkpoint, subtask.first_at = number, self.now
             subtask.seen = set()
@@ -574,14 +574,14 @@ class Simulation:
         if number in self.priority or complete:
             self._unblock(gate)
         if complete:
-            self._passed(subtask, number, self.now - subtask.first_at)
+            self._pass_barrier(subtask, number, self.now - subtask.first_at)
 
     def _unblock(self, gate: Gate) -> None:
         """Unblock the channels that waited for the barriers of other channels."""
         for link in gate.links:
             if link.blocked:
                 link.blocked = False
-                if self._more(link):
+                if self._has_more(link):
                     self._list(link)
 
     def _overtaking(self, link: Link, number: int) -> None:
@@ -592,7 +592,7 @@ class Simulation:
             delay = consumer.snapshot_until - self.now
         elif consumer.done_at > self.now and consumer.service > 0:
             delay = math.fmod(consumer.done_at - self.now, consumer.service)
-        self._at(self.now + delay, partial(self._arrived, consumer, link, number))
+        self._schedule(self.now + delay, partial(self._receive_barrier, consumer, link, number))
 
     def _overtake_all(self, number: int) -> None:
         """Move the barriers of an aligned checkpoint out of the queues after its timeout."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
-from flowdiag.analyses.flink.trends import flanks, is_straight, kendall
+from flowdiag.analyses.flink.trends import fifth_medians, is_straight, kendall
 from flowdiag.analyses.queues import helpers as h
 
 FEWEST: Final = 5
@@ -57,7 +57,7 @@ def key_growths(
         growth = _growth_of(stores)
         if growth is None or growth.lasted_ms < span_ms:
             continue
-        before, _, after = flanks(growth.counts)
+        before, _, after = fifth_medians(growth.counts)
         if (
             after >= factor * max(1.0, before)
             and kendall(growth.counts) >= tau

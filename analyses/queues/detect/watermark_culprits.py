@@ -85,7 +85,7 @@ def _silent_splits(job: h.JobQueues, holder: e.Holder, marks: str) -> Culprit:
         marks = f"no records, and {marks}"
     why = f"{names}: {shown} {'has' if one else 'have'} {marks}{idle if one else ''}"
     if holder.others:
-        why += f"; {_others(holder.others)} there"
+        why += f"; {_other_splits_text(holder.others)} there"
     return Culprit(
         "stuck-watermark",
         subject,
@@ -109,7 +109,7 @@ def _first_three(names: Sequence[str]) -> str:
     return h.fmt.listed(names[:3], ", " if more else " and ") + more
 
 
-def _others(count: int) -> str:
+def _other_splits_text(count: int) -> str:
     return "the other split advances" if count == 1 else f"{count} other splits advance"
 
 

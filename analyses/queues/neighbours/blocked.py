@@ -59,11 +59,11 @@ class Blocked:
 @once
 def blocked_sessions(job: JobQueues) -> Blocked | None:
     """Return the waits of the job's sessions for locks of other sessions; None if they are short or unknown."""
-    return _in_snapshots(job) or _in_log(job) or _in_refusals(job)
+    return _blocked_in_snapshots(job) or _in_log(job) or _in_refusals(job)
 
 
-def _in_snapshots(job: JobQueues) -> Blocked | None:
-    rounds = [(_waiting(each), each) for each in snapshots(job.neighbours.sessions)]
+def _blocked_in_snapshots(job: JobQueues) -> Blocked | None:
+    rounds = [(_waiting_sessions(each), each) for each in snapshots(job.neighbours.sessions)]
     hit = [(waiting, each) for waiting, each in rounds if waiting]
     if len(hit) < SNAPSHOTS:
         return None
@@ -73,7 +73,7 @@ def _in_snapshots(job: JobQueues) -> Blocked | None:
     times = [s.row.time_us for found, _ in hit for s in found if s.row.time_us is not None]
     return Blocked(
         waiting=len(waiting),
-        sessions=len(_of_job(everything)),
+        sessions=len(_job_sessions(everything)),
         holder=holder,
         holder_state=known[0].row.state if known else None,
         event=waiting[0].row.event,
@@ -89,12 +89,12 @@ def _in_snapshots(job: JobQueues) -> Blocked | None:
     )
 
 
-def _waiting(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
+def _waiting_sessions(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
     """Return the job's sessions that wait for a lock."""
-    return [s for s in _of_job(sessions) if s.row.waits_for_lock]
+    return [s for s in _job_sessions(sessions) if s.row.waits_for_lock]
 
 
-def _of_job(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
+def _job_sessions(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
     """Return the sessions of the Java driver. If no session has a name, return all client sessions."""
     named = [s for s in sessions if s.row.application]
     if named:

@@ -98,11 +98,11 @@ def _trend(
         last_us=points[-1][0],
         steady=all(step >= -allowed for step in steps),
         evidence=evidence,
-        points=_thinned(points),
+        points=_thin_out(points),
     )
 
 
-def _thinned(points: Sequence[Point]) -> tuple[Point, ...]:
+def _thin_out(points: Sequence[Point]) -> tuple[Point, ...]:
     """Return at most `MOST_POINTS` points at even distances, including both ends."""
     step = max(1, -(-len(points) // MOST_POINTS))
     return (*points[:-1:step], points[-1])
@@ -258,7 +258,7 @@ def job_trend(job: JobQueues) -> Trend | None:
     return worst
 
 
-def falls_behind(trend: Trend, behind_s: float) -> bool:
+def is_falling_behind(trend: Trend, behind_s: float) -> bool:
     """Return whether a lag grows and takes at least `behind_s` seconds to read."""
     behind = trend.behind_s
     return trend.direction == "growing" and (behind is None or behind >= behind_s)
@@ -351,7 +351,7 @@ def hot_subtask(
         return None
     trend = trend_of(job, task, key)
     more = emitted[key] >= records * _mean_of_others(emitted, key)
-    return (key, trend, part) if more and trend and falls_behind(trend, behind_s) else None
+    return (key, trend, part) if more and trend and is_falling_behind(trend, behind_s) else None
 
 
 def _mean_of_others(values: Mapping[SubtaskKey, float], key: SubtaskKey) -> float:

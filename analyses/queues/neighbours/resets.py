@@ -33,7 +33,7 @@ def lossy_resets(job: JobQueues) -> list[Reset]:
     return [
         Reset(
             partition=old.text["partition"],
-            lost=_lost(old, records),
+            lost=_lost_record_count(old, records),
             time_us=old.time_us,
             ref=old.ref,
         )
@@ -42,7 +42,7 @@ def lossy_resets(job: JobQueues) -> list[Reset]:
     ]
 
 
-def _lost(old: Incident, records: list[Incident]) -> int | None:
+def _lost_record_count(old: Incident, records: list[Incident]) -> int | None:
     for new in records:
         if new.text.get("partition") != old.text.get("partition") or not new.text.get("to"):
             continue

@@ -58,7 +58,7 @@ _IDLE = (
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per job."""
     trend = h.job_trend(job)
-    if trend is None or not h.falls_behind(trend, limits.behind):
+    if trend is None or not h.is_falling_behind(trend, limits.behind):
         return
     if h.uneven_sources(job, limits.behind, limits.busy):
         return  # reported with the partition, or with the idle subtasks

@@ -58,7 +58,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     if found or name is None or job.samples:
         return
     alone = h.group_trend(job, name)
-    if alone is not None and h.falls_behind(alone, limits.behind):
+    if alone is not None and h.is_falling_behind(alone, limits.behind):
         yield _finding(job, name, alone, None, limits, None)
 
 

@@ -46,7 +46,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         idle = h.silent_subtasks(job, task)
         loads = h.active_loads(job, task)
         trend = h.job_trend(job)
-        if trend is None or not h.falls_behind(trend, limits.behind):
+        if trend is None or not h.is_falling_behind(trend, limits.behind):
             continue
         if not h.lacks_partitions(job, task, limits.busy):
             continue

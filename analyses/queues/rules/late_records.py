@@ -72,7 +72,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     for task in job.topology.tasks:
         passed_on = any(task in job.topology.downstream(other) for other in found)
         if not passed_on and (wrong := e.wrong_times(job, task, limits.ahead)):
-            yield _wrong(job, wrong)
+            yield _wrong_times_finding(job, wrong)
             found.add(task)
     if found:
         return
@@ -90,10 +90,10 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         dropped = times.flows[task, operator, "numLateRecordsDropped"].total
         received = times.received(task, operator)
         if received and dropped >= max(limits.records, limits.share * received):
-            yield _late(job, task, operator, dropped, received)
+            yield _late_finding(job, task, operator, dropped, received)
 
 
-def _wrong(job: h.JobQueues, wrong: e.WrongTimes) -> h.Finding:
+def _wrong_times_finding(job: h.JobQueues, wrong: e.WrongTimes) -> h.Finding:
     task = h.fmt.shorten(wrong.task)
     whole = len(wrong.keys) == job.topology.parallelism.get(wrong.task)
     one = len(wrong.keys) == 1 and not whole
@@ -164,7 +164,9 @@ def _shifted(job: h.JobQueues, task: str, shifted: e.ShiftedTimes) -> h.Finding:
     )
 
 
-def _late(job: h.JobQueues, task: str, operator: str, dropped: float, received: float) -> h.Finding:
+def _late_finding(
+    job: h.JobQueues, task: str, operator: str, dropped: float, received: float
+) -> h.Finding:
     name = h.fmt.shorten(operator)
     flow = e.event_time(job).flows[task, operator, "numLateRecordsDropped"]
     return h.task_finding(

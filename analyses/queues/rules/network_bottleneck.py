@@ -65,7 +65,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         fullest = max(pool_usage(job, load, windows, "in_pool")[0] for load in receivers)
         for sender in job.topology.upstream[receiver]:
             senders = full_senders(job, grouped.get(sender, ()), windows, limits.full)
-            if senders and len(job.topology.next_to(sender)) == 1:
+            if senders and len(job.topology.direct_successors(sender)) == 1:
                 yield _finding(job, senders, receivers, windows, fullest)
 
 

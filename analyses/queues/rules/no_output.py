@@ -119,15 +119,15 @@ def _without_output(job: h.JobQueues, limits: Limits) -> h.Results:
         return
     if silent.watermark_ms is not None:
         if not e.is_ahead(silent.watermark_ms, silent.until_us):
-            yield _stuck(job, silent, silent.watermark_ms)
+            yield _stuck_finding(job, silent, silent.watermark_ms)
         return
     standing = e.stuck_subtasks(job, silent.task)
     if standing and standing[1].value is None and e.has_watermarks(job, silent.task):
-        yield _stuck(job, silent, None)
+        yield _stuck_finding(job, silent, None)
         return
     hours = limits.window_hours if e.event_time(job).operators else limits.filter_hours
     if silent.lasted_ms >= hours * 3_600_000:
-        yield _empty(job, silent)
+        yield _empty_finding(job, silent)
         return
     reason = h.text(
         "BP105.emits-none",
@@ -169,7 +169,7 @@ def _stuck_operator(job: h.JobQueues, stuck: e.Stuck, holder: e.Holder | None) -
     )
 
 
-def _stuck(job: h.JobQueues, silent: h.Silence, watermark_ms: float | None) -> h.Finding:
+def _stuck_finding(job: h.JobQueues, silent: h.Silence, watermark_ms: float | None) -> h.Finding:
     name, lasted = h.fmt.shorten(silent.name), h.fmt.duration(silent.lasted_ms)
     standing = e.stuck_subtasks(job, silent.task)
     holder = next(iter(e.holders(job, silent.task, standing[1])), None) if standing else None
@@ -191,7 +191,7 @@ def _stuck(job: h.JobQueues, silent: h.Silence, watermark_ms: float | None) -> h
     )
 
 
-def _empty(job: h.JobQueues, silent: h.Silence) -> h.Finding:
+def _empty_finding(job: h.JobQueues, silent: h.Silence) -> h.Finding:
     name, lasted = h.fmt.shorten(silent.name), h.fmt.duration(silent.lasted_ms)
     why = f"{name}: {h.fmt.thousands(silent.records)} records in and none out"
     return _finding(

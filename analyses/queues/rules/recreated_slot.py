@@ -38,7 +38,7 @@ _PART = re.compile(r"_\d{1,6}$")
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per slot."""
-    created = _created(job)
+    created = _creations(job)
     for slot, found in sorted(created.items()):
         if _PART.sub("", slot) != slot and _PART.sub("", slot) in created:
             continue
@@ -54,7 +54,7 @@ def _after_a_restore(job: h.JobQueues, found: list[Incident]) -> list[Incident]:
     return [each for each in found if after_us is not None and (each.time_us or 0) >= after_us]
 
 
-def _created(job: h.JobQueues) -> dict[str, list[Incident]]:
+def _creations(job: h.JobQueues) -> dict[str, list[Incident]]:
     """Return the records about the creation of each slot."""
     found: dict[str, list[Incident]] = defaultdict(list)
     for incident in job.job.incidents:

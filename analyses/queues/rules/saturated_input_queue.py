@@ -78,13 +78,13 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         count=len(ranked),
         explain="Its exclusive and floating buffers are in use: its senders have no credit left."
         + note,
-        measurements=tuple(_measured(job, full, limits.share) for full in ranked[:8]),
+        measurements=tuple(_full_share(job, full, limits.share) for full in ranked[:8]),
         evidence=h.cite((full.evidence, None) for full in ranked),
         ranked=True,
     )
 
 
-def _measured(job: h.JobQueues, full: FullInput, share: float) -> h.Measurement:
+def _full_share(job: h.JobQueues, full: FullInput, share: float) -> h.Measurement:
     over = f"{full.samples} samples of {h.subtask_name(job, full.key)}"
     if full.queue is not None and full.capacity is not None:
         over += f"; {full.queue:.0f} of {full.capacity} wait on average"

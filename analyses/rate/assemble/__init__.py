@@ -18,12 +18,12 @@ from flowdiag.analyses.rate.assemble.rows import (
     JSON,
     Row,
     Unit,
+    event_of,
     field_of,
     open_task_of,
     records_of,
     stage_of,
     thread_of,
-    what_of,
 )
 from flowdiag.analyses.rate.assemble.sums import (
     blocks_of,
@@ -127,8 +127,8 @@ def _application(
     return ApplicationFacts(
         key=JobKey("", key),
         application=None if key.startswith(UNKNOWN) or not key else key,
-        name=_first(row.get("job_name") for row in about) or settings.get("spark.app.name"),
-        version=_first(
+        name=_first_text(row.get("job_name") for row in about) or settings.get("spark.app.name"),
+        version=_first_text(
             field_of(row, "version") for row in (*about, *singles[Event.SPARK_LOG_STARTED])
         ),
         interval_ms=interval,
@@ -195,12 +195,12 @@ def _settings(rows: Iterable[Row], user: UserSettings) -> dict[str, str]:
     return settings | dict(user.configuration)
 
 
-def _first(texts: Iterable[str | None]) -> str | None:
+def _first_text(texts: Iterable[str | None]) -> str | None:
     return next((text for text in texts if text), None)
 
 
 def _dated(about: Iterable[Row], what: str) -> list[int]:
-    return [row["time_us"] for row in about if what_of(row) == what and row.get("time_us")]
+    return [row["time_us"] for row in about if event_of(row) == what and row.get("time_us")]
 
 
 def _origins(batches: Iterable[Row], about: Iterable[Row]) -> frozenset[str]:

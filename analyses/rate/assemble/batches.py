@@ -109,7 +109,7 @@ def _batch(row: Row, stage: StageLoad | None, work: Work | None, *, jobs_suffice
         scheduling = max(0, start - (submission if submission is not None else row["batch"]))
     state = _state(row, completed)
     if state == "processing" and start is None:
-        start = _begun_ms(row)
+        start = _start_ms(row)
     return Batch(
         time_ms=row["batch"],
         state=state,
@@ -119,7 +119,7 @@ def _batch(row: Row, stage: StageLoad | None, work: Work | None, *, jobs_suffice
         end_ms=end if completed else None,
         processing_ms=processing if completed else None,
         scheduling_ms=scheduling,
-        failed_outputs=_failed(row, completed),
+        failed_outputs=_failed_output_count(row, completed),
         reason=row.get("reason") or row.get("job_cause"),
         streams=_streams(row.get("streams")),
         stage=stage,
@@ -129,7 +129,7 @@ def _batch(row: Row, stage: StageLoad | None, work: Work | None, *, jobs_suffice
     )
 
 
-def _begun_ms(row: Row) -> int | None:
+def _start_ms(row: Row) -> int | None:
     """Return when a running batch began: REST answers and copied tables only have its time and its delay."""
     delayed = None if row.get("scheduling") is None else row["batch"] + row["scheduling"]
     return max((ms for ms in (row.get("begun_ms"), delayed) if ms is not None), default=None)
@@ -155,7 +155,7 @@ def _times(row: Row, completed: bool) -> tuple[int | None, int | None, int | Non
     return start, end, processing
 
 
-def _failed(row: Row, completed: bool) -> int:
+def _failed_output_count(row: Row, completed: bool) -> int:
     """Return the number of failed outputs. An event log alone only shows failed jobs, which a stop may cause."""
     if row.get("failed") is not None:
         return int(row["failed"])

@@ -55,7 +55,7 @@ def queries_of(
             query.triggers[key] = _trigger(
                 row, run, stages.get((run, number)), work.get((None, run, number))
             )
-    for row in _of_known_queries(singles[Event.SPARK_QUERY]):
+    for row in _without_repetitions(singles[Event.SPARK_QUERY]):
         query = queries[field_of(row, "id")]
         query.add(row, field_of(row, "run_id"))
         query.events.append(row)
@@ -99,7 +99,7 @@ def _completeness(row: Row) -> tuple[bool, bool]:
     return row.get("checkpoint") is None, row.get("template") is not None
 
 
-def _of_known_queries(rows: Sequence[Row]) -> list[Row]:
+def _without_repetitions(rows: Sequence[Row]) -> list[Row]:
     """Drop rows without a query if an exception ended a known query, because they repeat that exception."""
     failed = any(field_of(row, "id") and row.get("cause") for row in rows)
     return [row for row in rows if field_of(row, "id") or not failed]

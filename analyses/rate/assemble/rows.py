@@ -18,7 +18,7 @@ Unit = tuple[int | None, str | None, str | None]
 JSON: Final = msgspec.json.Decoder()
 
 
-def what_of(row: Row) -> str:
+def event_of(row: Row) -> str:
     """Return the event of a row: `started`, `ended` …"""
     return field_of(row, "what")
 

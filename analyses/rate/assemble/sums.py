@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flowdiag.analyses.rate.assemble.rows import Row, field_of, optional_ref_of, ref_of, what_of
+from flowdiag.analyses.rate.assemble.rows import Row, event_of, field_of, optional_ref_of, ref_of
 from flowdiag.analyses.rate.facts import Blocks, Cached, Executor, Memory, Operation, Partition
 
 
@@ -14,7 +14,7 @@ def executors_of(events: Iterable[Row], loads: Iterable[Row]) -> tuple[Executor,
     removed: dict[str, Row] = {}
     for row in events:
         name = field_of(row, "executor")
-        (added if what_of(row) == "added" else removed).setdefault(name, row)
+        (added if event_of(row) == "added" else removed).setdefault(name, row)
     by_name = {row.get("executor") or "": row for row in loads}
     result = []
     nothing: Row = {}

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flowdiag.analyses.rate.assemble.rows import Row, Unit, field_of, ref_of, what_of
+from flowdiag.analyses.rate.assemble.rows import Row, Unit, event_of, field_of, ref_of
 from flowdiag.analyses.rate.facts import OpenTask, OpenTrigger, Trigger, Work
 
 
@@ -59,7 +59,7 @@ def unfinished_trigger(
         end_us: the end of the input, or the stop of the application.
     """
     run = _latest_run(query, triggers)
-    began, until = _beginnings(query, work, run), _until(query, run, end_us)
+    began, until = _beginnings(query, work, run), _run_end_us(query, run, end_us)
     last = max(began, default=-1)
     if until is None or last < 0 or last <= _last_ended(query, triggers):
         return None
@@ -77,19 +77,19 @@ def unfinished_trigger(
     )
 
 
-def _until(query: QueryRows, run: str | None, end_us: int | None) -> int | None:
+def _run_end_us(query: QueryRows, run: str | None, end_us: int | None) -> int | None:
     """Return the end of a run, or else of the input."""
     stops = [
         row["time_us"]
         for row in query.events
-        if what_of(row) == "terminated" and field_of(row, "run_id") == run and row.get("time_us")
+        if event_of(row) == "terminated" and field_of(row, "run_id") == run and row.get("time_us")
     ]
     return min([*stops, *([] if end_us is None else [end_us])], default=None)
 
 
 def _last_ended(query: QueryRows, triggers: Sequence[Trigger]) -> int:
     """Return the batch id of the last trigger with a commit or a progress report; -1 without one."""
-    commits = [row.get("checkpoint") for row in query.files if what_of(row) == "commits"]
+    commits = [row.get("checkpoint") for row in query.files if event_of(row) == "commits"]
     numbers = (*commits, *(trigger.batch for trigger in triggers))
     return max((number for number in numbers if number is not None), default=-1)
 
@@ -99,7 +99,7 @@ def _latest_run(query: QueryRows, triggers: Sequence[Trigger]) -> str | None:
     started = [
         (row.get("time_us") or 0, field_of(row, "run_id"))
         for row in query.events
-        if what_of(row) == "started"
+        if event_of(row) == "started"
     ]
     started += [(t.time_us, t.run_id) for t in triggers[-1:]]
     return max(started)[1] if started else next(reversed(query.runs), None)
@@ -112,7 +112,7 @@ def _beginnings(
     began: dict[int, tuple[int, Row | None]] = {}
     for row in query.files:
         number, time_us = row.get("checkpoint"), row.get("time_us")
-        if what_of(row) == "offsets" and number is not None and time_us is not None:
+        if event_of(row) == "offsets" and number is not None and time_us is not None:
             began.setdefault(number, (time_us, row))
     for (_, of_run, batch), jobs in work.items():
         if of_run == run and batch is not None and batch.isdecimal() and jobs.start_ms is not None:

@@ -186,7 +186,7 @@ def dstream_state(
             stability=Stability.INCONCLUSIVE,
             because=because,
             interval_ms=interval,
-            queued=_queued(waiting),
+            queued=_queued_count(waiting),
         )
     state = _measure(app, interval, waiting, estimators)
     limit = limit_of(app, state.delay_trend, state.delay_ms, retention_ms)
@@ -220,7 +220,7 @@ def _measure(
         delay_ms=_delay_ms(app, [wait for _, wait in waits], waiting),
         delay_trend=slope,
         drains=_drains(use, [wait for _, wait in waits], slope, interval),
-        queued=_queued(waiting),
+        queued=_queued_count(waiting),
         running_ms=running[1] if running is not None else None,
         line=line,
         headroom_per_s=parts.sustainable_per_s(line, interval, slots),
@@ -257,7 +257,7 @@ def _verdict(state: StreamState, app: ApplicationFacts, interval: int) -> tuple[
                 + (f"; otherwise, {takes}" if state.use is not None else ", and none has ended"),
             ),
             (
-                delay >= d.GROWN and _waited(app, interval) < d.FEW,
+                delay >= d.GROWN and _waiting_at_end(app, interval) < d.FEW,
                 Stability.INCONCLUSIVE,
                 f"batches wait {delay:.1f} intervals, but only few of them have ended",
             ),
@@ -329,7 +329,7 @@ def _overruns_at_end(app: ApplicationFacts, interval: int) -> int:
     return len(series) if series and waits[-1] - series[0] >= d.RISE * interval else 0
 
 
-def _waited(app: ApplicationFacts, interval: int) -> int:
+def _waiting_at_end(app: ApplicationFacts, interval: int) -> int:
     """Return how many consecutive batches at the end waited."""
     late = ((batch.waited_ms or 0) >= d.GROWN * interval for batch in reversed(app.completed))
     return sum(1 for _ in takewhile(bool, late))
@@ -351,7 +351,7 @@ def is_waiting(state: StreamState, *, delay: float = d.GROWN) -> bool:
 
 
 def _recovers(state: StreamState) -> bool:
-    return state.drains or (state.delay_trend is not None and state.delay_trend.falls)
+    return state.drains or (state.delay_trend is not None and state.delay_trend.is_falling)
 
 
 def _drains(use: float | None, waits: Sequence[float], slope: Trend | None, interval: int) -> bool:
@@ -372,7 +372,7 @@ def delay_rises(state: StreamState) -> bool:
     A few batches show no reliable trend, but they show that a limit has no effect yet.
     """
     slope = state.delay_trend
-    sure = slope is None or slope.rises or slope.points < d.LATE
+    sure = slope is None or slope.is_rising or slope.points < d.LATE
     risen = slope is None or slope.rise > d.RISE * (state.interval_ms or 0)
     return sure and risen and state.use is not None and state.use > 1
 
@@ -402,7 +402,7 @@ def is_overloaded(
     if interval is None or late is None:
         return False
     slope = state.delay_trend
-    grows = slope is not None and slope.rises and slope.rise >= rise * interval
+    grows = slope is not None and slope.is_rising and slope.rise >= rise * interval
     if grows and late >= delay * interval:
         return True
     if is_stuck(state, lost=lost) or _recovers(state):
@@ -411,7 +411,7 @@ def is_overloaded(
     return late >= lost * interval and (slow or state.queued >= lost)
 
 
-def _queued(waiting: Sequence[Batch]) -> int:
+def _queued_count(waiting: Sequence[Batch]) -> int:
     """Return how many batches have not begun. An event log alone only contains batches that have."""
     return sum(batch.state == "queued" for batch in waiting)
 

@@ -115,7 +115,7 @@ class _Ending:
     end_us: int | None
     stops: tuple[Ref, ...] = ()  # the records of the stop
 
-    def caused(self, time_us: int | None, text: str | None, ref: Ref | None = None) -> bool:
+    def has_caused(self, time_us: int | None, text: str | None, ref: Ref | None = None) -> bool:
         """Return whether the stop caused a failure with this text."""
         if not text or harmless_failure(text):
             return bool(text)
@@ -127,7 +127,7 @@ class _Ending:
         return after or any(message in text.lower() for message in _OF_AN_END)
 
     def caused_record(self, record: Record) -> bool:
-        return self.caused(record.time_us, record.cause, record.ref)
+        return self.has_caused(record.time_us, record.cause, record.ref)
 
     def _is_before(self, ref: Ref | None) -> bool:
         """Return whether a line precedes the stop in the log. Spark's times only have whole seconds."""
@@ -137,7 +137,7 @@ class _Ending:
         return bool(above) and ref is not None and ref.offset < min(above)
 
     def settle_record(self, record: Record) -> Record:
-        if not self.caused(record.time_us, record.cause, record.ref):
+        if not self.has_caused(record.time_us, record.cause, record.ref):
             return record
         return replace(record, cause=None)
 
@@ -160,7 +160,7 @@ class _Ending:
             )
         if failed_us is None and batch.end_ms is not None:
             failed_us = batch.end_ms * 1000
-        if not batch.failed_outputs or not self.caused(failed_us, batch.reason, ref):
+        if not batch.failed_outputs or not self.has_caused(failed_us, batch.reason, ref):
             return batch
         return replace(batch, failed_outputs=0)
 
@@ -187,7 +187,7 @@ def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
         stopped_us=stop,
         unseen_stop=unseen,
         batches=tuple(ending.settle_batch(b, failed.get(b.time_ms)) for b in app.batches),
-        outputs=tuple(o for o in app.outputs if not ending.caused(o.time_us, o.failure, o.ref)),
+        outputs=tuple(o for o in app.outputs if not ending.has_caused(o.time_us, o.failure, o.ref)),
         incidents=tuple(
             r for r in app.incidents if r.template in _STOPS or not ending.caused_record(r)
         ),

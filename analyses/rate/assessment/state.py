@@ -129,7 +129,7 @@ class StreamState:
 
     @property
     def delay_grows(self) -> bool:
-        return self.delay_trend is not None and self.delay_trend.rises
+        return self.delay_trend is not None and self.delay_trend.is_rising
 
     @property
     def delay_intervals(self) -> float | None:

@@ -38,10 +38,10 @@ def late_triggers(triggers: Sequence[Trigger]) -> tuple[Trigger, ...]:
 def timed_triggers(query: QueryFacts) -> tuple[Trigger, ...]:
     """Return the recent triggers with a known duration."""
     late = tuple(t for t in late_triggers(query.triggers) if t.duration_ms is not None)
-    return late[-1:] if _far_behind(query) else late
+    return late[-1:] if _is_far_behind(query) else late
 
 
-def _far_behind(query: QueryFacts) -> bool:
+def _is_far_behind(query: QueryFacts) -> bool:
     """Return whether the last of two triggers alone shows that a query cannot keep up.
 
     This trigger takes several intervals, and rows arrive much faster than it processes them. The first trigger of a run
@@ -80,7 +80,7 @@ def query_state(query: QueryFacts) -> StreamState:
             processing_ms=median(float(t.duration_ms or 0) for t in late) if late else None,
             failed=failed,
         )
-    if busy < 3 and not _far_behind(query):
+    if busy < 3 and not _is_far_behind(query):
         return StreamState(
             stability=Stability.INCONCLUSIVE,
             because=parts.too_few_clause(busy, "trigger", "triggers", after_gap=bool(before)),
@@ -249,7 +249,7 @@ def _needs_interval(state: StreamState, query: QueryFacts, late: Sequence[Trigge
 
 
 def _backlog_grows(state: StreamState) -> bool:
-    return state.backlog is not None and state.backlog.rises and state.backlog.rise > 0
+    return state.backlog is not None and state.backlog.is_rising and state.backlog.rise > 0
 
 
 # -- pauses --------------------------------------------------------------------------------------
@@ -359,7 +359,7 @@ def _overrun_clause(state: StreamState, late: Sequence[Trigger], overrun: float)
 
 def _slowing_clause(state: StreamState, late: Sequence[Trigger], faster: float) -> str | None:
     slope = state.delay_trend
-    if slope is not None and slope.rises and slope.rise > (state.processing_ms or 0.0):
+    if slope is not None and slope.is_rising and slope.rise > (state.processing_ms or 0.0):
         return "each trigger takes longer and brings more rows"
     ratio = input_over_processing(late, faster=faster)
     return None if ratio is None else f"rows arrive {ratio:.2f} times as fast as they are processed"

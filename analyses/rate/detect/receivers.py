@@ -28,7 +28,7 @@ def restarts(records: list[h.Record]) -> list[h.Record]:
     return starts if stopped_before else starts[1:]
 
 
-def stopped_again(assessed: h.AssessedApplication, records: list[h.Record]) -> bool:
+def is_stopped_again(assessed: h.AssessedApplication, records: list[h.Record]) -> bool:
     """Return whether the last record is a stop that announces a restart."""
     logged = [record for record in records if record.fields.get("origin", "log") == "log"]
     last = next((record for record in reversed(logged) if record.what != "error"), None)

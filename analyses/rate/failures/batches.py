@@ -19,7 +19,7 @@ def _most_frequent(errors: Iterable[str]) -> str:
     return Counter(causes or lines).most_common(1)[0][0]
 
 
-def printed_again(app: h.ApplicationFacts, failed: h.Sequence[h.Batch]) -> list[h.Record]:
+def reprinted_exceptions(app: h.ApplicationFacts, failed: h.Sequence[h.Batch]) -> list[h.Record]:
     """Return the exceptions of failed batches that the script printed again, without their batch, when it ended."""
     known = {error_line(reason) for reason in _reasons(app, failed)}
     return [

@@ -193,10 +193,10 @@ def failure_actions(
     )
     names = failure_remedies(error, usual)
     known = offered or exception_actions(assessed, cause, names, found, record)
-    return with_advice(_of_component(record, known), text, error)
+    return with_advice(_component_actions(record, known), text, error)
 
 
-def _of_component(record: Record, known: tuple[Action, ...]) -> tuple[Action, ...]:
+def _component_actions(record: Record, known: tuple[Action, ...]) -> tuple[Action, ...]:
     """Return a first check of the component that threw the exception, if the trace shows no user code."""
     source = components().get(record.fields.get("component", ""))
     if source is None or source.role != "part" or frame_action(record.fields):

@@ -79,7 +79,7 @@ def weight(executor: h.Executor) -> int:
     return 2 if is_of_memory(reason) else 1 if was_killed(reason) else 0
 
 
-def most_telling(lost: h.Sequence[h.Executor]) -> h.Executor:
+def best_explained_loss(lost: h.Sequence[h.Executor]) -> h.Executor:
     """Return the loss whose reason explains most; the last one of several."""
     return max(lost, key=lambda one: (weight(one), one.removed_us or 0))
 

@@ -184,7 +184,7 @@ def troubles(app: ApplicationFacts, kind: str | None = None) -> tuple[Trouble, .
 
 def _all_troubles(app: ApplicationFacts) -> Iterator[Trouble]:
     for record in app.incidents:
-        yield from _of_record(record)
+        yield from _troubles_of_record(record)
     for output in app.outputs:
         if (origin := classify_failure(output.failure)) is not None:
             yield Trouble(
@@ -210,7 +210,7 @@ def _all_troubles(app: ApplicationFacts) -> Iterator[Trouble]:
                 )
 
 
-def _of_record(record: Record) -> Iterator[Trouble]:
+def _troubles_of_record(record: Record) -> Iterator[Trouble]:
     template = record.template or ""
     fields = record.fields
     if template in _TEMPLATES:

@@ -61,9 +61,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         units = [unit for unit in flow.units if unit.gap_ms is not None and unit.rows]
         gaps = [(unit.gap_ms or 0, max(1, unit.lasted_ms)) for unit in units]
         over = sum(gap >= max(limits.floor, limits.share * lasted) for gap, lasted in gaps)
-        if over < max(_fewest(gaps, limits), limits.batches * len(units)) or not h.has_no_pause(
-            flow, use=limits.use
-        ):
+        if over < max(
+            _required_gaps(gaps, limits), limits.batches * len(units)
+        ) or not h.has_no_pause(flow, use=limits.use):
             continue
         gap, share = median(gap for gap, _ in gaps), median(gap / lasted for gap, lasted in gaps)
         of = f"median of {flow.plural(len(units))}"
@@ -72,9 +72,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             flow,
             units,
             title=f"In {over} of {flow.plural(len(units))}{flow.of_query}, no job runs for {h.fmt.duration(gap)}, "
-            f"{h.fmt.percent(share)} of the time{_where(flow)}",
+            f"{h.fmt.percent(share)} of the time{_sink_clause(flow)}",
             why=with_line(
-                f"no job runs for {h.fmt.duration(gap)} of each {flow.plural(1).removeprefix('1 ')}{_where(flow)}",
+                f"no job runs for {h.fmt.duration(gap)} of each {flow.plural(1).removeprefix('1 ')}{_sink_clause(flow)}",
                 code,
             ),
             cause="driver-gaps",
@@ -88,13 +88,13 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         )
 
 
-def _where(flow: h.Flow) -> str:
+def _sink_clause(flow: h.Flow) -> str:
     """Return a clause about the function that the sink calls on the driver, if there is one."""
     sinks = [unit.record.sink or "" for unit in flow.units if isinstance(unit.record, h.Trigger)]
     return ": foreachBatch runs or waits on the driver" if "ForeachBatch" in "".join(sinks) else ""
 
 
-def _fewest(gaps: list[tuple[int, int]], limits: Limits) -> float:
+def _required_gaps(gaps: list[tuple[int, int]], limits: Limits) -> float:
     """Return the required number of batches with a gap, which is lower if the gaps are long."""
     long = sum(gap >= limits.long for gap, _ in gaps)
     return 3 if long >= 3 else max(1, limits.fewest)

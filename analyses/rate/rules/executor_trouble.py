@@ -148,7 +148,7 @@ def _lost_executors(
     limits: Limits,
 ) -> h.Finding:
     app, times = assessed.app, [executor.removed_us or 0 for executor in lost]
-    first, last = min(times), x.most_telling(lost)
+    first, last = min(times), x.best_explained_loss(lost)
     some = x.share_of(last, lost)
     # Log times have a resolution of one second.
     blocks = [b for b in gone if b.time_us is None or b.time_us >= first - 1_000_000]

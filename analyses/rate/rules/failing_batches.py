@@ -66,7 +66,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application with failed batches, and one per failed query."""
     app = assessed.app
     failed = h.batches.failed_batches(app) if assessed.dstreams else ()
-    printed = batches.printed_again(app, failed)
+    printed = batches.reprinted_exceptions(app, failed)
     if failed:
         yield batches.failed_batches(
             assessed,

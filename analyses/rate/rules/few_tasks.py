@@ -61,7 +61,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per application or query that leaves cores idle."""
     for flow in h.flows_of(assessed):
         cores = free_cores(assessed.app) if flow.query is None else cores_of(assessed.app)
-        if cores is None or not h.short_of_time(flow.state, use=limits.use):
+        if cores is None or not h.is_at_limit(flow.state, use=limits.use):
             continue
         units = [unit for unit in flow.units if unit.rows]
         few = [

@@ -61,7 +61,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             events, fewest=limits.fewest, ratio=limits.ratio, jitter_ms=limits.jitter
         )
         if mistake is not None:
-            yield _wrong(assessed, query, events, mistake)
+            yield _wrong_times_finding(assessed, query, events, mistake)
         elif ahead:
             yield _jump(assessed, query, ahead[0], limits)
 
@@ -73,7 +73,7 @@ def _leads(trigger: h.Trigger, limits: Limits) -> bool:
     return late or e.is_ahead(trigger, limits.ahead)
 
 
-def _wrong(
+def _wrong_times_finding(
     assessed: h.AssessedApplication,
     query: h.QueryFacts,
     events: h.Sequence[h.Trigger],

@@ -56,7 +56,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     middle, took = median(lags), h.fmt.duration(median(lags))
     least = max(limits.share * app.interval_ms, limits.floor)
     slope = trend([float(b.time_ms) for b in late], lags)
-    if middle < least or (slope is not None and slope.falls):
+    if middle < least or (slope is not None and slope.is_falling):
         return
     yield h.batch_finding(
         assessed,

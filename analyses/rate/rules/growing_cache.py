@@ -74,7 +74,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     first, last = sizes[0], sizes[-1]
     falls = sum(after < before for before, after in pairwise(sizes))
     slope = trend([batch.time_ms / 1000 for batch, _ in late], sizes)
-    if slope is None or not slope.rises or last < limits.floor:
+    if slope is None or not slope.is_rising or last < limits.floor:
         return
     if last - first < limits.rise * first or falls > limits.falls * (len(sizes) - 1):
         return

@@ -61,7 +61,7 @@ def _growth(late: h.Sequence[h.Trigger], limits: Limits) -> Trend | None:
     """Return the growth of the state in rows per second, or None if it is too small."""
     last = late[-1].state_rows or 0
     slope = trend([t.time_us / 1e6 for t in late], [float(t.state_rows or 0) for t in late])
-    if slope is None or not slope.rises or last < limits.floor:
+    if slope is None or not slope.is_rising or last < limits.floor:
         return None
     return slope if slope.rise >= limits.rise * (last - slope.rise) else None
 

@@ -129,7 +129,7 @@ def hanging_batch(
         f"the longest earlier batch took {h.fmt.duration(longest)}",
         "why": f"one batch has been running for {h.fmt.duration(ran)}{what}",
     }
-    common = _common(assessed, None, batch.open_tasks, batch.work, ran, longest)
+    common = _common_fields(assessed, None, batch.open_tasks, batch.work, ran, longest)
     return h.batch_finding(assessed, [batch], **(common | fields))
 
 
@@ -147,11 +147,11 @@ def hanging_trigger(
         "first_us": last.since_us,
         "evidence": h.cite(records),
     }
-    common = _common(assessed, query, last.tasks, last.work, last.lasted_ms, longest)
+    common = _common_fields(assessed, query, last.tasks, last.work, last.lasted_ms, longest)
     return h.query_finding(assessed, query, **(common | fields))
 
 
-def _common(
+def _common_fields(
     assessed: h.AssessedApplication,
     query: h.QueryFacts | None,
     tasks: h.Sequence[h.OpenTask],

@@ -69,7 +69,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
     """Yield one finding per application or query whose tasks are almost empty."""
     cores = cores_of(assessed.app)
     for flow in h.flows_of(assessed):
-        if cores is None or not _may_be_short_of_time(flow, limits):
+        if cores is None or not _may_be_at_limit(flow, limits):
             continue
         units = [unit for unit in flow.units if unit.records]
         many = [
@@ -85,9 +85,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
             yield _finding(flow, many, len(units), cores, limits)
 
 
-def _may_be_short_of_time(flow: h.Flow, limits: Limits) -> bool:
+def _may_be_at_limit(flow: h.Flow, limits: Limits) -> bool:
     """Return whether the flow is at its limit, or has slow batches but too few for a verdict."""
-    if h.short_of_time(flow.state, use=limits.use):
+    if h.is_at_limit(flow.state, use=limits.use):
         return True
     slow = all(unit.lasted_ms >= limits.slow for unit in flow.units)
     return flow.state.stability is h.Stability.INCONCLUSIVE and slow

@@ -61,7 +61,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
     if held and ran <= limits.ran:
         yield _held_by_receivers(assessed, [*receivers.values()], waiting)
     elif refused or (app.incidents_of("pods-over-quota") and not app.batches and not app.queries):
-        yield _refused(assessed, refused)
+        yield _refused_finding(assessed, refused)
 
 
 def _held_by_receivers(
@@ -90,7 +90,7 @@ def _held_by_receivers(
     )
 
 
-def _refused(assessed: h.AssessedApplication, refused: list[h.Record]) -> h.Finding:
+def _refused_finding(assessed: h.AssessedApplication, refused: list[h.Record]) -> h.Finding:
     app = assessed.app
     quotas = app.incidents_of("pods-over-quota")
     records = refused or quotas

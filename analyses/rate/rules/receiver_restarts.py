@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.detect.receivers import restarts, stopped_again
+from flowdiag.analyses.rate.detect.receivers import is_stopped_again, restarts
 
 
 class Limits(h.Limits):
@@ -57,7 +57,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 def _times(assessed: h.AssessedApplication, again: list[h.Record], records: list[h.Record]) -> str:
     times = "once" if len(again) == 1 else f"{len(again)} times"
-    stopped = again[-1].what == "started" and stopped_again(assessed, records)
+    stopped = again[-1].what == "started" and is_stopped_again(assessed, records)
     return f"{times}, and stopped once more" if stopped else times
 
 

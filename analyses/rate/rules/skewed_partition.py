@@ -71,12 +71,12 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         fewest=limits.fewest,
     )
     for state in assessed.dstreams:
-        if h.is_limited(state) or h.short_of_time(state, use=limits.use):
-            found, evidence = _of_batches(assessed, least)
+        if h.is_limited(state) or h.is_at_limit(state, use=limits.use):
+            found, evidence = _partition_of_batches(assessed, least)
             if found is not None:
                 yield _finding(assessed, None, found, evidence, limits)
     for query, state in assessed.queries:
-        if h.is_limited(state) and state.backlog is not None and state.backlog.rises:
+        if h.is_limited(state) and state.backlog is not None and state.backlog.is_rising:
             triggers = h.late_triggers(query.triggers)
             found = p.uneven_partition(
                 [p.backlog_by_partition(trigger) for trigger in triggers], least
@@ -86,7 +86,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
                 yield _finding(assessed, query.name or query.id, found, evidence, limits)
 
 
-def _of_batches(
+def _partition_of_batches(
     assessed: h.AssessedApplication, least: p.PartitionLimits
 ) -> tuple[p.Uneven | None, tuple[h.Evidence, ...]]:
     late = h.late_window(assessed.app.completed)

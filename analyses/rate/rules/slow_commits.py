@@ -77,7 +77,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     cores = cores_of(assessed.app)
     for query, state in assessed.queries:
         late = [t for t in h.late_triggers(query.triggers) if t.rows and t.duration_ms]
-        if not h.short_of_time(state, use=limits.use) or len(late) < max(1, limits.fewest):
+        if not h.is_at_limit(state, use=limits.use) or len(late) < max(1, limits.fewest):
             continue
         for kind in _KINDS:
             took, share = time_of_commits(late, kind, cores)

@@ -46,7 +46,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     operations = [one for one in app.operations if one.batches >= limits.batches]
     total = sum(one.total_ms for one in operations)
     for state in assessed.dstreams:
-        if len(operations) < 2 or not total or not h.short_of_time(state, use=limits.use):
+        if len(operations) < 2 or not total or not h.is_at_limit(state, use=limits.use):
             continue
         slow = max(operations, key=lambda one: (one.total_ms, -one.output))
         if slow.total_ms < limits.share * total:

@@ -71,7 +71,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             yield _slow(assessed, query, late, took, share, limits)
         loaded = [*reloads(late)]
         if len(loaded) >= max(1, limits.mostly * (len(late) - 1)):
-            yield _reloaded(assessed, query, late, loaded, limits)
+            yield _reload_finding(assessed, query, late, loaded, limits)
 
 
 def _slow(
@@ -113,7 +113,7 @@ def _slow(
     )
 
 
-def _reloaded(
+def _reload_finding(
     assessed: h.AssessedApplication,
     query: h.QueryFacts,
     late: h.Sequence[h.Trigger],

@@ -65,14 +65,14 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per query whose watermark stalls or falls behind."""
     for query, _ in assessed.queries:
         if stuck := stuck_triggers(query, fewest=limits.triggers, times=limits.times):
-            yield _stuck(assessed, query, stuck, limits)
+            yield _stuck_finding(assessed, query, stuck, limits)
             continue
         late = marked_triggers(query, limits.triggers)
         if late and (slope := lag_growth(late, lag_ms=limits.lag, share=limits.growth)) is not None:
             yield _behind(assessed, query, late, slope, limits)
 
 
-def _stuck(
+def _stuck_finding(
     assessed: h.AssessedApplication,
     query: h.QueryFacts,
     stuck: h.Sequence[h.Trigger],

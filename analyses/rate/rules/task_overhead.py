@@ -89,7 +89,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield one finding per kind of overhead and application or query."""
     for flow in h.flows_of(assessed):
         units = [(unit, unit.stage) for unit in flow.units if unit.stage is not None]
-        if not h.short_of_time(flow.state, use=limits.use) or len(units) < max(1, limits.fewest):
+        if not h.is_at_limit(flow.state, use=limits.use) or len(units) < max(1, limits.fewest):
             continue
         for cause, value_of, least_of, unit, text in _KINDS:
             values, least = [value_of(stage) for _, stage in units], least_of(limits)

@@ -85,7 +85,7 @@ def _open_end(
     assessed: h.AssessedApplication, groups: h.Sequence[FailureGroup]
 ) -> h.Iterator[h.Inconclusive]:
     """Yield an inconclusive result if only shutdown hooks failed."""
-    if groups and all(group.follows for group in groups):
+    if groups and all(group.is_in_shutdown for group in groups):
         yield h.Inconclusive(
             reason="a shutdown hook failed, and the input does not show why the process was ending",
             checks=("process-log",),
@@ -120,7 +120,7 @@ def _has_numbered_triggers(app: h.ApplicationFacts) -> bool:
 
 def _finding(assessed: h.AssessedApplication, group: FailureGroup) -> h.Finding:
     text = group.first.text
-    if group.follows:
+    if group.is_in_shutdown:
         fields = group.finding_fields(())
         fields["severity"], fields["rank"] = h.Severity.INFO, h.Rank.SYMPTOM
         return h.application_finding(assessed, **fields)

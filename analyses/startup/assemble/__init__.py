@@ -15,11 +15,11 @@ from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.startup.assemble.cluster import (
     cluster_steps,
     manager_restarts,
-    mode_of,
     operator_step,
     pending_of,
     registration,
     requests_of,
+    resource_provider,
     workers_of,
 )
 from flowdiag.analyses.startup.assemble.starts import (
@@ -73,7 +73,7 @@ def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
         first_request_us=requests[0]["time_us"] if requests else None,
         last_request_ref=ref_of(requests[-1]) if requests else None,
         last_us=_last_us(marks, common),
-        mode=mode_of(marks),
+        mode=resource_provider(marks),
         troubles=tuple(sorted(troubles, key=_place)),
         accepted_us=_acceptance_times(marks),
         collecting=tuple(_collecting(rows)),

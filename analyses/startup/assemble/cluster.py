@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from flowdiag.analyses.model.keys import Process
-from flowdiag.analyses.startup.assemble.steps import over_workers
+from flowdiag.analyses.startup.assemble.steps import step_of_workers
 from flowdiag.analyses.startup.assemble.timeline import Row, ref_of
 from flowdiag.analyses.startup.facts import Step, Trouble, Worker
 from flowdiag.parsers.rows import Event
@@ -61,7 +61,7 @@ def _step_between(name: str, begin: Row, end: Row | None, last_us: int) -> Step:
     )
 
 
-def _first(rows: Iterable[Row], templates: Collection[str], since_us: int = 0) -> Row | None:
+def _first_record(rows: Iterable[Row], templates: Collection[str], since_us: int = 0) -> Row | None:
     """Return the first record of the given templates at or after a time."""
     found = (row for row in rows if row["template"] in templates and row["time_us"] >= since_us)
     return next(found, None)
@@ -70,10 +70,10 @@ def _first(rows: Iterable[Row], templates: Collection[str], since_us: int = 0) -
 def _allocation_step(marks: Sequence[Row]) -> Iterator[Step]:
     """Yield the step in which the client waits for the cluster of an application."""
     client = [row for row in marks if (row["template"] or "").startswith("client-")]
-    begin = _first(client, ("client-application-submitted",))
+    begin = _first_record(client, ("client-application-submitted",))
     if begin is not None:
         ends = ("client-deployed", "client-kubernetes-deployed")
-        end = _first(client, ends, begin["time_us"])
+        end = _first_record(client, ends, begin["time_us"])
         yield _step_between("cluster-allocation", begin, end, client[-1]["time_us"])
 
 
@@ -130,7 +130,7 @@ def _client_step(marks: Sequence[Row]) -> Iterator[Step]:
     # If a process of the cluster writes to the same log, the JobManager runs main().
     clusters = {row["source"] for row in marks if row["role"] in _OF_CLUSTER}
     own = [row for row in marks if row["source"] not in clusters]
-    begin = _first(own, ("client-command", "client-program-started"))
+    begin = _first_record(own, ("client-command", "client-program-started"))
     if begin is None:
         return
     sent = (
@@ -190,7 +190,7 @@ def registration(workers: Iterable[Worker]) -> Iterator[Step]:
     """Yield the step from each TaskManager's start to its registration, based on its own log."""
     begun = [w for w in workers if w.started_us is not None and w.registered_us is not None]
     spans = [(w, w.started_us or 0, w.registered_us) for w in begun]
-    yield from over_workers("registration", [s for s in spans if (s[2] or 0) >= s[1]], None)
+    yield from step_of_workers("registration", [s for s in spans if (s[2] or 0) >= s[1]], None)
 
 
 _ENDED: Final = (
@@ -261,7 +261,7 @@ def pending_of(requests: Sequence[Row], workers: Sequence[Worker]) -> int:
     return max(0, len(requests) - settled)
 
 
-def mode_of(marks: Sequence[Row]) -> str | None:
+def resource_provider(marks: Sequence[Row]) -> str | None:
     """Return the resource provider: `yarn`, `kubernetes` or `standalone`."""
     for row in marks:
         text = (row["fields"] or {}).get("component", "").lower()

@@ -105,13 +105,13 @@ class Runs:
             )
         return None
 
-    def _desired_at(self, time_us: int) -> int | None:
+    def _desired_slots(self, time_us: int) -> int | None:
         return next((slots for at, slots, _ in reversed(self._wanted) if at <= time_us), None)
 
     def _rescale(self, number: int) -> Rescale:
         begin, time_us = self._begins[number - 1], self._begins[number]
         failure = self._failure(begin, time_us)
-        desired, before = self._desired_at(time_us), self._desired_at(begin)
+        desired, before = self._desired_slots(time_us), self._desired_slots(begin)
         requested = desired is not None and before is not None and desired != before
         cause = "failure" if failure else "requirements" if requested else "new-resources"
         mark = next((i.ref for i in self._job.incidents if i.time_us == time_us), None)

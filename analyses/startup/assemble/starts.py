@@ -145,7 +145,7 @@ def _starts(
     job: JobFacts, shared: Shared, marks: Sequence[Row], tasks: Sequence[TaskTimes]
 ) -> Iterator[Start]:
     submitted = _submitted_us(marks)
-    first = _earliest(submitted, tasks[0].begins_us if tasks else None)
+    first = _earliest_time(submitted, tasks[0].begins_us if tasks else None)
     if first is None:
         return
     restarts = _restarts(job)
@@ -159,13 +159,13 @@ def _starts(
     for number, (begin, end) in enumerate(zip(bounds, [*bounds[1:], None], strict=True)):
         members = by_start[number]
         most = len(members) if rescaled else max(most, len(members))
-        expected = _expected(later.get(begin), total or most or None)
+        expected = _expected_tasks(later.get(begin), total or most or None)
         kind = "rescale" if begin in rescaled else kind
         yield _start(job, lines, members, number, begin, end, expected, kind=kind)
         kind = "restart"
 
 
-def _earliest(*moments: int | None) -> int | None:
+def _earliest_time(*moments: int | None) -> int | None:
     return min((us for us in moments if us is not None), default=None)
 
 
@@ -190,7 +190,7 @@ def _parallelism(job: JobFacts) -> int:
     return sum(vertex.parallelism for vertex in job.graph.vertices) if job.graph else 0
 
 
-def _expected(restart: Incident | None, otherwise: int | None) -> int | None:
+def _expected_tasks(restart: Incident | None, otherwise: int | None) -> int | None:
     """Return the number of tasks in a start, from the record of the restart if it contains the number."""
     count = (restart.text.get("tasks") if restart else None) or ""
     return int(count) if count.isdecimal() else otherwise
@@ -256,7 +256,7 @@ def _start(
     horizon = end or failed or job.last_us or begin
     # Canceled tasks cut short the restores of the previous start.
     ready = min((t.deploying_us for t in tasks if t.deploying_us is not None), default=_NEVER)
-    restores = tuple(_restored(lines.shared.restores.within(ready, until), complete=complete))
+    restores = tuple(_restores_in(lines.shared.restores.within(ready, until), complete=complete))
     begun = RawStart(
         job=job,
         marks=within,
@@ -281,7 +281,7 @@ def _start(
         trigger_ref=ref,
         steps=steps,
         running_us=running,
-        held=None if complete else _held(steps, tasks),
+        held=None if complete else _blocking_step(steps, tasks),
         tasks=tuple(tasks),
         expected=expected,
         slots=_slots(within),
@@ -353,7 +353,7 @@ def _first_failure(
     return min(times, default=None)
 
 
-def _restored(rows: Iterable[Row], *, complete: bool) -> Iterator[Restore]:
+def _restores_in(rows: Iterable[Row], *, complete: bool) -> Iterator[Restore]:
     """Yield the state read in one start by TaskManager, with downloads as separate entries."""
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
@@ -404,7 +404,7 @@ def _trigger(lines: _Timelines, moment: int) -> tuple[str | None, str | None, Re
     return kind, incident.cause, incident.ref
 
 
-def _held(steps: Sequence[Step], tasks: Sequence[TaskTimes]) -> str:
+def _blocking_step(steps: Sequence[Step], tasks: Sequence[TaskTimes]) -> str:
     """Return the step in which a start got stuck."""
     for step in steps:
         if step.ended_us is None and step.started_us is not None:

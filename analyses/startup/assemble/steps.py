@@ -85,9 +85,9 @@ def _until_ready(begun: RawStart, ready: int | None) -> Iterator[Step]:
         "client-job-sent",
     )
     if submitted is not None:
-        yield _between("submission", submitted, started, ready, begun.horizon_us)
+        yield _step_between("submission", submitted, started, ready, begun.horizon_us)
     if started is not None and registered is not None:
-        yield _between("resource-manager", started, registered, None, begun.horizon_us)
+        yield _step_between("resource-manager", started, registered, None, begun.horizon_us)
 
 
 def _own_steps(
@@ -118,7 +118,9 @@ def _own_steps(
         )
 
 
-def _between(name: str, begin: Row, end: Row | None, other_end: int | None, horizon: int) -> Step:
+def _step_between(
+    name: str, begin: Row, end: Row | None, other_end: int | None, horizon: int
+) -> Step:
     ended = end["time_us"] if end is not None else other_end
     return Step(
         name=name,
@@ -218,7 +220,7 @@ def _task_step(
 def _workers_step(workers: Timeline, begin: int, end: int) -> Iterator[Step]:
     """Yield the step from each worker's request to its registration, which is part of the wait for slots."""
     requested = [w for _, w in sorted(workers.within(begin, end + 1), key=itemgetter(0))]
-    yield from over_workers(
+    yield from step_of_workers(
         "workers", [(w, w.requested_us or 0, w.registered_us or w.ended_us) for w in requested], end
     )
 
@@ -230,10 +232,10 @@ def _restore_step(restores: Sequence[Restore], horizon: int) -> Iterator[Step]:
         for r in restores
         if not r.download
     ]
-    yield from over_workers("restore", spans, horizon)
+    yield from step_of_workers("restore", spans, horizon)
 
 
-def over_workers(
+def step_of_workers(
     name: str, spans: Sequence[tuple[Worker, int, int | None]], horizon: int | None
 ) -> Iterator[Step]:
     """Yield a step that each TaskManager takes individually, with its spread and the slowest TaskManager."""

@@ -59,7 +59,7 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     end = float("inf") if facts.last_us is None else facts.last_us - limits.end * 1_000_000
     revoked = [i for i in lost if i in failed or (i.time_us or 0) < end]
     if suspended or failed:
-        yield _failed(facts, signs, revoked, suspended)
+        yield _failed_election_finding(facts, signs, revoked, suspended)
     elif revoked:
         # No reason is logged.
         yield h.cluster_finding(
@@ -77,7 +77,7 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
         )
 
 
-def _failed(
+def _failed_election_finding(
     facts: h.StartupFacts,
     signs: list[h.Incident],
     revoked: list[h.Incident],

@@ -54,11 +54,11 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     dead = never_registered(facts)
     begun = [w for w in dead if not w.is_only_ended]
     if begun:
-        yield _dead(facts, begun, " before registering", running=running)
+        yield _dead_workers_finding(facts, begun, " before registering", running=running)
     # These may have registered before the log begins. CP303 reports those killed for their memory use.
     unbegun = [w for w in dead if w not in begun]
     if unbegun := [w for w in unbegun if failure_kind(w.diagnostics or "") != "out-of-memory"]:
-        yield _dead(facts, unbegun, "", running=running)
+        yield _dead_workers_finding(facts, unbegun, "", running=running)
 
 
 def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -> h.Finding:
@@ -92,7 +92,9 @@ def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -
     )
 
 
-def _dead(facts: h.StartupFacts, dead: list[h.Worker], when: str, *, running: bool) -> h.Finding:
+def _dead_workers_finding(
+    facts: h.StartupFacts, dead: list[h.Worker], when: str, *, running: bool
+) -> h.Finding:
     last = dead[-1]
     reason = h.fmt.shorten(last.diagnostics or "no diagnostics", 120)
     return h.worker_finding(

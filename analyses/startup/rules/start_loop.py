@@ -81,7 +81,9 @@ def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
         subject=None if arbitrary else subject,
         title=f"{restarts} restarts without success, first failure: {h.fmt.shorten(first_line, 90)}"
         + ("; the job failed for good" if crisis.final else ""),
-        why=_why(cause, first_line) if arbitrary else f"{where}: {h.fmt.shorten(text, 110)}",
+        why=_reason_text(cause, first_line)
+        if arbitrary
+        else f"{where}: {h.fmt.shorten(text, 110)}",
         cause=cause,
         rank=h.Rank.REPETITION
         if survivor
@@ -100,7 +102,7 @@ def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
     )
 
 
-def _why(cause: str, text: str) -> str:
+def _reason_text(cause: str, text: str) -> str:
     """Return the reason without the task. A bare class name is preceded by the meaning of the cause."""
     meaning = CAUSES[cause].meaning if cause in CAUSES and " " not in text else None
     return h.fmt.shorten(f"{meaning}: {text}" if meaning else text, 120)

@@ -66,16 +66,16 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     failed = (job for job in facts.jobs if job.ended == "FAILED")
     refused = [job for job in failed if not any(start.tasks for start in job.starts)]
     if refused:
-        yield from (_of_job(facts, job, troubles) for job in refused)
+        yield from (_job_finding(facts, job, troubles) for job in refused)
         return
     for job in facts.jobs:
         if not job.starts:
-            yield from _of_exceptions(job)
+            yield from _exception_findings(job)
     if submissions := [trouble for trouble in troubles if s.is_submission(facts, trouble)]:
-        yield _of_troubles(facts, submissions)
+        yield _trouble_finding(facts, submissions)
 
 
-def _of_job(facts: h.StartupFacts, job: h.JobStarts, troubles: list[h.Trouble]) -> h.Finding:
+def _job_finding(facts: h.StartupFacts, job: h.JobStarts, troubles: list[h.Trouble]) -> h.Finding:
     # Up to Flink 1.12, only the client's log contains the reason; the record of the JobMaster's end does not.
     troubles = [trouble for trouble in troubles if trouble.cause]
     reason = job.ended_cause or next((t.cause for t in troubles if t.cause), s.NO_REASON)
@@ -95,7 +95,7 @@ def _of_job(facts: h.StartupFacts, job: h.JobStarts, troubles: list[h.Trouble]) 
     )
 
 
-def _of_exceptions(job: h.JobStarts) -> h.Iterator[h.Finding]:
+def _exception_findings(job: h.JobStarts) -> h.Iterator[h.Finding]:
     """Yield one finding per cause for pasted exceptions of a job whose start is unknown."""
     by_class: dict[str, list[h.Incident]] = {}
     for incident in job.job.incidents:
@@ -128,7 +128,7 @@ def _of_exceptions(job: h.JobStarts) -> h.Iterator[h.Finding]:
         )
 
 
-def _of_troubles(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
+def _trouble_finding(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
     first = troubles[0]
     reason = first.cause or first.values.get("exception") or s.NO_REASON
     what = _WORDS.get(first.kind, "The submission failed")

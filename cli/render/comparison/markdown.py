@@ -40,19 +40,19 @@ def _lines(comparison: Comparison, page: Page) -> Iterator[str]:
     if changed:
         shown = changed if page.verbose else changed[:_FINDINGS]
         yield from table(_FINDING_COLUMNS, shown)
-        yield from _more(len(changed) - len(shown))
+        yield from _more_line(len(changed) - len(shown))
     yield from ("## Measures", "", escape(wording.measure_tally(comparison)), "")
     significant = wording.significant_measures(comparison)
     if significant:
         listed = significant if page.verbose else significant[:_MEASURES]
         yield from table(wording.MEASURE_COLUMNS, listed)
-        yield from _more(len(significant) - len(listed))
+        yield from _more_line(len(significant) - len(listed))
     if comparison.doubts:
         yield from ("## Not comparable", "")
         yield from (f"- {escape(doubt)}" for doubt in comparison.doubts[:_FINDINGS])
         yield ""
 
 
-def _more(hidden: int) -> Iterator[str]:
+def _more_line(hidden: int) -> Iterator[str]:
     if hidden > 0:
         yield from (f"and {hidden} more", "")

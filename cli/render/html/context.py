@@ -47,7 +47,7 @@ class Context:
         return self.report.summary.stories
 
     @property
-    def several(self) -> bool:
+    def has_several_jobs(self) -> bool:
         """Whether the report covers several jobs, so that texts must name their job."""
         return words.has_several_jobs(self.report)
 

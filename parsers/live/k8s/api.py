@@ -157,7 +157,7 @@ class KubernetesApi:
 
         left = most
         try:
-            for piece in _arriving(response):
+            for piece in _body_chunks(response):
                 with self._lock:
                     self.bytes += len(piece)
                 yield piece[:left]
@@ -216,7 +216,7 @@ class KubernetesApi:
         return token
 
 
-def _arriving(response: Any) -> Iterator[bytes]:
+def _body_chunks(response: Any) -> Iterator[bytes]:
     """Yield the body as it arrives, so that nothing is lost if the response ends early."""
     if response.chunked:
         yield from response.stream(_CHUNK, decode_content=True)

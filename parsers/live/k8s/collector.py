@@ -193,14 +193,14 @@ class _Collector:
                 self._events,
                 self._nodes,
                 self._configs,
-                self._claims,
+                self._collect_claims,
                 self._scalers,
                 self._logs,
             ):
                 self._check_time()
                 work()
             if self._options.rest:
-                self._rest(tool)
+                self._collect_rest_api(tool)
         except RequestFailed as failed:
             why, broken = failed.why, True
         except _Stopped as stopped:
@@ -351,7 +351,7 @@ class _Collector:
 
         self._each("config maps", read, [*list(mounted)[:MAX_CONFIGS], *scaled])
 
-    def _claims(self) -> None:
+    def _collect_claims(self) -> None:
         names = {
             str(object_at(volume, "persistentVolumeClaim").get("claimName"))
             for pod in self._workload.pods.values()
@@ -474,7 +474,7 @@ class _Collector:
 
     # --- REST API -------------------------------------------------------------------------------
 
-    def _rest(self, tool: str) -> None:
+    def _collect_rest_api(self, tool: str) -> None:
         """Read the REST API of the running JobManager or driver through the proxy of the API server."""
         for name, pod in sorted(self._workload.pods.items()):
             if is_coordinator(pod) and object_at(pod, "status").get("phase") == "Running":

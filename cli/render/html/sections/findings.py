@@ -55,7 +55,7 @@ def section(context: Context) -> Section | None:
 
 
 def _view(number: int, finding: Finding, context: Context) -> _FindingView:
-    job = words.job_name(finding.subject) if context.several else ""
+    job = words.job_name(finding.subject) if context.has_several_jobs else ""
     return _FindingView(
         finding=finding,
         anchor=anchor_of(number),

@@ -33,7 +33,7 @@ def _part(app: RateApplication, context: Context) -> Part:
     lines = []
     figures: list[Figure] = []
     if app.keeping is not None:
-        lines.append(f"Batches {words.batch_counts(app)}. {_keeping(app.keeping)}")
+        lines.append(f"Batches {words.batch_counts(app)}. {_keeping_text(app.keeping)}")
         figures += series.of_batches(app, context.clock, context.renderer)
     lines += [
         f"Rate of {each.name or f'stream {each.stream_id}'}: {each.held_because}"
@@ -41,7 +41,7 @@ def _part(app: RateApplication, context: Context) -> Part:
         if each.held_because
     ]
     for query in app.queries[:_QUERIES]:
-        lines.append(f"{_query_title(query)}. {_keeping(query.keeping)}")
+        lines.append(f"{_query_title(query)}. {_keeping_text(query.keeping)}")
         figures += series.of_triggers(query, context.clock, context.renderer)
     hidden = len(app.queries) - _QUERIES
     lines += [f"and {hidden} more queries"] if hidden > 0 else []
@@ -62,7 +62,7 @@ def _query_title(query: RateQuery) -> str:
     return f"Query {name}: {fmt.plural(len(query.triggers), 'trigger')}{runs}"
 
 
-def _keeping(keeping: Keeping) -> str:
+def _keeping_text(keeping: Keeping) -> str:
     """Return the stability, its reason, and the sustainable rate."""
     text = f"{fmt.capital(keeping.stability)}: {keeping.because}"
     if keeping.sustainable_per_s is not None and keeping.records_per_s is not None:
