@@ -145,7 +145,14 @@ OTHER_VARIABLES: Final = (
 
 _LISTS: Final = frozenset({"select", "ignore"})  # lists of words, or one comma-separated text
 
-_PAGES: Final = (".html", ".htm")
+_FORMATS: Final = {
+    ".html": Format.HTML,
+    ".htm": Format.HTML,
+    ".json": Format.JSON,
+    ".md": Format.MARKDOWN,
+    ".xml": Format.JUNIT,
+}
+"""Formats that the name of the output file selects."""
 
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off"})
@@ -222,8 +229,9 @@ def resolve_settings(
         if value is not None:
             key = name.replace("_", "-")
             values[key] = GivenValue(_split_list(key, value), Origin.FLAG, f"--{key}", key)
-    if _is_page(values.get("output")) and not _is_flag(values.get("format")):
-        values["format"] = GivenValue(Format.HTML, Origin.FLAG, "--output", "format")
+    named = _format_of(values.get("output"))
+    if named is not None and not _is_flag(values.get("format")):
+        values["format"] = GivenValue(named, Origin.FLAG, "--output", "format")
     try:
         settings = msgspec.convert({key: given.value for key, given in values.items()}, Settings)
     except msgspec.ValidationError as error:
@@ -241,9 +249,9 @@ def resolve_settings(
     return EffectiveSettings(settings=settings, given=values, file=file)
 
 
-def _is_page(output: GivenValue | None) -> bool:
-    """Return whether the output file is a web page by its name."""
-    return output is not None and str(output.value).lower().endswith(_PAGES)
+def _format_of(output: GivenValue | None) -> Format | None:
+    """Return the format that the name of the output file selects, if any."""
+    return None if output is None else _FORMATS.get(Path(str(output.value)).suffix.lower())
 
 
 def _is_flag(given: GivenValue | None) -> bool:

@@ -45,7 +45,7 @@ def baseline(
 
     \b
     Examples:
-      flowdiag diagnose logs/ --format json --output report.json
+      flowdiag diagnose logs/ --output report.json
       flowdiag baseline report.json -o known.toml --reason 'OPS-1234: new machines in January' --until 2027-01-31
       flowdiag diagnose logs/ --baseline known.toml
 

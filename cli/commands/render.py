@@ -33,7 +33,7 @@ def render(
 
     \b
     Examples:
-      flowdiag checkpoints logs/ --format json --output report.json
+      flowdiag checkpoints logs/ --output report.json
       flowdiag render report.json
       flowdiag render report.json --output report.html
       flowdiag render report.html --format json

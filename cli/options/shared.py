@@ -109,7 +109,12 @@ def format_option(*formats: Format) -> Any:
 OutputFormat: Final = format_option(*Format)
 Output = Annotated[
     str | None,
-    _output("--output", "-o", metavar="FILE", help="Write to a file; *.html writes a web page."),
+    _output(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write to a file: *.html, *.json, *.md and *.xml set the format.",
+    ),
 ]
 ListingFormat = Annotated[
     Listing,

@@ -26,7 +26,7 @@ def read_report(path: str) -> Report:
         if taken is None:
             raise FlowdiagError(
                 f"'{path}' is not a flowdiag report: it is a web page without a report, or truncated",
-                hint="make one with --output report.html or --format json --output report.json",
+                hint="make one with --output report.html or report.json",
             )
         document = taken
     return report_in(document, path)

@@ -149,7 +149,7 @@ def _application(path: str) -> RateApplication:
     if report.tool.command != "rate":
         raise FlowdiagError(
             f"'{path}' is a report of flowdiag {report.tool.command}, not of rate",
-            hint="create one with flowdiag rate … --format json --output report.json",
+            hint="create one with flowdiag rate … --output report.json",
         )
     found = report.data.applications or []
     apps = [app for app in found if app.batches]

@@ -327,7 +327,7 @@ def has_several_jobs(report: w.Report) -> bool:
     return len(set(ids)) + len(data.applications or ()) > 1
 
 
-def job_list(names: Sequence[str], most: int = 5) -> str:
+def job_list(names: Sequence[str], most: int = 3) -> str:
     """Return one job by name, or the number of jobs and the first names.
 
     >>> job_list(["orders"]), job_list(["a", "b", "c"], 2)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final, TypeVar
 
 from rich.console import RenderableType
@@ -97,11 +98,15 @@ def group_alike(summaries: Iterable[JobSummary]) -> list[list[JobSummary]]:
 
 
 def group_columns(most: int) -> tuple[Column, ...]:
-    """Return the columns of groups of `group_alike`, with at most `most` names each."""
+    """Return the columns of groups of `group_alike`, with at most `most` names each; jobs can share a name."""
 
     def names(group: Sequence[JobSummary]) -> Text:
-        shown = [fmt.abbreviate(printable(summary.name), _NAME) for summary in group[:most]]
-        return line(", ".join(shown + (["…"] if len(group) > most else [])), "dim")
+        counts = Counter(summary.name for summary in group)
+        shown = [
+            fmt.abbreviate(printable(name), _NAME) + (f" ({count} jobs)" if count > 1 else "")
+            for name, count in islice(counts.items(), most)
+        ]
+        return line(", ".join(shown + (["…"] if len(counts) > most else [])), "dim")
 
     return (
         Column("number", lambda group: fmt.thousands(len(group))),

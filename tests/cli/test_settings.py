@@ -109,6 +109,19 @@ def test_every_variable_in_the_code_is_listed() -> None:
     assert named <= known
 
 
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("r.json", Format.JSON),
+        ("R.MD", Format.MARKDOWN),
+        ("r.xml", Format.JUNIT),
+        ("json", Format.TABLE),
+    ],
+)
+def test_the_name_of_the_output_sets_the_format(name: str, form: Format, tmp_path: Path) -> None:
+    assert resolve_settings({"output": name}, environ={}, folder=tmp_path).settings.format is form
+
+
 def test_an_output_named_html_is_a_page(tmp_path: Path) -> None:
     page = resolve_settings(
         {"output": "Report.HTML"}, environ={"FLOWDIAG_FORMAT": "json"}, folder=tmp_path

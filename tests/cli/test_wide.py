@@ -17,6 +17,7 @@ from flowdiag.analyses.topic import Measured
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.settings import Format
 from flowdiag.cli.text.page import Page
+from flowdiag.cli.views import overview
 from tests.analyses.queues_workbench import Queues, facts_of
 
 from . import reports
@@ -129,3 +130,10 @@ def test_a_healthy_diagnosis_shows_one_topic() -> None:
     assert "Graph" not in shown
     assert shown.endswith("-v also shows queues\n")
     assert "Graph" in RENDERERS[Format.TABLE](report, Page(width=100, verbose=1))
+
+
+def test_jobs_of_the_same_name_are_counted_instead_of_repeated() -> None:
+    summaries = [overview.JobSummary("orders", "failing", "data-skew", "") for _ in range(24)]
+    (row,) = overview.group_alike(summaries)
+    names = overview.group_columns(6)[-1].value(row)
+    assert str(names) == "orders (24 jobs)"

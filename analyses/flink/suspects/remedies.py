@@ -75,7 +75,7 @@ def remedies_for(
         place=place,
         task=fmt.shorten(subject.task or "it"),
         cpu=fmt.percent(min(cpu or 0.0, 1.0)),
-        than=f" than its {subject.parallelism}" if subject.parallelism else "",
+        present=f" from {subject.parallelism}" if subject.parallelism else "",
     )
 
 
