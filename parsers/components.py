@@ -36,7 +36,7 @@ class Component(NamedTuple):
     cases: tuple[tuple[re.Pattern[str], str], ...] = ()
 
     def check_for(self, text: str) -> str:
-        """Return the first step for a message: that of its kind, or the usual one."""
+        """Return the first step for a message: the step of its kind, or the usual step."""
         text = text[:_TEXT]
         return next((check for case, check in self.cases if case.search(text)), self.check)
 

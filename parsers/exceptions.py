@@ -179,7 +179,7 @@ def _build_result(
     """Build the result for the exception at `link`, with the values of all exceptions of its class.
 
     An exception and its cause can have the same class. For an unreadable record, the deepest exception contains the
-    reason, and the one above it the position of the record.
+    reason, and the exception above it the position of the record.
     """
     values: dict[str, str] = {}
     for other in links:

@@ -133,7 +133,7 @@ def _have_same_culprit(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
 
 
 def _cut(job: JobFacts, spell: Episode, bounds: Sequence[int]) -> tuple[EpisodeCulprit, ...] | None:
-    """Return the results for the parts of a spell, if each part has a different culprit from the next one."""
+    """Return the results for the parts of a spell, if consecutive parts have different culprits."""
     if not bounds:
         return None
     cuts = pairwise([0, *bounds, len(spell.checkpoints)])
@@ -147,7 +147,7 @@ Piece = tuple[int, int]
 
 
 def _pieces(spell: Episode) -> list[Piece]:
-    """Return index ranges of a spell's checkpoints, each with at least `_LEAST` expired ones."""
+    """Return index ranges of a spell's checkpoints, each with at least `_LEAST` expired checkpoints."""
     expired = [n for n, c in enumerate(spell.checkpoints) if c.status is Status.EXPIRED]
     number = min(_PIECES, len(expired) // _LEAST)
     if number < 2:
@@ -397,7 +397,7 @@ class Delay:
 
     @property
     def best_culprit(self) -> NamedCulprit:
-        """The result with the highest confidence, and of several, the one for the longest episode."""
+        """The result with the highest confidence. On a tie, the longest episode decides."""
         weights = [
             (culprit.confidence.weight, len(episode.checkpoints))
             for culprit, episode in zip(self.culprits, self.episodes, strict=True)

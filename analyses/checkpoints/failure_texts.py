@@ -299,7 +299,7 @@ def _with_named_task(root: h.Incident) -> h.Incident:
 
 
 def _explaining_exception(root: h.Incident, exception: Classified | None) -> str | None:
-    """Return the exception that explains the failure, usually the deepest one, unless that is a mere detail."""
+    """Return the exception that explains the failure, usually the deepest exception, unless that is a mere detail."""
     outer = root.text.get("exception")
     if exception is not None and outer and root.kind != "exception" and exception.link == 0:
         return outer if is_root_cause(exception.name) else root.cause or outer

@@ -252,7 +252,7 @@ def _ended_with_job(job: JobFacts, checkpoint: Checkpoint) -> bool:
 
 
 def why_not_healthy(job: JobFacts) -> str | None:
-    """Return why a job is not provably healthy; None if a checkpoint completed, and the last one did not fail.
+    """Return why a job is not provably healthy; None if a checkpoint completed, and the last checkpoint did not fail.
 
     Checkpoints do not count if a cancel, a shutdown or the end of the job aborted them, or if they are in flight at
     the end of the input. A job without records about checkpoints may have checkpointing disabled, so it is left out.

@@ -362,7 +362,7 @@ def _by_fingerprint(reports: Iterable[Report]) -> dict[str, list[Finding]]:
 def _require_reason_and_end(
     new: Sequence[str], past: Sequence[str], reason: str | None, until: date | None
 ) -> None:
-    """Require a reason for new entries, and an end date for new and expired ones."""
+    """Require a reason for new entries, and an end date for new and expired entries."""
     if (new and reason is None) or ((new or past) and until is None):
         raise FlowdiagError(
             "muting requires a reason and an end date:"

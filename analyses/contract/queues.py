@@ -105,7 +105,7 @@ class QueueFit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueForecast(msgspec.Struct, frozen=True, kw_only=True):
-    """The forecast of the credit model for a change. The first one is without any change.
+    """The forecast of the credit model for a change. The first forecast is without any change.
 
     `checkpoint_ms` is null if no checkpoint completes in the simulated time. `at_least_ms` is then how long the
     unfinished checkpoint has run.

@@ -265,7 +265,7 @@ class Because(msgspec.Struct, frozen=True, kw_only=True):
 class Story(msgspec.Struct, frozen=True, kw_only=True):
     """One problem with all its consequences. Every finding that counts is in exactly one story.
 
-    `findings` contains fingerprints. The first one is the root, and `because` has an entry for each of the others.
+    `findings` contains fingerprints. The first finding is the root, and `because` has an entry for each of the others.
     `culprit` is null if no finding names a culprit. `subject` is that of the culprit or else of the root. `severity`
     is the worst of all findings, and `state` is ongoing if any finding is. `competing` lists the roots of other
     stories that could explain some of the same consequences.
@@ -393,8 +393,8 @@ class Where(StrEnum):
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """A fault in one input, job or rule, or in the whole run. The rest is still diagnosed.
 
-    `what` is the fault itself, `message` the line for readers, and `hint` a way to fix it. For a bug in flowdiag (`bug`),
-    `fingerprint` identifies the bug across inputs and reveals nothing about them.
+    `what` is the fault itself, `message` the line for readers, and `hint` a way to fix it. For a bug in flowdiag
+    (`bug`), `fingerprint` identifies the bug across inputs and reveals nothing about them.
     """
 
     source: str | None = None
@@ -482,7 +482,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 class CheckpointEpisode(msgspec.Struct, frozen=True, kw_only=True):
     """Checkpoints that expired in quick succession, and the subject that blocked them.
 
-    `state` is `recovered` if a later checkpoint completed, or if another subject blocked the following ones.
+    `state` is `recovered` if a later checkpoint completed, or if another subject blocked the following checkpoints.
     `subject`, `cause` and `confidence` are null if no culprit is known: `reason` explains why.
     """
 

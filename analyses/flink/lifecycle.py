@@ -114,7 +114,7 @@ COUNTERS: Final = {
 METRICS: Final = frozenset(
     name for names in (*LOADS.values(), *COUNTERS.values()) for name in names
 ) | {"Status.JVM.CPU.Load", "Status.JVM.GarbageCollector.*.Time"}
-"""Metrics to keep: the measured ones, and two that identify idle TaskManagers."""
+"""Metrics to keep: the metrics that the topics measure, and two that identify idle TaskManagers."""
 
 
 # Columns that no query needs once events are resolved. Each would slow down every query.
@@ -205,10 +205,9 @@ SQL: Final = Queries(
 def once(events: DataFrame) -> DataFrame:
     """Drop duplicate records, which come from HA replicas, collected copies of local logs and repeated lines.
 
-    Records are equal if they have the same text at the same instant. TaskManager records must also come
-    from the same TaskManager, because they often name no subject. The first one by (source, offset)
-    is kept. Metric rows, bookkeeping, and the columns used only to resolve time and owner are left
-    out.
+    Records are equal if they have the same text at the same instant. TaskManager records must also come from the same
+    TaskManager, because they often name no subject. The first record by (source, offset) is kept. Metric rows,
+    bookkeeping, and the columns used only to resolve time and owner are left out.
     """
     settled = ", ".join(name for name in events.columns if name not in _RESOLVED_COLUMNS)
     return SQL.run("once", events=events, settled=settled)
@@ -238,9 +237,9 @@ def checkpoints(lives: DataFrame) -> Part:
 def attempts(events: DataFrame) -> Part:
     """Return one row per execution attempt: its name, number, place and lifetime.
 
-    The place comes from the deploy line, which contains the attempt id from Flink 1.12 on. In older logs, the same task's
-    transition to DEPLOYING is right above it. Otherwise, the place is the TaskManager whose own log contains
-    the attempt, or the one in a message of the attempt (late, acknowledge, decline, failure).
+    The place comes from the deploy line, which contains the attempt id from Flink 1.12 on. In older logs, the same
+    task's transition to DEPLOYING is right above it. Otherwise, the place is the TaskManager whose own log contains
+    the attempt, or the TaskManager in a message of the attempt (late, acknowledge, decline, failure).
     """
     return SQL.part("attempts", events=events)
 
@@ -310,10 +309,10 @@ def loads(
         contain no id, so they no longer continue a subtask's REST responses.
 
     Returns:
-        cluster, job_id (None unless `by_id`), job_name, task, subtask_index, taskmanager, host, window, samples, one column per key of
-        `LOADS` (mean of the samples) and of `COUNTERS` (increase), first_us, last_us (of the samples),
-        ref (source, offset). A counter that restarts counts from zero. If a metric has two names, the larger
-        value is the complete one.
+        cluster, job_id (None unless `by_id`), job_name, task, subtask_index, taskmanager, host, window, samples, one
+        column per key of `LOADS` (mean of the samples) and of `COUNTERS` (increase), first_us, last_us (of the
+        samples), ref (source, offset). A counter that restarts counts from zero. If a metric has two names, the
+        larger value is the complete one.
     """
     inside, window = _window_expressions(spans_us, width_us)
     job_id = "job_id" if by_id else "CAST(NULL AS STRING)"

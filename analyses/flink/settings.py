@@ -45,7 +45,7 @@ def interval_ms(job: JobFacts) -> float | None:
 
 
 def interval_from(job: JobFacts) -> str:
-    """Return whether the interval is `configured` or `observed`, followed by the observed one if it is longer.
+    """Return whether the interval is `configured` or `observed`, followed by the observed interval if it is longer.
 
     Triggers that are delayed are further apart than configured.
     """

@@ -193,7 +193,7 @@ class _Table(Mapping[str, Entry], Generic[Entry]):
 
 
 def _remedy(entry: dict[str, Any], siblings: Mapping[str, Remedy]) -> Remedy:
-    """Build a remedy. `use` refers to the remedy to start from: an earlier sibling, a shared one, or `cause.remedy`."""
+    """Build a remedy. `use` names the remedy to start from: an earlier sibling, a shared remedy, or `cause.remedy`."""
     if (base := entry.pop("use", None)) is None:
         return _typed_entry(entry, Remedy)
     cause, _, name = base.rpartition(".")

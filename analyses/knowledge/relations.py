@@ -466,14 +466,14 @@ RELATIONS: Final = (
         name="batches-wait",
         rules=("RT315",),
         explain=("RT101", "RT106", "RT203", "RT306", "RT309", "RT407"),
-        clause="batches take longer than the interval, and later ones wait",
+        clause="batches take longer than the interval, and later batches wait",
         source="JobScheduler runs one batch after the other; MicroBatchExecution; spark.md 2.1, 4.3",
     ),
     Relation(
         name="batches-wait",
         causes=_SLOW_BATCHES,
         explain=("RT101", "RT106", "RT203", "RT407"),
-        clause="batches take longer than the interval, and later ones wait",
+        clause="batches take longer than the interval, and later batches wait",
         source="JobScheduler runs one batch after the other; MicroBatchExecution; spark.md 2.1, 4.3",
     ),
     Relation(

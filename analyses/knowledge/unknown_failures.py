@@ -248,7 +248,7 @@ _SHAPE: Final = re.compile(r"[0-9a-f]{8,}|\d+")
 
 
 def _specific_codes(text: str) -> list[Code]:
-    """Return the error codes in a text. Codes of a vendor replace general ones next to them."""
+    """Return the error codes in a text. Codes of a vendor replace general codes next to them."""
     codes = codes_in(text)
     own = [code for code in codes if code.family not in ("http", "sqlstate")]
     return own or [code for code in codes if not (code.family == "http" and "Error Code:" in text)]
@@ -259,8 +259,8 @@ def failure_groups(
 ) -> list[FailureGroup]:
     """Group the failures that nothing else reports by exception and message, in order of first occurrence.
 
-    A launcher or an exit code only shows that a process ended. It is left out if another failure explains it, and that
-    failure then counts as the one that ended the process.
+    A launcher or an exit code only shows that a process ended. It is left out if another failure explains it, and
+    that failure then counts as the reason why the process ended.
 
     Args:
         occurrences: the failures in order.

@@ -93,7 +93,7 @@ _ALIKE: Final = 0.8  # minimum similarity, as a ratio of difflib
 
 
 def nearest_version(seen: tuple[int, int]) -> tuple[int, int]:
-    """Return the known version closest to this one.
+    """Return the closest known version.
 
     >>> nearest_version((9, 9)), nearest_version((1, 3)), nearest_version((1, 21))
     ((2, 3), (1, 4), (1, 20))

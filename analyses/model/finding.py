@@ -375,7 +375,7 @@ class Finding:
 
     @property
     def reported_evidence(self) -> tuple[Evidence, ...]:
-        """The evidence to report: the strongest records, or the first and last ones."""
+        """The evidence to report: the strongest records, or the first and last records."""
         return self.evidence[:MAX_CITED] if self.ranked else sample_ends(self.evidence)
 
     @property

@@ -18,7 +18,7 @@ from flowdiag.analyses.queues.event_time import (
 from flowdiag.analyses.queues.facts import JobQueues, Mark, MarkPoint
 
 _CATCHES_UP: Final = 0.95
-"""Maximum ratio of the final lag to the first one: a source that reads a backlog approaches the clock."""
+"""Maximum ratio of the final lag to the first lag: a source that reads a backlog approaches the clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

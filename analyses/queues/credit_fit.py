@@ -49,7 +49,7 @@ class FitQuantity:
 
     @property
     def times(self) -> float:
-        """The ratio of the larger value to the smaller one."""
+        """The ratio of the larger value to the smaller value."""
         low, high = sorted((max(self.observed, 1e-9), max(self.modelled, 1e-9)))
         return high / low
 
@@ -87,7 +87,7 @@ class Fit:
 
     @property
     def is_poor(self) -> bool:
-        """Whether predictions should not be believed."""
+        """Whether the predictions are unreliable."""
         return self.error is None or self.error > POOR
 
 

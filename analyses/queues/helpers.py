@@ -196,7 +196,7 @@ def with_partition(subject: Subject, partition: str | None) -> Subject:
 
 
 def is_sink(job: JobQueues, task: str) -> bool:
-    """Return whether no task reads from this one. In a job with a single task, its name must also contain a sink."""
+    """Return whether no task reads from this task. In a job with a single task, its name must also contain a sink."""
     last = bool(job.topology.tasks) and not job.topology.downstream(task)
     return last and (len(job.topology.tasks) > 1 or "Writer" in task or "Sink: " in task)
 

@@ -83,7 +83,7 @@ PARTLY: Final = 0.1
 MOST_CHANCE_LATE: Final = 2
 """Number of checkpoints for which a subtask may be late by chance."""
 FEWEST_EXPIRED: Final = 2
-"""Minimum number of checkpoints: a single one may expire for any reason."""
+"""Minimum number of checkpoints: a single checkpoint may expire for any reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,8 +253,8 @@ def _slow_taskmanagers(job: JobQueues, loads: Loads) -> list[Root]:
 def _saturated_tasks(job: JobQueues, loads: Loads) -> Iterator[Root]:
     """Yield tasks whose subtasks are all busy all the time, and whose input is full.
 
-    Upstream tasks that are almost as slow wait only part of the time, or do not wait yet. If the input is full all the time,
-    a lower busy time is enough: it may just have begun to rise.
+    Upstream tasks that are almost as slow wait only part of the time, or do not wait yet. If the input is full all
+    the time, a lower busy time is enough: it may just have begun to rise.
     """
     grouped = by_task(loads)
     for task, members in grouped.items():
@@ -272,8 +272,8 @@ def _saturated_tasks(job: JobQueues, loads: Loads) -> Iterator[Root]:
 def _waiting_unawaited(job: JobQueues, loads: Loads) -> Iterator[Root]:
     """Yield tasks that hang, or wait instead of computing, all the time, although no task waits for them.
 
-    Only their own time shows that they limit the job. A task that computes all the time may also
-    be reading a backlog, unless its sources are idle. Rules use `busy_unawaited` so that they do not report such a job as healthy.
+    Only their own time shows that they limit the job. A task that computes all the time may also be reading a
+    backlog, unless its sources are idle. Rules use `busy_unawaited` so that they do not report such a job as healthy.
     """
     for members in busy_unawaited(job, loads):
         use = cpu_use(job, members, loads.values())
@@ -294,8 +294,8 @@ def _reads_no_backlog(job: JobQueues, loads: Loads) -> bool:
 def busy_unawaited(job: JobQueues, loads: Loads) -> Iterator[list[Load]]:
     """Yield the subtasks of tasks that are busy all the time, although no task waits for them.
 
-    One is the chain that is a whole job, unless a lag shows that it keeps up. Others have an empty input: their time goes to
-    timers, to snapshots, or to threads of their own.
+    One is the chain that is a whole job, unless a lag shows that it keeps up. Others have an empty input: their time
+    goes to timers, to snapshots, or to threads of their own.
     """
     alone = _chain(job, loads)
     if alone and all(map(_is_saturated, alone)):
@@ -411,7 +411,7 @@ def _root(
 
 @once
 def find_spells(job: JobQueues) -> tuple[Spell, ...]:
-    """Return all spells of back pressure of a job, ongoing ones first, then by confidence."""
+    """Return all spells of back pressure of a job, ongoing spells first, then by confidence."""
     order = job.windows
     if not has_samples_over_time(job):
         if not job.totals:

@@ -75,7 +75,7 @@ class Work:
 class OpenTask:
     """A task of a batch or trigger that has not ended when the input ends.
 
-    `ended` is the number of ended tasks of its stage, and `longest_ms` the duration of the longest one.
+    `ended` is the number of ended tasks of its stage, and `longest_ms` the duration of the longest task.
     """
 
     stage: int

@@ -81,13 +81,14 @@ def assign_owners(
 ) -> tuple[Owner, ...]:
     """Return the application and the clock offset of each part of each source.
 
-    An ID in the source counts first, then an ID in its name or folder. A source without an ID belongs to the application
-    with the same batch times or runs (in the nearest folder if there are several), or to the only application.
+    An ID in the source counts first, then an ID in its name or folder. A source without an ID belongs to the
+    application with the same batch times or runs (in the nearest folder if there are several), or to the only
+    application.
 
     Args:
         rows: rows of `survey`, as dictionaries.
         sources: the sources, with their names and groups.
-        tz: name of a time zone that overrides the inferred one.
+        tz: name of a time zone that overrides the inferred zone.
     """
     rows = list(rows)
     streams = {row["source"]: row for row in rows if row["what"] == "stream"}
@@ -308,10 +309,10 @@ _OPTIONAL_KINDS: Final = (
 def facts_frame(events: DataFrame, present: AbstractSet[str] | None = None) -> DataFrame:
     """Return all rows for `flowdiag.analyses.rate.assemble`, as pairs of kind and row as JSON.
 
-    The kinds are `batch` per application and batch time, `output` per failed output operation, and `stage` for the worst
-    stage of each batch or trigger. `work` contains its jobs, and `task` its open tasks. Totals are `executor`,
-    `operation` per output operation, `blocks` per receiver, `memory` per host, `cached` per RDD, and `range` per topic
-    partition. `single` contains unchanged records.
+    The kinds are `batch` per application and batch time, `output` per failed output operation, and `stage` for the
+    worst stage of each batch or trigger. `work` contains its jobs, and `task` its open tasks. Totals are `executor`,
+    `operation` per output operation, `blocks` per receiver, `memory` per host, `cached` per RDD, and `range` per
+    topic partition. `single` contains unchanged records.
 
     Args:
         events: the events from `with_owner_columns`.

@@ -53,7 +53,7 @@ def owned_events(
         sources: the sources from `parsers.discover.discover`.
         session: waits for Spark and returns its session; called after parsing.
         resources: limits for reading and measuring.
-        tz: name of a time zone that overrides the inferred one.
+        tz: name of a time zone that overrides the inferred zone.
         progress: called with the name of each stage.
         faults: collects the errors of single sources.
 

@@ -456,7 +456,7 @@ class ReportBuilder:
     # -- findings -------------------------------------------------------------------------------------
 
     def _findings(self) -> list[w.Finding]:
-        """Return the findings, each remedy only in the first one that has it. Findings that raise errors are omitted."""
+        """Return the findings, with each remedy only in the first of them. Findings that raise errors are omitted."""
         found = []
         pairs = zip(without_repeated_remedies(self._ordered), self._fingerprints, strict=True)
         for ((outcome, finding), elsewhere), fingerprint in pairs:

@@ -172,7 +172,7 @@ def _total(rows: Iterable[Mapping[str, str]], key: str) -> int:
 
 
 def _instants(rows: Sequence[Mapping[str, str]], owners: Sequence[Process], key: str) -> list[int]:
-    """Return the first or last instants: settled ones or, if all have the same zone, printed ones."""
+    """Return the first or last instants: settled instants or, if all have the same zone, printed instants."""
     settled = [us for owner in owners if (us := getattr(owner, key)) is not None]
     zone = _common_value({owner.zone_offset_ms for owner in owners})
     if settled or zone is None:

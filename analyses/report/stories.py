@@ -33,7 +33,7 @@ _NAMES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consequence:
-    """A finding that follows from another one.
+    """A finding that follows from another finding.
 
     Args:
         pair: the finding and its rule.

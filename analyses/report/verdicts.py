@@ -31,7 +31,7 @@ class Judgement:
 
 
 def judge(outcomes: Iterable[f.RuleOutcome], job: JobKey | None = None) -> Judgement:
-    """Judge all jobs or, with `job`, a single one.
+    """Judge all jobs or, with `job`, a single job.
 
     An ongoing critical finding means failing. Any other finding at warning or above means degraded. Otherwise
     an inconclusive core rule makes the verdict inconclusive: not assessed is never healthy.
@@ -164,8 +164,8 @@ def link_ranked(ranked: Sequence[Pair]) -> tuple[LinkedFindings, ...]:
 def rank_findings(pairs: Iterable[Pair]) -> list[Pair]:
     """Sort the findings that count, closest to the root first.
 
-    If two findings name different culprits and neither explains the other, the one that cost more
-    checkpoints comes first.
+    If two findings name different culprits and neither explains the other, the finding that cost more checkpoints
+    comes first.
     """
     ranked = latest_first(sorted(serious(pairs), key=_culprit_order), lambda pair: pair)
     harm = {id(each.root[1]): each.checkpoints for each in link_ranked(ranked) if each.root[1].why}
@@ -184,8 +184,8 @@ def rank_findings(pairs: Iterable[Pair]) -> list[Pair]:
 def latest_first(items: Sequence[Item], pair_of: Callable[[Item], Pair | None]) -> list[Item]:
     """Keep the order, but move the latest culprit to the front if the culprit moved.
 
-    A culprit moved if one rule names several subjects of the same kind, in the same job and task and for the same cause.
-    Votes of low confidence do not prove a move.
+    A culprit moved if one rule names several subjects of the same kind, in the same job and task and for the same
+    cause. Votes of low confidence do not prove a move.
 
     Args:
         items: findings or linked findings, ranked.

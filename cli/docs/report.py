@@ -46,7 +46,7 @@ def _rename(schema: Any, old: str, new: str) -> dict[str, Any]:
 
 
 def _reachable_types(top: str, types: Mapping[str, Any], known: list[str]) -> Iterator[str]:
-    """Yield a type and the types that it contains, breadth first, each once and except known ones."""
+    """Yield a type and the types that it contains, breadth first, each once, without known types."""
     pending, seen = [top], {*known, top}
     while pending:
         name = pending.pop(0)

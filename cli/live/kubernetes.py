@@ -78,7 +78,7 @@ MaxPods = Annotated[
         "--max-pods",
         metavar="N",
         min=1,
-        help="Read the logs of at most N pods, unhealthy ones first (default: 100).",
+        help="Read the logs of at most N pods, unhealthy pods first (default: 100).",
         rich_help_panel=_PANEL,
     ),
 ]

@@ -167,7 +167,7 @@ class _RepeatedRounds:
         self.muting = diagnosing.muting_of(self.settings)
 
     def run(self) -> int:
-        """Run all rounds and return the exit code of the last one.
+        """Run all rounds and return the exit code of the last round.
 
         Raises:
             FlowdiagError: the first round had nothing to read, or the error is permanent.

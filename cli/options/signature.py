@@ -11,7 +11,7 @@ Options = Mapping[str, tuple[Any, Any]]
 
 
 def with_options(*groups: Options) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Replace the `**` parameter of a command with these options, after the command's own ones."""
+    """Replace the `**` parameter of a command with these options, after the command's own options."""
     options = {name: option for group in groups for name, option in group.items()}
 
     def settle(command: Callable[..., int]) -> Callable[..., int]:

@@ -266,7 +266,7 @@ def rules_document() -> str:
     lines += [
         "## Causes",
         "",
-        "The values of `summary.cause`. Later versions may add new ones.",
+        "The values of `summary.cause`. Later versions may add new values.",
         "",
     ]
     lines += ["| cause | meaning |", "|---|---|"]

@@ -168,7 +168,7 @@ class SparkStarter(SparkProvider):
         return self._session is not None
 
     def release_rows(self) -> None:
-        """Release the memory and disk space of a diagnosis before the next one."""
+        """Release the memory and disk space of a diagnosis before the next diagnosis."""
         session = self.session()
         session.catalog.clearCache()
         context = session.sparkContext._jsc

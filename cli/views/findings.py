@@ -59,7 +59,7 @@ def findings_block(report: Report, page: Page, clock: words.Clock) -> Renderable
 
 
 def _with_stacks(first: Finding, others: Sequence[Finding]) -> Finding:
-    """Return the first finding with the stacks of another one about the same subject."""
+    """Return the first finding with the stacks of another finding about the same subject."""
     alike = (other.stacks for other in others if other.subject == first.subject and other.stacks)
     return msgspec.structs.replace(first, stacks=first.stacks or next(alike, []))
 

@@ -85,7 +85,7 @@ SLOW_TASK_COLUMNS: Final = (
 
 
 def blocks(report: Report, page: Page, clock: words.Clock) -> list[RenderableType]:
-    """Return a block for each application, or an overview with the worst ones."""
+    """Return a block for each application, or an overview with the worst applications."""
     overview, shown = split_by_severity(
         "Applications", report.data.applications or (), job_summary, page
     )

@@ -50,7 +50,7 @@ DAY_US: Final = 24 * 3600 * 1_000_000
 SILENCE_US: Final = 600 * 1_000_000
 """Minimum length of a silence. Shorter gaps are normal between checkpoints and other logged events."""
 MOST_TRANSITIONS: Final = 20_000
-"""Transitions kept per stream: those with the smallest checksums, so that every log keeps the same ones."""
+"""Transitions kept per stream: those with the smallest checksums, so that every log keeps the same transitions."""
 
 TIME_OF_DAY: Final = "time-of-day"
 
@@ -415,7 +415,7 @@ def _midnights(times: pa.Table, parts: dict[int, Marks]) -> dict[int, list[int]]
 
 
 def is_past_midnight(before_us: int, local_us: int) -> bool:
-    """Return whether a time of day is so much earlier than the one before that it belongs to the next day."""
+    """Return whether a time of day is so much earlier than the time before that it belongs to the next day."""
     return local_us < before_us - DAY_US // 2
 
 

@@ -33,7 +33,7 @@ MAX_SAMPLES: Final = 200_000
 MAX_IDENTIFIERS: Final = 100_000
 """Maximum number of identifiers cached per process; beyond it the cache is cleared."""
 MAX_IDENTIFIER_BYTES: Final = 4096
-"""Maximum length of an identifier; a longer one is not a metric."""
+"""Maximum length of an identifier; a longer identifier is not a metric."""
 
 _TASK_SCOPES: Final = ("task", "task-or-operator", "operator")
 _QUANTITIES: Final = {b"mean": "mean", b"max": "max", b"p50": "p50", b"p99": "p99"}
@@ -249,7 +249,7 @@ class MetricFolder:
         return self._read_lines(state, lines)
 
     def _read_same_shape(self, state: _Process, shape: _Shape, lines: list[bytes]) -> bool:
-        """Read a report that differs from the previous one only in its values.
+        """Read a report that differs from the previous report only in its values.
 
         Its lines need not be parsed: comparing their beginnings takes no Python call per line.
 
@@ -484,7 +484,7 @@ def _samples_by_row(used: list[_Series]) -> tuple[list[_Series], list[str], list
 
 
 def _shape_of(state: _Process, lines: list[bytes]) -> _Shape | None:
-    """Return the shape of a report, which the next one probably has as well; None if the report is incomplete."""
+    """Return the shape of a report, which the next report probably has as well; None if the report is incomplete."""
     if not lines or b"Finished metrics report" not in lines[-1]:
         return None
     beginnings = []

@@ -613,7 +613,7 @@ def _read_json(data: bytes, folder: SampleFolder, tally: Tally) -> Iterator[pa.R
 
 
 def _documents(data: bytes, tally: Tally) -> Iterator[tuple[int, object]]:
-    """Yield the responses in a file: a collection, a single response, or several concatenated ones."""
+    """Yield the responses in a file: a collection, a single response, or several concatenated responses."""
     if collected_kind(data[:200]) is not None:
         try:
             collected = collected_of(decode_json(data))

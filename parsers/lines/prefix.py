@@ -618,7 +618,7 @@ def _carrier(
 def _pass_carrier(
     head: Prefix, found: re.Match[str], stamp: Stamp | None, outer: Stamp | None, layouts: Layouts
 ) -> Stamp | None:
-    """Move past a carrier and keep its labels; return the outermost timestamp so far, or the first one with a zone."""
+    """Move past a carrier and keep its labels; return the outermost timestamp so far, or the first with a zone."""
     groups = found.groupdict()
     if groups.get("process"):
         head.process = groups["process"]

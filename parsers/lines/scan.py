@@ -92,7 +92,7 @@ class CoveringMatcher:
     only a few dozen patterns. This matcher runs the vectorized search for a few groups of fragments, with at least
     one fragment per literal, and the automaton only around their hits. The best fragments depend on the log,
     so a sample of the log determines them. If they are not rare enough, the automaton alone is faster.
-    The matcher times both methods from time to time, and continues with the faster one.
+    The matcher times both methods from time to time, and continues with the faster method.
 
     Args:
         literals: at least one literal.

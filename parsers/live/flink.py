@@ -585,7 +585,7 @@ class _Collector:
     async def _refresh_time(self, job: _Job) -> int | None:
         """Return when the JobManager last fetched metrics, from the back pressure response (1.13 and later).
 
-        The request starts a refresh if the last one is old enough; then wait for the new values. If the next
+        The request starts a refresh if the last refresh is old enough; then wait for the new values. If the next
         refresh is almost due, wait for it as well, because ticks of ten seconds would otherwise miss every second
         refresh.
         """

@@ -19,7 +19,7 @@ PAUSE_S: Final = 2.0  # seconds between two dumps of a series
 EVERY_TICKS: Final = 4  # ticks between two series of one process
 PROCESSES: Final = 3  # maximum processes dumped in one tick
 MAX_THREADS: Final = 1000
-"""Maximum threads of a process for `auto`: a dump stops the JVM, and has killed one with 10,000 (FLINK-39984)."""
+"""Maximum threads of a process for `auto`: a dump stops the JVM, and killed a JVM with 10,000 (FLINK-39984)."""
 
 LITE: Final = "mode=lite"
 """Query for a dump without held locks, which stops the JVM for less time. Flink up to 2.3 ignores it (FLINK-39984)."""

@@ -21,7 +21,7 @@ ShowProgress = Callable[[str], None]
 SILENCE_S: Final = 120.0
 """Seconds without a response after which a server counts as gone."""
 TICK_S: Final = 120.0
-"""Maximum seconds for a tick; a longer one is cut off and stored as incomplete."""
+"""Maximum seconds for a tick; a longer tick is cut off and stored as incomplete."""
 TICK_DECODED_BYTES: Final = 512 * 1024 * 1024
 """Approximate memory limit for the responses of one tick, which are in memory together."""
 STORED_BYTES: Final = 2 * 1024 * 1024 * 1024
@@ -286,14 +286,14 @@ class Watch:
     def keep(
         self, path: str, body: Any, time_ms: int, *, at_ms: int | None = None, compare: Any = None
     ) -> bool:
-        """Store a response unless it equals the previous one for the same path. Return whether it was stored.
+        """Store a response unless it equals the previous response for the same path. Return whether it was stored.
 
         Args:
             path: path of the request.
             body: the decoded response.
             time_ms: when it arrived, in epoch milliseconds.
             at_ms: when its values were measured, if known.
-            compare: value to compare with the previous one; by default the body. `False` always stores.
+            compare: value to compare with the previous value; by default the body. `False` always stores.
         """
         if compare is not False:
             text = json.dumps(body if compare is None else compare, sort_keys=True).encode()

@@ -133,7 +133,7 @@ class Pasted:
         return {**values, **full_heap((*self.lines[:1], self.thread or "", above, *self.lines[1:]))}
 
     def cause(self, found: Classified | None, *, outer: bool) -> tuple[str, int]:
-        """Return the decisive exception (the classified one, else the deepest) with its context, and its offset."""
+        """Return the decisive exception (the classified or the deepest exception) with its context, and its offset."""
         above = self.heading.message if self.heading is not None and self.level in GRAVE else ""
         if self.python is not None and (found is None or found.link >= len(self.chain) or outer):
             at = self.offset if self.python_at is None else self.python_at

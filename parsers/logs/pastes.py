@@ -40,7 +40,7 @@ from flowdiag.parsers.logs.pasted import Heading, Pasted
 from flowdiag.parsers.logs.records import Record, open_record
 
 PASTE_BYTES: Final = 256 * 1024
-"""Maximum size of a text that is searched completely; a larger one is searched only before its first header."""
+"""Maximum size of a text that is searched completely; a larger text is searched only before its first header."""
 PROSE_BYTES: Final = 4 * 1024
 """Maximum size of a text in which exceptions in sentences count; longer prose, such as a runbook, only explains them."""
 HEAD_BYTES: Final = 64 * 1024

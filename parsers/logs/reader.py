@@ -506,7 +506,7 @@ class Reader:
     # -- blocks ------------------------------------------------------------------------------
 
     def _report(self, line: Line, record: Record) -> Iterator[pa.RecordBatch]:
-        """Read a metrics report, whose header is on this line or the one above, and its values on the lines below."""
+        """Read a metrics report, whose header is on this line or the line above, and its values on the lines below."""
         scanner = self._scanner
         offset = line.offset
         header = record

@@ -50,7 +50,7 @@ class Session:
 
     @property
     def waits_for_lock(self) -> bool:
-        """Whether another session blocks this one."""
+        """Whether another session blocks this session."""
         return self.wait == "Lock" or bool(self.blocked_by)
 
     @property
@@ -237,7 +237,7 @@ _ADDRESS: Final = re.compile(
 
 
 def read_address(text: str) -> str | None:
-    """Return the `host:port` that a PostgreSQL server listens on; None for all addresses or only local ones.
+    """Return the `host:port` that a PostgreSQL server listens on; None for all addresses or only local addresses.
 
     >>> read_address('LOG:  listening on IPv4 address "10.0.0.12", port 5432')
     '10.0.0.12:5432'

@@ -310,7 +310,7 @@ def _pieces(raw: BinaryIO) -> Iterator[bytes]:
 
 
 def _gzip(raw: BinaryIO) -> Iterator[bytes]:
-    """Decode consecutive members; zero padding after the last one is allowed."""
+    """Decode consecutive members; zero padding after the last member is allowed."""
     data = raw.read(CHUNK)
     while data:
         member = zlib.decompressobj(wbits=31)

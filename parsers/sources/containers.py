@@ -190,7 +190,7 @@ _remove: list[Callable[[], None]] = []
 
 
 def _private_directory() -> str:
-    """Return a directory that only this user can access; this process removes it at exit, or else a later one."""
+    """Return a directory that only this user can access; it is removed at exit, or by a later process."""
     if not _private:
         folder, forget = cleanup.private_folder("flowdiag-")
         lock = cleanup.lock_folder(folder)

@@ -298,7 +298,7 @@ class _Class:
     parent: _Class | None = None
 
     def class_hierarchy(self) -> list[_Class]:
-        """Return the class hierarchy from the topmost class to this one."""
+        """Return the class hierarchy from the topmost class to this class."""
         found: list[_Class] = []
         at: _Class | None = self
         while at is not None:

@@ -29,7 +29,8 @@ def slow_at_the_end(
 ) -> bool:
     """Return whether the last `number` checkpoints took `limit_ms` or longer, or slow ones took most of the time.
 
-    Triggers wait in a queue while a checkpoint is in progress, so the checkpoints right after a slow one are fast.
+    Triggers wait in a queue while a checkpoint is in progress, so the checkpoints right after a slow checkpoint are
+    fast.
     """
     last = timed[-int(number) :]
     if len(last) >= number and all(lasted_ms(c) >= limit_ms for c in last):
@@ -64,7 +65,7 @@ def slow_after_start(
 
 
 def _delays_next(checkpoint: h.Checkpoint, triggers: list[int]) -> bool:
-    """Return whether the next checkpoint was triggered as soon as this one ended."""
+    """Return whether the next checkpoint was triggered as soon as this checkpoint ended."""
     end = checkpoint.ended_us
     wait_us = lasted_ms(checkpoint) * 1000 * _AT_ONCE
     return end is not None and any(-wait_us <= us - end <= wait_us for us in triggers)

@@ -46,7 +46,7 @@ class Limits(h.Limits):
     at_the_end: float = h.limit(
         h.UNSUCCESSFUL_AT_END,
         "checkpoints",
-        "number of failed checkpoints at the end of the input; a single one costs an interval, and two in a row mean that the job no longer completes checkpoints",
+        "number of failed checkpoints at the end of the input; a single failure costs an interval, and two in a row mean that the job no longer completes checkpoints",
     )
 
 

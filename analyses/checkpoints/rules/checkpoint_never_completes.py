@@ -96,7 +96,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
     if last is not None and job.completed and last.may_hang(job.interval_ms, at_end_of_log=log):
         where = "when the input ends" if log else f"for {h.fmt.duration(last.age_ms)}"
         yield h.Inconclusive(
-            reason=f"checkpoint {last.checkpoint.id} is in progress {where}; completed ones took at most "
+            reason=f"checkpoint {last.checkpoint.id} is in progress {where}; completed checkpoints took at most "
             f"{h.fmt.duration(last.usual_ms)}",
             checks=("jobmanager-log-later", "checkpoint-statistics"),
             job=job.key,
@@ -149,7 +149,7 @@ def _stuck_fields(found: Pending, timeout_ms: float, limits: Limits) -> h.Findin
 def _overdue(job: h.Job, found: Pending, timeout_ms: float, limit_ms: float) -> h.FindingFields:
     """Return the fields of a finding about a checkpoint that takes much longer than usual."""
     last, still = found.checkpoint, standstill(job)
-    usual = "the interval is" if not job.completed else "completed ones took at most"
+    usual = "the interval is" if not job.completed else "completed checkpoints took at most"
     title = f"Checkpoint {last.id} has been in progress for {h.fmt.duration(found.age_ms)}"
     if last.acknowledged is not None and last.subtasks:
         title += f", acknowledged by {last.acknowledged} of {last.subtasks} subtasks"

@@ -85,7 +85,9 @@ class Limits(h.Limits):
         0.8, "share", "minimum share of slow subtasks; some write little and are always fast"
     )
     agree: float = h.limit(
-        0.5, "share", "minimum share of the checkpoints with details; less does not last"
+        0.5,
+        "share",
+        "minimum share of the checkpoints with details; a lower share is a temporary slowdown",
     )
 
 

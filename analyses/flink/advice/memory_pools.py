@@ -61,8 +61,8 @@ POOLS: Final = {
     ),
     "native": Pool(
         "The system had no memory left for the JVM",
-        "The JVM got no memory from the system because the host or the container is full, "
-        "regardless of Flink's memory pools.",
+        "The operating system gave the JVM no memory, because the host or the container has none left. "
+        "Flink's memory pools are not the reason.",
         "Compare the sizes of all processes on the host with its memory. Run fewer processes there, or "
         "enlarge the container",
         remedy="spare-room",

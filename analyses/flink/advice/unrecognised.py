@@ -142,7 +142,7 @@ _FATAL: Final = ("fatal-cluster-error", "task-fatal-error", "uncaught-exception"
 
 
 def _is_candidate(incident: Incident) -> bool:
-    """Return whether an incident is a failure in its own right, not the consequence of another one."""
+    """Return whether an incident is a failure in its own right, not the consequence of another failure."""
     if incident.kind == "process-stopped":
         return incident.text.get("template") in _FATAL and bool(incident.cause)
     if incident.kind != "failure":

@@ -47,7 +47,7 @@ class _Plan:
     origin: str = ""
 
     def add(self, key: JobKey, row: Row) -> None:
-        """Add a vertex or an edge. A later row replaces an earlier one about the same vertex or edge."""
+        """Add a vertex or an edge. A later row replaces an earlier row about the same vertex or edge."""
         fields = row["fields"] or {}
         if row["event"] == Event.VERTEX and row["task"]:
             order = fields.get("order")

@@ -127,7 +127,7 @@ def _combine(
     zones: dict[tuple[Stream, int | None], dict[str, Any]],
     transitions: dict[Stream, list[Transition]],
 ) -> None:
-    """Add a split to the earlier ones, given the owner and the day at its start."""
+    """Add a split to the earlier splits, given the owner and the day at its start."""
 
     def stream(owner: str | None) -> Stream:
         return Stream(part.source, owner if owner is not None else owner_before)

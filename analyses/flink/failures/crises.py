@@ -358,7 +358,7 @@ def _own_failures(job: JobFacts) -> tuple[Failure, ...]:
 
 
 def _near_us(job: JobFacts, incident: Incident) -> int | None:
-    """Return the time of the nearest dated record above an undated one in its file, otherwise below it."""
+    """Return the time of the nearest dated record in the file of an undated record, preferably above it."""
     at = incident.ref
     dated = [
         (other.ref, other.time_us)

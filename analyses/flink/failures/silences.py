@@ -133,7 +133,7 @@ def silence_notes(facts: ClusterFacts) -> Iterator[InputNote]:
 def gap_notes(facts: ClusterFacts) -> Iterator[InputNote]:
     """Yield a warning for each gap in checkpoint numbers, where lines of the JobManager's log are missing.
 
-    A stalled JobManager triggers no checkpoint, so the next one has the next number.
+    A stalled JobManager triggers no checkpoint, so the next checkpoint has the next number.
     """
     if not facts.has_jobmanager_log:
         return

@@ -220,7 +220,7 @@ def first_source(case: Case) -> Iterator[SuspectVote]:
 def _only_late_source(case: Case) -> Iterator[SuspectVote]:
     """Vote for the only source subtask that is late or missing in readings that single out sources.
 
-    Later checkpoints of a spell prove nothing, because by then all tasks wait for the first one.
+    Later checkpoints of a spell prove nothing, because by then all tasks wait for the first checkpoint.
     """
     tally: Counter[SubtaskKey] = Counter()
     refs: list[Cited] = []

@@ -197,7 +197,7 @@ def _late_managers(job: JobFacts) -> frozenset[str]:
 GC_SHARE: Final = 0.4
 """Share of time spent in garbage collection above which a TaskManager is slow because of it."""
 GC_TIMES: Final = 2.0
-"""Multiple of the other TaskManagers' median. If all collect alike, none of them is the slow one."""
+"""Multiple of the other TaskManagers' median. If all collect alike, none of them is slow."""
 
 
 @dataclass(frozen=True, slots=True)

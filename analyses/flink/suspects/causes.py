@@ -284,7 +284,7 @@ QUESTIONS: Final[tuple[Callable[[SubtaskCase], Diagnosis | None], ...]] = (
     _holds_checkpoint_lock,
     _single_subtask,
 )
-"""The questions in order. The first one with an answer decides."""
+"""The questions in order. The first question with an answer decides."""
 
 
 def _diagnose_task(case: Case, suspect: Suspect) -> Diagnosis:

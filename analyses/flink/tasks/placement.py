@@ -99,7 +99,7 @@ class Layout:
 
     `drawn` contains the weight of each subtask, for each task with late subtasks. `here` contains how many of
     them each TaskManager runs, `late` their weights by TaskManager. `complete` means that the place of every
-    subtask of these tasks is known, not only those of the late ones.
+    subtask of these tasks is known, not only those of late subtasks.
     """
 
     where: Places
@@ -157,7 +157,7 @@ class SubtaskPlaces:
 class PlaceHistory:
     """The places of a job's subtasks over time: the last deployment before a time, otherwise the first after it.
 
-    From one time to a later one, only the deployments in between are applied.
+    Between two times, only the deployments in between are applied.
     """
 
     def __init__(self, attempts: Iterable[Attempt]) -> None:
@@ -192,7 +192,7 @@ class PlaceHistory:
         self._now = SubtaskPlaces(0, attempts, labels)
 
     def at(self, time_us: int | None) -> SubtaskPlaces:
-        """Return the places at a time, or the last known ones for None."""
+        """Return the places at a time, or the last known places if the time is None."""
         number = len(self._times) if time_us is None else bisect(self._times, time_us)
         if number < self._now.number:
             self._rewind()

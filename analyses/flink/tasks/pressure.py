@@ -373,7 +373,7 @@ def _queueing(busy: Sequence[Load], *, every: int) -> tuple[Load, ...]:
     """Leave out busy subtasks that have no input queue.
 
     If only one of two busy siblings has a queue, the other is busy with something else. If all `every` subtasks are
-    busy almost all the time, the whole task is slow, and the one with the most keys limits the rest.
+    busy almost all the time, the whole task is slow, and the subtask with the most keys limits the rest.
     """
     saturated = [load for load in busy if load.measured and (load.busy or 0.0) >= SATURATED]
     if len(saturated) == every > 1:
@@ -516,7 +516,7 @@ def queue_ratio(load: Load, members: Sequence[Load]) -> float | None:
 class SlowTaskManager:
     """A TaskManager whose subtasks take longer per record than their siblings.
 
-    `ratio` is the median over several vertices, or the minimum over the subtasks of a single one.
+    `ratio` is the median over several vertices, or the minimum over the subtasks of a single vertex.
     """
 
     taskmanager: str
@@ -632,7 +632,7 @@ class View:
         loads: of all subtasks.
         by_task: the same loads, by task.
         ends: the ends of back pressure, most convincing first.
-        machine: the only slow TaskManager, if there is one.
+        machine: the only slow TaskManager; None if there is none.
     """
 
     topology: Topology

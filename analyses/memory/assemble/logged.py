@@ -86,7 +86,7 @@ def processes_in_logs(
 def _process(
     records: Sequence[Row], writer: Process, version: str | None, container: bool | None
 ) -> MemoryProcess | None:
-    """Return the last process start in a stream, with later values replacing earlier ones."""
+    """Return the last process start in a stream, with later values replacing earlier values."""
     found = _ProcessRecords(role=writer.role if writer.role in _ROLES else None)
     for row in records:
         found.add(row)

@@ -56,7 +56,7 @@ _REASONS = {  # end of the title, cause and remedy
 
 
 def pods_by_problem(facts: h.MemoryFacts) -> dict[tuple[str, str, str], list[list[h.Kill]]]:
-    """Group pods by problem, cause and remedy. The first failure of a pod explains its later ones."""
+    """Group pods by problem, cause and remedy. The first failure of a pod explains its later failures."""
     alike: dict[tuple[str, str, str], list[list[h.Kill]]] = {}
     for (pod, _), kills in _kills_by_pod(facts).items():
         problem, cause, remedy = _REASONS[kills[0].reason]

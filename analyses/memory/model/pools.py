@@ -162,7 +162,7 @@ class LegacyMemory:
         return f"-Xms{size}{unit} -Xmx{size}{unit} -XX:MaxDirectMemorySize={direct}"
 
     def pools(self) -> dict[str, int]:
-        """The sizes by the option names of those versions."""
+        """The sizes by option name in Flink 1.9 and earlier."""
         found = {
             "taskmanager.heap.size": self.total,
             "heap": self.heap,

@@ -16,7 +16,7 @@ _TERABYTE: Final = 1 << 40  # as in `engine.frames.PLACE`
 
 
 def marks_of(rows: Iterable[Row], tasks: Tasks) -> tuple[Mark, ...]:
-    """Return the gauges. If two inputs contain the same gauge, the one with more samples counts."""
+    """Return the gauges. If two inputs contain the same gauge, the gauge with more samples counts."""
     found: dict[tuple[SubtaskKey, str, str], Mark] = {}
     for row in rows:
         task = tasks.of(row)
@@ -31,7 +31,7 @@ def marks_of(rows: Iterable[Row], tasks: Tasks) -> tuple[Mark, ...]:
 
 
 def flows_of(rows: Iterable[Row], tasks: Tasks) -> tuple[Flow, ...]:
-    """Return the counters. If two inputs contain the same counter, the one with more samples counts."""
+    """Return the counters. If two inputs contain the same counter, the counter with more samples counts."""
     found: dict[tuple[str, str, str], list[Flow]] = defaultdict(list)
     for row in rows:
         task = tasks.of(row)
@@ -53,7 +53,7 @@ def flows_of(rows: Iterable[Row], tasks: Tasks) -> tuple[Flow, ...]:
 
 
 def stores_of(rows: Iterable[Row], tasks: Tasks) -> tuple[StoreMetric, ...]:
-    """Return the store metrics. If two inputs contain the same metric, the one with more samples counts."""
+    """Return the store metrics. If two inputs contain the same metric, the series with more samples counts."""
     found: dict[tuple[SubtaskKey, str, str], StoreMetric] = {}
     for row in rows:
         task = tasks.of(row)

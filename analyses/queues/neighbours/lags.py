@@ -134,7 +134,7 @@ def read_rate(job: JobQueues, keys: Sequence[SubtaskKey]) -> float | None:
 
 
 def trend_of(job: JobQueues, task: str, only: SubtaskKey | None = None) -> Trend | None:
-    """Return the trend of a source's waiting records, for all subtasks or only one."""
+    """Return the trend of a source's waiting records, for all subtasks or for a single subtask."""
     windows = pending_of(job, task)
     keys = sorted({key for known in windows.values() for key in known if only in (None, key)})
     complete = {window: known for window, known in windows.items() if set(keys) <= known.keys()}
@@ -170,7 +170,7 @@ def _ends(job: JobQueues, key: SubtaskKey) -> tuple[Evidence, ...]:
 def lags_of_job(job: JobQueues) -> list[Lag]:
     """Return the positions of the job's consumer group.
 
-    The inputs may describe several groups. If the job's group name is unknown, there must be only one.
+    The inputs may describe several groups. If the job's group name is unknown, there must be only one group.
     """
     lags = job.neighbours.lags
     groups = {lag.row.group for lag in lags}
@@ -191,7 +191,7 @@ def partitions_of_job(job: JobQueues) -> dict[str, list[Lag]]:
 
 
 def group_trend(job: JobQueues, only: str | None = None) -> Trend | None:
-    """Return the trend of a consumer group's lag, for all partitions or only one."""
+    """Return the trend of a consumer group's lag, for all partitions or for a single partition."""
     partitions = {
         name: each for name, each in partitions_of_job(job).items() if only in (None, name)
     }

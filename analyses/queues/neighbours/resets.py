@@ -18,7 +18,7 @@ class Reset:
     """A position that was out of range.
 
     Args:
-        lost: number of records between the old and the new position; None if the new one is unknown or lower.
+        lost: number of records between the old and the new position; None if the new position is unknown or lower.
     """
 
     partition: str

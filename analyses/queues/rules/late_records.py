@@ -59,7 +59,9 @@ class Limits(h.Limits):
     delay: float = h.limit(60, "s", "maximum delay; the allowed out-of-orderness is mostly seconds")
     steady: float = h.limit(30, "s", "maximum variation; metrics are up to 10 s old")
     lasted: float = h.limit(20, "s", "minimum measured time, two refreshes of the metrics")
-    share: float = h.limit(0.05, "share", "minimum share of late records; single ones are common")
+    share: float = h.limit(
+        0.05, "share", "minimum share of late records; a few late records are common"
+    )
     records: float = h.limit(20, "records", "minimum number of late records")
 
 

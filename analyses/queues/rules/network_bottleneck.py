@@ -42,7 +42,7 @@ class Limits(h.Limits):
         0.3, "share", "maximum share of input buffers in use; half of them is normal"
     )
     busy: float = h.limit(
-        BUSY, "share", "maximum busy time of a receiver; a busier one may be slow"
+        BUSY, "share", "maximum busy time of a receiver; a busier receiver may be slow"
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 

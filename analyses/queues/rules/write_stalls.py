@@ -57,7 +57,7 @@ class Limits(h.Limits):
         0.1, "share", "minimum share of the time; single flushes delay writes for less than 1%"
     )
     records: float = h.limit(
-        3, "lines", "minimum number of stalls in RocksDB's LOG; a single one is a short burst"
+        3, "lines", "minimum number of stalls in RocksDB's LOG; a single stall is a short burst"
     )
     immutable: float = h.limit(
         1, "memtables", "average number of unflushed memtables; of two, one must be writable"

@@ -33,7 +33,7 @@ _Placed = tuple[tuple[int, int], Trigger]
 
 
 def _without_cold(late: list[_Placed], first_us: int | None) -> list[_Placed]:
-    """Leave out the first trigger after the start, and a trigger that is the only one in a longer log."""
+    """Leave out the first trigger after the start, and a trigger that is the only trigger in a longer log."""
     if not late or first_us is None:
         return late
     after_us = late[0][1].time_us - first_us

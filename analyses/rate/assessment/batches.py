@@ -308,7 +308,7 @@ def _limit_set(app: ApplicationFacts) -> str | None:
 
 
 def _overruns_at_end(app: ApplicationFacts, interval: int) -> int:
-    """Return the number of last batches that overrun, each of which waited longer than the one before.
+    """Return the number of last batches that overrun, each of which waited longer than the batch before.
 
     Such a stream has begun to fall behind, but the input ends too early to call it overloaded.
     """

@@ -22,7 +22,7 @@ def dstream_caps(
     permitted: float = MOSTLY,
     fixed: float = NARROW,
 ) -> tuple[Cap, ...]:
-    """Return the limits that most of the recent batches reach, the one that most batches reach first.
+    """Return the limits that most of the recent batches reach, the most frequently reached limit first.
 
     Args:
         app: the application with its settings.

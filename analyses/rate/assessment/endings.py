@@ -71,7 +71,7 @@ def harmless_failure(reason: str | None) -> bool:
 def stop_us(app: ApplicationFacts) -> int | None:
     """Return when the application began to stop; None if unknown. From then on, executors stop and their tasks fail.
 
-    A process may stop a context and start another one, so a stop that is followed by new batches does not count.
+    A process may stop a context and start another context, so a stop that is followed by new batches does not count.
     """
     stops = [record.time_us for record in app.incidents if record.template in _STOPS]
     stops += [r.time_us for r in app.receivers if (r.cause or "").startswith("Stopped by driver")]

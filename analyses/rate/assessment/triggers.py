@@ -300,8 +300,8 @@ def runs_back_to_back(
 def ended_when_drained(query: QueryFacts) -> bool:
     """Return whether a query ended on its own after it had read everything, as with `AvailableNow`.
 
-    Such a query ends right after its last trigger, which is smaller than the others. A user usually stops a query in the
-    middle of a trigger, and a query that falls behind reads more each time.
+    Such a query ends right after its last trigger, which is smaller than the others. A user usually stops a query in
+    the middle of a trigger, and a query that falls behind reads more each time.
     """
     last = query.triggers[-1]
     end_us = last.time_us + (last.duration_ms or 0) * 1000
@@ -368,8 +368,8 @@ def _slowing_clause(state: StreamState, late: Sequence[Trigger], faster: float) 
 def input_over_processing(late: Sequence[Trigger], *, faster: float = d.FASTER) -> float | None:
     """Return the ratio of input rate to processing rate if it is clearly above one.
 
-    A trigger reads the rows that arrived since the previous trigger began. If it takes longer than the previous one, the
-    next one reads more. A limit makes both rates equal. A few rows prove nothing.
+    A trigger reads the rows that arrived since the previous trigger began. If it takes longer than the previous
+    trigger, the next trigger reads more. A limit makes both rates equal. A few rows prove nothing.
     """
     ratios = [
         t.input_per_s / t.processed_per_s
@@ -386,8 +386,8 @@ def input_over_processing(late: Sequence[Trigger], *, faster: float = d.FASTER) 
 def resembles_real_time(late: Sequence[Trigger]) -> bool:
     """Return whether triggers look like those of a query in real-time mode, which progress reports do not show.
 
-    Such triggers take as long as configured (`minBatchDuration`, at least seconds), regardless of their rows, and follow
-    each other without a pause. The triggers of an overloaded query take as long as their rows require.
+    Such triggers take as long as configured (`minBatchDuration`, at least seconds), regardless of their rows, and
+    follow each other without a pause. The triggers of an overloaded query take as long as their rows require.
     """
     lasted = [t.duration_ms for t in late if t.duration_ms is not None]
     if len(lasted) < d.FEW or min(lasted) < d.REAL_TIME_MS:
@@ -438,8 +438,8 @@ def find_period(
 ) -> Periodic | None:
     """Return the batches that are long at a regular period, or None.
 
-    File sinks and sources compact their metadata in every tenth batch (`compactInterval`). The more files there are, the
-    longer this takes.
+    File sinks and sources compact their metadata in every tenth batch (`compactInterval`). The more files there are,
+    the longer this takes.
 
     Args:
         triggers: the triggers of a query.

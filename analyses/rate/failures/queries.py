@@ -95,7 +95,7 @@ _CONTINUES: Final = 2  # triggers that began after the failure
 
 
 def _ends_by_run(records: h.Sequence[h.Record]) -> list[h.Record]:
-    """Return one record per run, the one with the longest text, which contains the cause.
+    """Return the record with the longest text of each run, because that text contains the cause.
 
     Its fields are completed from the other records of the run, such as the frame of user code.
     """

@@ -87,7 +87,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def _exceptions(assessed: h.AssessedApplication, *, failed_query: bool) -> h.Iterator[h.Finding]:
-    """Yield the finding about exceptions without a known batch, which are pasted ones or those of tasks."""
+    """Yield the finding about exceptions without a known batch, which are pasted or come from tasks."""
     app = assessed.app
     pasted = [record for record in app.incidents if record.fields.get("origin") == "paste"]
     # Other records and the script's output repeat the exception that ended a query.

@@ -91,7 +91,7 @@ class Limits(h.Limits):
         h.defaults.FAILING_DELAY, "intervals", "minimum delay that is critical; bursts are shorter"
     )
     overrun: float = h.limit(
-        h.defaults.MOSTLY, "share", "minimum share of overruns; single ones are bursts"
+        h.defaults.MOSTLY, "share", "minimum share of overruns; single overruns are bursts"
     )
     faster: float = h.limit(
         h.defaults.FASTER, "ratio", "minimum ratio of the arrival rate to the processing rate"

@@ -52,7 +52,7 @@ class Limits(h.Limits):
 
 
 def _cached_by_batch(app: h.ApplicationFacts) -> list[tuple[h.Batch, int]]:
-    """Return each batch that cached an RDD, with the bytes of its largest one."""
+    """Return each batch that cached an RDD, with the bytes of its largest RDD."""
     batches = sorted(app.completed, key=lambda batch: batch.start_ms or batch.time_ms)
     starts = [batch.start_ms or batch.time_ms for batch in batches]
     largest: dict[int, int] = {}

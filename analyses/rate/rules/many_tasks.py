@@ -47,7 +47,7 @@ class Limits(h.Limits):
         0.5, "share", "minimum share of the batch that its tasks take; other work matters less"
     )
     longest: float = h.limit(
-        0.2, "share", "maximum share of the batch that one task takes; a longer one does real work"
+        0.2, "share", "maximum share of the batch that a task takes; a longer task does real work"
     )
     share: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of recent batches with so many tasks"

@@ -52,7 +52,7 @@ class Limits(h.Limits):
     windows: float = h.limit(
         10,
         "ratio",
-        "minimum ratio of delay to window length; a delay of a few windows waits for late rows, a longer one is rarely intended",
+        "minimum ratio of delay to window length; a delay of a few windows waits for late rows, and a longer delay is rarely intended",
     )
 
 

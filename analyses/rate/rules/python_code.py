@@ -43,7 +43,7 @@ class Limits(h.Limits):
     python: float = h.limit(0.7, "share", "minimum share of the run time in Python workers")
     cpu: float = h.limit(0.1, "share", "maximum share of the run time that is CPU time of the JVM")
     fewest: float = h.limit(
-        2, "triggers", "minimum number of triggers; a single one may be a coincidence"
+        2, "triggers", "minimum number of triggers; a single trigger may be a coincidence"
     )
     waits: float = h.limit(
         20, "ms", "minimum time per record; computation takes microseconds, a call milliseconds"

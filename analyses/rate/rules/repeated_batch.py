@@ -67,7 +67,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def _records_about(query: h.QueryFacts, batch: int) -> list[h.Trigger | h.Record]:
-    """Return all starts and ends of runs, and the trigger of the batch or the last one before it."""
+    """Return all starts and ends of runs, and the trigger of the batch or the last trigger before it."""
     ended = [t for t in query.triggers if t.batch == batch]
     near = ended or [t for t in query.triggers if (t.batch or 0) <= batch][-1:]
     events = [event for event in query.events if event.what in ("started", "terminated")]

@@ -40,13 +40,15 @@ from flowdiag.analyses.rate.detect.starved import Starvation, measured_waits
 
 class Limits(h.Limits):
     floor: float = h.limit(
-        1000, "ms", "minimum duration of a slow trigger; shorter ones suit most intervals"
+        1000, "ms", "minimum duration of a slow trigger; shorter triggers suit most intervals"
     )
     share: float = h.limit(
         0.5, "share", "minimum share of the slow trigger that overlaps with the other query"
     )
     longer: float = h.limit(
-        3, "ratio", "minimum ratio; a lower one may come from a busy core, or from a larger trigger"
+        3,
+        "ratio",
+        "minimum ratio; a lower ratio may come from a busy core, or from a larger trigger",
     )
     after: float = h.limit(
         1500, "ms", "maximum time after the other trigger, enough for a short job"

@@ -43,7 +43,7 @@ class Limits(h.Limits):
         0.45, "share", "minimum share of updates that reverse direction; noise causes two thirds"
     )
     proportional: float = h.limit(
-        1.0, "gain", "maximum stable gain; with 1, the new rate does not depend on the last one"
+        1.0, "gain", "maximum stable gain; with 1, the new rate does not depend on the last rate"
     )
     updates: float = h.limit(8, "updates", "minimum number of updates; fewer may be a coincidence")
 

@@ -118,7 +118,7 @@ def manager_restarts(marks: Iterable[Row], processes: Iterable[Process]) -> Iter
 
 
 MANAGER_RESTARTED: Final = "jobmanager-restarted"
-"""Trouble that no message reports: a JobManager process started after an earlier one."""
+"""Trouble that no message reports: a JobManager process started after an earlier process."""
 
 
 _OF_CLUSTER: Final = ("jobmanager", "taskmanager")

@@ -26,7 +26,7 @@ _SIGNIFICANT: Final = (w.Trend.WORSE, w.Trend.DIFFERENT, w.Trend.BETTER)
 
 
 def current(change: w.FindingChange) -> w.Seen:
-    """Return the finding of the later report, or of the earlier one if it is gone."""
+    """Return the finding of the later report, or of the earlier report if it is gone."""
     seen = change.after or change.before
     assert seen is not None
     return seen
@@ -60,7 +60,7 @@ def tally(changes: Sequence[w.FindingChange]) -> str:
 
 
 def significant_measures(comparison: w.Comparison) -> list[w.Measure]:
-    """Return the measures that changed, the worse ones first."""
+    """Return the measures that changed, worse measures first."""
     changed = [each for each in comparison.measures if each.significant]
     return sorted(changed, key=lambda each: _SIGNIFICANT.index(each.change))
 

@@ -161,7 +161,7 @@ class Converter:
         return str(result["svg"])
 
     def close(self) -> None:
-        """End the process; the next chart starts a new one."""
+        """End the process; the next chart starts a new process."""
         with self._lock:
             if self._process is not None:
                 self._process.end()
