@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import re
 from typing import Final
 
 _FORMATS: Final = (
     (b"\xca\xfe\xba\xbe", "Java class file"),
     (b"JAVA PROFILE 1.0", "Java heap dump"),
-    (b"FLR\0", "Java Flight Recorder file: convert it to text with `jfr print`"),
+    (b"FLR\0", "Java Flight Recorder file: convert it with `jfr print --json --stack-depth 64`"),
     (b"\xca\xfe\xd0\x0d", "packed Java archive"),
     (b"\xac\xed\0\x05", "serialized Java object"),
     (b"\x49\x60\x67\x2d", "metadata of a Flink checkpoint or savepoint"),
@@ -32,6 +33,14 @@ _FORMATS: Final = (
     (b"!<arch>\n", "ar archive"),
     (b"\xd4\xc3\xb2\xa1", "packet capture"),
 )
+# A profile in protobuf has no magic number. The type of its samples, or of their period, follows a few numbers.
+_PPROF: Final = re.compile(
+    rb"(?:[\x40\x48\x50\x60\x68\x70][\x80-\xff]{0,9}[\0-\x7f]){0,6}"
+    rb"[\x0a\x5a][\x04-\x06]\x08[\x80-\xff]?[\0-\x7f]\x10[\x80-\xff]?[\0-\x7f][\x0a\x12\x1a\x22\x2a\x32\x40-\x72]"
+)
+_PPROF_REASON: Final = (
+    "profile in pprof's format: convert it with `go tool pprof -raw FILE | stackcollapse-go.pl`"
+)
 # Text can contain tabs, newlines, form feeds, backspaces, and the escape character of terminal codes.
 _CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\0"))
 _WORD_LIKE: Final = frozenset(b"MZ ORC LZIP".split())
@@ -50,7 +59,7 @@ def binary_format(head: bytes) -> str | None:
             if magic in _WORD_LIKE and not is_binary(head[:4096]):
                 continue
             return reason
-    return None
+    return _PPROF_REASON if _PPROF.match(head) else None
 
 
 def is_binary(data: bytes, share: float = 0.05) -> bool:

@@ -4,7 +4,7 @@
 |---|---|
 | `{"threadInfos": …}` | Flink's REST API: `/taskmanagers/:id/thread-dump`, `/jobmanager/thread-dump` |
 | `Full thread dump …` | `jstack`, `jcmd Thread.print`, `kill -3`; alone or inside a log |
-| `{"threadDump": …}` | `jcmd Thread.dump_to_file -format=json` (21 and later) |
+| `{"threadDump": …}` | `jcmd Thread.dump_to_file -format=json` (21 and later); without states before 24 |
 | `[{"threadId": …, "stackTrace": …}]` | Spark's REST API: `/executors/:id/threads` |
 
 Interesting are threads that run tasks, streaming queries or batches, and threads in a deadlock.
@@ -336,10 +336,11 @@ def jcmd_threads(body: Mapping[str, Any]) -> tuple[list[Thread], int | None]:
                 owner=holders.get(lock) if item.get("blockedOn") else None,
             )
         )
-    return found, _instant(as_string(dump.get("time")))
+    return found, instant_us(as_string(dump.get("time")))
 
 
-def _instant(text: str | None) -> int | None:
+def instant_us(text: str | None) -> int | None:
+    """Return a time in ISO 8601 with its zone, in microseconds; None for other texts."""
     try:
         moment = datetime.fromisoformat(text or "")
     except ValueError:

@@ -7,6 +7,7 @@
 | `1TIDATETIME`, `3XMTHREADINFO …` | javacores of OpenJ9 |
 | `<td id="63_td_stacktrace">` | the thread dump page of Spark's Web UI |
 | `"…" prio=5 Id=87 WAITING on …` | the same page as text, and `ThreadInfo.toString` in logs |
+| `#21 "…" BLOCKED 2026-…Z` | `jcmd Thread.dump_to_file` (21 and later); without states and locks before 24 |
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Final, NamedTuple
 
 from flowdiag.parsers.formats import read_format
 from flowdiag.parsers.rows import Event, Row
-from flowdiag.parsers.stacks.dumps import Thread, info_thread, thread_rows
+from flowdiag.parsers.stacks.dumps import Thread, info_thread, instant_us, thread_rows
 from flowdiag.parsers.stacks.profiles import collapsed_samples, is_collapsed, profile_rows
 
 Rows = Iterator[tuple[int, Row]]
@@ -331,10 +332,56 @@ def _info_rows(data: bytes, place: str) -> Rows:
     yield from thread_rows(threads, place)
 
 
+# -- jcmd Thread.dump_to_file --------------------------------------------------------------------
+
+_FILE_BEGIN = re.compile(
+    rb"\s{0,9}\d{1,10}\r?\n(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]{0,10}Z)\r?\n[^\n]{1,100}\n\s{0,9}#\d"
+)
+_FILE_HEAD = re.compile(
+    rb'^#\d{1,19} "(?P<name>[^\n]{0,2000}?)"(?: virtual)?(?: (?P<state>[A-Z_]{3,20}) [^\n]{0,40})?\r?$',
+    re.MULTILINE,
+)
+_FILE_WAITS = re.compile(r"- (?:waiting to lock|parking to wait for) <([^>\n]{1,400})>")
+_FILE_HOLDS = re.compile(r"- locked <([^>\n]{1,400})>")
+
+
+def _is_file_dump(head: bytes) -> bool:
+    return _FILE_BEGIN.match(head) is not None
+
+
+def _file_rows(data: bytes, place: str) -> Rows:
+    begin = _FILE_BEGIN.match(data)
+    utc_us = instant_us(begin["time"].decode()) if begin is not None else None
+    heads = [*_FILE_HEAD.finditer(data)]
+    threads: list[Thread] = []
+    holders: dict[str | None, str] = {}
+    for number, head in enumerate(heads):
+        end = heads[number + 1].start() if number + 1 < len(heads) else len(data)
+        text = data[head.end() : end].decode("utf-8", "replace")
+        name, waits = head["name"].decode("utf-8", "replace"), _FILE_WAITS.search(text)
+        lock = waits[1] if waits is not None else None
+        holders |= {held: name for held in _FILE_HOLDS.findall(text) if held != lock}
+        lines = [line.strip() for line in text.split("\n")]
+        threads.append(
+            Thread(
+                name=name,
+                state=(head["state"] or b"").decode(),
+                lines=[line.removeprefix("at ") for line in lines if line and line[0] != "-"],
+                lock=lock,
+                offset=head.start(),
+            )
+        )
+    for thread in threads:
+        thread.owner = holders.get(thread.lock)
+    for offset, row in thread_rows(threads, f"{place}:{utc_us or 0}"):
+        yield offset, row | {"utc_us": utc_us}
+
+
 _FORMATS: Final = (
     StackText(_is_python_dump, _python_rows),
     StackText(_is_javacore, _javacore_rows),
     StackText(_is_thread_page, _page_rows),
+    StackText(_is_file_dump, _file_rows),
     StackText(_is_info_text, _info_rows),
     StackText(is_collapsed, _collapsed_rows),
 )

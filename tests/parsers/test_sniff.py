@@ -148,6 +148,15 @@ def test_a_stack_trace_alone_is_a_log() -> None:
     assert judge(text).kind == "log"
 
 
+# The first bytes of profiles that Go 1.26 wrote.
+GO_CPU_PROFILE = bytes.fromhex(
+    "48a4ad9dceb4dbeef5180a04080110020a040803100450a0b2858f015a0408031004"
+)
+GO_HEAP_PROFILE = bytes.fromhex(
+    "5a0408011002608080200a04080310040a04080510020a04080610040a0408071002"
+)
+PPROF = "profile in pprof's format: convert it with `go tool pprof -raw FILE | stackcollapse-go.pl`"
+
 SEATUNNEL = (
     "[] 2023-03-18 02:20:33,877 INFO  [o.a.s.e.s.c.CheckpointCoordinator] [st-1] - "
     "pending checkpoint(7/1@6) notify finished!\n"
@@ -222,6 +231,9 @@ README = (
         ("#!/bin/sh\nset -e\necho 1\n", "looks like source code"),
         ("<!DOCTYPE html>\n<html></html>", "HTML page"),
         ("# HELP flink_x y\n# TYPE flink_x gauge\nflink_x 1\n", "Prometheus metrics, but none of Flink's"),
+        (GO_CPU_PROFILE, PPROF),
+        (GO_HEAP_PROFILE, PPROF),
+        (b"FLR\0\0\x02", "Java Flight Recorder file: convert it with `jfr print --json --stack-depth 64`"),
         ('{"schema": "flowdiag.report/1", "findings": []}', "a flowdiag report"),
         ('{\n "schema": "flowdiag.report/1"\n}', "a flowdiag report"),
         ('{"a": 1', "damaged JSON: syntax error in line 1, column 8"),

@@ -28,6 +28,19 @@ LEAF = "com.shop.Price.map"
 MAILBOX = "org.apache.flink.streaming.runtime.tasks.mailbox.MailboxProcessor.runMailboxLoop"
 PY_SPY = (DATA / "py-spy.txt").read_text()
 JAVACORE = (DATA / "javacore.txt").read_text()
+DUMP_TO_FILE = (DATA.parent / "threads" / "java-25-jcmd.txt").read_text()
+JAVA_21_TO_FILE = """2673
+2026-11-26T23:16:10.152963451Z
+21.0.8+9-LTS
+
+#21 "enrich (1/2)#0"
+      java.base/java.lang.Thread.sleep0(Native Method)
+      java.base/java.lang.Thread.sleep(Unknown Source)
+      com.shop.Price.map(Price.java:31)
+
+#22 "enrich (2/2)#0" virtual
+      com.shop.Price.map(Price.java:32)
+"""
 SLEEP = [
     {"name": "java.lang.Thread.run:840", "value": 100, "children": [
         {"name": f"{MAILBOX}:229", "value": 100, "children": [
@@ -211,6 +224,13 @@ def test_the_thread_dump_page_of_spark(tmp_path: Path) -> None:
     assert (row["fields"]["query"], row["fields"]["kind"]) == ("reports", "job")
 
 
+def test_a_dump_to_a_file_without_states() -> None:
+    sleeping, virtual = read(JAVA_21_TO_FILE.encode())
+    assert (sleeping["to_state"], sleeping["fields"]["kind"]) == ("WAITING", "sleep")
+    assert sleeping["utc_us"] == 1_795_734_970_152_963
+    assert virtual["fields"]["frame"] == "com.shop.Price.map(Price.java:32)"
+
+
 def test_thread_infos_as_text() -> None:
     text = '"enrich (1/4)#0" prio=5 Id=87 TIMED_WAITING\n\tat java.lang.Thread.sleep(N)\n\tat com.shop.P.map(P.java:1)\n'
     (row,) = read(text.encode())
@@ -273,7 +293,9 @@ def test_any_profile_is_read_without_an_error(body: dict[str, Any]) -> None:
         assert all(row["event"] == "thread" for row in profile_rows(samples, "x", {"task": "t"}))
 
 
-@given(st.sampled_from([PY_SPY, JAVACORE]), st.integers(0, 1500), st.binary(max_size=60))
+@given(
+    st.sampled_from([PY_SPY, JAVACORE, DUMP_TO_FILE]), st.integers(0, 1500), st.binary(max_size=60)
+)
 def test_any_damage_to_a_text_is_read_without_an_error(text: str, at: int, noise: bytes) -> None:
     data = text.encode()[:at] + noise + text.encode()[at:]
     found = stack_text_of(data)
