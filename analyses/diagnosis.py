@@ -225,7 +225,7 @@ def _selectable_jobs(
 
 
 def _with_last_resort(results: Sequence[TopicResult]) -> list[TopicResult]:
-    """Add the last-resort findings of the first topic that has any, if no rule found anything."""
+    """Add the last-resort findings of the first topic that has last-resort findings, if no rule found anything."""
     if any(outcome.findings for result in results for outcome in result.outcomes):
         return [*results]
     found = next((result for result in results if result.last_resort), None)
@@ -257,7 +257,7 @@ def _with_topics_without_input(topics: Iterable[WireTopic], options: Options) ->
 def _report_without_input(
     topics: Sequence[Topic], inspected: InspectedInputs, options: Options
 ) -> Report:
-    """Return a report about inputs of which none can be read, with the reason for each."""
+    """Return a report about unreadable inputs, with the reason for each input."""
     outcomes = [
         without(
             topic.rules,

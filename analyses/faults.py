@@ -112,7 +112,7 @@ class Faults:
         source: Callable[[Item], str | None] = lambda item: None,
         about: Callable[[Item], str | None] = lambda item: None,
     ) -> tuple[Result, list[Item]]:
-        """Run a step on all items, skipping those that make it fail.
+        """Run a step on all items, skipping items that make it fail.
 
         Return its result and the skipped items.
         """

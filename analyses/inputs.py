@@ -36,7 +36,7 @@ def with_owners(discovery: Discovery) -> tuple[Discovery, frozenset[str]]:
 
 
 def find(paths: Sequence[str], *, strict: bool, engine: str | None = None) -> Discovery:
-    """Find the inputs. With `engine`, those of the other engine are listed as not read.
+    """Find the inputs. With `engine`, inputs of the other engine are listed as not read.
 
     Raises:
         InputError: no input can be read, or `strict` is set and one is missing.

@@ -28,7 +28,7 @@ def topic(name: str) -> Topic:
 
 
 def rules_of(name: str) -> tuple[Rule, ...]:
-    """Return the rules of a topic in report order, then those of plug-ins, without importing code that measures."""
+    """Return the rules of a topic in report order, then the rules of plug-ins, without importing code that measures."""
     return (*own_rules_of(name), *(rule for rule, _ in _plugin_rules().get(name, ())))
 
 

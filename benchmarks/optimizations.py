@@ -1,4 +1,4 @@
-"""Measures the effect of each start-up optimization on `flowdiag checkpoints`.
+"""Measures the effect of each startup optimization on `flowdiag checkpoints`.
 
     python -m benchmarks.optimizations            # prints the table
     python -m benchmarks.optimizations --write    # and writes it to benchmarks/README.md
@@ -82,7 +82,7 @@ def main() -> None:
         found = in_turn(list(contenders(unpacked(folder / "logs"), folder)), options.rounds)
     rows = "".join(table({name: median(runs) for name, runs in found.items()}))
     text = (
-        "## What each start-up optimization brings\n\n"
+        "## What each startup optimization brings\n\n"
         f"Time of `flowdiag checkpoints` without it, as a share of that with all; medians of"
         f" {options.rounds} rounds.\n\n{what}.\n{rows}"
     )

@@ -187,7 +187,7 @@ Layer = dict[str, GivenValue]  # by key
 
 @dataclass(frozen=True, slots=True)
 class EffectiveSettings:
-    """The settings of one run; `given` has those that are not defaults, `file` the settings file."""
+    """The settings of one run; `given` contains the settings that are not defaults, and `file` is the settings file."""
 
     settings: Settings
     given: Layer

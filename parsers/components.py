@@ -292,7 +292,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[Link]:
 
 
 def _without_other_traces(lines: Iterable[str]) -> Iterator[str]:
-    """Drop suppressed exceptions, and the driver's frames below those of a Spark task."""
+    """Drop suppressed exceptions, and the driver's frames below the frames of a Spark task."""
     limit: int | None = None  # lines indented deeper than this are skipped
     for line in lines:
         indent = len(line) - len(line.lstrip())

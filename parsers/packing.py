@@ -46,7 +46,7 @@ PACKED: Final = pa.schema(
         pa.field("loads", pa.struct([(name, LOAD) for name in LOADS])),
     ]
 )
-"""`EVENTS` with all metrics of a row, by name, in place of `metric`; those in `LOADS` are repeated as columns."""
+"""`EVENTS` with all metrics of a row, by name, in place of `metric`; the metrics in `LOADS` are repeated as columns."""
 
 
 def packed(rows: pa.Table) -> pa.Table:

@@ -179,7 +179,7 @@ def _searches() -> tuple[tuple[regex.Pattern[str], str, tuple[str, ...]], ...]:
 
 
 def _apply_searches(text: str, numbers: Iterable[int]) -> str:
-    """Apply these searches, but skip those whose literals do not occur in the text.
+    """Apply these searches, but skip searches whose literals do not occur in the text.
 
     Looking for the literals takes a fiftieth of the time. Non-ASCII text gets every search, because case-insensitive
     patterns match more than the literals (the Kelvin sign matches k).

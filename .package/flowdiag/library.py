@@ -340,7 +340,7 @@ def read(
 
 
 def rules() -> tuple[Rule, ...]:
-    """Return the rules of all topics, including those of plug-ins."""
+    """Return the rules of all topics, including the rules of plug-ins."""
     return all_rules()
 
 

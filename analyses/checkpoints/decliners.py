@@ -75,7 +75,7 @@ def declines_of(job: h.Job, failed: set[Identity]) -> list[h.Decline]:
 def decliners_by_declines(
     declines: Sequence[h.Decline], failed: int, *, repeated: float, alike: float
 ) -> Decliners | None:
-    """Return the subtask that declined most often, and those with at least `alike` of its declines.
+    """Return the subtask that declined most often, and subtasks with at least `alike` of its declines.
 
     None if it gave no reason and declined fewer than `repeated` checkpoints.
     """

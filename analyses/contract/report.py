@@ -523,7 +523,7 @@ class CheckpointJob(msgspec.Struct, frozen=True, kw_only=True):
 class RateBatch(msgspec.Struct, frozen=True, kw_only=True):
     """A batch of a DStream application. Times are milliseconds since the epoch, as in Spark.
 
-    `status` is completed, processing or queued. Delays are those of the listener, so the scheduling delay starts at
+    `status` is completed, processing or queued. Delays come from the listener, so the scheduling delay starts at
     the submission. Times are `approximate` if only the times of Spark jobs are known.
     """
 

@@ -101,7 +101,7 @@ class Job(JobFacts):
 
     @property
     def concluded(self) -> tuple[Checkpoint, ...]:
-        """The completed or failed checkpoints, to which shares refer."""
+        """The completed or failed checkpoints, on which shares are based."""
         return concluded(self)
 
     @property

@@ -223,7 +223,7 @@ def stores(events: DataFrame, width_us: int) -> Part:
 def names(events: DataFrame, series: DataFrame) -> Part:
     """Return one row with the evidence for the Flink version, with `what` = `names`.
 
-    Columns: `names` (metrics that some version introduced), `reported` (only those from metric reports, because a live
+    Columns: `names` (metrics that some version introduced), `reported` (only metrics from metric reports, because a live
     collection requests only the newer of two names), and `version` (from REST).
     """
     return SQL.part("names", events=events, series=series)

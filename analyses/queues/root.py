@@ -77,7 +77,7 @@ SATURATED: Final = 0.9
 QUEUED: Final = 0.75
 """Mean share of the input buffers in use: records wait all the time."""
 NEVER_IDLE: Final = 0.97
-"""Share of the time that every subtask is busy: with an empty input, more than its records keep it busy."""
+"""Minimum busy share of every subtask. With an empty input, the records alone do not keep a subtask this busy."""
 PARTLY: Final = 0.1
 """Minimum share of time that upstream tasks wait for a saturated task, because its input is sometimes full."""
 MOST_CHANCE_LATE: Final = 2

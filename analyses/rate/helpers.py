@@ -475,7 +475,7 @@ def remedies(
     proposed: Mapping[str, Value | None] | None = None,
     **fill: str,
 ) -> tuple[Action, ...]:
-    """Return the actions against a cause, without those that the configuration already applies.
+    """Return the actions against a cause that the configuration does not apply yet.
 
     Args:
         cause: a key of `causes.CAUSES`.

@@ -203,7 +203,7 @@ def _place(story: LinkedFindings, order: Callable[[Pair], Any]) -> Any:
 
 
 Explained = Mapping[int, Mapping[int, Relation]]
-"""For each finding, those that could explain it (by index), closest to the root first."""
+"""For each finding, the findings that could explain it (by index), closest to the root first."""
 
 
 def _explanations(ranked: Sequence[Pair], relations: Sequence[Relation]) -> Explained:

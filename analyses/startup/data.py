@@ -84,7 +84,7 @@ def _step(step: x.Step) -> wire.StartStep:
 def start_workers(
     facts: x.StartupFacts, max_rows: int, *, excerpts: bool = True
 ) -> list[wire.StartWorker]:
-    """Return the TaskManagers, starting with those that never registered."""
+    """Return the TaskManagers, starting with TaskManagers that never registered."""
     ranked = sorted(facts.workers, key=lambda w: (w.registered_us is not None, w.name))
     return [
         wire.StartWorker(

@@ -351,7 +351,7 @@ class StartupFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStarting(JobStarts):
-    """The starts of a job along with those of the cluster, as rules see them."""
+    """The starts of a job along with the starts of the cluster, as rules see them."""
 
     cluster: StartupFacts
 

@@ -60,7 +60,7 @@ def join_texts(*texts: str | None) -> str:
 
 
 def incidents_of(facts: StartupFacts) -> Iterator[Incident]:
-    """Yield all incidents: first those without a job, then those of each job."""
+    """Yield all incidents: first the incidents without a job, then the incidents of each job."""
     yield from facts.common.incidents
     for job in facts.jobs:
         yield from job.job.incidents

@@ -103,7 +103,7 @@ def _lost_worker(
 
 
 def _weigh(signs: Sequence[_Sign]) -> tuple[_Reason, tuple[h.Vote, ...]]:
-    """Return the reason with the most points, and all votes, starting with those for the reason."""
+    """Return the reason with the most points, and all votes, starting with the votes for the reason."""
     votes = [h.votes_for({sign.signal: sign.text}, RULE.signals)[0] for sign in signs]
     points: dict[str, int] = defaultdict(int)
     for sign, vote in zip(signs, votes, strict=True):

@@ -23,7 +23,7 @@ _EVENTS: Final = (
     Event.TASKMANAGER_LOST,
 )
 METRICS: Final = frozenset({"Status.JVM.GarbageCollector.*.Time", "Status.JVM.CPU.Load"})
-"""Metrics to keep: those that `collections` reads, and one that shows the names of TaskManagers."""
+"""Metrics to keep: the metrics that `collections` reads, and a metric that shows the names of TaskManagers."""
 
 # Milestones that no other command needs.
 _KNOWN: Final = (

@@ -20,7 +20,7 @@ _OUTSIDE: Final = "is outside the folders that this server may read"
 
 
 class Roots:
-    """The folders that clients may read, with everything below."""
+    """The folders that clients may read, including subfolders."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         """Resolve the links of the folders.

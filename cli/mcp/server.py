@@ -296,8 +296,7 @@ def _cut(text: str) -> str:
 
 
 def _fields_of(source: Any, kind: Callable[..., T], **changed: Any) -> T:
-    """Create an answer from the fields of a report's struct, except those in `changed`; enums become
-    words."""
+    """Create an answer from the fields of a report's struct, except the fields in `changed`; enums become words."""
     fields = {name: getattr(source, name) for name in get_type_hints(kind) if name not in changed}
     enum_words = {name: value.value for name, value in fields.items() if isinstance(value, Enum)}
     return kind(**fields | enum_words | changed)

@@ -23,7 +23,7 @@ DEBUG: Final = "Show the traceback of a bug."
 
 # Panels of options. `PANELS` has those that every command shows at the end, in this order.
 INPUT, OUTPUT, VERDICT, GENERAL = "Input", "Output", "Verdict", "General"
-SPARK: Final = "Spark and start-up"
+SPARK: Final = "Spark and startup"
 PANELS: Final = (GENERAL, SPARK)
 
 

@@ -265,7 +265,7 @@ WarmOption = Annotated[
 
 
 def flags(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a command that are settings, with None for those not given.
+    """Return the arguments of a command that are settings, with None for settings that are not given.
 
     Args:
         given: the arguments by name, as `locals()` at the start of a command.

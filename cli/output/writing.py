@@ -80,7 +80,7 @@ def add_faults(report: Report, faults: Sequence[Fault]) -> Report:
 
 
 def print_warnings(report: Report, known: Collection[str] = ()) -> set[str]:
-    """Print the warnings and errors of a run to stderr, without those in `known`.
+    """Print the warnings and errors of a run to stderr, except the messages in `known`.
 
     Returns:
         All messages of the report, as `known` for the next round.

@@ -77,7 +77,7 @@ def _report(report: Report, page: Page) -> str:
 
 
 def _rules(texts: Sequence[str], page: Page) -> Iterator[str]:
-    """Yield an item for each text about a rule, and the number of those left out."""
+    """Yield an item for each text about a rule, and the number of omitted texts."""
     shown = len(texts) if page.verbose else RULES_SHOWN[page.terse]
     yield from (f"- {text}" for text in texts[:shown])
     if len(texts) > shown:

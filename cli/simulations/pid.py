@@ -170,7 +170,7 @@ def _application(path: str) -> RateApplication:
 
 
 def settings_of(app: RateApplication, interval_ms: int | None = None) -> Settings:
-    """Return the settings of an application, with Spark's defaults for those not set."""
+    """Return the settings of an application, with Spark's defaults for unset options."""
     return advice.settings_from(
         app.settings,
         interval_ms=interval_ms or app.batch_interval_ms or DEFAULT_INTERVAL_MS,

@@ -399,7 +399,7 @@ def expected_archive(java: Java) -> Archive | None:
 
 
 def active_flags() -> Sequence[str]:
-    """Return the fixed flags, except those of disabled optimizations."""
+    """Return the fixed flags, except the flags of disabled optimizations."""
     return [
         flag for flag in FLAGS if flag not in _TRICK_OF_FLAG or is_enabled(_TRICK_OF_FLAG[flag])
     ]

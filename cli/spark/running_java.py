@@ -177,7 +177,7 @@ class JavaLease:
             self._unlock()
 
     def is_gone(self) -> bool:
-        """Return whether Java or its keeper has ended. Waits a second, because the end takes time to show."""
+        """Return whether Java or its keeper has ended. Wait up to a second, because both stay visible for a moment."""
         deadline = time.monotonic() + _CONNECT_TIMEOUT_S
         while self.files.read() == self.java and _accepts_connections(self.java.port):
             if time.monotonic() > deadline:

@@ -706,7 +706,7 @@ def rule_tally(rules: Sequence[w.Rule]) -> str:
 
 
 def inconclusive_rules(rules: Sequence[w.Rule]) -> list[w.Rule]:
-    """Return the rules that lack data to decide, without those that had no subject to judge."""
+    """Return the rules that lack data to decide, except rules that had no subject to judge."""
     return [rule for rule in rules if rule.status == "inconclusive"]
 
 

@@ -50,7 +50,7 @@ DAY_US: Final = 24 * 3600 * 1_000_000
 SILENCE_US: Final = 600 * 1_000_000
 """Minimum length of a silence. Shorter gaps are normal between checkpoints and other logged events."""
 MOST_TRANSITIONS: Final = 20_000
-"""Transitions kept per stream: those with the smallest checksums, so that every log keeps the same transitions."""
+"""Number of transitions kept per stream. The smallest checksums are kept, so every log keeps the same transitions."""
 
 TIME_OF_DAY: Final = "time-of-day"
 
@@ -189,7 +189,7 @@ def with_marks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _skipping_faults(
     step: Callable[[pa.Table], Result], table: pa.Table, faults: dict[int, InternalFault]
 ) -> Result:
-    """Run a step on all sources, except those that cause a fault."""
+    """Run a step on all sources, except sources that cause a fault."""
     sources = pc.unique(table["source"]).to_pylist()
 
     def of_some(some: Sequence[int]) -> Result:

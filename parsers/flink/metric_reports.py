@@ -663,7 +663,7 @@ def _split_scopes(state: _Process) -> tuple[dict[str, tuple[str, str]], set[tupl
     """Split each printed task scope into the scope of its process and `job.task`.
 
     Returns:
-        The two parts by printed scope, and the set of those that certainly belong to a task, not to an operator.
+        The two parts by printed scope, and the set of scopes that certainly belong to a task, not to an operator.
     """
     bodies: dict[str, tuple[str, str]] = {}
     tasks: set[tuple[str, str]] = set()

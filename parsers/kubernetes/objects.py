@@ -98,7 +98,7 @@ _NOT_STARTED: Final = frozenset(
         "ExecutorsStartTimedOut",
     }
 )
-"""States of a SparkApplication that did not start: those of `sparkoperator.k8s.io`, then those of `spark.apache.org`."""
+"""States of a SparkApplication that did not start, first of `sparkoperator.k8s.io`, then of `spark.apache.org`."""
 _PRESSURES: Final = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
 """Node conditions that indicate a problem if they are true."""
 _INTEREST: Final = re.compile(

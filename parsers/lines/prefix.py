@@ -448,7 +448,7 @@ _PLAIN: Final = re.compile(
 
 
 def lines_bounding_time(lines: Iterable[bytes]) -> list[bytes]:
-    """Reduce lines to a few, in any order, that still include those with the first and the last time."""
+    """Reduce lines to a few, in any order, that still include the lines with the first and the last time."""
     plain: list[bytes] = []
     others: list[bytes] = []
     for line in lines:

@@ -508,7 +508,7 @@ class _Collector:
         return chosen, {number for *_, number in ended}
 
     def _suspect_by_acknowledgements(self, job: _Job, answers: Sequence[Answer | None]) -> None:
-        """Suspect the TaskManagers of late subtasks in the most upstream vertex that has any, unless there are many."""
+        """Suspect the TaskManagers of the late subtasks that are most upstream, unless there are many."""
         for vertex, answer in zip(job.vertices, answers, strict=True):
             late = [
                 as_count(item.get("index"))

@@ -127,7 +127,7 @@ def list_files(url: str) -> list[FoundFile]:
 
 
 def _list_matches(system: Any, path: str) -> dict[str, Any]:
-    """Return the details of the files at or under a path, or of those that match a glob.
+    """Return the details of the files at or under a path, or of the files that match a glob.
 
     Raises:
         FileNotFoundError: there are none.

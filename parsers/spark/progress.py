@@ -125,7 +125,7 @@ def _state(item: object) -> dict[str, Any]:
 
 
 def _custom(metrics: dict[str, Any]) -> dict[str, int]:
-    """Return the metrics of a state store, except those per partition, of which a large query has hundreds."""
+    """Return the metrics of a state store, except metrics per partition, because a large query has hundreds of them."""
     known = ((str(key)[:80], _integer(value)) for key, value in metrics.items())
     return {
         key: value for key, value in islice(known, METRICS) if value is not None and "." not in key

@@ -1,4 +1,4 @@
-"""Start-up optimizations: each can be disabled, is documented, and does not change reports."""
+"""Startup optimizations: each can be disabled, is documented, and does not change reports."""
 
 from __future__ import annotations
 

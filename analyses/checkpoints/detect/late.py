@@ -19,7 +19,7 @@ def sender_of(attempt: h.Attempt) -> tuple[str, int | None]:
 
 
 def most_often_text(late: list[h.LateAcknowledgement]) -> str:
-    """Return a sentence about the subtasks that were late most often, without those of which only the ID is known."""
+    """Return a sentence about the named subtasks that were late most often."""
     named = [
         a
         for a in (item.attempt for item in late)

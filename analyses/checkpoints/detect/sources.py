@@ -11,7 +11,7 @@ from flowdiag.analyses.flink.tasks.topology import Topology
 
 
 def silent_checkpoints(job: h.Job, topology: Topology) -> tuple[list[h.Checkpoint], int]:
-    """Return the expired checkpoints without an acknowledgement by any source, and the number of those with details."""
+    """Return the expired checkpoints that no source acknowledged, and the number of expired checkpoints with details."""
     expired = {
         c.id: c for e in h.episodes(job) for c in e.checkpoints if c.status is h.Status.EXPIRED
     }

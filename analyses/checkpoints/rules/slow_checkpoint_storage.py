@@ -111,7 +111,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _slow_places(detailed: dict[int, Rows], limits: Limits) -> dict[str | None, dict[int, Rows]]:
-    """Return the slow checkpoints by TaskManager, with None for those that were slow everywhere."""
+    """Return the slow checkpoints by TaskManager, with None for checkpoints that were slow everywhere."""
     by_place: defaultdict[str | None, dict[int, Rows]] = defaultdict(dict)  # None: everywhere
     for number, rows in detailed.items():
         slow = [row for row in rows if written_ms(row) >= limits.async_]

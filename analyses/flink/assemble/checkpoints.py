@@ -251,7 +251,7 @@ _OF_MESSAGE: Final = (
 def late_of(
     rows: Iterable[Row], checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint]
 ) -> list[LateAcknowledgement]:
-    """Return late acknowledgements from `join_attempts` rows, except those of checkpoints that did not expire."""
+    """Return late acknowledgements from `join_attempts` rows, but only if their checkpoint expired."""
     found: list[LateAcknowledgement] = []
     for row in sorted(rows, key=place):
         key = key_of(row["job_cluster"], row["job_id"])

@@ -109,7 +109,7 @@ class CollectorLogs:
 
 
 def read_collectors(sources: Iterable[Source]) -> CollectorLogs:
-    """Read the garbage collection logs among the sources, except those without a pause."""
+    """Read the garbage collection logs among the sources, except logs without a pause."""
     from flowdiag.parsers.source import source_text
 
     sources, found = tuple(sources), []

@@ -16,7 +16,7 @@ _OLD_PREFIX: Final = "kubernetes.operator."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Options by name, with durations in seconds. The defaults are those of versions 1.7 to 1.15."""
+    """Options by name, with durations in seconds. The defaults apply to versions 1.7 to 1.15."""
 
     target_utilization: float = 0.7
     utilization_boundary: float = 0.3

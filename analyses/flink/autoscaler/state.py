@@ -125,7 +125,7 @@ def _yaml(text: object) -> object:
 
 
 def collected_metrics(value: object) -> tuple[Window, dict[int, dict[str, float]]]:
-    """Return the metrics of vertices by time, vertex and name, and those of the job by time and name."""
+    """Return the metrics of vertices by time, vertex and name, and the metrics of the job by time and name."""
     window: dict[int, dict[str, dict[str, float]]] = {}
     totals: dict[int, dict[str, float]] = {}
     for time, sample in _items(value):

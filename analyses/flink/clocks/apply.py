@@ -103,7 +103,7 @@ def resolve(
 
 
 def _columns(writers: Sequence[Writer]) -> str:
-    """Return the SQL columns, without those that none of the writers needs."""
+    """Return the SQL columns that at least one of the writers needs."""
     expressions = {
         "job_id": _WITH_JOB if any(writer.lacks_job for writer in writers) else "",
         "shown_us": _IN_ORDER if any(w.logged and not w.dated for w in writers) else "",

@@ -168,7 +168,7 @@ def settle(
 def assign_clusters(writers: Sequence[Writer]) -> list[Writer]:
     """Assign TaskManagers to the cluster of a JobManager if only input names identify clusters.
 
-    Each container or pod has its own name, and folders may have one, too. Without this, every TaskManager
+    Each container or pod has its own name, and folders may have names, too. Without this, every TaskManager
     would be a separate cluster with its own job 0…0. With several JobManagers, the one whose name shares the
     longest prefix with the TaskManager's name wins, unless two tie.
     """
@@ -411,7 +411,7 @@ def _assume(
 def _given_clock(row: Mapping[str, Any], tz: str, shown: Clock | None, name: str | None) -> Clock:
     """Return the offset of a named zone at the first printed time; `resolve` applies its daylight saving time.
 
-    If the input shows a different zone, the clock records that zone, too.
+    If the input shows a different zone, the clock also records that zone.
     """
     local = datetime(1970, 1, 1) + timedelta(microseconds=row["shown_us"] or 0)
     offset = ZoneInfo(tz).utcoffset(local) or timedelta(0)

@@ -295,7 +295,7 @@ def all_spells(job: JobFacts) -> tuple[Episode, ...]:
 
 @once
 def concluded(job: JobFacts) -> tuple[Checkpoint, ...]:
-    """Return the checkpoints that shares refer to: completed or failed, including savepoints."""
+    """Return the checkpoints on which shares are based: completed or failed, including savepoints."""
     return tuple(
         checkpoint
         for checkpoint in in_order(job.checkpoints)

@@ -19,7 +19,7 @@ Lost = tuple[str | None, str | None]  # resource id, host
 
 
 def own_records(crisis: Crisis) -> list[Incident]:
-    """Return the records about the lost TaskManager itself, not those of its peers."""
+    """Return the records about the lost TaskManager itself, without the records of its peers."""
     records = [failure.incident for failure in crisis.of_kind("taskmanager-lost")]
     return [incident for incident in records if _is_own(incident)]
 

@@ -127,7 +127,7 @@ def limit_of(checkpoint: Checkpoint) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Vertex:
-    """When the subtasks of a vertex acknowledged: those in `reported` individually, all others at `rest_at`.
+    """When the subtasks of a vertex acknowledged: the subtasks in `reported` individually, all others at `rest_at`.
 
     A single time for the others keeps vertices with thousands of subtasks cheap.
     """
@@ -276,7 +276,7 @@ def _read(
 def _laggard_records(
     refs: Mapping[SubtaskKey, Cited] | None, keys: Iterable[SubtaskKey]
 ) -> tuple[Cited, ...]:
-    """Return the records of the laggards, but not those of their victims."""
+    """Return the records of the laggards, without the records of their victims."""
     return tuple(refs[key] for key in sorted(keys) if refs and key in refs)
 
 

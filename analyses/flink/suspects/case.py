@@ -177,7 +177,7 @@ class Case:
         return any(load.key == key for root in self.roots for load in root.subtasks)
 
     def awaited(self, key: SubtaskKey) -> bool:
-        """Whether back pressure ends at a subtask, with upstream tasks waiting for it."""
+        """Whether back pressure ends at a subtask, and upstream tasks wait for it."""
         return any(load.key == key for r in self.roots if r.awaited for load in r.subtasks)
 
     def incidents_of(self, key: SubtaskKey, found: Sequence[Incident]) -> list[Incident]:

@@ -313,7 +313,7 @@ def shape_of(case: Case, key: SubtaskKey) -> Shape:
 
 
 def suspect_numbers(case: Case, suspect: Suspect) -> dict[str, float]:
-    """Return all measurements of a suspect. A task or TaskManager gets those of its busiest subtask."""
+    """Return all measurements of a suspect. A task or TaskManager gets the measurements of its busiest subtask."""
     load = case.worst_of(suspect)
     if load is None:
         return {}

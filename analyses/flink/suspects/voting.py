@@ -43,7 +43,7 @@ def collect_votes(case: Case) -> list[SuspectVote]:
 
 
 def supporting_votes(case: Case, suspect: Suspect) -> list[SuspectVote]:
-    """Return the votes of signals that only support others, because healthy jobs show skew and queues, too."""
+    """Return the votes of signals that only support others, because healthy jobs also show skew and queues."""
     if suspect.kind != "subtask":
         worst = case.worst_of(suspect)
         if worst is None:
@@ -89,7 +89,7 @@ def leading_suspects(case: Case, suspect_votes: Sequence[SuspectVote]) -> tuple[
 def _resolve_tie(
     case: Case, suspect_votes: Sequence[SuspectVote], tied: Sequence[Suspect]
 ) -> tuple[Suspect, ...]:
-    """Return those of the tied suspects that are culprits. A single suspect always is."""
+    """Return the tied suspects that are culprits. A single suspect always is."""
     taskmanagers_tied = [suspect for suspect in tied if suspect.kind == "taskmanager"]
     if len(taskmanagers_tied) == 1:
         (taskmanager,) = taskmanagers_tied

@@ -110,7 +110,7 @@ def _finding(job: h.JobQueues, stall: Stall, limits: Limits) -> h.Finding:
 
 
 def _remedies(job: h.JobQueues, reason: str | None) -> list[str]:
-    """Return the remedies in order, without those that revert an option that the job does not set."""
+    """Return the remedies in order, except remedies that revert an option that the job does not set."""
     unset = {name for name, key in _SET_BY.items() if h.setting(job, key) is None}
     return [name for name in _REMEDIES[reason] if name not in unset]
 

@@ -26,7 +26,7 @@ def split_triggers_at_gaps(triggers: Sequence[Trigger]) -> tuple[tuple[Trigger, 
 
 
 def late_triggers(triggers: Sequence[Trigger]) -> tuple[Trigger, ...]:
-    """Return the recent triggers: the last third of those after the last gap, but at least `LATE`.
+    """Return the recent triggers: the last third of the triggers after the last gap, but at least `LATE`.
 
     The first trigger of each run is left out because it is cold.
     """
@@ -384,7 +384,7 @@ def input_over_processing(late: Sequence[Trigger], *, faster: float = d.FASTER) 
 
 
 def resembles_real_time(late: Sequence[Trigger]) -> bool:
-    """Return whether triggers look like those of a query in real-time mode, which progress reports do not show.
+    """Return whether triggers look like the triggers of a query in real-time mode, which progress reports do not show.
 
     Such triggers take as long as configured (`minBatchDuration`, at least seconds), regardless of their rows, and
     follow each other without a pause. The triggers of an overloaded query take as long as their rows require.

@@ -110,7 +110,7 @@ def _output_subject(app: h.ApplicationFacts, outputs: h.Sequence[h.Output]) -> h
 
 
 def pasted_exceptions(assessed: h.AssessedApplication, records: list[h.Record]) -> h.Finding:
-    """Return the finding about a batch of which the input only contains the exception."""
+    """Return the finding about a batch if the input only contains its exception."""
     error = h.fmt.shorten(error_line(records[-1].cause), 400)
     return _exception_finding(
         assessed, records, "a batch failed", error, severity=h.Severity.CRITICAL

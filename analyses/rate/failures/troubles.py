@@ -172,7 +172,7 @@ def failure_rank(reasons: Iterable[str | None]) -> Rank:
 
 
 def troubles(app: ApplicationFacts, kind: str | None = None) -> tuple[Trouble, ...]:
-    """Return the failures of an application with a known origin, each once, or only those of one kind."""
+    """Return the failures of an application with a known origin, each once, or only the failures of one kind."""
     found: dict[str, Trouble] = {}
     for one in _all_troubles(app):
         known = found.get(one.key)
@@ -264,7 +264,7 @@ def main_partition(of: Sequence[Trouble], mostly: float) -> tuple[str | None, st
 
 
 def failed_writes(app: ApplicationFacts, template: str, at_end_ms: float) -> list[Record]:
-    """Return the failed writes of the driver, without those at the stop of the application.
+    """Return the failed writes of the driver before the application stops.
 
     Args:
         app: the application.

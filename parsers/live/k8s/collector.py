@@ -303,7 +303,7 @@ class _Collector:
             self._files.write_list("node-events", ({"kind": "Event", **each} for each in events))
 
     def _node_names(self) -> list[str]:
-        """Return the nodes of the pods; first those of unhealthy pods."""
+        """Return the nodes of the pods; nodes of unhealthy pods first."""
         pods = sorted(self._workload.pods.values(), key=_urgency)
         names = (object_at(pod, "spec").get("nodeName") for pod in pods)
         return list(dict.fromkeys(name for name in names if isinstance(name, str) and name))

@@ -21,7 +21,7 @@ _REMARK_COLUMNS: Final = (Column("note", lambda remark: remark, "left"),)
 
 
 def section(context: Context) -> Section | None:
-    """Return the processes, those with findings first, or None if no size is known."""
+    """Return the processes, processes with findings first, or None if no size is known."""
     data = context.report.data
     groups = [
         group

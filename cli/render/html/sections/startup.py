@@ -1,4 +1,4 @@
-"""The section about start-up: how each job reached RUNNING, step by step."""
+"""The section about startup: how each job reached RUNNING, step by step."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def section(context: Context) -> Section | None:
     table_of_workers = table(worker_columns(context.clock), workers, _WORKERS)
     tables = [("TaskManagers that never registered", table_of_workers)] if workers else []
     return Section(
-        title="Start-up",
+        title="Startup",
         count=fmt.plural(len(data.attempts or ()), "start") if jobs else "",
         shown={"overview": overview, "parts": [*cluster, *parts], "tables": tables},
     )
