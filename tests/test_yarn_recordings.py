@@ -11,6 +11,7 @@ import pytest
 
 from fixtures.yarn_recorder.record import PORTS
 from flowdiag.cli.app import main
+from flowdiag.parsers.yarn.answers import ended_on_yarn
 from tests.archives import FIXTURES, unpacked
 from tests.fake_server import NOT_FOUND, Reply, serving
 from tests.test_kubernetes_stories import flowdiag
@@ -66,6 +67,14 @@ def test_the_recorded_answers_give_the_recorded_snapshot(
     assert dict(files(tmp_path / "snapshot")) == dict(files(folder / moment))
 
 
+@pytest.mark.parametrize("recording", RECORDED, ids=NAMES)
+def test_containers_that_run_have_not_ended(recording: Path) -> None:
+    truth = json.loads((recording / "truth.json").read_bytes())
+    faults = {each.get("container") for each in truth["events"]}
+    for path in (unpacked(recording) / "running").glob("*.json"):
+        assert {each.pod for each in ended_on_yarn(path.read_text())} <= faults
+
+
 @pytest.mark.application
 @pytest.mark.parametrize("recording", SAMPLED, ids=NAMES)
 def test_the_snapshot_with_the_aggregated_copies_of_its_logs(
@@ -96,11 +105,15 @@ def test_the_snapshot_with_the_aggregated_copies_of_its_logs(
             assert options == {"spark.executor.memoryOverhead"}
     elif expected["cause"] is None:
         assert summary["stories"] == []
-    else:
+    elif expected["cause"] == "taskmanager-lost":
         (story,) = summary["stories"]
         assert (story["cause"], story["state"]) == (expected["cause"], expected["state"])
         (fault,) = (event for event in truth["events"] if event["event"] == "fault")
         assert story["subject"]["taskmanager"] == fault["container"]
+    else:
+        states = {(each["cause"], each["state"]) for each in summary["stories"]}
+        assert states == {(expected["cause"], expected["state"])}
+        assert all(truth["expected"]["text"] in each["narrative"] for each in summary["stories"])
 
 
 @pytest.mark.application

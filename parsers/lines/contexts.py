@@ -27,7 +27,7 @@ _WRAPPERS: Final = re.compile(
     r"|Job aborted|Error received from SDK|An error occurred while calling|Could not (?:perform|complete|materialize) "
     r"|main method caused an error|Task failed while writing rows|Writing job aborted|terminated with (?:exception|error)"
     r"|Caught exception|Unhandled exception|Failed to execute job|Failed to submit|Could not submit|Exception in "
-    r"|Lost task |unexpected exception|Application diagnostics|Uncaught|encountered (?:an )?exception|exit(?:ed)?[ _]?[cC]ode"
+    r"|User (?:class|application) threw|Lost task |unexpected exception|Application diagnostics|Uncaught|encountered (?:an )?exception|exit(?:ed)?[ _]?[cC]ode"
 )
 
 

@@ -109,6 +109,8 @@ def _container(found: Mapping[str, Any]) -> Iterator[EndedContainer]:
     status = as_integer(found.get("containerExitStatus"))
     if status is None or str(found.get("containerState")) not in ("COMPLETE", "None"):
         return
+    if as_integer(found.get("finishedTime")) == 0:  # the timeline server prints -1000 until then
+        return
     diagnostics = str(found.get("diagnosticsInfo") or "")
     reason = _reason_of(status, diagnostics)
     if reason is not None:
