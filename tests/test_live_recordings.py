@@ -44,7 +44,7 @@ def _cases() -> Iterator[Any]:
 
 
 def last_ticks(collected: Path, number: int, target: Path) -> Path:
-    """Write the last ticks of a collection as a collection that began with them."""
+    """Write the last ticks of a collection as a collection that begins with them."""
     ticks = sorted(collected.glob("tick-*"))
     before, kept = ticks[:-number], ticks[-number:]
     known: dict[str, dict[str, Any]] = {}

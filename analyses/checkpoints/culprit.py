@@ -24,7 +24,7 @@ from flowdiag.analyses.model.finding import Confidence
 from flowdiag.analyses.model.signals import signals_of
 
 MOST_SPELLS: Final = 40
-"""Only the last spells are judged, because they show the current problem."""
+"""Number of the last spells to judge. Only they show the current problem."""
 _PIECES: Final = 8  # maximum number of pieces of a spell that are judged separately
 _LEAST: Final = 2  # minimum number of expired checkpoints in a piece; one may be an accident
 _NOT_ALWAYS: Final = (

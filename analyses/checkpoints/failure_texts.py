@@ -163,7 +163,7 @@ class TaskFailure:
             if "offset" in values:
                 place = values.get("partition") or topic
                 explanation += f" The record is at offset {values['offset']} of {place}."
-        if self.crises[-1].loop:
+        if self.crises[-1].is_loop:
             explanation += (
                 f" {self.crises[-1].bursts} failures without a completed checkpoint in between: a"
                 " restart loop."

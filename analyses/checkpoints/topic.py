@@ -127,15 +127,12 @@ class Checkpoints(FlinkTopic):
         return with_collectors(facts, side_inputs, writers)
 
     def jobs(self, facts: ClusterFacts) -> Iterable[SelectableJob]:
-        """The jobs."""
         return named_jobs(facts.jobs)
 
     def first_us(self, facts: ClusterFacts) -> int | None:
-        """The first record of any job."""
         return min((job.first_us for job in facts.jobs if job.first_us is not None), default=None)
 
     def last_us(self, facts: ClusterFacts) -> int | None:
-        """The last record of any job."""
         return max((job.last_us for job in facts.jobs if job.last_us is not None), default=None)
 
     def select_jobs(
@@ -149,7 +146,6 @@ class Checkpoints(FlinkTopic):
         return replace(facts, jobs=tuple(_job_within(job, span) for job in facts.jobs))
 
     def subjects(self, facts: ClusterFacts) -> Sequence[h.Job]:
-        """The jobs."""
         return h.jobs_of(facts)
 
     def review_outcomes(

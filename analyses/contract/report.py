@@ -566,7 +566,7 @@ class PidStep(msgspec.Struct, frozen=True, kw_only=True):
 class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     """How well a stream or a query keeps up.
 
-    `use` is processing time over interval, as medians of the recent batches or triggers.
+    `use` is processing time as a share of the interval, from the medians of the recent batches or triggers.
     """
 
     stability: str

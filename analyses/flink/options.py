@@ -167,7 +167,7 @@ def names_of(name: str) -> tuple[str, ...]:
     return (*keys, _OBSERVED[name]) if name in _OBSERVED else keys
 
 
-def at_least(version: str | None, major: int, minor: int) -> bool | None:
+def is_at_least(version: str | None, major: int, minor: int) -> bool | None:
     """Whether a version is at least `major.minor`; None if the version is unknown."""
     seen = version_of(version)
     return None if seen is None else seen >= (major, minor)

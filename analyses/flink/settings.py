@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.flink.job import Checkpoint, JobFacts, Setting, Status
-from flowdiag.analyses.flink.options import at_least, names_of
+from flowdiag.analyses.flink.options import is_at_least, names_of
 from flowdiag.analyses.knowledge.conditions import Setup, backend_of
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
@@ -101,7 +101,7 @@ def timeout_ms(job: JobFacts) -> float | None:
     return lasted[len(lasted) // 2] if lasted else None
 
 
-def unaligned(job: JobFacts, checkpoints: Iterable[Checkpoint] = ()) -> bool:
+def uses_unaligned_checkpoints(job: JobFacts, checkpoints: Iterable[Checkpoint] = ()) -> bool:
     """Whether checkpoints are unaligned, according to the options or their type (REST, 1.16+)."""
     known = setting(
         job, "execution.checkpointing.unaligned", "execution.checkpointing.unaligned.enabled"
@@ -142,4 +142,4 @@ def setup_of(job: JobFacts) -> Setup:
 
 def knows_exponential(version: str | None) -> bool:
     """Whether a version has the exponential-delay restart strategy (1.12 or later)."""
-    return at_least(version, 1, 12) is not False
+    return is_at_least(version, 1, 12) is not False

@@ -114,7 +114,7 @@ class Kill:
     node: str | None = None
 
     @property
-    def for_memory(self) -> bool:
+    def is_for_memory(self) -> bool:
         """Whether memory was the reason. Nodes also evict pods for disk space, and pods wait for a node."""
         if self.reason == "Evicted":
             return _OTHER_RESOURCE.search(self.text) is None
@@ -123,7 +123,7 @@ class Kill:
     @property
     def waits(self) -> bool:
         """Whether the pod is not running, for a reason other than memory."""
-        return self.reason in WAITING and not self.for_memory
+        return self.reason in WAITING and not self.is_for_memory
 
 
 WAITING: Final = frozenset(

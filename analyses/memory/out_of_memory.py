@@ -65,7 +65,7 @@ def _kills_by_pod(facts: h.MemoryFacts) -> dict[tuple[str | None, str], list[h.K
     """Group killed containers by pod and kind of memory."""
     found: dict[tuple[str | None, str], list[h.Kill]] = {}
     for kill in facts.kills:
-        if kill.for_memory:
+        if kill.is_for_memory:
             kind = "virtual" if memory_kind_of_text(kill.text) == "virtual" else "container"
             found.setdefault((kill.pod, kind), []).append(kill)
     return found

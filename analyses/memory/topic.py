@@ -159,7 +159,7 @@ class Memory(FlinkTopic):
 
     def is_assessed(self, facts: MemoryFacts) -> bool:
         """Return whether at least one process or buffer is known."""
-        killed = any(kill.for_memory or kill.waits for kill in facts.kills)
+        killed = any(kill.is_for_memory or kill.waits for kill in facts.kills)
         seen = facts.buffers or any(p.observed or p.usage for p in facts.processes)
         if not (seen or killed) and any(file.read.trouble for file in facts.files):
             return False  # options do not explain the problem in the status

@@ -16,9 +16,9 @@ from flowdiag.analyses.queues.neighbours.lags import (
     Trend,
     active_loads,
     direction_of,
+    has_back_pressured_sources,
     is_falling_behind,
     job_trend,
-    pressed_sources,
 )
 from flowdiag.analyses.queues.neighbours.outages import unreachable_at_end
 from flowdiag.analyses.queues.root import Spell, find_spells
@@ -115,11 +115,11 @@ def _limit(job: JobQueues, lag: Trend | None) -> Limit:
         return "sink", task, name, f"{name} blocks the sink: {count}"
     if spells:
         return _limit_of(job, spells[0])
-    if lag is not None and is_falling_behind(lag, BEHIND_S) and not pressed_sources(job):
+    if lag is not None and is_falling_behind(lag, BEHIND_S) and not has_back_pressured_sources(job):
         return _limit_of_source(job, lag)
     if lag is not None and direction_of(lag, BEHIND_S) == "shrinking":
         return None, None, None, "the job is catching up with its backlog"
-    if pressed_sources(job):
+    if has_back_pressured_sources(job):
         return None, None, None, "sources wait for tasks downstream, and no task stands out"
     return None, None, None, "the job keeps up with its sources"
 

@@ -194,13 +194,13 @@ def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
     found = spell.culprit
     note = ""
     if spell.is_ordinary:
-        note = " A start, a restore or a rescaling pays this cost until the backlog is processed."
+        note = " A start, a restore or a rescaling causes such back pressure until the backlog is processed."
     if spell.then is not None:
         after = spell.then.subject
         culprit = after.taskmanager
         if after.task:
             culprit = fmt.subtask_of(after.task, after.subtask_index, after.parallelism)
-        note += f" This is over; {culprit} has been the culprit since."
+        note += f" The problem has moved: {culprit} has been the culprit since."
     use = cpu_use(job, spell.culprit_loads, spell.loads.values())
     open_question = found.code is None and found.cause in _MAY_WAIT
     waits = use is not None and use.waits and open_question

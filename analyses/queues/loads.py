@@ -16,10 +16,10 @@ from flowdiag.analyses.flink.tasks.pressure import (
     QUEUE_TIMES,
     Load,
     by_task,
+    is_stalled,
     load_of,
     queue_ratio,
     read_loads,
-    stalled,
 )
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauges, time_span
@@ -103,7 +103,7 @@ def _load(key: SubtaskKey, each: Sequence[Sample]) -> Load:
     still = [*takewhile(lambda sample: sample.increases.get("records_in") == 0, reversed(each))]
     if len(still) < len(each) and sum(sample.samples for sample in still) >= ENOUGH_SAMPLES:
         load = load_of(key, load_row(key, still[::-1]))
-        if stalled(load):
+        if is_stalled(load):
             return load
     return load_of(key, load_row(key, each))
 

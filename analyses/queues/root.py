@@ -33,10 +33,10 @@ from flowdiag.analyses.flink.tasks.pressure import (
     busiest,
     by_task,
     cost_ratio,
+    is_stalled,
     queue_ratio,
     roots,
     slow_taskmanager_of_task,
-    stalled,
     unblocked_sources,
 )
 from flowdiag.analyses.model import fmt
@@ -160,7 +160,7 @@ class Spell:
         return self.last_us - self.first_us
 
     @property
-    def unawaited(self) -> bool:
+    def is_unawaited(self) -> bool:
         """Whether the task has upstream tasks, and neither they nor its buffers show that records wait."""
         full = any((load.buffers or 0.0) >= HALF_FULL for load in self.culprit_loads)
         return bool(self.before) and not full and all(share < PARTLY for _, share in self.before)
@@ -309,7 +309,7 @@ def busy_unawaited(job: JobQueues, loads: Loads) -> Iterator[list[Load]]:
 
 
 def unmeasured_chain(job: JobQueues, loads: Loads) -> list[Load]:
-    """Return the subtasks of a job of one task, if neither a busy time nor a lag shows whether the job keeps up.
+    """Return the subtasks of a job with a single task, if neither a busy time nor a lag shows whether the job keeps up.
 
     A chain that begins with a legacy source reports no busy time.
     """
@@ -318,7 +318,7 @@ def unmeasured_chain(job: JobQueues, loads: Loads) -> list[Load]:
 
 
 def _chain(job: JobQueues, loads: Loads) -> list[Load]:
-    """Return all subtasks of a job of one task; empty if a lag shows that the job keeps up."""
+    """Return all subtasks of a job with a single task; empty if a lag shows that the job keeps up."""
     members = sorted(loads.values(), key=lambda load: load.key)
     tasks = job.topology.tasks
     if len(tasks) != 1 or len(members) < max(job.topology.parallelism.get(tasks[0], 0), 1):
@@ -346,7 +346,7 @@ def _is_saturated(load: Load) -> bool:
 
 def _is_never_idle(load: Load) -> bool:
     # A task that restores its state counts as busy, too.
-    return _is_saturated(load) and (load.busy or 0.0) >= NEVER_IDLE and not stalled(load)
+    return _is_saturated(load) and (load.busy or 0.0) >= NEVER_IDLE and not is_stalled(load)
 
 
 def _delays_barriers(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
@@ -515,7 +515,7 @@ def _spells(
         if spell is None:
             continue
         # While a task starts, Flink counts all its time as busy.
-        starts = spell.unawaited and spell.cause == "slow-operator" and spell.is_ordinary
+        starts = spell.is_unawaited and spell.cause == "slow-operator" and spell.is_ordinary
         if not starts:
             found.append(spell)
     return found
@@ -673,7 +673,7 @@ def awaits_barrier(job: JobQueues, windows: Sequence[int]) -> tuple[SubtaskKey, 
     held = samples_in(job, windows)
     failed = _failing_episode(job.job, *time_span(chain.from_iterable(held.values()))).checkpoints
     expired = [checkpoint for checkpoint in failed if checkpoint.status is Status.EXPIRED]
-    if len(expired) < FEWEST_EXPIRED or settings.unaligned(job.job, expired):
+    if len(expired) < FEWEST_EXPIRED or settings.uses_unaligned_checkpoints(job.job, expired):
         return ()
     return unblocked_sources(loads_in(job, windows), job.topology)
 

@@ -139,7 +139,6 @@ class Queues(FlinkTopic):
         )
 
     def jobs(self, facts: QueueFacts) -> Iterable[SelectableJob]:
-        """The jobs."""
         return named_jobs(job.job for job in facts.jobs)
 
     def first_us(self, facts: QueueFacts) -> int | None:
@@ -165,7 +164,6 @@ class Queues(FlinkTopic):
         return max(ends, default=None)
 
     def select_jobs(self, facts: QueueFacts, is_selected: Callable[[JobKey], bool]) -> QueueFacts:
-        """Some jobs."""
         return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.job.key)))
 
     def select_span(self, facts: QueueFacts, span: Span) -> QueueFacts:

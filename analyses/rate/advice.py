@@ -186,7 +186,7 @@ def raise_rate(
         measure=None if gains else "processing time of batches of different sizes",
         risk="more load on the sink",
         restart_needed=True,
-        verify="records per batch, and processing time over interval",
+        verify="records per batch, and processing time as a share of the interval",
     )
 
 

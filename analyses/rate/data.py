@@ -138,7 +138,7 @@ def _missing_of(query: x.QueryFacts) -> str | None:
 
 
 def _keep(rows: Sequence[Row], limit: int, badness: Callable[[Row], tuple[bool, int]]) -> list[Row]:
-    """Return the worst `limit` rows in their order."""
+    """Return the worst `limit` rows, in their original order."""
     if len(rows) <= limit:
         return list(rows)
     places = sorted(range(len(rows)), key=lambda i: (badness(rows[i]), i), reverse=True)[:limit]

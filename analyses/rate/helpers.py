@@ -393,7 +393,7 @@ def floor_share(estimator: Replay) -> float:
     """
     late = estimator.updates[-max(6, len(estimator.updates) // 3) :]
     floor = 0.99 * estimator.gains.min_rate
-    held = sum(step.at_floor and (step.unclamped_rate or 0.0) < floor for step in late)
+    held = sum(step.is_at_floor and (step.unclamped_rate or 0.0) < floor for step in late)
     return held / len(late) if late else 0.0
 
 

@@ -53,7 +53,7 @@ def _held_by_estimator(
     ):
         return "cannot-act", "batches contain far more than the published rate: receivers ignore it"
     late = estimator.updates[-6:]
-    if reached or sum(step.at_floor for step in late) > len(late) / 2:
+    if reached or sum(step.is_at_floor for step in late) > len(late) / 2:
         return deciding_term(estimator, several=len(assessed.estimators) > 1)
     last = estimator.updates[-1].new_rate or 0.0
     return (
@@ -73,7 +73,7 @@ def deciding_term(estimator: Replay, *, several: bool = False) -> tuple[str, str
     if not late:
         return "unknown", "no update with records"
     gains = estimator.gains
-    if sum(step.at_floor for step in late) > len(late) / 2:
+    if sum(step.is_at_floor for step in late) > len(late) / 2:
         return "floor", f"the floor (minRate {gains.min_rate:g}); the estimator would go lower"
     taken = median(
         gains.integral * (step.historical_error or 0.0) / (step.processing_rate or 1.0)

@@ -347,7 +347,7 @@ def _cannot_go_lower(done: Sequence[Simulated], settings: Settings) -> bool:
     steps = [one.step for one in done if one.step is not None and one.step.new_rate is not None]
     floor = settings.gains.min_rate * settings.interval_ms / 1000
     floored = all(one.records <= floor * (1 + SETTLED) for one in _late_batches(done))
-    return floored and bool(steps) and all(step.at_floor for step in steps[-FLOORED:])
+    return floored and bool(steps) and all(step.is_at_floor for step in steps[-FLOORED:])
 
 
 def _outcome(

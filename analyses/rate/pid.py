@@ -75,7 +75,7 @@ class Step:
     new_rate: float | None = None
 
     @property
-    def at_floor(self) -> bool:
+    def is_at_floor(self) -> bool:
         """Whether `minRate` alone determined the rate."""
         return (
             self.new_rate is not None

@@ -24,7 +24,7 @@ def decode(document: bytes) -> Report:
     return msgspec.json.decode(document, type=Report)
 
 
-def at_least(report: Report, severity: Severity) -> Report:
+def without_less_severe(report: Report, severity: Severity) -> Report:
     """Remove findings below a severity, count them, and remove the stories that start with one of them."""
     below = [found.severity for found in report.findings if found.severity.weight < severity.weight]
     if not below:

@@ -89,7 +89,6 @@ class Startup(FlinkTopic):
         return assemble_startup(rows, common)
 
     def jobs(self, facts: StartupFacts) -> Iterable[SelectableJob]:
-        """Return the jobs."""
         return named_jobs(job.job for job in facts.jobs)
 
     def first_us(self, facts: StartupFacts) -> int | None:
@@ -124,7 +123,6 @@ class Startup(FlinkTopic):
         )
 
     def subjects(self, facts: StartupFacts) -> Sequence[JobStarting]:
-        """Return the jobs."""
         return tuple(JobStarting.of(job, facts) for job in facts.jobs)
 
     def review_outcomes(

@@ -12,7 +12,7 @@ from msgspec import structs
 from flowdiag.analyses.contract.report import Fault, Note, Report
 from flowdiag.analyses.model.finding import Severity
 from flowdiag.analyses.model.fmt import plural
-from flowdiag.analyses.report.transform import at_least
+from flowdiag.analyses.report.transform import without_less_severe
 from flowdiag.cli.output.console import (
     check_output,
     print_message,
@@ -60,7 +60,7 @@ def page_for(settings: Settings) -> Page:
 
 def filter_findings(report: Report, settings: Settings) -> Report:
     """Hide findings below `--min-severity`; verdict and exit code still count them."""
-    return at_least(report, Severity(settings.min_severity.value))
+    return without_less_severe(report, Severity(settings.min_severity.value))
 
 
 def stdout_page(color: When = When.AUTO, links: When = When.AUTO) -> Page:

@@ -331,5 +331,5 @@ def _longest_part(trigger: RateTrigger) -> str | None:
 
 
 def _is_uneven(part: SlowPart) -> bool:
-    """Whether the slowest task took at least three times as long as the others of its stage."""
+    """Whether the slowest task took at least three times as long as the other tasks of its stage."""
     return part.others_ms is not None and part.longest_ms >= 3 * part.others_ms + 500

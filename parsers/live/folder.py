@@ -78,11 +78,6 @@ class Folder:
         self.tick = max(numbers, default=0)
         """Number of the last file."""
 
-    @property
-    def resumed(self) -> bool:
-        """Whether the folder already contained a collection."""
-        return bool(self.entries)
-
     def close(self) -> None:
         """Close the manifest and release its lock."""
         self._manifest.close()

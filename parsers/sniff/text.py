@@ -132,7 +132,7 @@ class _Text:
         return lines[:150] + lines[-50:] if len(lines) > 200 else lines
 
     @cached_property
-    def like_a_log(self) -> bool:
+    def looks_like_log(self) -> bool:
         return looks_like_log(self.lines)
 
 
@@ -217,7 +217,7 @@ def _sniff_engine_log(text: _Text) -> Sniffed | None:
         return ended
     if signs.is_seatunnel:
         return not_read(SEATUNNEL)
-    is_log = signs.holds_flink_message and (is_dated(data) or text.like_a_log)
+    is_log = signs.holds_flink_message and (is_dated(data) or text.looks_like_log)
     return log_of(signs) if is_log or (signs.engine == "flink" and _REPORT.search(data)) else None
 
 
@@ -248,7 +248,7 @@ def _sniff_settings_or_code(text: _Text) -> Sniffed | None:
 
 def _sniff_any_log(text: _Text) -> Sniffed | None:
     """Return the verdict on other logs, or on printed responses that have times but no words of an engine."""
-    if not text.like_a_log:
+    if not text.looks_like_log:
         return None
     sample = text.sample
     if text.signs.engine == "unknown":

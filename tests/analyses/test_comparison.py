@@ -27,7 +27,7 @@ from flowdiag.analyses.contract.report import Report
 from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.report.transform import at_least
+from flowdiag.analyses.report.transform import without_less_severe
 from flowdiag.parsers.errors import FlowdiagError
 
 from ..cli import reports
@@ -162,7 +162,7 @@ def test_a_job_that_is_not_there_did_not_get_well() -> None:
 
 def test_findings_hidden_by_min_severity_are_not_gone() -> None:
     remark = expired(severity=f.Severity.INFO)
-    shown = at_least(report(remark), f.Severity.WARNING)
+    shown = without_less_severe(report(remark), f.Severity.WARNING)
     assert change_of(report(remark), shown).change is Change.NOT_COMPARABLE
 
 

@@ -126,9 +126,9 @@ def test_a_story_lists_its_findings_and_their_relations() -> None:
 
 def test_stories_omit_findings_below_the_minimum_severity() -> None:
     made = report(outcome(found(0), code="CP201"), outcome(found(0), found(1)))
-    shown = transform.at_least(made, f.Severity.CRITICAL)
+    shown = transform.without_less_severe(made, f.Severity.CRITICAL)
     assert not shown.findings and not shown.summary.stories
-    assert transform.at_least(made, f.Severity.WARNING) == made
+    assert transform.without_less_severe(made, f.Severity.WARNING) == made
 
 
 def test_a_culprit_has_its_job_and_period() -> None:

@@ -47,7 +47,7 @@ def test_the_floor_holds() -> None:
     gains = Gains(proportional=1.0, integral=1.0, min_rate=5.0)
     steps = rates(*((time, 1, 20, 400) for time in range(1, 50)), gains=gains)
     assert {step.new_rate for step in steps[1:]} == {5.0}
-    assert all(step.at_floor for step in steps[1:])
+    assert all(step.is_at_floor for step in steps[1:])
 
 
 @pytest.mark.parametrize("refused", [{"proportional": -1.0}, {"integral": -0.1}, {"min_rate": 0.0}])

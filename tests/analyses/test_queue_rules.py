@@ -291,7 +291,7 @@ CHAIN = "Source: clicks -> score -> Sink: ledger"
 
 
 def chain(*, cpu: float, moving: bool = True, busy: float | None = 1000.0) -> Queues:
-    """A job of one task that exchanges no records with others. Without a busy time, it has a legacy source."""
+    """A job with a single task that exchanges no records with others. Without a busy time, it has a legacy source."""
     bench = Queues(tasks=((CHAIN, 2),), edges=(), managers=1, legacy_sources=busy is None)
     bench.says(CHAIN, idle=0.0, records_in=0.0, records_out=0.0)
     if busy is not None:

@@ -135,20 +135,22 @@ def awaited_subtask_finding(job: h.Job, slow: list[h.Checkpoint]) -> h.Finding |
 
 
 def saturated_finding(job: h.Job, found: NamedCulprit) -> h.Finding | None:
-    """Report a subtask that upstream tasks wait for although checkpoints complete, or without any checkpoints."""
+    """Report a subtask that upstream tasks wait for although checkpoints complete, or while there are none."""
     # A whole task is also saturated while it catches up.
     whole = found.suspect.kind == "task" or found.cause == "slow-operator"
     if whole or found.confidence is h.Confidence.LOW:
         return None
     what = "is saturated while upstream waits, although checkpoints complete"
-    effect = "No checkpoint fails because of it yet, but it limits the throughput of the job."
+    effect = (
+        "No checkpoint fails for this reason yet, but the subtask limits the throughput of the job."
+    )
     if not job.completed:
         # The input shows which tasks wait, but not whether checkpoints are affected.
         found = h.replace(found, confidence=h.Confidence.MEDIUM)
         what = "is saturated while upstream waits; the input shows no checkpoints"
         effect = (
-            "It limits the throughput of the job. The JobManager's log would show whether"
-            " checkpoints fail because of it."
+            "The subtask limits the throughput of the job. The JobManager's log would show whether"
+            " checkpoints fail for this reason."
         )
     recent = culprit.moved_from(job, found)
     fields = culprit_fields(

@@ -115,7 +115,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
 
 
 def _late_source_findings(job: h.Job, topology: Topology, limits: Limits) -> h.Iterator[h.Finding]:
-    """Judge slow checkpoints that completed as soon as a source began with them."""
+    """Judge slow checkpoints that completed as soon as a source had begun its snapshot."""
     slow = slow_finding(job)
     if slow is None or slow.severity is h.Severity.INFO:
         return
@@ -138,7 +138,7 @@ def _late_source_findings(job: h.Job, topology: Topology, limits: Limits) -> h.I
     fields = _fields(
         job,
         signals,
-        title=f"{name} begins late with {h.fmt.plural(len(among), 'slow checkpoint')}; "
+        title=f"{name} begins its snapshot late in {h.fmt.plural(len(among), 'slow checkpoint')}; "
         "back pressure is not the reason",
         why=f"{name} began its snapshot after {waited}, in {len(among)} of {len(detailed)} slow checkpoints",
         severity=slow.severity,

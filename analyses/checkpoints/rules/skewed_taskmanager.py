@@ -86,8 +86,8 @@ def _finding(job: h.Job, placed: Placement, share: Share, limits: Limits) -> h.F
         confidence=h.weigh(votes),
         rank=h.Rank.PLACE,
         count=share.late,
-        explain=f"All informative late subtasks run there, out of {placed.distinct} distinct late "
-        "subtasks. Subtasks of the same tasks on other TaskManagers were on time.",
+        explain=f"{placed.distinct} distinct subtasks were late. Wherever only some subtasks of a task were late, "
+        "all of these run there.",
         measurements=(
             h.measurement("late-subtasks", share.late, "subtasks"),
             h.measurement("expected-late-subtasks", share.expected, "subtasks"),

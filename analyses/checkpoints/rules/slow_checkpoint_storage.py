@@ -56,7 +56,7 @@ from flowdiag.analyses.checkpoints.detect.writes import (
 )
 from flowdiag.analyses.checkpoints.storage import DIRECTORY_KEYS
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.settings import setting, unaligned
+from flowdiag.analyses.flink.settings import setting, uses_unaligned_checkpoints
 from flowdiag.analyses.flink.tasks.pressure import median
 
 
@@ -93,7 +93,7 @@ class Limits(h.Limits):
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per job."""
-    if unaligned(job, job.checkpoints):
+    if uses_unaligned_checkpoints(job, job.checkpoints):
         return
     found = ((n, rows) for n, rows in rows_with_state(job).items() if len(rows) >= limits.subtasks)
     detailed = dict(sorted(found))

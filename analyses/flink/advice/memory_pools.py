@@ -43,8 +43,8 @@ POOLS: Final = {
         "The container was killed for its memory use",
         "This memory includes everything, even native memory outside of all pools (RocksDB, JNI, "
         "glibc arenas).",
-        "Compare the process's resident size with the sum of the pools. With RocksDB, limit its memory "
-        "(state.backend.rocksdb.memory.managed). With glibc, use jemalloc",
+        "Compare the process's resident size with the sum of the pools. If the job uses RocksDB, limit "
+        "RocksDB's memory (state.backend.rocksdb.memory.managed). On glibc, use jemalloc",
         "overhead",
     ),
     "virtual": Pool(

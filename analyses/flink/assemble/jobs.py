@@ -185,10 +185,10 @@ class Jobs:
         if len(found) > 1:
             found = {key for key in found if self.clusters.get(key) == row["cluster"]} or found
         if len(found) > 1 and row["first_us"] is not None:
-            found = self._alive(found, row)
+            found = self._possibly_running(found, row)
         return next(iter(found)) if len(found) == 1 else None
 
-    def _alive(self, keys: set[JobKey], row: Row) -> set[JobKey]:
+    def _possibly_running(self, keys: set[JobKey], row: Row) -> set[JobKey]:
         """Return the jobs that ran or may have run at the time of a row."""
         lives = {key: self._lives[key] for key in keys if key in self._lives}
         latest = max((first for first, _ in lives.values()), default=0)

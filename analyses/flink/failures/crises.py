@@ -129,13 +129,13 @@ class Crisis:
         return self.root.kind
 
     @property
-    def loop(self) -> bool:
+    def is_loop(self) -> bool:
         return self.bursts >= LOOP
 
     @property
     def fatal(self) -> bool:
         """Whether the crisis is critical: the job failed for good, or is still down or restarting at the end."""
-        return self.final or (self.state is State.ONGOING and (self.loop or self.down))
+        return self.final or (self.state is State.ONGOING and (self.is_loop or self.down))
 
     def of_kind(self, *kinds: str) -> list[Failure]:
         return [failure for failure in self.failures if failure.kind in kinds]

@@ -24,7 +24,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.failures.episodes import Episode
 from flowdiag.analyses.flink.job import Checkpoint, JobFacts, Status
-from flowdiag.analyses.flink.options import at_least
+from flowdiag.analyses.flink.options import is_at_least
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey, late_records
 from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
 from flowdiag.analyses.model.derived import once
@@ -101,7 +101,7 @@ def late_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[R
     """Return the shapes of expired checkpoints with late messages, based on these messages alone."""
     late = late_messages(job)
     readings = []
-    notified = at_least(job.version, 1, 11) is not False
+    notified = is_at_least(job.version, 1, 11) is not False
     for checkpoint in episode.checkpoints:
         identity = (checkpoint.run, checkpoint.id)
         times, limit = late.times.get(identity), limit_of(checkpoint)

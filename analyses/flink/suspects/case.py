@@ -23,7 +23,7 @@ from flowdiag.analyses.flink.job import (
     Status,
     SubtaskCheckpoint,
 )
-from flowdiag.analyses.flink.options import at_least
+from flowdiag.analyses.flink.options import is_at_least
 from flowdiag.analyses.flink.suspects.acknowledgements import late_readings, reported_readings
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey, place, subtask_places
 from flowdiag.analyses.flink.tasks.pressure import Load, Root, View
@@ -110,8 +110,8 @@ class Case:
         self.machine = view.machine
         self.placement = place(job, [episode], named_only=True)
         self.timeout_ms = settings.timeout_ms(job)
-        self.unaligned = settings.unaligned(job, episode.checkpoints)
-        self.aborts_notified = at_least(job.version, 1, 11) is not False
+        self.unaligned = settings.uses_unaligned_checkpoints(job, episode.checkpoints)
+        self.aborts_notified = is_at_least(job.version, 1, 11) is not False
         self.where = subtask_places(job, episode.last_us).attempts
         self.aborted_parts = _aborted_parts(job, episode, unaligned=self.unaligned)
         self.slow_parts = _slow_parts(self)

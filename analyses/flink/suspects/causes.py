@@ -28,9 +28,9 @@ from flowdiag.analyses.flink.tasks.pressure import (
     Load,
     bytes_ratio,
     cost_ratio,
+    is_stalled,
     queue_ratio,
     records_ratio,
-    stalled,
 )
 from flowdiag.analyses.stacks import ALL_CODE_CAUSES
 
@@ -114,7 +114,7 @@ class SubtaskCase:
         return self.ratio is not None and self.ratio >= SKEWED
 
     @property
-    def hangs(self) -> bool:
+    def is_hanging(self) -> bool:
         """Whether a late subtask of a job with a single task took quick snapshots before.
 
         Without a task downstream, no acknowledgement shows whether the subtask has passed the barrier.
@@ -151,7 +151,7 @@ def _only_one_late(subtask: SubtaskCase) -> Diagnosis | None:
     if load is None:
         return Diagnosis(None, "snapshot")
     if load.measured and load.busy is not None:
-        if load.is_working and not subtask.is_skewed and subtask.hangs:
+        if load.is_working and not subtask.is_skewed and subtask.is_hanging:
             return Diagnosis(
                 "task-hangs",
                 "barrier",
@@ -220,7 +220,7 @@ def _busy_with_snapshots(subtask: SubtaskCase) -> Diagnosis | None:
 
 def _hangs(subtask: SubtaskCase) -> Diagnosis | None:
     """Ask whether the subtask is busy but receives no records."""
-    if subtask.load is None or not stalled(subtask.load):
+    if subtask.load is None or not is_stalled(subtask.load):
         return None
     return Diagnosis(
         "task-hangs",
@@ -294,13 +294,13 @@ def _diagnose_task(case: Case, suspect: Suspect) -> Diagnosis:
     share = sync_share(case.job, root.subtasks[0].key)
     if share is not None and share >= SNAPSHOT_SHARE:
         return Diagnosis("slow-sync-snapshot", "sync", numbers={"snapshot-share": share})
-    if len(case.topology.tasks) == 1 and all(map(stalled, root.subtasks)):
+    if len(case.topology.tasks) == 1 and all(map(is_stalled, root.subtasks)):
         return Diagnosis("task-hangs", "barrier", "busy without emitting a single record")
     return Diagnosis("slow-operator", "barrier")
 
 
 def shape_of(case: Case, key: SubtaskKey) -> Shape:
-    """Return the shape of most of a subtask's checkpoints. Reported acknowledgements precede late messages."""
+    """Return the shape of most of a subtask's checkpoints. Acknowledgements count more than late messages."""
     for readings in (case.reported, case.late):
         shapes = Counter(reading.shape for reading in readings if key in reading.laggards)
         if shapes[Shape.SLOW_SNAPSHOT] or shapes[Shape.STUCK_BARRIER]:

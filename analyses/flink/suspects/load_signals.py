@@ -106,7 +106,7 @@ def busiest_subtask(case: Case) -> Iterator[SuspectVote]:
     )
 
 
-def evenly_loaded(case: Case, load: Load) -> bool:
+def is_evenly_loaded(case: Case, load: Load) -> bool:
     """Whether a subtask gets the usual share of data, or spends far more time on each record than its siblings."""
     if is_skewed(case, load):
         return False
@@ -126,7 +126,7 @@ def only_taskmanager(case: Case, root: Root) -> str | None:
     manager = next(iter(managers))
     if len(managers) != 1 or manager is None:
         return None
-    if any(is_skewed(case, load) or p.stalled(load) for load in root.subtasks):
+    if any(is_skewed(case, load) or p.is_stalled(load) for load in root.subtasks):
         return None
     members = case.members(root.task)
     here = {load.key for load in members if load.taskmanager == manager}
@@ -197,7 +197,7 @@ def subtask_votes(case: Case, suspect: Suspect) -> Iterator[SuspectVote]:
             f"{cost:.1f} times its siblings' time per record",
             cited,
         )
-    if p.stalled(load):
+    if p.is_stalled(load):
         yield vote_for(
             "no-records", {suspect}, f"{name} receives no records", "no records in", cited
         )

@@ -141,7 +141,7 @@ def _slow_taskmanager_of(case: Case, suspect: Suspect) -> Suspect | None:
     if suspect.kind != "subtask" or case.machine is None:
         return None
     key, name = SubtaskKey(suspect.task, suspect.subtask_index), case.machine.taskmanager
-    even = key in case.loads and loads.evenly_loaded(case, case.loads[key])
+    even = key in case.loads and loads.is_evenly_loaded(case, case.loads[key])
     return Suspect(taskmanager=name) if even and case.manager_of(key) == name else None
 
 
@@ -231,12 +231,12 @@ def on_unmonitored_taskmanager(case: Case, signals: Collection[str]) -> bool:
         signals: the signals that vote for the suspect.
     """
     late = {key for reading in case.reported for key in reading.overdue}
-    if not late or not _only_metrics(signals):
+    if not late or not _are_all_from_metrics(signals):
         return False
     return all(case.manager_of(key) in case.unmonitored for key in late)
 
 
-def _only_metrics(signals: Collection[str]) -> bool:
+def _are_all_from_metrics(signals: Collection[str]) -> bool:
     return bool(signals) and METRIC_SIGNALS.issuperset(signals)
 
 
@@ -248,7 +248,7 @@ def caveats(case: Case, suspect: Suspect, signals: Collection[str]) -> list[Vote
         suspect: the leading suspect.
         signals: the signals that vote for it.
     """
-    if not _only_metrics(signals):
+    if not _are_all_from_metrics(signals):
         return []
     tasks = {suspect.task} if suspect.task else {root.task for root in case.roots[:1]}
     members = [load for root in case.roots if root.task in tasks for load in root.subtasks]

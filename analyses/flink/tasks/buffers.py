@@ -178,7 +178,7 @@ class TaskNeed:
 
     @property
     def required(self) -> int:
-        """Segments without which it cannot start."""
+        """Segments that the subtask needs to start."""
         return sum(need.required for need in (*self.gates, *self.partitions))
 
     @property

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from flowdiag.analyses.flink.failures.episodes import Episode, episodes
 from flowdiag.analyses.flink.job import Attempt, JobFacts, Status, SubtaskCheckpoint
-from flowdiag.analyses.flink.options import at_least
+from flowdiag.analyses.flink.options import is_at_least
 from flowdiag.analyses.model.derived import once
 
 MINIMUM_DISTINCT: Final = 5  # late subtasks; fewer make a p-value meaningless
@@ -293,7 +293,7 @@ def unmatched_late(job: JobFacts) -> dict[SubtaskKey, str | None]:
     From Flink 1.19 on, late messages are written only for expired checkpoints. Earlier messages may belong to
     a declined checkpoint and are not counted (catalogue/flink.md 1.2).
     """
-    if not at_least(job.version, 1, 19):
+    if not is_at_least(job.version, 1, 19):
         return {}
     ended = {(c.run, c.id) for c in job.checkpoints if c.status is not Status.IN_FLIGHT}
     found: dict[SubtaskKey, str | None] = {}

@@ -413,15 +413,15 @@ def busiest(loads: Loads, topology: Topology) -> list[Load]:
         least = max(2, KNOWN_SIBLINGS * topology.parallelism.get(task, 0))
         if task not in topology.sources and len(members) >= least:
             working = [load for load in members if load.measured and load.is_working]
-            if len(working) == 1 and _siblings_idle(working[0], members):
+            if len(working) == 1 and _are_siblings_idle(working[0], members):
                 found.append(working[0])
     # A busier subtask whose siblings do a little work may be the one that all others wait for.
     most = max((load.busy or 0.0 for load in loads.values() if load.is_working), default=0.0)
     return [load for load in found if (load.busy or 0.0) >= most - AS_BUSY]
 
 
-def _siblings_idle(working: Load, members: Sequence[Load]) -> bool:
-    """Whether all siblings of a busy subtask are idle, at least in comparison."""
+def _are_siblings_idle(working: Load, members: Sequence[Load]) -> bool:
+    """Whether all siblings of a busy subtask are idle, or far less busy."""
     least = max(IDLE, (working.busy or 0.0) / AT_REST)
     idle = [load for load in members if load.busy is not None and load.busy <= least]
     return len(idle) == len(members) - 1
@@ -616,7 +616,7 @@ def slow_taskmanager_of_task(task: str, members: Sequence[Load]) -> SlowTaskMana
     return None
 
 
-def stalled(load: Load) -> bool:
+def is_stalled(load: Load) -> bool:
     """Whether a subtask is busy and not blocked but receives no records."""
     if load.records is None or load.records > 1.0 or (load.pressed or 0.0) > CALM:
         return False

@@ -69,7 +69,7 @@ def pods_by_problem(facts: h.MemoryFacts) -> dict[tuple[str, str, str], list[lis
 def _kills_by_pod(facts: h.MemoryFacts) -> dict[tuple[str | None, str], list[h.Kill]]:
     """Group failures by pod. An operator reports independent problems, so each of its reasons is a group."""
     by_pod: dict[tuple[str | None, str], list[h.Kill]] = {}
-    out_of_memory = {kill.pod for kill in facts.kills if kill.for_memory}
+    out_of_memory = {kill.pod for kill in facts.kills if kill.is_for_memory}
     for kill in facts.kills:
         # CP303 reports containers that were killed for their memory use and wait for their next start.
         if (

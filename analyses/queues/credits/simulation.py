@@ -189,7 +189,7 @@ class Simulation:
                     subtask.pending.append([number, self._choice(partition), size])
 
     def _choice(self, partition: Partition) -> int:
-        """Draw the link of a parcel by the links' shares, with the variance of single records."""
+        """Draw a parcel's link at random, weighted by the links' shares, with the variance of single records."""
         if len(partition.links) == 1:
             return 0
         partition.turn = (partition.turn + GOLDEN) % 1.0

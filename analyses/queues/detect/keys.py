@@ -32,7 +32,7 @@ class KeyGrowth(NamedTuple):
     last_us: int
 
     @property
-    def timers(self) -> bool:
+    def are_timers(self) -> bool:
         """Whether most keys are timers, which have separate column families."""
         return self.state is not None and self.state.startswith(_TIMERS)
 

@@ -238,7 +238,7 @@ def commits_fall_behind(job: JobQueues, group: Trend) -> bool:
     """
     keys = [key for key in job.samples if key.task in job.topology.sources]
     read = read_rate(job, keys)
-    if read is None or group.rate is None or pressed_sources(job):
+    if read is None or group.rate is None or has_back_pressured_sources(job):
         return False
     return read > UNCOMMITTED * group.rate
 
@@ -313,7 +313,7 @@ def silent_subtasks(job: JobQueues, task: str, enough: int = FEW_SAMPLES) -> lis
     return found
 
 
-def pressed_sources(job: JobQueues) -> bool:
+def has_back_pressured_sources(job: JobQueues) -> bool:
     """Return whether a source waits for downstream tasks most of the time."""
     return any(
         load.waits and load.wait_measured and load.key.task in job.topology.sources

@@ -62,7 +62,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         return
     if h.uneven_sources(job, limits.behind, limits.busy):
         return  # reported with the partition, or with the idle subtasks
-    downstream = bool(h.serious_spells(job) or h.pressed_sources(job))
+    downstream = bool(h.serious_spells(job) or h.has_back_pressured_sources(job))
     source = _source(job, trend)
     busy = None if downstream else _least_busy(job, source)
     fields = _fields(job, trend, limits, downstream=downstream)

@@ -40,7 +40,7 @@ class Limits(h.Limits):
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per source."""
-    if h.serious_spells(job) or h.pressed_sources(job):
+    if h.serious_spells(job) or h.has_back_pressured_sources(job):
         return
     for task in sorted(job.topology.sources):
         idle = h.silent_subtasks(job, task)

@@ -57,12 +57,12 @@ from flowdiag.analyses.queues.root import busy_unawaited, unmeasured_chain
 
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
-    """Yield one finding per task and spell, or an inconclusive result about a job of one task."""
+    """Yield one finding per task and spell, or an inconclusive result about a job with a single task."""
     for spell in filter(h.is_whole_task, h.find_spells(job)):
         if h.waits_for_database(job, spell.task) or h.slow_service(job, spell) is not None:
             continue
         title = f"{h.fmt.shorten(spell.task)} is too slow for its input"
-        if spell.unawaited:
+        if spell.is_unawaited:
             title = (
                 f"{h.fmt.shorten(spell.task)} is busy all the time, although no task waits for it"
             )
@@ -76,7 +76,7 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
     loads = loads_in(job)
     for members, why in (
         *((busy, "is busy all the time") for busy in busy_unawaited(job, loads)),
-        (unmeasured_chain(job, loads), "is the whole job, and reports no busy time"),
+        (unmeasured_chain(job, loads), "is the only task of the job, and reports no busy time"),
     ):
         if members:
             name = h.fmt.shorten(members[0].key.task)

@@ -72,8 +72,8 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
 def _finding(job: h.JobQueues, growth: KeyGrowth, limits: Limits) -> h.Finding:
     task, ttl = growth.largest.key.task, duration_ms(h.setting(job, "table.exec.state.ttl"))
     ineffective = bool(ttl) and growth.lasted_ms >= limits.expired * (ttl or 0)
-    what = "The timers" if growth.timers else f"The state {growth.state or ''}".rstrip()
-    cause = "unbounded-timers" if growth.timers else "unbounded-state"
+    what = "The timers" if growth.are_timers else f"The state {growth.state or ''}".rstrip()
+    cause = "unbounded-timers" if growth.are_timers else "unbounded-state"
     rate = h.fmt.number(round(growth.per_hour))
     text = f"{what} of {h.fmt.shorten(task)} gained {rate} keys per hour"
     if ineffective:
@@ -81,7 +81,7 @@ def _finding(job: h.JobQueues, growth: KeyGrowth, limits: Limits) -> h.Finding:
     return h.task_finding(
         job,
         task,
-        severity=h.Severity.WARNING if growth.timers or ineffective else h.Severity.INFO,
+        severity=h.Severity.WARNING if growth.are_timers or ineffective else h.Severity.INFO,
         title=text,
         why=text,
         cause=cause,

@@ -111,7 +111,7 @@ def _by_pools(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             confidence=h.Confidence.LOW,
             rank=h.Rank.SYMPTOM,
             explain="Floating buffers go to channels with a backlog. They are used up, while most channels "
-            "still have their exclusive buffers. taskmanager.network.detailed-metrics shows which channels.",
+            "still have their exclusive buffers. taskmanager.network.detailed-metrics shows which channels these are.",
             measurements=(
                 h.measurement("floating-in-use", round(floating.mean, 4), "share"),
                 h.measurement("exclusive-in-use", round(exclusive.mean, 4), "share"),

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from flowdiag.analyses.flink.options import at_least
+from flowdiag.analyses.flink.options import is_at_least
 from flowdiag.analyses.flink.tasks.pressure import WORKING
 from flowdiag.analyses.queues import helpers as h
 
@@ -88,7 +88,7 @@ def _finding(
     """Return the finding. `working` and `cpu` contain the value of this TaskManager and the average of the others."""
     (count, mean), (load, rest) = working, cpu
     place = h.place_of(job, name)
-    spread = at_least(job.job.version, 1, 10) is not False
+    spread = is_at_least(job.job.version, 1, 10) is not False
     return h.taskmanager_finding(
         job,
         name,

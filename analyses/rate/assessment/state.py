@@ -88,7 +88,8 @@ class StreamState:
         because: a clause with the number that decided it.
         interval_ms: batch or trigger interval; None if unknown.
         processing_ms: median duration of the recent units.
-        use: processing time over interval; for a query that pauses, over the time from one trigger to the next.
+        use: processing time as a share of the interval; for a query that pauses, of the time between
+            triggers.
         pauses: for queries, whether triggers overrun but still wait for rows.
         delay_ms: the current delay: the wait of the last batch, or the age of the oldest queued batch.
         delay_trend: trend of the waits, in milliseconds per millisecond.

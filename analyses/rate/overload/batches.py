@@ -145,7 +145,7 @@ def _actions(assessed: h.AssessedApplication, state: h.StreamState) -> h.Iterato
             # Not shorter than the interval that RT202 proposes, because a fixed cost may be the cause.
             max(2 * state.interval_ms, 2 * line.base),
             f"Use a longer interval: each batch has a fixed cost of {h.fmt.duration(line.base)}",
-            verify="processing time over interval",
+            verify="processing time as a share of the interval",
         )
     cores = free_cores(app)
     tasks = [b.stage.tasks for b in h.late_window(app.completed) if b.stage is not None]

@@ -97,7 +97,7 @@ def _finding(
                 longer,
                 "Use an interval longer than the fixed cost of a batch. "
                 + what_if(assessed, state, interval_ms=round(longer)),
-                verify="processing time over interval",
+                verify="processing time as a share of the interval",
             ),
             *h.remedies("fixed-cost", app, "once"),
         ),

@@ -53,7 +53,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         if removed or len(late) < max(1, limits.triggers):
             continue
         slope = _growth(late, limits)
-        if slope is not None and removal_due(late):
+        if slope is not None and is_removal_due(late):
             yield _finding(assessed, query, late, slope, limits)
 
 
@@ -66,7 +66,7 @@ def _growth(late: h.Sequence[h.Trigger], limits: Limits) -> Trend | None:
     return slope if slope.rise >= limits.rise * (last - slope.rise) else None
 
 
-def removal_due(triggers: h.Sequence[h.Trigger]) -> bool:
+def is_removal_due(triggers: h.Sequence[h.Trigger]) -> bool:
     """Return whether rows should have left the state by now, or will never leave it."""
     marks = [t.watermark_us for t in triggers if t.watermark_us is not None and t.watermark_us > 0]
     if not marks:

@@ -92,7 +92,7 @@ def _finding(
         # Without a fitted cost, small batches may take as long as large ones.
         confidence=h.Confidence.HIGH if state.line is not None else h.Confidence.LOW,
         rank=h.Rank.ROOT_CAUSE,
-        count=sum(step.at_floor for estimator in held for step in estimator.steps),
+        count=sum(step.is_at_floor for estimator in held for step in estimator.steps),
         measurements=(
             h.measurement("floor", floor, "records/s"),
             h.measurement("processed", round(able, 1), "records/s", floor, over=over),

@@ -51,7 +51,9 @@ class Limits(h.Limits):
         STUCK_TRIGGERS, "triggers", "minimum number of triggers with rows; usually one is enough"
     )
     times: float = h.limit(
-        STUCK_TIMES, "times", "minimum number of newest event times; a replay may repeat one hour"
+        STUCK_TIMES,
+        "times",
+        "minimum number of different newest event times; a replay may repeat the same hour",
     )
     lag: float = h.limit(
         60_000, "ms", "minimum growth over the recent triggers; less is jitter of the sources"

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from flowdiag.analyses.flink.options import at_least
+from flowdiag.analyses.flink.options import is_at_least
 from flowdiag.analyses.startup import helpers as h
 
 
@@ -57,7 +57,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     even = sum(counts.values()) / len(places)
     if most < max(limits.ratio * even, limits.tasks):
         return
-    balanced = at_least(job.job.version, 1, 19)
+    balanced = is_at_least(job.job.version, 1, 19)
     option = "taskmanager.load-balance.mode" if balanced else "cluster.evenly-spread-out-slots"
     yield h.start_finding(
         job,
