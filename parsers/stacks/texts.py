@@ -6,6 +6,7 @@
 | collapsed stacks | see `profiles` |
 | `1TIDATETIME`, `3XMTHREADINFO …` | javacores of OpenJ9 |
 | `<td id="63_td_stacktrace">` | the thread dump page of Spark's Web UI |
+| `87⇥stream execution thread for …⇥WAITING⇥…` | a copy of that page's rows, with the expanded stacks |
 | `"…" prio=5 Id=87 WAITING on …` | the same page as text, and `ThreadInfo.toString` in logs |
 | `#21 "…" BLOCKED 2026-…Z` | `jcmd Thread.dump_to_file` (21 and later); without states and locks before 24 |
 """
@@ -291,6 +292,38 @@ def _page_rows(data: bytes, place: str) -> Rows:
         text = re.sub(r"<br\s*/?>", "\n", found["text"].decode("utf-8", "replace"))
         text = html.unescape(_TAG.sub("", text)).strip()
         cells.setdefault(number, {})[found["column"].decode()] = text
+    yield from _page_threads(cells, starts, place)
+
+
+_COPIED_ROW = re.compile(
+    rb"^ {0,4}(?P<id>\d{1,19})[ \xa0]{0,4}\t(?P<name>[^\t\n]{1,2000})\t"
+    rb"(?P<state>RUNNABLE|BLOCKED|WAITING|TIMED_WAITING)(?:[ \t]+(?P<locking>[^\n]{0,1000}))?\r?$",
+    re.MULTILINE,
+)
+_COPIED_FRAME = re.compile(rb"\s{0,8}[\w.@/$-]{3,400}[.][\w$<>]{1,200}\([^)\n]{1,200}\)")
+
+
+def _is_copied_page(head: bytes) -> bool:
+    return any(_COPIED_FRAME.match(head, row.end()) for row in _COPIED_ROW.finditer(head))
+
+
+def _copied_rows(data: bytes, place: str) -> Rows:
+    found = [*_COPIED_ROW.finditer(data)]
+    cells: dict[str, dict[str, str]] = {}
+    starts: dict[str, int] = {}
+    for number, row in enumerate(found):
+        end = found[number + 1].start() if number + 1 < len(found) else len(data)
+        columns = {
+            key: (value or b"").decode("utf-8", "replace") for key, value in row.groupdict().items()
+        }
+        stack = data[row.end() : end].decode("utf-8", "replace").strip()
+        starts.setdefault(columns["id"], row.start())
+        cells.setdefault(columns["id"], columns | {"stacktrace": stack})
+    yield from _page_threads(cells, starts, place)
+
+
+def _page_threads(cells: dict[str, dict[str, str]], starts: dict[str, int], place: str) -> Rows:
+    """Yield the rows of threads from the cells of the page, by the number of the thread."""
     threads = []
     for number, row in cells.items():
         blocked = _BLOCKED.search(" ".join(row.get("locking", "").split()))
@@ -381,6 +414,7 @@ _FORMATS: Final = (
     StackText(_is_python_dump, _python_rows),
     StackText(_is_javacore, _javacore_rows),
     StackText(_is_thread_page, _page_rows),
+    StackText(_is_copied_page, _copied_rows),
     StackText(_is_file_dump, _file_rows),
     StackText(_is_info_text, _info_rows),
     StackText(is_collapsed, _collapsed_rows),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ MAILBOX = "org.apache.flink.streaming.runtime.tasks.mailbox.MailboxProcessor.run
 PY_SPY = (DATA / "py-spy.txt").read_text()
 JAVACORE = (DATA / "javacore.txt").read_text()
 DUMP_TO_FILE = (DATA.parent / "threads" / "java-25-jcmd.txt").read_text()
+COPIED_PAGE = "9\tstream execution thread for x\tWAITING\t\njava.lang.Object.wait(Native Method)\ncom.shop.P.map(P.java:7)"
 JAVA_21_TO_FILE = """2673
 2026-11-26T23:16:10.152963451Z
 21.0.8+9-LTS
@@ -224,6 +226,22 @@ def test_the_thread_dump_page_of_spark(tmp_path: Path) -> None:
     assert (row["fields"]["query"], row["fields"]["kind"]) == ("reports", "job")
 
 
+def test_the_rows_of_sparks_page_copied_as_text() -> None:
+    page = (DATA / "spark-4.3-page.html").read_text()
+    cells = dict(re.findall(r'id="87_td_(\w+)"[^>]*>(.*?)</td>', page, re.DOTALL))
+    stack = cells.pop("stacktrace").replace("<br/>", "\n")
+    blocked = "64\tExecutor task launch worker for task 3.0 in stage 5.0 (TID 12)\tBLOCKED\tBlocked by Thread 87"
+    text = f"Thread ID\tThread Name\n{chr(9).join(cells.values())}\n{stack}\n{blocked}\ncom.shop.P.map(P.java:7)\n"
+    query, task = read(text.encode())
+    (saved,) = read(page.encode())
+    assert query["fields"] | {"dump": "", "threads": ""} == saved["fields"] | {
+        "dump": "",
+        "threads": "",
+    }
+    assert (task["fields"]["kind"], task["fields"]["owner"]) == ("lock", query["thread"])
+    assert engine_of_stacks(text.encode()) == "spark"
+
+
 def test_a_dump_to_a_file_without_states() -> None:
     sleeping, virtual = read(JAVA_21_TO_FILE.encode())
     assert (sleeping["to_state"], sleeping["fields"]["kind"]) == ("WAITING", "sleep")
@@ -294,7 +312,9 @@ def test_any_profile_is_read_without_an_error(body: dict[str, Any]) -> None:
 
 
 @given(
-    st.sampled_from([PY_SPY, JAVACORE, DUMP_TO_FILE]), st.integers(0, 1500), st.binary(max_size=60)
+    st.sampled_from([PY_SPY, JAVACORE, DUMP_TO_FILE, COPIED_PAGE]),
+    st.integers(0, 1500),
+    st.binary(max_size=60),
 )
 def test_any_damage_to_a_text_is_read_without_an_error(text: str, at: int, noise: bytes) -> None:
     data = text.encode()[:at] + noise + text.encode()[at:]
