@@ -52,6 +52,7 @@ FIRST_RUNS: Final[dict[str, tuple[int, ...]]] = {
     "flink-2": (12, 12, 0, 0, 1),
     "flink-3": (16, 5, 1, 1, 1),
     "flink-4": (16, 4, 2, 1, 1),
+    "flink-5": (16, 4, 1, 1, 3),
 }
 """The first run of each file of `rounds`: counts of `VERDICTS`."""
 

@@ -42,10 +42,14 @@ class Component(NamedTuple):
 
 
 class Link(NamedTuple):
-    """One exception of a chain: its class and message, and the methods of its stack, topmost first."""
+    """One exception of a chain: its class and message, and the methods of its stack, topmost first.
+
+    `shared` is the number of frames that Java prints only below the enclosing exception (`... 5 more`).
+    """
 
     text: str
     methods: list[str]
+    shared: int = 0
 
 
 @functools.cache
@@ -135,7 +139,7 @@ def process_of(
     if named is not None:
         return named
     # The lowest frames show which process the thread belongs to.
-    methods = [method for link in reversed(links) for method in reversed(link.methods)]
+    methods = [method for link in reversed(_with_shared(links)) for method in reversed(link)]
     found = next(filter(None, map(_process_named, methods)), None) or _process_named(logger or "")
     if found is not None:
         return found
@@ -252,6 +256,7 @@ _METHOD: Final = re.compile(
 )
 """A stack frame, possibly wrapped by a terminal."""
 _CAUSE: Final = re.compile(r"\s{0,40}(?:Caused by|Wrapped by): ")
+_MORE: Final = re.compile(r"\s{0,40}\.\.\. ([0-9]{1,4}) (?:more|common frames omitted)")
 _REMOTE: Final = re.compile(r"org\.apache\.hadoop\.ipc\.RemoteException\(([\w.$]{3,200})\)")
 """A Hadoop `RemoteException`, which contains the class that the server threw."""
 _CLASS: Final = re.compile(r"(?:[a-z_]\w{0,80}\.){1,16}[\w$]{1,160}")
@@ -268,9 +273,9 @@ def links_of(chain: Sequence[str], lines: Iterable[str] = ()) -> list[Link]:
     texts = [*chain][-_LINKS:]
     if not texts:
         return blocks
-    frames = [block.methods for block in blocks][-len(texts) :]
-    frames = [[] for _ in range(len(texts) - len(frames))] + frames
-    return [Link(text, methods) for text, methods in zip(texts, frames, strict=True)]
+    blocks = blocks[-len(texts) :]
+    blocks = [Link("", []) for _ in range(len(texts) - len(blocks))] + blocks
+    return [block._replace(text=text) for text, block in zip(texts, blocks, strict=True)]
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[Link]:
@@ -282,6 +287,8 @@ def _blocks(lines: Iterable[str]) -> Iterator[Link]:
             if block.text or block.methods:
                 yield block
             block = Link(line[cause.end() :].strip(), [])
+        elif (more := _MORE.match(line)) is not None:
+            block = block._replace(shared=int(more[1]))
         elif (found := _METHOD.match(line)) is not None:
             block.methods.append(found["name"])
             del block.methods[_FRAMES:]
@@ -304,6 +311,15 @@ def _without_other_traces(lines: Iterable[str]) -> Iterator[str]:
             limit = -1
         elif limit is None:
             yield line
+
+
+def _with_shared(links: Iterable[Link]) -> list[list[str]]:
+    """Return the methods of each exception, including those that are printed only below the enclosing one."""
+    found: list[list[str]] = []
+    for link in links:
+        rest = found[-1][-link.shared :] if found and link.shared else []
+        found.append([*link.methods, *rest])
+    return found
 
 
 def _class_of(text: str) -> str:

@@ -168,7 +168,8 @@ class TaskFailure:
                 f" {self.crises[-1].bursts} failures without a completed checkpoint in between: a"
                 " restart loop."
             )
-        note = source_note(self.source) if self.cause in _OF_SOFTWARE else ""
+        is_noted = "component" in self.root.text  # `origin_note` names it
+        note = source_note(self.source) if self.cause in _OF_SOFTWARE and not is_noted else ""
         return " ".join(filter(None, (explanation, note))) + self._other_failures
 
     @property

@@ -6,19 +6,21 @@ Many messages suggest a fix: an option, a statement or a next step. Reports quot
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Action
 from flowdiag.parsers.components import Component, components
+from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS
 
 _READ: Final = 8000  # characters of a text to read
 _QUOTE: Final = 300  # characters of quoted advice
 _ERROR: Final = 160  # characters of a quoted error
 
-_SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+(?=[A-Z\"'`(])|\n+|(?<=\.)\s*(?=Hint:)")
+_SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+(?=[A-Z\"'`(]|\d\) )|\n+|(?<=\.)\s*(?=Hint:)")
+_ENDS: Final = (".", "!", "?", ")", "'", '"', "`")
 _FRAME: Final = re.compile(r"^\s*(?:at [\w$.]+[(]|\.\.\. \d+ more|File \")", re.MULTILINE)
 # An imperative at the start of a sentence, or after an introduction: "To ignore it, set …".
 _VERBS: Final = (
@@ -41,7 +43,7 @@ _ADVICE: Final = re.compile(
 # Sentences that only refer to a document or a stack trace, or suggest to try again.
 _ELSEWHERE: Final = re.compile(
     r"stack trace below|deployment section|third-party-projects|\btry (?:the operation |it )?again\b|for more (?:details|information)"
-    r"|^(?:please )?(?:see|refer to|visit)\b|view the Checkpoint History",
+    r"|^(?:please )?(?:see|refer to|visit)\b|view the Checkpoint History|error information in the logs",
     re.IGNORECASE,
 )
 _CLASS: Final = re.compile(r"\.\w{1,100}(?:Exception|Error|Throwable):\s|\ACaused by: ")
@@ -66,11 +68,19 @@ def advice_in(text: str) -> str:
     ('', '')
     """
     found: list[str] = []
-    for sentence in _SENTENCE.split(_message(text[:_READ])):
+    for sentence in _sentences(_message(text[:_READ])):
         line = " ".join(_CLASS.split(sentence.strip())[-1].split())
         if line and line not in found and _ADVICE.search(line) and not _ELSEWHERE.search(line):
             found.append(line)
     return fmt.shorten(" ".join(found), _QUOTE)
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a message, without the end of a line that the parser cut off."""
+    for line in text.split("\n"):
+        found = _SENTENCE.split(line)
+        is_cut = len(line) >= CAUSE_CHARACTERS - 1 and not line.endswith(_ENDS)
+        yield from found[:-1] if is_cut else found
 
 
 def _message(text: str) -> str:

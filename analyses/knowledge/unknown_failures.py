@@ -134,7 +134,7 @@ class FailureGroup:
         """The exception or the message, and its number of occurrences."""
         times = f" ({self.count} times)" if self.count > 1 else ""
         whole = " ".join(self.first.failure.split())
-        failure = _PACKAGE.sub("", whole.removeprefix("Error: "))
+        failure = _PACKAGE.sub("", _WRAPPER.sub("", whole.removeprefix("Error: ")))
         if (bare := _BARE.fullmatch(failure)) is not None:
             above = self.first.text.get("message")
             failure = f"{' '.join(above.split())}: {bare[1]}{bare[2] or ''}" if above else whole
@@ -166,7 +166,9 @@ class FailureGroup:
         ):
             parts.append(f'The log line above it is "{fmt.shorten(message, 120)}".')
         parts += [
-            f"{code.code}: {code.meaning}." for code in _specific_codes(self.first.failure)[:2]
+            f"{code.code}: {code.meaning}."
+            for code in _specific_codes(self.first.failure)[:2]
+            if code.family != "http" or self.cause == UNRECOGNISED  # a known cause is more precise
         ]
         parts.append(_ENDS.get(self.ended, _MODEST)[1])
         if self.cause == UNRECOGNISED:
@@ -241,6 +243,11 @@ _NO_RECORDS: Final = (
 )  # fmt: skip
 """Processes that read configurations and archives, but no records."""
 _PACKAGE: Final = re.compile(r"\A(?:[a-z_][\w$]{0,60}\.){1,20}(?=[A-Z][\w$]{0,120}(?::|\Z|\s))")
+# Exceptions whose message is only another exception.
+_WRAPPER: Final = re.compile(
+    r"\A(?:(?:[a-z_][\w$]{0,60}\.){1,20}[A-Z][\w$]{0,120}: ){1,8}"
+    r"(?=(?:[a-z_][\w$]{0,60}\.){2,20}[A-Z][\w$]{0,120}(?:Exception|Error): )"
+)
 _BARE: Final = re.compile(
     r"([A-Z][\w$]{2,120})(?:: ?(?:null)?)?( \(at [^()]{1,200}\([^()]{1,120}\)\))?"
 )

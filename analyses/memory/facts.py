@@ -99,6 +99,7 @@ class Kill:
         heap: heap of an executor, as Spark sets it for the container.
         node: where the container ran, or the node itself.
         count: how often events reported the problem.
+        component: jobmanager or taskmanager, if the pod's labels show it.
     """
 
     reason: str
@@ -112,6 +113,7 @@ class Kill:
     count: int = 1
     heap: int | None = None
     node: str | None = None
+    component: str | None = None
 
     @property
     def is_for_memory(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Unpack
 
-from flowdiag.analyses.flink.advice.memory_processes import TASKMANAGER, process_of_pod
+from flowdiag.analyses.flink.advice.memory_processes import TASKMANAGER, UNKNOWN, process_of_pod
 from flowdiag.analyses.flink.helpers import explanation, measurement, votes_for
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident, JobFacts
 from flowdiag.analyses.knowledge.causes import CAUSES
@@ -98,7 +98,7 @@ def runs_master(pod: str | None) -> bool:
     >>> runs_master("orders-jobmanager-0"), runs_master("container_1700000000000_0001_01_000002")
     (True, False)
     """
-    return "jobmanager" in (pod or "") or process_of_pod(pod) is not TASKMANAGER
+    return process_of_pod(pod).what not in (TASKMANAGER.what, UNKNOWN.what)
 
 
 def is_taskmanager(pod: str) -> bool:

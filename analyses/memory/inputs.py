@@ -134,6 +134,7 @@ def _kills(source: Source, text: str) -> Iterator[Kill]:
             limit=ended.memory_limit,
             heap=ended.heap,
             node=ended.node,
+            component=ended.component,
             text=ended.text,
             ref=Ref(source.index, ended.offset),
             time_us=ended.time_us,

@@ -81,7 +81,9 @@ def _finding(
     limits: Limits,
 ) -> h.Finding:
     holder = (
-        process_of_incident(incidents[-1]) if incidents else process_of_pod(place, facts.engine)
+        process_of_incident(incidents[-1])
+        if incidents
+        else process_of_pod(place, facts.engine, kills[-1].component)
     )
     of_worker = holder is TASKMANAGER
     process = _process(facts, place) if of_worker else None
@@ -185,7 +187,9 @@ def _measurements(
 
 def _place(place: str | None, host: str | None, holder: MemoryProcess) -> str:
     of_known_worker = holder is TASKMANAGER and (place or host)
-    return h.fmt.place(place, host) if of_known_worker else holder.what
+    if of_known_worker:
+        return h.fmt.place(place, host)
+    return f"{holder.what}, {place}" if place and holder.is_pod else holder.what
 
 
 def _numbers(incidents: h.Sequence[h.Incident], kind: str) -> h.Iterator[h.Measurement]:

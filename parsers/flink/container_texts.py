@@ -46,6 +46,7 @@ class Pause:
 
 
 _NAME: Final = re.compile(r"^Name: {2,40}(\S{1,253})$")
+_LABEL: Final = re.compile(r"^(?:Labels:)? {2,40}component=(jobmanager|taskmanager)$")
 _LIMIT: Final = re.compile(r"^ {2,16}memory: {1,20}([0-9]{1,15}(?:Ki|Mi|Gi|Ti|k|M|G|T)?)$")
 _REASON: Final = re.compile(r"^ {2,16}Reason: {1,20}(OOMKilled|Error|Evicted|ContainerCannotRun)\b")
 _STATUS: Final = re.compile(r"^(?:Status|Reason): {1,20}(Evicted|Failed)\b")
@@ -198,33 +199,42 @@ def ended_containers(text: str) -> Iterator[EndedContainer]:
 
 
 def _described_pods(text: str) -> Iterator[EndedContainer]:
-    pod = limit = None
+    pod = limit = component = None
     pending: EndedContainer | None = None  # the container's message and exit code may follow
     found: list[EndedContainer] = []
     for start, line in _lines(text):
         line = line.rstrip("\r")[:2000]
         if hit := _NAME.match(line):
-            pod, limit = hit[1], None
+            pod, limit, component = hit[1], None, None
+        elif hit := _LABEL.match(line):
+            component = hit[1]
         elif hit := _LIMIT.match(line):
             limit = int(size_bytes(hit[1], units=KUBERNETES_UNITS, whole=True) or 0)
             # The limits are listed below the state.
-            yield from (replace(each, memory_limit=limit) for each in found)
+            yield from (replace(each, memory_limit=limit, component=component) for each in found)
             found = []
         elif hit := _REASON.match(line) or _STATUS.match(line):
             pending = EndedContainer(reason=hit[1], offset=start, text=line.strip())
-        elif pending and _MESSAGE.match(line):
-            pending = replace(pending, text=f"{pending.text}, {line.strip()[:300]}")
-        elif pending and (hit := _EXIT.match(line)):
-            shown = f"{pending.text}, {line.strip()}"
-            found.append(replace(pending, exit_code=int(hit[1]), pod=pod, text=shown))
-            pending = None
+        elif pending and (more := _continued(pending, line)) is not None:
+            pending = more
+            if more.exit_code is not None:
+                found.append(replace(more, pod=pod))
+                pending = None
         elif ended := _ended_in_line(line, start, pod):
             found.append(ended)
         else:
             found = _without_resolved(found, line, pod)
     if pending:
         found.append(replace(pending, pod=pod))
-    yield from (replace(each, memory_limit=limit) for each in found)
+    yield from (replace(each, memory_limit=limit, component=component) for each in found)
+
+
+def _continued(pending: EndedContainer, line: str) -> EndedContainer | None:
+    """Return a container with its message or exit code from the next line; None for other lines."""
+    text = f"{pending.text}, {line.strip()[:300]}"
+    if (hit := _EXIT.match(line)) is not None:
+        return replace(pending, exit_code=int(hit[1]), text=text)
+    return replace(pending, text=text) if _MESSAGE.match(line) else None
 
 
 def _ended_in_line(line: str, start: int, pod: str | None) -> EndedContainer | None:

@@ -36,6 +36,7 @@ class EndedContainer:
         count: how often the event occurred.
         heap: heap size of a Spark executor in bytes.
         node: the node that the pod ran on.
+        component: Flink's name for the process, from the pod's labels: jobmanager or taskmanager.
     """
 
     reason: str
@@ -50,6 +51,7 @@ class EndedContainer:
     count: int = 1
     heap: int | None = None
     node: str | None = None
+    component: str | None = None
 
 
 _WAITING: Final = frozenset(
@@ -206,6 +208,7 @@ def _resolution(event: Mapping[str, Any]) -> tuple[str, tuple[str, ...], int] | 
 
 def _containers_in_pod(pod: Mapping[str, Any], piece: str, offset: int) -> Iterator[EndedContainer]:
     name = as_string(object_at(pod, "metadata").get("name"))
+    component = as_string(object_at(object_at(pod, "metadata"), "labels").get("component"))
     status = object_at(pod, "status")
     at = _Position(piece, offset)
     if (reason := str(status.get("reason"))) in _POD_REASONS:
@@ -230,7 +233,7 @@ def _containers_in_pod(pod: Mapping[str, Any], piece: str, offset: int) -> Itera
         *objects_at(status, "containerStatuses"),
     ):
         found = _container_problems(container, name, limits.get(str(container.get("name"))), at)
-        yield from (replace(each, heap=heap) for each in found)
+        yield from (replace(each, heap=heap, component=component) for each in found)
 
 
 def _executor_heap(pod: Mapping[str, Any]) -> int | None:

@@ -55,7 +55,7 @@ THREAD = re.compile(
 # Exception, task name, location: a copied row of the Web UI's table of exceptions.
 TABLE_ROW = re.compile(
     r"(?P<text>[^\t|]{3,3000}?)(?:\t| \| | {2,8})\s{0,4}(?P<task>[^\t|]{1,300}\([0-9]{1,6}/[0-9]{1,6}\))"
-    r"(?:(?:\t| \| | {2,8})\s{0,4}(?:(?P<host>[\w.-]{1,255}):[0-9]{1,5}\S{0,60}|\(unassigned\)|\S{1,300})?)?"
+    r"(?: - execution #[0-9]{1,6})?(?:(?:\t| \| | {2,8})\s{0,4}(?:(?P<host>[\w.-]{1,255}):[0-9]{1,5}\S{0,60}|\(unassigned\)|\S{1,300})?)?"
     r"[\s|]{0,20}\Z"
 )
 BELOW = re.compile(

@@ -219,6 +219,7 @@ _ESCAPES: Final = (b"&lt;", b"&#", b"&gt;", b"&quot;", b"&nbsp;")
 _TAGS: Final = (b"<br", b"<pre", b"<p>", b"<td", b"<li>", b"<code", b"<div", b"<span")
 
 
+_OPERATOR: Final = "org.apache.flink.kubernetes.operator"
 _CELLS: Final = re.compile(r"\t| {0,4}\| {1,4}")
 
 
@@ -442,6 +443,7 @@ class _Segments:
         if found is None:
             return False
         block = self._begin(offset)
+        block.heading = Heading(offset, _OPERATOR, "", None)
         for one in found:
             message = unescape(one["message"]).replace("\\", "")  # unescape nested escapes
             # The operator's wrappers add nothing, because their message is the exception.

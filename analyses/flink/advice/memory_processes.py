@@ -19,10 +19,12 @@ class MemoryProcess(NamedTuple):
     Args:
         what: the name of the process in titles.
         remedies: of `out-of-memory`, by kind of memory. A kind without remedies has no option to set.
+        is_pod: whether the name of its pod belongs into titles.
     """
 
     what: str
     remedies: Mapping[str, tuple[str, ...]] = {}
+    is_pod: bool = False
 
 
 TASKMANAGER: Final = MemoryProcess("a TaskManager")
@@ -45,7 +47,7 @@ _DRIVER: Final = MemoryProcess(
     "the driver", {"container": ("spark-driver-overhead",), "heap": ("spark-driver-heap",)}
 )
 _CLIENT: Final = MemoryProcess("the client that submits the job", {"heap": ("client-heap",)})
-_UNKNOWN: Final = MemoryProcess("a Flink process", {kind: ("find-process",) for kind in POOLS})
+UNKNOWN: Final = MemoryProcess("a Flink process", {kind: ("find-process",) for kind in POOLS})
 _BY_COMPONENT: Final = {
     "flink-taskmanager": TASKMANAGER,
     "flink-jobmanager": _JOBMANAGER,
@@ -58,6 +60,10 @@ _FIRST_CONTAINER: Final = re.compile(r"container_(?:e\d{1,6}_)?\d{10,16}_\d{4,8}
 # Names that Spark and its operators give to pods.
 _EXECUTOR_POD: Final = re.compile(r"-exec-[0-9]{1,9}$")
 _DRIVER_POD: Final = re.compile(r"-driver$")
+_JOBMANAGER_POD: Final = re.compile(r"\bjobmanager\b|(?:^|-)jm(?:-|$)")
+_TASKMANAGER_POD: Final = re.compile(r"\btaskmanager\b|(?:^|-)(?:tm|worker)(?:-|$)")
+# Kubernetes adds a hash and an ID to the names of a Deployment's pods. Flink starts its JobManager as a Deployment.
+_OF_DEPLOYMENT: Final = re.compile(r"-[bcdf-hj-np-tv-z2-9]{8,10}-[bcdf-hj-np-tv-z2-9]{5}$")
 _OF_MASTER: Final = re.compile(r"\bAM Container for appattempt")
 _AMOUNTS: Final = re.compile(
     r"required \(M[Bb]\): (\d{1,9}), allocated \(M[Bb]\): (\d{1,9}), missing \(M[Bb]\): (\d{1,9})"
@@ -96,18 +102,35 @@ def amounts_in(text: str | None) -> str:
     return " ({} MB required, {} MB allocated, {} MB missing)".format(*found.groups())
 
 
-def process_of_pod(name: str | None, engine: str | None = None) -> MemoryProcess:
-    """Return the process that runs in a pod or container, based on its name and the engine of the logs.
+def process_of_pod(
+    name: str | None, engine: str | None = None, component: str | None = None
+) -> MemoryProcess:
+    """Return the process that runs in a pod or container.
+
+    Args:
+        name: the name of the pod or container.
+        engine: the engine of the logs.
+        component: jobmanager or taskmanager, if the pod's labels show it.
 
     >>> process_of_pod("billing-1-exec-3").what
     'executor billing-1-exec-3'
+    >>> process_of_pod("orders-jobmanager-0").what, process_of_pod("orders-6cdfd65d9b-2zq8k").what
+    ('the JobManager', 'a Flink process')
     """
-    if name is not None and _FIRST_CONTAINER.search(name):
+    known = _BY_COMPONENT.get(f"flink-{component}")
+    if known is not None:
+        return known if known is TASKMANAGER else known._replace(is_pod=True)
+    name = name or ""
+    if _JOBMANAGER_POD.search(name):
+        return _JOBMANAGER._replace(is_pod=True)
+    if _FIRST_CONTAINER.search(name):
         return _ANY_MASTER
-    if name is not None and _DRIVER_POD.search(name):
+    if _DRIVER_POD.search(name):
         return _DRIVER
-    if name is not None and (_EXECUTOR_POD.search(name) or engine == "spark"):
+    if name and (_EXECUTOR_POD.search(name) or engine == "spark"):
         return _EXECUTOR._replace(what=_EXECUTOR.what.format(name=name))
+    if _OF_DEPLOYMENT.search(name) and not _TASKMANAGER_POD.search(name):
+        return UNKNOWN._replace(is_pod=True)
     return TASKMANAGER
 
 
@@ -125,7 +148,7 @@ def process_of_incident(incident: Incident) -> MemoryProcess:
     named = _OPTION.search(text)
     if named is not None:
         return _BY_COMPONENT[f"flink-{named['process']}"]
-    return TASKMANAGER if "container_" in container else _UNKNOWN
+    return TASKMANAGER if "container_" in container else UNKNOWN
 
 
 def memory_actions(job: h.Job, root: h.Incident, kind: str) -> tuple[h.Action, ...]:

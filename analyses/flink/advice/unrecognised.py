@@ -20,7 +20,9 @@ from flowdiag.parsers.lines.failure_lines import ended_by, is_routine
 
 
 def is_failure(one: Incident) -> bool:
-    return one.kind in _FAILURES and bool(one.cause) and not is_routine((one.cause or "",))
+    """Return whether an incident is a failure. Requests for workers that failed count as well."""
+    failed = one.kind in _FAILURES or one.text.get("template") == _REFUSED
+    return failed and bool(one.cause) and not is_routine((one.cause or "",))
 
 
 def restarts_of(incidents: Sequence[Incident]) -> list[Incident]:
@@ -75,8 +77,12 @@ def occurrence_of(incident: Incident) -> Occurrence:
         text["ended"] = ended_by((text.get("exception", ""),)) or "process"
         of_task = "TaskExecutor" in text.get("component", "") or "task" in text.get("template", "")
         text.setdefault("process", "flink-taskmanager" if of_task else "flink-jobmanager")
-    if "exception" not in text and (known := classify([incident.cause or ""], "flink")) is not None:
-        text.setdefault("class", known.name)
+    if text.get("template") == _REFUSED:
+        text.setdefault("process", "flink-jobmanager")
+    if "exception" not in text or text.get("template") == _REFUSED:
+        known = classify([text.get("exception", ""), incident.cause or ""], "flink")
+        if known is not None:
+            text.setdefault("class", known.name)
     if incident.task is not None:
         text["named"] = "task"
     if is_consequence(incident.cause or ""):
@@ -129,6 +135,7 @@ def _stop(incident: Incident) -> str | None:
     return f"{text.get('component', 'TaskManagerRunner')} ended with exit code {code}"
 
 
+_REFUSED: Final = "worker-request-failed"
 _RESTART: Final = "job-restarting"
 _SNAPSHOTS: Final = ("snapshot-failed", "async-failure")
 _ORDINARY_EXITS: Final = ("0", "143", "1445")  # session clusters exit with 1445 after a normal stop

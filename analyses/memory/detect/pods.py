@@ -15,7 +15,7 @@ _REFUSAL: Final = re.compile(r"(?:^|,) *([0-9]{1,6}) ([A-Za-z][^,{]{1,200}(?:\{[
 _BAD_NODES: Final = ("NodePressure", "NodeNotReady", "NodeUnhealthy", "NodeDecommissioned")
 
 
-_OF_OPERATORS: Final = ("OperatorWarning", "SavepointFailed")
+OF_OPERATORS: Final = ("OperatorWarning", "SavepointFailed")
 
 
 _VOLUME = ("a volume that cannot be mounted", "deployment-failed", "volume")
@@ -77,7 +77,7 @@ def _kills_by_pod(facts: h.MemoryFacts) -> dict[tuple[str | None, str], list[h.K
             and not (kill.reason == "CrashLoopBackOff" and kill.pod in out_of_memory)
             and (kill.reason not in _BAD_NODES or _is_host(facts, kill.pod))
         ):
-            reason = kill.text.partition(":")[0] if kill.reason in _OF_OPERATORS else ""
+            reason = kill.text.partition(":")[0] if kill.reason in OF_OPERATORS else ""
             by_pod.setdefault((kill.pod, reason), []).append(kill)
     return by_pod
 

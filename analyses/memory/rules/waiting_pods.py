@@ -37,26 +37,24 @@ By default, Kubernetes keeps events for only one hour. A problem may be over alt
 from __future__ import annotations
 
 from flowdiag.analyses.memory import helpers as h
-from flowdiag.analyses.memory.detect.pods import pods_by_problem, refusing_nodes
+from flowdiag.analyses.memory.detect.pods import OF_OPERATORS, pods_by_problem, refusing_nodes
 
 
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """Report all pods with the same problem in one finding."""
     for (problem, cause, remedy), pods in pods_by_problem(facts).items():
         first = pods[0][0]
-        # The message without the columns before it.
-        message = first.text.partition(f"pod/{first.pod}")[2] if first.pod else ""
-        message = " ".join((message or first.text.removeprefix(f"{first.reason}: ")).split())
         place = first.pod or "a pod"
         more = f" and {h.fmt.plural(len(pods) - 1, 'more pod')}" if len(pods) > 1 else ""
         kills = [kill for each in pods for kill in each]
         times = h.times_of(kills)
         recovered = h.has_recovered(facts, max(times, default=None), first.pod)
+        event, message, explanation = _described(first, problem, several=len(pods) > 1)
         yield h.place_finding(
             None,
             first.pod if not more and h.is_taskmanager(place) else None,
             None,
-            title=f"{place}{more} {'have' if more else 'has'} {problem}: {h.fmt.shorten(message, 100)}",
+            title=f"{place}{more}{event}: {h.fmt.shorten(message, 200)}",
             why=f"{place}{more}: {h.fmt.shorten(message, 120)}",
             cause=cause,
             rank=h.Rank.REPORTED_CAUSE,
@@ -64,12 +62,28 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
             first_us=min(times, default=None),
             last_us=max(times, default=None),
             count=sum(kill.count for kill in kills),
-            explain="A job that needs the slots of this pod waits until the pod runs.",
+            explain=explanation,
             measurements=(h.measurement("pods", len(pods), "pods"), *refusing_nodes(first)),
             evidence=tuple(h.Evidence(*kill.ref, kill.time_us) for kill in kills),
             ranked=True,
             actions=(h.remedy_action(cause, remedy, place=place),),
         )
+
+
+def _described(kill: h.Kill, problem: str, *, several: bool) -> tuple[str, str, str]:
+    """Return the problem for the title, the message without the columns before it, and the effect."""
+    if kill.reason in OF_OPERATORS:
+        return (
+            "",
+            kill.text,
+            "The operator reports this about its resource. The job may still run.",
+        )
+    message = kill.text.partition(f"pod/{kill.pod}")[2] if kill.pod else ""
+    return (
+        f" {'have' if several else 'has'} {problem}",
+        " ".join((message or kill.text.removeprefix(f"{kill.reason}: ")).split()),
+        "A job that needs the slots of this pod waits until the pod runs.",
+    )
 
 
 RULE = h.Rule(
