@@ -53,6 +53,7 @@ FIRST_RUNS: Final[dict[str, tuple[int, ...]]] = {
     "flink-3": (16, 5, 1, 1, 1),
     "flink-4": (16, 4, 2, 1, 1),
     "flink-5": (16, 4, 1, 1, 3),
+    "flink-6": (14, 4, 2, 2, 3),
 }
 """The first run of each file of `rounds`: counts of `VERDICTS`."""
 

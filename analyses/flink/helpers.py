@@ -387,6 +387,11 @@ def explanation(cause: str, **fill: str) -> str:
     return text.format(**fill) if fill else text
 
 
+def with_version_of(job: JobFacts, text: str) -> JobFacts:
+    """Return a job of unknown version with the version that an exception shows: Flink 1.18 replaced Akka by Pekko."""
+    return replace(job, version="1.17") if not job.version and "akka" in text else job
+
+
 def remedies(
     cause: str,
     job: JobFacts,

@@ -97,6 +97,8 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "not-serializable": ("not-serializable", ()),
     "submission-failed": ("submission-failed", ("reason",)),
     "deployment-failed": ("deployment-failed", ("events",)),
+    "yarn-deployment-failed": ("deployment-failed", ("attempts",)),
+    "main-class-missing": ("class-loading", ("main",)),
     "quota-exceeded": ("deployment-failed", ("quota",)),
     "restore-by-hand": ("deployment-failed", ("by-hand",)),
     "task-stuck": ("task-hangs", ("timeout", "kill-sooner")),

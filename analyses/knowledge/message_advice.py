@@ -119,12 +119,13 @@ def origin_note(fields: Mapping[str, str], place: str | None = None) -> str:
     process = process_in(fields)
     where = ", ".join(filter(None, (process and process.what, place)))
     frame = fields.get("python_frame") or fields.get("own_frame")
+    language = "Python " if fields.get("python_frame") else ""
     component = components().get(fields.get("component", ""))
     source = component.what if component is not None and component.role == "part" else ""
     parts = (
         source and f"It comes from {source}.",
         where and f"It happened in {where}.",
-        frame and f"The first frame of the job's own code is {frame}.",
+        frame and f"The first frame of the job's own {language}code is {frame}.",
     )
     return " ".join(filter(None, parts))
 

@@ -133,7 +133,7 @@ class FailureGroup:
     def title(self) -> str:
         """The exception or the message, and its number of occurrences."""
         times = f" ({self.count} times)" if self.count > 1 else ""
-        whole = " ".join(self.first.failure.split())
+        whole = _CLIENT.sub("", " ".join(self.first.failure.split()))
         failure = _PACKAGE.sub("", _WRAPPER.sub("", whole.removeprefix("Error: ")))
         if (bare := _BARE.fullmatch(failure)) is not None:
             above = self.first.text.get("message")
@@ -243,6 +243,7 @@ _NO_RECORDS: Final = (
 )  # fmt: skip
 """Processes that read configurations and archives, but no records."""
 _PACKAGE: Final = re.compile(r"\A(?:[a-z_][\w$]{0,60}\.){1,20}(?=[A-Z][\w$]{0,120}(?::|\Z|\s))")
+_CLIENT: Final = re.compile(r"\A\[\w{1,40} clientId=[^\]]{1,300}\] ")  # of Kafka
 # Exceptions whose message is only another exception.
 _WRAPPER: Final = re.compile(
     r"\A(?:(?:[a-z_][\w$]{0,60}\.){1,20}[A-Z][\w$]{0,120}: ){1,8}"

@@ -20,6 +20,7 @@ KEEPS: Final = frozenset(
         "factory-missing",
         "submission-failed",
         "deployment-failed",
+        "yarn-deployment-failed",
         "quota-exceeded",
         "restore-by-hand",
         "frame-too-large",

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Unpack
 
-from flowdiag.analyses.flink.helpers import explanation, measurement, remedies, votes_for
+from flowdiag.analyses.flink.helpers import (
+    explanation,
+    measurement,
+    remedies,
+    votes_for,
+    with_version_of,
+)
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (

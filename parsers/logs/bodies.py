@@ -66,6 +66,8 @@ def lines_of(data: bytes) -> Iterator[tuple[int, str]]:
     return fold_bodies(lines) if _BODY in data else lines
 
 
+# The frame that a terminal program draws around its text.
+_BORDERS: Final = re.compile(r"\A\s{0,8}[│┃║] ?|\s{0,400}[│┃║][\s│┃║|]{0,40}\Z")
 _BODY: Final = b'":'  # a sign of a service's response
 
 
@@ -73,7 +75,7 @@ def _printed_lines(data: bytes) -> Iterator[tuple[int, str]]:
     """Yield the offset and the text of each line."""
     offset = 0
     for raw in data.split(b"\n"):
-        yield offset, raw[: 4 * LINE].decode("utf-8", "replace")
+        yield offset, _BORDERS.sub("", raw[: 4 * LINE].decode("utf-8", "replace"))
         offset += len(raw) + 1
 
 

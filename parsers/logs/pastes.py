@@ -220,6 +220,7 @@ _TAGS: Final = (b"<br", b"<pre", b"<p>", b"<td", b"<li>", b"<code", b"<div", b"<
 
 
 _OPERATOR: Final = "org.apache.flink.kubernetes.operator"
+_AFTER_MESSAGE: Final = '","additionalMetadata"'
 _CELLS: Final = re.compile(r"\t| {0,4}\| {1,4}")
 
 
@@ -452,7 +453,9 @@ class _Segments:
             if exception not in block.chain:
                 block.lines.append(exception)
                 block.add(offset, exception[:_MESSAGE])
-        self._again = True
+        self._again = found[-1].end() < len(
+            text
+        )  # otherwise the message continues on the next line
         return True
 
     def _end(self) -> None:
@@ -638,6 +641,7 @@ class _Segments:
             self._again = True  # another paragraph
         else:
             _continue_message(block, text.strip())
+            self._again = self._again or _AFTER_MESSAGE in text
 
     def _take_dated(self, offset: int, stamp: prefix.Stamp, text: str) -> None:
         """Process a date, alone or before an exception or a record with an unknown layout."""
@@ -669,6 +673,7 @@ def _continue_message(block: Pasted | None, text: str) -> None:
     """Append a line to the message of the last exception, or of the record."""
     if block is None or text.startswith("Driver stacktrace"):
         return
+    text = text.partition(_AFTER_MESSAGE)[0]
     if block.chain and len(block.chain[-1]) < _MESSAGE:
         block.chain[-1] += " " + text
         block.glued[-1] += text

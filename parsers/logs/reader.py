@@ -500,6 +500,8 @@ class Reader:
         if trace.cause is not None:
             row["cause"] = (decisive_exception(trace.chain) if of_spark else None) or trace.cause
         extra = _trace_fields(row, trace, lines, of_spark=of_spark)
+        if row["event"] == Event.CHECKPOINT_FAILED and "thrown_at" in extra:
+            row["cause"] = f"{row['cause'].removesuffix(': null')} (at {extra['thrown_at']})"
         if extra:
             row["fields"] = {**(row.get("fields") or {}), **extra}
 
@@ -629,7 +631,7 @@ def _trace_fields(
     extra: dict[str, str] = {}
     if of_spark and row["event"] == Event.SPARK_QUERY:
         extra |= full_heap(lines)
-    if of_spark and (frame := python_frame(lines)) is not None:
+    if (frame := python_frame(lines)) is not None:
         extra["python_frame"] = frame
     if not of_spark:
         extra |= _memory_process_fields(trace, lines, row.get("logger"))

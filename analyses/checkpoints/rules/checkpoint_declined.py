@@ -115,8 +115,13 @@ def _explanation(decliners: Counter[str], causes: Counter[str]) -> str:
     return (
         (f"Declined by: {by}. " if by else "")
         + (f"Causes: {listed}. " if listed else "No input shows the cause. ")
-        + "A single subtask that cannot snapshot its state fails the checkpoint for the whole job."
-    )
+        + (_BY_SUBTASK if by else "")
+    ).strip()
+
+
+_BY_SUBTASK: Final = (
+    "A single subtask that cannot snapshot its state fails the checkpoint for the whole job."
+)
 
 
 RULE: Final = h.Rule("CP103", judge, Limits, core=True, needs="ended-checkpoints")

@@ -20,8 +20,8 @@ from flowdiag.parsers.lines.failure_lines import ended_by, is_routine
 
 
 def is_failure(one: Incident) -> bool:
-    """Return whether an incident is a failure. Requests for workers that failed count as well."""
-    failed = one.kind in _FAILURES or one.text.get("template") == _REFUSED
+    """Return whether an incident is a failure. Requests and elections that failed have an exception as well."""
+    failed = one.kind in _FAILURES or "exception" in one.text
     return failed and bool(one.cause) and not is_routine((one.cause or "",))
 
 
@@ -77,9 +77,9 @@ def occurrence_of(incident: Incident) -> Occurrence:
         text["ended"] = ended_by((text.get("exception", ""),)) or "process"
         of_task = "TaskExecutor" in text.get("component", "") or "task" in text.get("template", "")
         text.setdefault("process", "flink-taskmanager" if of_task else "flink-jobmanager")
-    if text.get("template") == _REFUSED:
+    if incident.kind in _OF_JOBMANAGER:
         text.setdefault("process", "flink-jobmanager")
-    if "exception" not in text or text.get("template") == _REFUSED:
+    if "exception" not in text or incident.kind in _OF_JOBMANAGER:
         known = classify([text.get("exception", ""), incident.cause or ""], "flink")
         if known is not None:
             text.setdefault("class", known.name)
@@ -135,7 +135,7 @@ def _stop(incident: Incident) -> str | None:
     return f"{text.get('component', 'TaskManagerRunner')} ended with exit code {code}"
 
 
-_REFUSED: Final = "worker-request-failed"
+_OF_JOBMANAGER: Final = ("worker", "leadership", "not-triggered", "coordinator-stopped")
 _RESTART: Final = "job-restarting"
 _SNAPSHOTS: Final = ("snapshot-failed", "async-failure")
 _ORDINARY_EXITS: Final = ("0", "143", "1445")  # session clusters exit with 1445 after a normal stop

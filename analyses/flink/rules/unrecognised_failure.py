@@ -98,7 +98,8 @@ def judge_rest(facts: Any, limits: Unrecognised) -> h.Iterator[h.Finding]:
 def _finding(job: h.JobFacts, group: FailureGroup) -> h.Finding:
     known = group.cause != UNRECOGNISED
     place = group.first.place or "the process"
-    advice = h.remedies(group.cause, job, *group.remedies, place=place) if known else ()
+    about = h.with_version_of(job, group.first.failure)
+    advice = h.remedies(group.cause, about, *group.remedies, place=place) if known else ()
     return h.job_finding(job, **group.finding_fields(advice))
 
 

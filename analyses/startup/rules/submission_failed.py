@@ -31,7 +31,6 @@ as recovered.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.flink.advice.exception_texts import exception_measurements, option_actions
@@ -105,10 +104,7 @@ def _exception_findings(job: h.JobStarts) -> h.Iterator[h.Finding]:
         cause, names = cause_of_class(name, "submission-failed")
         whole = incidents[-1].cause or "no reason is given"
         text = h.fmt.shorten(whole, 300)
-        about = job.job
-        if not about.version and "akka" in text:
-            about = replace(about, version="1.17")  # 1.18 switched to Pekko
-        known = h.remedies(cause, about, *names)
+        known = h.remedies(cause, h.with_version_of(job.job, text), *names)
         yield h.start_finding(
             job,
             ongoing=True,
