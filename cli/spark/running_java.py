@@ -217,7 +217,7 @@ def keeper_files_for(
     if folder is None:
         return None
     home = spark_home()
-    identity = [tool_version(), sys.executable, sys.version, str(java.executable), java.release]
+    identity = [tool_version(), sys.prefix, sys.version, str(java.executable), java.release]
     identity += [*active_flags(), class_path(home), str((home / "jars").stat().st_mtime_ns)]
     identity += [str(heap_bytes), *(f"{key}={properties[key]}" for key in sorted(properties))]
     key = hashlib.sha256("\0".join(identity).encode()).hexdigest()[:16]

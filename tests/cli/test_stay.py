@@ -153,7 +153,9 @@ def test_java_needs_a_private_folder_to_keep_running(
     assert running_java.runtime_folder() is None and running_java.all_keeper_files() == []
 
 
-def test_each_set_up_has_its_own_keeper(runtime: Path, tmp_path: Path) -> None:
+def test_each_set_up_has_its_own_keeper(
+    runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def key(properties: Mapping[str, str], heap: int, release: str) -> str:
         java = Java(
             home=tmp_path, executable=tmp_path / "java", major=17, origin="PATH", release=release
@@ -169,7 +171,11 @@ def test_each_set_up_has_its_own_keeper(runtime: Path, tmp_path: Path) -> None:
         key({"spark.master": "local[2]"}, 1 << 30, "21"),
     ]
     assert len(set(keys)) == 4
+    # `flowdiag` and `python -m flowdiag` start the same interpreter by different names.
+    monkeypatch.setattr(sys, "executable", f"{sys.executable}3")
     assert keys[0] == key({"spark.master": "local[2]"}, 1 << 30, "17")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert keys[0] != key({"spark.master": "local[2]"}, 1 << 30, "17")
 
 
 class StillNeeded(Exception):
