@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from flowdiag.analyses.flink.autoscaler.formula import Decision, Proposal, Vertex
+from flowdiag.analyses.flink.autoscaler.published import SIGN, published_states
 from flowdiag.analyses.flink.autoscaler.replay import (
     Outcome,
     Replayed,
@@ -25,7 +26,7 @@ from flowdiag.cli.output.console import check_output, write_report
 from flowdiag.cli.simulations import CHANGED, RECORDED
 from flowdiag.parsers.discover import discover
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.flink.options import looks_like_options, read_options
+from flowdiag.parsers.flink.options import read_options
 from flowdiag.parsers.json_values import decode_json, object_at, objects_at
 from flowdiag.parsers.source import source_text
 
@@ -66,7 +67,7 @@ class _Inputs:
         self.states += [state_of(item) for item in items if is_state(item)]
         if "vertices" in document and object_at(document, "plan"):
             self.graphs.append(job_graph(document))
-        if looks_like_options(text):
+        if PREFIX in text:
             found = read_options(text).options
             self.options |= {k: str(v) for k, v in found.items() if PREFIX in k}
 
@@ -92,14 +93,21 @@ def run_autoscaler(flags: AutoscalerFlags) -> ExitCode:
 def _replay(flags: AutoscalerFlags) -> Replayed:
     inputs = _Inputs([], [], {})
     for source in discover(flags.paths).sources:
-        if source.kind not in ("log", "spark-events", "prometheus", "archive"):
-            inputs.add(source_text(source))
+        if source.kind not in ("spark-events", "archive"):
+            text = source_text(source)
+            inputs.states += published_states(text) if SIGN in text else []
+            if source.kind not in ("log", "prometheus"):
+                inputs.add(text)
     if not inputs.states:
         raise FlowdiagError(
             "the inputs contain no state of an autoscaler",
-            hint="kubectl get configmap autoscaler-NAME -o json, or flowdiag collect k8s",
+            hint="kubectl get configmap autoscaler-NAME -o json, flowdiag collect k8s, or the operator's metrics",
         )
-    state = max(inputs.states, key=lambda state: max(state.collected, default=0))
+    known = {vertex.id for graph in inputs.graphs for vertex in graph}
+    state = max(
+        inputs.states,
+        key=lambda state: (bool(known & {*state.vertices}), max(state.collected, default=0)),
+    )
     graph = max(
         inputs.graphs, key=lambda found: sum(v.id in state.vertices for v in found), default=[]
     )

@@ -299,6 +299,17 @@ def test_requested_and_available_resources() -> None:
     assert "<memory:12288, vCores:4> requested, the largest container is" in (finding.why or "")
 
 
+@pytest.mark.parametrize(("ran_at", "state"), [(70, "recovered"), (30, "ongoing")])
+def test_a_dead_worker_is_over_once_the_job_ran_without_it(ran_at: int, state: str) -> None:
+    ran = w.start(w.task(0, running_us=w.BEGIN + ran_at * w.SECOND))
+    stopped = w.start(w.task(0, running_us=None), number=1, at=100, held="back-off")
+    dead = replace(
+        w.worker("tm-9", requested_us=w.BEGIN, ended_us=w.BEGIN + 40 * w.SECOND), registered_us=None
+    )
+    (finding,) = w.findings(WORKERS, w.facts(w.job(ran, stopped), workers=(dead,)))
+    assert (finding.cause, finding.state.value) == ("worker-failed", state)
+
+
 # --- restores ------------------------------------------------------------------------------------
 
 

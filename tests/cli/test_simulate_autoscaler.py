@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flowdiag.analyses.flink.autoscaler.state import state_of
 from flowdiag.cli.app import main
+from tests.archives import unpacked
 
 ROOT = Path(__file__).parents[2] / "fixtures" / "recordings" / "rescaling"
 RECORDED = str(ROOT / "2.3.0" / "autoscaled" / "autoscaled.tar.zst")
@@ -62,3 +65,47 @@ def test_unusable_inputs_and_values(
 ) -> None:
     assert main(["simulate", "autoscaler", *arguments]) == 2
     assert error in capsys.readouterr().err
+
+
+LINES = {
+    "prometheus": (
+        "flink_k8soperator_resource_AutoScaler_jobVertexID_{name}_{kind}"
+        '{{host="op-7d",namespace="flink",name="op",resourcens="prod",resourcename="orders",'
+        'resourcetype="FlinkDeployment",jobVertexID="{vertex}",}} {value}\n'
+    ),
+    "slf4j": (
+        "op-7d.k8soperator.flink.op.resource.prod.orders.FlinkDeployment"
+        ".AutoScaler.jobVertexID.{vertex}.{name}.{kind}: {value}\n"
+    ),
+}
+"""Lines of the operator's reporters: names from Apache's source, values from the recorded scaling."""
+
+
+@pytest.mark.parametrize("reporter", LINES)
+def test_published_metrics_of_the_recorded_scaling(
+    reporter: str,
+    configuration: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recording = unpacked(Path(RECORDED).parent)
+    (state,) = recording.glob("autoscaler/configmap.*.json")
+    (graph,) = recording.glob(f"rest/jobs_{'?' * 32}.json")
+    scalings = state_of(json.loads(state.read_bytes())).scalings
+    scaling = max(scalings, key=lambda each: each.after - each.before)
+    metrics = {**scaling.metrics, "PARALLELISM": (scaling.before, math.nan)}
+    published = tmp_path / "operator.txt"
+    published.write_text(
+        "".join(
+            LINES[reporter].format(vertex=scaling.vertex, name=name, kind=kind, value=value)
+            for name, pair in metrics.items()
+            for kind, value in zip(("Current", "Average"), pair, strict=True)
+        )
+    )
+    given = [str(published), str(graph), configuration, "--format", "json"]
+    assert main(["simulate", "autoscaler", *given]) == 0
+    document: Any = json.loads(capsys.readouterr().out)
+    assert document["job"] == "orders"
+    (outcome,) = document["outcomes"]
+    proposed = {each["vertex_id"]: each["proposed"] for each in outcome["vertices"]}
+    assert (outcome["decision"], proposed[scaling.vertex]) == ("scale", scaling.after)

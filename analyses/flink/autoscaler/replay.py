@@ -99,7 +99,9 @@ def _vertex(
 
 
 def current_decision(state: State, graph: Sequence[Vertex], settings: Settings) -> Decision | None:
-    """Return the decision for the latest collected metrics, or None if a vertex has fewer than two samples."""
+    """Return the decision for the latest metrics, or None if a vertex has fewer than two samples."""
+    if state.published:
+        return _published_decision(state, graph, settings)
     window = {t: s for t, s in state.collected.items() if all(v.id in s for v in graph)}
     if len(window) < 2 or not graph:
         return None
@@ -121,6 +123,33 @@ def current_decision(state: State, graph: Sequence[Vertex], settings: Settings) 
     )
 
 
+def _published_decision(
+    state: State, graph: Sequence[Vertex], settings: Settings
+) -> Decision | None:
+    """Return the decision for metrics that the autoscaler has already evaluated."""
+    restart_s = settings.expected_restart_s(state.restarts_s)
+    evaluated: dict[str, Evaluated] = {}
+    vertices: list[Vertex] = []
+    for vertex in graph:
+        now = Scaling(
+            vertex=vertex.id, at_ns=0, before=0, after=0, metrics=state.published.get(vertex.id, {})
+        )
+        before = _count(now.current("PARALLELISM"), vertex.parallelism)
+        vertices.append(_at_that_time(vertex, replace(now, before=before)))
+        evaluated[vertex.id] = evaluated_of(replace(now, before=before), settings, restart_s)
+    return decide(evaluated, vertices, settings, restart_s, {}) if vertices else None
+
+
+def _at_that_time(vertex: Vertex, scaling: Scaling) -> Vertex:
+    """Return a vertex with the parallelism and the limits that the metrics of a scaling show."""
+    return replace(
+        vertex,
+        parallelism=scaling.before,
+        partitions=_count(scaling.current("NUM_SOURCE_PARTITIONS"), 0),
+        max_parallelism=_count(scaling.current("MAX_PARALLELISM"), vertex.max_parallelism),
+    )
+
+
 def _history(scalings: Iterable[Scaling]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for scaling in scalings:
@@ -137,12 +166,7 @@ def steps(state: State, graph: Sequence[Vertex], settings: Settings) -> list[Ste
         vertex = by_id.get(scaling.vertex)
         if vertex is None:
             continue
-        at_that_time = replace(
-            vertex,
-            parallelism=scaling.before,
-            partitions=_count(scaling.current("NUM_SOURCE_PARTITIONS"), 0),
-            max_parallelism=_count(scaling.current("MAX_PARALLELISM"), vertex.max_parallelism),
-        )
+        at_that_time = _at_that_time(vertex, scaling)
         evaluated = evaluated_of(scaling, settings, restart_s)
         earlier = [
             s.past for s in state.scalings if s.vertex == vertex.id and s.at_ns < scaling.at_ns

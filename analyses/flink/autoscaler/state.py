@@ -71,12 +71,15 @@ class State:
     overrides: Mapping[str, int] = field(default_factory=dict)
     restarts_s: Sequence[float] = ()
     """Measured restart times."""
+    published: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    """The current value and the average of published metrics, by vertex and name."""
 
     @property
     def vertices(self) -> tuple[str, ...]:
         """The vertices with stored state."""
         known = {v for sample in self.collected.values() for v in sample}
-        return tuple(sorted({*known, *self.overrides, *(s.vertex for s in self.scalings)}))
+        scaled = (scaling.vertex for scaling in self.scalings)
+        return tuple(sorted({*known, *self.overrides, *self.published, *scaled}))
 
 
 def is_state(document: object) -> bool:

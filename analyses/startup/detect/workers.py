@@ -11,6 +11,12 @@ def all_jobs_run(facts: h.StartupFacts) -> bool:
     return bool(starts) and all(s is not None and s.running_us is not None for s in starts)
 
 
+def all_jobs_ran_after(facts: h.StartupFacts, moment_us: int | None) -> bool:
+    """Return whether every job reached RUNNING after a moment, even if it stopped later."""
+    ran = [max((s.running_us or 0 for s in job.starts), default=0) for job in facts.jobs]
+    return moment_us is not None and bool(ran) and min(ran) > moment_us
+
+
 def never_registered(facts: h.StartupFacts) -> list[h.Worker]:
     """Return workers that ended without registering and, according to all records, never ran a task."""
     dead = [w for w in facts.workers if w.ended_us is not None and w.registered_us is None]

@@ -33,7 +33,12 @@ from typing import Final
 
 from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
 from flowdiag.analyses.startup import helpers as h
-from flowdiag.analyses.startup.detect.workers import all_jobs_run, never_registered, refusal_of
+from flowdiag.analyses.startup.detect.workers import (
+    all_jobs_ran_after,
+    all_jobs_run,
+    never_registered,
+    refusal_of,
+)
 from flowdiag.parsers.flink.failures import failure_kind
 
 
@@ -54,11 +59,11 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     dead = never_registered(facts)
     begun = [w for w in dead if not w.is_only_ended]
     if begun:
-        yield _dead_workers_finding(facts, begun, " before registering", running=running)
+        yield _dead_workers_finding(facts, begun, " before registering")
     # These may have registered before the log begins. CP303 reports those killed for their memory use.
     unbegun = [w for w in dead if w not in begun]
     if unbegun := [w for w in unbegun if failure_kind(w.diagnostics or "") != "out-of-memory"]:
-        yield _dead_workers_finding(facts, unbegun, "", running=running)
+        yield _dead_workers_finding(facts, unbegun, "")
 
 
 def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -> h.Finding:
@@ -92,16 +97,15 @@ def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -
     )
 
 
-def _dead_workers_finding(
-    facts: h.StartupFacts, dead: list[h.Worker], when: str, *, running: bool
-) -> h.Finding:
+def _dead_workers_finding(facts: h.StartupFacts, dead: list[h.Worker], when: str) -> h.Finding:
     last = dead[-1]
+    replaced = all_jobs_run(facts) or all_jobs_ran_after(facts, last.ended_us)
     reason = h.fmt.shorten(last.diagnostics or "no diagnostics", 120)
     return h.worker_finding(
         facts,
         last.name,
         last.host,
-        ongoing=not running,
+        ongoing=not replaced,
         title=f"{h.fmt.plural(len(dead), 'worker')} ended{when}: {reason}",
         why=reason if last.name in reason else f"{last.name}: {reason}",
         cause="worker-failed",
