@@ -428,8 +428,33 @@ def find_spells(job: JobQueues) -> tuple[Spell, ...]:
             stages = [order[low : high + 1] for low, high in _stages(run, roots_at)]
             parts = _stage_spells(job, task, stages) if len(stages) > 1 else []
             at_once = [order[run[0] : run[-1] + 1]]
-            found += parts if len(parts) > 1 else _stage_spells(job, task, at_once)
+            if len(parts) < 2:
+                parts = _stage_spells(job, task, at_once)
+            if parts and run[-1] == max(roots_at) and _continues(job, parts[-1]):
+                parts[-1] = replace(
+                    parts[-1],
+                    state=State.ONGOING,
+                    ended_by_start=False,
+                    fatal=_is_fatal(job),
+                )
+            found += parts
     return _rank_spells(found)
+
+
+def _continues(job: JobQueues, spell: Spell) -> bool:
+    """Return whether the windows after a spell show its culprit only together.
+
+    A single window may contain too few samples of a queue, or a queue that is short for a moment.
+    """
+    if spell.state is not State.RECOVERED or spell.whole:
+        return False
+    later = [window for window in job.windows if window > spell.windows[-1]]
+    culprits = {load.key for load in spell.culprit_loads}
+    return any(
+        culprits & {load.key for load in root.subtasks}
+        for root in find_roots(job, loads_in(job, later))
+        if root.task == spell.task
+    )
 
 
 def notable_spells(job: JobQueues) -> tuple[list[Spell], list[int] | None]:
@@ -551,7 +576,7 @@ def _judge_root(
     found = find_culprit(Case(job.job, episode, view, end=root, during=during))
     if found is None:
         return None
-    state = _state(job, windows)
+    state = _state(job, windows, root)
     return Spell(
         task=root.task,
         culprit=found,
@@ -570,9 +595,12 @@ def _judge_root(
         resumed=has_resumed(job, first_us),
         ended_by_start=state is State.RECOVERED and restarted_at_end(job, last_us),
         draining=is_draining(held) or _works_off_backlog(job),
-        fatal=state is State.ONGOING
-        and (completes_no_checkpoint(job) or standstill_of(job) is not None),
+        fatal=state is State.ONGOING and _is_fatal(job),
     )
+
+
+def _is_fatal(job: JobQueues) -> bool:
+    return completes_no_checkpoint(job) or standstill_of(job) is not None
 
 
 @once
@@ -633,13 +661,17 @@ def _late_checkpoints(job: JobQueues, keys: set[SubtaskKey]) -> set[int]:
     }
 
 
-def _state(job: JobQueues, windows: Sequence[int] | None) -> State:
-    """Return `ONGOING` unless there are enough later samples."""
+def _state(job: JobQueues, windows: Sequence[int] | None, root: Root) -> State:
+    """Return `ONGOING` unless there are enough later samples of the culprit, or of the tasks that wait for it."""
     if windows is None:
         return State.ONGOING
+    culprits = {load.key for load in root.subtasks}
+    known = has_task_order(job)
+    waiting = job.topology.upstream.get(root.task, ()) if root.awaited else ()
     later = [
         sample.samples
-        for each in job.samples.values()
+        for key, each in job.samples.items()
+        if not known or key in culprits or key.task in waiting
         for sample in each
         if sample.window > windows[-1]
     ]

@@ -44,3 +44,15 @@ def test_only_triggers_that_prove_an_overload_count(
     kept = without_odd_late_triggers([other, *rows, *again], first_us)
     assert kept[0] is other
     assert (len(late_triggers(kept)), len(kept)) == (counted, 1 + 2 * counted)
+
+
+@pytest.mark.parametrize(
+    ("last_s", "again_s", "counted"), [(75, None, 5), (150, None, 0), (150, 147, 0), (150, 149, 0)]
+)
+def test_late_triggers_do_not_count_if_later_ones_are_on_time(
+    last_s: float, again_s: float | None, counted: int
+) -> None:
+    rows = [late(20, 9), *(late(20 + 8 * n, 8) for n in range(1, 6))]
+    rows += [] if again_s is None else [late(again_s, 6)]
+    kept = without_odd_late_triggers(rows, START, START + round(last_s * SECOND))
+    assert len(late_triggers(kept)) == counted

@@ -197,6 +197,13 @@ def test_warm_up_after_a_start_is_not_serious() -> None:
     assert judged(bench.job()).verdict is Verdict.HEALTHY
 
 
+def test_hot_keys_in_two_tasks_are_both_named() -> None:
+    bench = hot_key(Queues(minutes=8)).says("enrich", (0, 1, 3), **WAITS)
+    bench.says("aggregate", 5, **WORKS, **FULL, records_in=9000.0)
+    found = [culprit.subject for culprit in judged(bench.job()).culprits]
+    assert [(one.task, one.subtask_index) for one in found] == [("aggregate", 5), ("enrich", 2)]
+
+
 def test_skew_does_not_count_as_catch_up() -> None:
     job = hot_key(Queues(minutes=8)).restored(0.0).job()
     assert judged(job).cause == "data-skew"
@@ -208,6 +215,29 @@ def test_past_back_pressure_is_recovered() -> None:
     bench.says("enrich", 2, range(5, 15), **WORKS, records_in=9000.0)
     finding = findings(bench.job())["SK101"]
     assert (finding.state, finding.count) == (State.RECOVERED, 10)
+
+
+def test_a_hot_key_whose_windows_show_it_only_together_is_not_over() -> None:
+    bench = hot_key(Queues(minutes=10))
+    later = range(5, 10)
+    for minute in later:
+        busy, waits = (450.0, 900.0) if minute % 2 else (950.0, 300.0)
+        bench.says("enrich", 2, [minute], busy=busy, input_queue=1.0, in_pool=0.1)
+        bench.says("Source: orders", minutes=[minute], back_pressured=waits, is_back_pressured=0.0)
+    assert findings(bench.job())["SK101"].state is State.ONGOING
+    bench.says("Source: orders", minutes=later, back_pressured=300.0, out_pool=0.3)
+    assert findings(bench.job())["SK101"].state is State.RECOVERED
+
+
+def test_later_samples_of_other_tasks_do_not_show_that_a_culprit_recovered() -> None:
+    job = hot_key(Queues(minutes=8)).job()
+    spell = findings(job)["SK101"]
+    assert spell.state is State.ONGOING
+    kept = {
+        key: tuple(s for s in each if key.task == "Sink: deliver" or s.window < FIRST + 4)
+        for key, each in job.samples.items()
+    }
+    assert findings(replace(job, samples=kept))["SK101"].state is State.ONGOING
 
 
 def test_a_record_ratio_names_its_window_and_is_proven_by_record_counts() -> None:

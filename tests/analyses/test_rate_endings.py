@@ -382,6 +382,15 @@ def test_a_lost_channel_above_the_stop_in_the_same_second_is_its_effect() -> Non
     assert [event.cause for event in assessed.app.queries[0].events] == [None]
 
 
+def test_a_fragment_that_shows_only_the_end_of_python_names_no_cause() -> None:
+    """The last lines of a log may begin in the middle of a stack trace."""
+    gone = replace(w.record(kind="spark_failure", cause=PEER_GONE), time_us=None)
+    app = replace(w.application(failures=(gone,)), origins=frozenset({"other"}), last_us=None)
+    assert app.kind == "other"
+    (assessed,) = w.assessed(app).applications
+    assert [record.cause for record in assessed.app.failures] == []
+
+
 @pytest.mark.parametrize(
     ("application", "causes"),
     [("local-1795707225031", []), ("app-1", ["unrecognised-failure"])],

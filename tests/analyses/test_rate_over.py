@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -71,6 +72,38 @@ def test_the_start_of_back_pressure_is_not_a_problem() -> None:
     # Without back pressure, or long after the start, it was an overload.
     assert w.cause(w.application(drained_overload(4))) == "overloaded"
     assert w.cause(w.application(drained_overload(20), settings=w.BACK_PRESSURE)) == "overloaded"
+
+
+@pytest.mark.parametrize(
+    ("before", "late", "after", "told"),
+    [
+        (8, 3, 8, True),
+        (8, 2, 8, False),  # 9.6 intervals
+        (2, 3, 8, False),  # a slow start
+        (8, 3, 2, False),  # perhaps not over
+        (8, 8, 2, False),
+    ],
+)
+def test_triggers_that_overran_for_a_while_are_recovered(
+    before: int, late: int, after: int, told: bool
+) -> None:
+    lasted = [600] * before + [9600] * late + [600] * after
+    starts = [*accumulate((max(ms, 2000) for ms in lasted), initial=w.T0)]
+    triggers = [
+        w.trigger(n, ms, time_us=start * 1000)
+        for n, (ms, start) in enumerate(zip(lasted, starts, strict=False))
+    ]
+    app = w.application(queries=(w.query(triggers),))
+    past = [f for f in found(app, "RT101") if f.state is State.RECOVERED]
+    assert bool(past) == told
+    for finding in past:
+        assert (finding.cause, finding.count, finding.severity) == (
+            "overloaded",
+            late,
+            Severity.WARNING,
+        )
+        assert finding.why == "a trigger took up to 9.6 s for 100 rows, and 600 ms before"
+        assert w.verdict(app) == "degraded"
 
 
 def test_a_query_that_works_after_a_failure_is_recovered() -> None:

@@ -162,6 +162,14 @@ def test_a_batch_is_known_from_the_properties_of_its_jobs(tmp_path: Path) -> Non
     assert found["fields"]["stages"] == "[8,9]"
 
 
+def test_a_job_that_lists_files_has_no_stage_of_its_batch(tmp_path: Path) -> None:
+    lists, works = job(0, [0], batch=1000), job(1, [1], batch=1000)
+    lists["Properties"]["spark.job.description"] = "Listing leaf files and directories for 40 paths"
+    rows = rows_of(write(tmp_path / "app-1", [HEAD, lists, works]))
+    stages = [row["fields"]["stages"] for row in rows if row["event"] == "spark_job"]
+    assert stages == ["[]", "[1]"]
+
+
 def test_secrets_are_left_out(tmp_path: Path) -> None:
     settings_event = {
         "Event": "SparkListenerEnvironmentUpdate",

@@ -122,7 +122,7 @@ def _application(
     tasks = _open_tasks(kinds.get("task", ()))
     batches = batches_of(raw, by_batch, work, tasks, singles, interval)
     last_us = _last_us(order, batches, end_us)
-    incidents = without_odd_late_triggers(singles[Event.SPARK_INCIDENT], first_us)
+    incidents = without_odd_late_triggers(singles[Event.SPARK_INCIDENT], first_us, last_us)
     real_time = _real_time(singles, settings, user)
     return ApplicationFacts(
         key=JobKey("", key),

@@ -13,19 +13,24 @@ _COLD_US: Final = 120_000_000
 """A trigger that begins this soon after the first record still starts workers and reads a backlog."""
 
 
-def without_odd_late_triggers(rows: Sequence[Row], first_us: int | None) -> list[Row]:
+def without_odd_late_triggers(
+    rows: Sequence[Row], first_us: int | None, last_us: int | None = None
+) -> list[Row]:
     """Return incidents without the late triggers that prove nothing.
 
     The first trigger after the start is cold, so it does not count. The log only contains late triggers. If most
-    triggers may be on time, or a longer log has only one late trigger, the late triggers prove nothing.
+    triggers may be on time, or a longer log has only one late trigger, the late triggers prove nothing. The same
+    applies if they take little of the second half of the time until the end of the log.
 
     Args:
         rows: incidents, in order.
         first_us: the first time of the input.
+        last_us: the last time of the input.
     """
     late = {_place(row): one for row in rows if (one := _trigger_of(row)) is not None}
     kept = _without_cold(sorted(late.items(), key=lambda pair: pair[1].time_us), first_us)
-    odd = late.keys() - (dict(kept).keys() if _take_most_of_the_time(kept) else set())
+    proven = _take_most_of_the_time(kept) and _take_most_of_the_time(kept, last_us)
+    odd = late.keys() - (dict(kept).keys() if proven else set())
     return [row for row in rows if not (_is_late(row) and _place(row) in odd)]
 
 
@@ -41,11 +46,18 @@ def _without_cold(late: list[_Placed], first_us: int | None) -> list[_Placed]:
     return late[1:] if cold else late
 
 
-def _take_most_of_the_time(late: Sequence[_Placed]) -> bool:
-    spans = [(one.time_us, (one.duration_ms or 0) * 1000) for _, one in late]
+def _take_most_of_the_time(late: Sequence[_Placed], until_us: int | None = None) -> bool:
+    """Return whether late triggers take most of their time, or of the second half of the time until `until_us`."""
+    spans = [(one.time_us, one.time_us + (one.duration_ms or 0) * 1000) for _, one in late]
     begin = min((start for start, _ in spans), default=0)
-    end = max((start + lasted for start, lasted in spans), default=0)
-    return sum(lasted for _, lasted in spans) > _MOSTLY_LATE * (end - begin)
+    end = max((end for _, end in spans), default=0)
+    if until_us is not None:
+        # The log does not contain the trigger that was running at its end.
+        longest = max((last - first for first, last in spans), default=0)
+        end = max(end, until_us - longest)
+        begin = (begin + end) // 2
+    spent = sum(max(0, last - max(first, begin)) for first, last in spans)
+    return spent > _MOSTLY_LATE * (end - begin)
 
 
 def _place(row: Row) -> tuple[int, int]:

@@ -38,9 +38,11 @@ _OF_A_STOP: Final = (
     "part of cancelled job group",
     "continuous execution finished",
 )
+# The end of the Python process, so never a cause, not even in a fragment without any other line.
+_PYTHON_GONE: Final = "received empty command"
 # Messages about a lost peer or a cancelled thread. Right before a stop, the stop caused them.
 _OF_AN_END: Final = (
-    "received empty command",
+    _PYTHON_GONE,
     "obtaining a new communication channel",
     "obtain a new communication channel",
     "error while sending a command",
@@ -119,6 +121,8 @@ class _Ending:
         """Return whether the stop caused a failure with this text."""
         if not text or harmless_failure(text):
             return bool(text)
+        if self.end_us is None and _PYTHON_GONE in text.lower():
+            return True
         if self.end_us is None or (time_us is not None and time_us < self.end_us - _BEFORE_US):
             return False
         after = self.stop_us is not None and time_us is not None and time_us >= self.stop_us

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from statistics import median
 from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
@@ -78,6 +80,84 @@ def late_query(
         ranked=True,
         actions=tuple(_actions(assessed, state, late, part, share)),
     )
+
+
+def past_late_query(
+    assessed: h.AssessedApplication,
+    query: h.QueryFacts,
+    state: h.StreamState,
+    *,
+    failing: float,
+    before: float,
+) -> h.Finding | None:
+    """Return the finding about the last series of overrunning triggers that has ended, or None.
+
+    A start that catches up does not count, so triggers before the series must be on time.
+
+    Args:
+        assessed: the application.
+        query: one of its queries.
+        state: the state of its recent triggers.
+        failing: minimum duration of the series, in intervals.
+        before: minimum number of triggers on time before the series, and after it.
+    """
+    interval = state.interval_ms
+    if not interval or query.real_time or state.periodic is not None:
+        return None
+    series, usual = _last_overruns(query.triggers, interval, failing * interval, before)
+    if not series:
+        return None
+    lasted = sum(t.duration_ms or 0 for t in series)
+    longest = max(series, key=lambda t: t.duration_ms or 0)
+    rows = "" if longest.rows is None else f" for {h.fmt.plural(longest.rows, 'row')}"
+    return h.trigger_finding(
+        assessed,
+        query,
+        series,
+        severity=h.Severity.WARNING,
+        state=h.State.RECOVERED,
+        title=f"{h.fmt.capital(query.label)} could not keep up for {h.fmt.duration(lasted)}, and caught up",
+        explain="For a while, triggers took longer than the interval. Later triggers are on time.",
+        why=f"a trigger took up to {h.fmt.duration(longest.duration_ms or 0)}{rows}, and "
+        f"{h.fmt.duration(usual)} before",
+        cause="overloaded",
+        rank=h.Rank.SYMPTOM,
+        measurements=(
+            h.measurement(
+                "worst-trigger",
+                round((longest.duration_ms or 0) / interval, 1),
+                "intervals",
+                over=f"of {h.fmt.duration(interval)}",
+            ),
+            h.measurement("late-triggers", len(series), "triggers"),
+        ),
+        evidence=h.evidence_of(sorted(series, key=lambda t: -(t.duration_ms or 0))),
+        ranked=True,
+        actions=h.remedies("overloaded", assessed.app, "partitions", now=""),
+    )
+
+
+def _last_overruns(
+    triggers: h.Sequence[h.Trigger], interval: int, least_ms: float, before: float
+) -> tuple[list[h.Trigger], float]:
+    """Return the last series of overrunning triggers between triggers on time, and the median duration before it."""
+    timed = [t for t in triggers if t.duration_ms is not None]
+    parts = [
+        list(part)
+        for _, part in groupby(timed, lambda t: (t.run_id, (t.duration_ms or 0) > interval))
+    ]
+    found: tuple[list[h.Trigger], float] = [], 0.0
+    for on_time, series, after in zip(parts, parts[1:], parts[2:], strict=False):
+        overruns = (series[0].duration_ms or 0) > interval
+        runs = {part[0].run_id for part in (on_time, series, after)}
+        if (
+            overruns
+            and len(runs) == 1
+            and min(len(on_time), len(after)) >= before
+            and sum(t.duration_ms or 0 for t in series) >= least_ms
+        ):
+            found = series, median(t.duration_ms or 0 for t in on_time)
+    return found
 
 
 def largest_part(triggers: h.Sequence[h.Trigger]) -> tuple[str, float] | None:

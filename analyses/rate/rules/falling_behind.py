@@ -27,7 +27,9 @@ overloaded if the delay is at least `lost` intervals and does not fall, while ba
 If the input ends after a few overruns with a short delay, the result is inconclusive (example: the first half of
 spark/3.5.7/overloaded). The finding is recovered if the application has worked off a delay of at least `failing`
 intervals, and at least `before` batches were on time before the delay. With back pressure and fewer than `settled`
-batches on time, a recovered finding is only a note, because the estimator was still adjusting the rate.
+batches on time, a recovered finding is only a note, because the estimator was still adjusting the rate. The same
+applies to a query whose triggers overran for at least `failing` intervals in a row, with at least `before` triggers
+on time before and after.
 
 Triggers: The trigger interval comes from `--trigger-interval`, the driver's log, or the regular pattern of start
 times. The query is overloaded if the median trigger and more than `overrun` of the triggers take longer than the
@@ -80,7 +82,9 @@ class Limits(h.Limits):
         h.defaults.LATE, "batches", "minimum number for high confidence; fewer may be a start"
     )
     before: float = h.limit(
-        3, "batches", "minimum number of batches on time before an overload that has ended"
+        3,
+        "batches",
+        "minimum number of batches or triggers on time before an overload that has ended",
     )
     settled: float = h.limit(
         h.defaults.LATE,
@@ -129,6 +133,10 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
                 yield queries.late_query(
                     assessed, query, state, because, failing=limits.failing, few=limits.few
                 )
+            elif past_query := queries.past_late_query(
+                assessed, query, state, failing=limits.failing, before=limits.before
+            ):
+                yield past_query
 
 
 RULE = h.Rule("RT101", judge, Limits, core=True, causes=("overloaded",))
