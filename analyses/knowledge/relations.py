@@ -259,6 +259,15 @@ RELATIONS: Final = (
         source="CheckpointCoordinator completes a checkpoint with the last acknowledgement; flink.md 1.1, 1.2",
     ),
     Relation(
+        name="late-barriers",
+        # The subtask that delays the checkpoints, even if no input shows why.
+        rules=("CP201",),
+        without=("snapshot-exception",),
+        explain=_LATE_BARRIERS,
+        clause="barriers and acknowledgements are late",
+        source="CheckpointCoordinator completes a checkpoint with the last acknowledgement; flink.md 1.1, 1.2",
+    ),
+    Relation(
         name="checkpoint-lost",
         # Tasks decline failed snapshots at once, so no checkpoint expires.
         rules=("CP301",),

@@ -75,9 +75,15 @@ def _judgement(pairs: Iterable[Pair], unsure: bool) -> Judgement:
         verdict = f.Verdict.INCONCLUSIVE if unsure else f.Verdict.HEALTHY
     return Judgement(
         verdict=verdict,
-        cause=next((story.cause for story in stories if story.cause), None),
+        cause=_cause_of(stories),
         culprits=_culprits_of(stories),
     )
+
+
+def _cause_of(stories: Sequence[LinkedFindings]) -> str | None:
+    """Return the cause of the first story that has one, but not of what is over if the first story is ongoing."""
+    alike = (story for story in stories if story.state is stories[0].state)
+    return next((story.cause for story in alike if story.cause), None)
 
 
 def final_verdict(verdict: f.Verdict, *, doubted: bool, calculated: bool) -> f.Verdict:

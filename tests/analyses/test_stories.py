@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from flowdiag.analyses.contract.report import Data, Story
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.relations import RELATIONS, Relation, Shared
-from flowdiag.analyses.model.finding import Finding, RuleOutcome, Severity, State, Subject
+from flowdiag.analyses.model.finding import (
+    Confidence,
+    Finding,
+    RuleOutcome,
+    Severity,
+    State,
+    Subject,
+)
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.report import stories
 from flowdiag.analyses.report.build import ReportBuilder
@@ -114,6 +121,35 @@ def test_expiries_full_queues_and_a_restart_are_one_story() -> None:
     assert ways[2:] == [("CP304", "CP101"), ("CP311", "CP304")]
     assert story.narrative.startswith("enrich (1/4) is hot. ")
     assert "9 of 15 expired" in story.narrative
+
+
+@pytest.mark.parametrize(("sure", "cause"), [(True, None), (False, "taskmanager-lost")])
+def test_a_late_subtask_explains_expiries_better_than_an_earlier_loss(
+    sure: bool, cause: str | None
+) -> None:
+    """A JobManager's log alone does not show why a subtask is late."""
+    enrich: dict[str, Any] = {"kind": "subtask", "task": "enrich", "subtask_index": 0}
+    late = found(at=(2, 10), severity=Severity.CRITICAL, rank=20, why="late in 9 of 9", **enrich)
+    lost = found("taskmanager-lost", at=(1, 2), rank=20, kind="taskmanager", taskmanager="tm-3")
+    linked, known = stories_and_codes(
+        ("CP201", replace(late, confidence=Confidence.MEDIUM if sure else Confidence.LOW)),
+        ("CP302", replace(lost, state=State.RECOVERED if sure else State.ONGOING)),
+        ("CP101", found(at=(2, 10), severity=Severity.CRITICAL, title="9 of 17 expired")),
+    )
+    of_expiries = next(story for story in linked if "CP101" in codes(story, known))
+    assert codes(of_expiries, known)[0] == ("CP201" if sure else "CP302")
+    judged = judge(outcomes_with(late, lost))
+    assert judged.cause == "taskmanager-lost"
+    over = judge(outcomes_with(late, replace(lost, state=State.RECOVERED)))
+    assert (over.cause, over.culprits[0].subject.task) == (None, "enrich")
+    assert of_expiries.cause == cause
+
+
+def outcomes_with(late: Finding, lost: Finding) -> list[RuleOutcome]:
+    return [
+        RuleOutcome(code=code, name=code.lower(), title=code, core=False, findings=(finding,))
+        for code, finding in (("CP201", late), ("CP302", lost))
+    ]
 
 
 def test_garbage_collection_explains_slow_tasks() -> None:
