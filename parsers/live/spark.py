@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -36,6 +37,7 @@ from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_fo
 API: Final = "/api/v1"
 DRIVER: Final = "driver"  # ID of the driver in the list of executors
 SLOW_TICKS: Final = 20
+YOUNG_MS: Final = 120_000  # a script may start its first query this long after its session
 MAX_APPLICATIONS: Final = 10
 MAX_QUERIES: Final = 20
 PAGE_BYTES: Final = 16 * 1024 * 1024
@@ -72,6 +74,9 @@ class _Application:
     batches: dict[int, str] = field(default_factory=dict)  # batches as last stored
     failed: set[int] = field(default_factory=set)  # failed batches whose operations were stored
     streaming: bool | None = None
+    # Whether the Web UI lists a query, which may not have ended a trigger yet.
+    has_queries: bool = False
+    is_young: bool = False
     # Start of the last stored trigger, by run.
     triggers: dict[str, str] = field(default_factory=dict)
     # Running tasks per executor, busiest first.
@@ -179,10 +184,11 @@ class _Collector:
 
     def _progress_of(self, found: list[_Application]) -> str | None:
         """Show progress. If no application has batches, return that as the reason to stop."""
-        streaming = [each for each in found if each.streaming or each.triggers]
+        streaming = [each for each in found if each.streaming or each.has_queries]
         batches = sum(len(each.batches) for each in streaming)
         self._progress(f"{batches} batches of {len(streaming)} applications")
-        if all(each.streaming is False and not each.triggers for each in found):
+        others = (each.streaming is False and not each.has_queries for each in found)
+        if all(others) and not any(each.is_young for each in found):
             return (
                 "no application has batches of DStreams or queries: for a finished application, use the event log and the"
                 " driver's log"
@@ -204,6 +210,10 @@ class _Collector:
         new = _Application(application_id, path)
         application = self._applications.setdefault(application_id, new)
         application.name = str(item.get("name") or "")
+        begun = as_integer(attempts[0].get("startTimeEpoch")) if attempts else None
+        ends = bool(attempts and attempts[0].get("completed"))
+        age_ms = inf if begun is None or ends else time.time_ns() // 1_000_000 - begun
+        application.is_young = age_ms < YOUNG_MS
         return application
 
     async def _collect_application(self, application: _Application, slow: bool) -> None:
@@ -267,6 +277,7 @@ class _Collector:
         for ended in ended_on(page)[:MAX_QUERIES]:
             path = f"{API}/applications/{application.id}{QUERIES}{ended['runId']}/ended"
             self._watch.keep(path, redact([ended]), time.time_ns() // 1_000_000)
+        application.has_queries = application.has_queries or bool(runs_on(page))
         for run in runs_on(page)[:MAX_QUERIES]:
             progress = progress_of(await self._page(statistics_path(run)))
             last = application.triggers.get(run, "")
@@ -281,7 +292,7 @@ class _Collector:
 
         An empty list is stored as well, because it shows that earlier jobs have ended.
         """
-        if not (application.streaming or application.triggers):
+        if not (application.streaming or application.has_queries):
             return
         base = application.path
         jobs, stages = await self._watch.request_all(
@@ -309,7 +320,7 @@ class _Collector:
 
         The driver runs the code of batches, and in local mode also the tasks.
         """
-        if application.streaming or application.triggers:
+        if application.streaming or application.has_queries:
             paths = {
                 f"{application.path}/executors/{quote(name, safe='')}": tasks
                 for name, tasks in application.executors.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,43 @@ def test_a_driver_shows_its_queries(tmp_path: Path) -> None:
     assert len(rows) == 4  # each trigger once
     assert {row["job_name"] for row in rows} == {"revenue"}
     assert {row["application"] for row in rows} != {None}
+
+
+def test_a_query_without_an_ended_trigger_is_collected_with_its_exception(tmp_path: Path) -> None:
+    answers = {k: v for k, v in recorded_spark().items() if "streaming" not in k}
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        if path == "/StreamingQuery/":
+            return page(ENDED)
+        return as_json(answers[path]) if path in answers else NOT_FOUND
+
+    with serving(respond) as server:
+        outcome = collect_from_spark(server.url, tmp_path / "c", for_s=1.0)
+    assert "no application has" not in outcome.why
+    causes = [row["cause"] for row in rows_of(tmp_path / "c") if row["event"] == "spark_query"]
+    assert [cause for cause in causes if cause and "KeyError: 'USD'" in cause]
+
+
+def test_a_driver_that_has_just_started_may_still_start_its_query(tmp_path: Path) -> None:
+    answers = {k: v for k, v in recorded_spark().items() if "streaming" not in k}
+    begun = time.time_ns() // 1_000_000 - 5_000
+    for item in answers["/api/v1/applications"]:
+        item["attempts"][0] |= {"startTimeEpoch": begun, "completed": False}
+    asked = 0
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        nonlocal asked
+        if path == "/StreamingQuery/":
+            asked += 1
+            return page(LIST if asked > 2 else "")
+        if path == "/StreamingQuery/statistics/" and query.get("id") == [RUN]:
+            return page(PAGE)
+        return as_json(answers[path]) if path in answers else NOT_FOUND
+
+    with serving(respond) as server:
+        collect_from_spark(server.url, tmp_path / "c", ticks=9, for_s=1.0)
+    rows = [row for row in rows_of(tmp_path / "c") if row["event"] == "spark_progress"]
+    assert len(rows) == 4
 
 
 async def _logs(url: str, folder: Path) -> object:
