@@ -96,9 +96,25 @@ def _ends_script(one: Pasted, data: bytes) -> bool:
     if not one.python_trace.in_module or one.python_at is None or one.chain[:1] != [one.python]:
         return False
     after = data[one.python_at :].partition(b"\n")[2]
-    return not after.strip() or b" shutdown hook" in after[:_SHUTDOWN_BYTES]
+    return not after.strip() or b" shutdown hook" in after[:_SHUTDOWN_BYTES] or _stops(after)
 
 
+def _stops(after: bytes) -> bool:
+    """Return whether Spark soon loses its Python process or its context. A log at WARN contains no shutdown hook."""
+    found = [at for mark in _STOPPED if (at := after.find(mark)) >= 0]
+    between = after[: min(found, default=0)]
+    return bool(found) and sum(map(between.count, _LEVELS)) <= _LAST_RECORDS
+
+
+_STOPPED: Final = (
+    b"Received empty command",
+    b"SparkContext was shut down",
+    b"stopped SparkContext",
+    b'SparkContext.dagScheduler()" is null',
+)
+_LEVELS: Final = (b" INFO ", b" WARN ")
+_LAST_RECORDS: Final = 2
+"""Maximum number of ordinary records in between: a script that continues after an exception leaves more."""
 _SHUTDOWN_BYTES: Final = 4000
 """Maximum distance to the shutdown: when a script ends, a shutdown hook stops Spark a few lines later."""
 

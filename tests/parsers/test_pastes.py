@@ -405,6 +405,16 @@ KeyError: 'target_table'
 """
 
 
+LATE_TRIGGER = (
+    "26/11/26 10:46:10 WARN ProcessingTimeExecutor: Current batch is falling behind. The trigger interval is 3000 "
+    "milliseconds, but spent 8700 milliseconds\n"
+)
+PYTHON_GONE = (
+    "26/11/26 10:46:11 ERROR MicroBatchExecution: Query [id = 1, runId = 2] terminated with error\n"
+    "py4j.Py4JException: Received empty command\n"
+)
+
+
 def test_marks_below_a_line_of_python_are_no_fence() -> None:
     (found,) = exceptions_in(MARKED.encode())
     assert (found.python, found.python_trace.frame) == (
@@ -428,12 +438,14 @@ def test_the_line_that_waits_for_a_query_is_not_the_one_that_failed() -> None:
             "application",
         ),
         ("batch 7: 80 rows\n" * 3, None),  # the script handled it
+        (f"{LATE_TRIGGER}{PYTHON_GONE}", "application"),
+        (f"{LATE_TRIGGER * 3}{PYTHON_GONE}", None),  # the script continued
     ],
 )
 def test_an_uncaught_exception_of_a_script_ends_the_application(
     more: str, ended: str | None
 ) -> None:
-    (row,) = paste_rows((MARKED + more).encode(), "spark", 0, whole=True, failed=False)
+    row, *_ = paste_rows((MARKED + more).encode(), "spark", 0, whole=True, failed=False)
     assert row["fields"].get("ended") == ended
 
 
