@@ -430,31 +430,26 @@ def find_spells(job: JobQueues) -> tuple[Spell, ...]:
             at_once = [order[run[0] : run[-1] + 1]]
             if len(parts) < 2:
                 parts = _stage_spells(job, task, at_once)
-            if parts and run[-1] == max(roots_at) and _continues(job, parts[-1]):
-                parts[-1] = replace(
-                    parts[-1],
-                    state=State.ONGOING,
-                    ended_by_start=False,
-                    fatal=_is_fatal(job),
-                )
+            if run[-1] == max(roots_at):
+                parts = [*parts[:-1], *(_continued(job, spell) for spell in parts[-1:])]
             found += parts
     return _rank_spells(found)
 
 
-def _continues(job: JobQueues, spell: Spell) -> bool:
-    """Return whether the windows after a spell show its culprit only together.
+def _continued(job: JobQueues, spell: Spell) -> Spell:
+    """Return a task's last spell as ongoing if the windows after it show its culprit only together.
 
     A single window may contain too few samples of a queue, or a queue that is short for a moment.
     """
     if spell.state is not State.RECOVERED or spell.whole:
-        return False
+        return spell
     later = [window for window in job.windows if window > spell.windows[-1]]
     culprits = {load.key for load in spell.culprit_loads}
-    return any(
-        culprits & {load.key for load in root.subtasks}
-        for root in find_roots(job, loads_in(job, later))
-        if root.task == spell.task
-    )
+    roots_later = find_roots(job, loads_in(job, later))
+    busy = {load.key for root in roots_later if root.task == spell.task for load in root.subtasks}
+    if not culprits & busy:
+        return spell
+    return replace(spell, state=State.ONGOING, ended_by_start=False, fatal=_is_fatal(job))
 
 
 def notable_spells(job: JobQueues) -> tuple[list[Spell], list[int] | None]:

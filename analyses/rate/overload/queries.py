@@ -141,22 +141,14 @@ def _last_overruns(
     triggers: h.Sequence[h.Trigger], interval: int, least_ms: float, before: float
 ) -> tuple[list[h.Trigger], float]:
     """Return the last series of overrunning triggers between triggers on time, and the median duration before it."""
-    timed = [t for t in triggers if t.duration_ms is not None]
-    parts = [
-        list(part)
-        for _, part in groupby(timed, lambda t: (t.run_id, (t.duration_ms or 0) > interval))
-    ]
+    timed = [(t.duration_ms, t) for t in triggers if t.duration_ms is not None]
+    parts = [[*part] for _, part in groupby(timed, lambda one: (one[1].run_id, one[0] > interval))]
     found: tuple[list[h.Trigger], float] = [], 0.0
     for on_time, series, after in zip(parts, parts[1:], parts[2:], strict=False):
-        overruns = (series[0].duration_ms or 0) > interval
-        runs = {part[0].run_id for part in (on_time, series, after)}
-        if (
-            overruns
-            and len(runs) == 1
-            and min(len(on_time), len(after)) >= before
-            and sum(t.duration_ms or 0 for t in series) >= least_ms
-        ):
-            found = series, median(t.duration_ms or 0 for t in on_time)
+        is_whole = len({part[0][1].run_id for part in (on_time, series, after)}) == 1
+        lasts = series[0][0] > interval and sum(ms for ms, _ in series) >= least_ms
+        if is_whole and lasts and min(len(on_time), len(after)) >= before:
+            found = [trigger for _, trigger in series], median(ms for ms, _ in on_time)
     return found
 
 
