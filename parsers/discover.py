@@ -367,9 +367,9 @@ class _Search:
                     if not self._is_hidden(info.filename):
                         self._add_zip_member(name, path, info, depth)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-            self._add_cut_zip(name, path, size, depth)
+            self._add_truncated_zip(name, path, size, depth)
 
-    def _add_cut_zip(self, name: str, path: str, size: int, depth: int) -> None:
+    def _add_truncated_zip(self, name: str, path: str, size: int, depth: int) -> None:
         """Copy the members of a zip archive that lost its directory, because its end is missing."""
         members: dict[str, str] = {}
         with codecs.open_file(path) as file:

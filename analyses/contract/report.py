@@ -266,9 +266,9 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     """One problem with all its consequences. Every finding that counts is in exactly one story.
 
     `findings` contains fingerprints. The first finding is the root, and `because` has an entry for each of the others.
-    `culprit` is null if no finding names a culprit. `subject` is that of the culprit or else of the root. `severity`
-    is the worst of all findings, and `state` is ongoing if any finding is. `competing` lists the roots of other
-    stories that could explain some of the same consequences.
+    `culprit` is null if no finding names a culprit. `subject` is the subject of the culprit, or of the root if
+    there is no culprit. `severity` is the worst of all findings, and `state` is ongoing if any finding is.
+    `competing` lists the roots of other stories that could explain some of the same consequences.
     """
 
     title: str

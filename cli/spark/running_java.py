@@ -240,7 +240,7 @@ def runtime_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def all_keeper_files() -> list[KeeperFiles]:
-    """Return the files of all keepers, some of which may just have ended."""
+    """Return the files of all processes that keep a Java. Some of these processes may just have ended."""
     folder = runtime_folder()
     if folder is None:
         return []

@@ -93,7 +93,7 @@ def with_sums(pools: Mapping[str, int]) -> dict[str, int]:
 
 
 def pools_of(process: MemoryProcess, shown: Mapping[str, int]) -> tuple[Pool, ...]:
-    """Return the pools of the role and version of a process, outermost first."""
+    """Return the memory pools of a process, outermost first. They depend on its role and Flink version."""
     if process.role == "jobmanager":
         return _JOBMANAGER
     legacy = "heap" in process.derived and f"{_TM}process.size" not in shown

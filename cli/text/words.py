@@ -102,7 +102,7 @@ def is_one_day(report: w.Report, clock: Clock) -> bool:
 def time_span(report: w.Report, clock: Clock) -> str:
     """Return the time of the first and the last record of all inputs.
 
-    Saved REST responses have no times of their own: their checkpoints, batches and triggers date them.
+    Saved REST responses contain no time of their own, so the times of their checkpoints, batches and triggers count.
     """
     spans = [(item.first, item.last) for item in report.inputs]
     if not any(first for first, _ in spans):

@@ -45,7 +45,7 @@ Row = tuple[Pool, str, Bar]  # the pool, the tree lines left of its label, its b
 
 
 def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
-    """Return a tree for each group of processes of the same sizes, then the network buffers."""
+    """Return a tree for each group of processes with the same sizes, then the network buffers."""
     data = report.data
     groups = [group for group in group_by_size(data.processes or ()) if sizes_of(group[0])]
     drawn = groups

@@ -98,7 +98,7 @@ def group_alike(summaries: Iterable[JobSummary]) -> list[list[JobSummary]]:
 
 
 def group_columns(most: int) -> tuple[Column, ...]:
-    """Return the columns of groups of `group_alike`, with at most `most` names each; jobs can share a name."""
+    """Return the columns of the table of similar jobs, with at most `most` names each. Jobs can share a name."""
 
     def names(group: Sequence[JobSummary]) -> Text:
         counts = Counter(summary.name for summary in group)

@@ -45,7 +45,7 @@ def sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
             "the manifest of a collection; its responses are in the other files of the folder"
         )
     lines = start.split(b"\n")
-    if any(is_event_log(line) for line in _first_whole(lines, sample)):
+    if any(is_event_log(line) for line in _first_complete_lines(lines, sample)):
         return Sniffed(kind="spark-events", engine="spark", role="driver")
     if not sample.complete:
         lines = lines[:-1]
@@ -91,7 +91,7 @@ _COLLECTED: Final = {
 """Verdicts on files from `flowdiag collect`, by kind."""
 
 
-def _first_whole(lines: list[bytes], sample: Sample) -> list[bytes]:
+def _first_complete_lines(lines: list[bytes], sample: Sample) -> list[bytes]:
     """Return the first complete lines; if the first line is longer than the head, read all of it."""
     if len(lines) == 1 and not sample.complete:
         data = sample.read(_LONG_LINE)

@@ -19,7 +19,7 @@ from flowdiag.parsers.rows import Event, Row, Tally
 from flowdiag.parsers.spark.causes import python_frame, shorten
 from flowdiag.parsers.spark.lines import FIRST_KEY, EventScanner
 from flowdiag.parsers.spark.plan import EXECUTION_START, plan_rows
-from flowdiag.parsers.spark.progress import instant, progress_row
+from flowdiag.parsers.spark.progress import parse_instant, progress_row
 from flowdiag.parsers.spark.tasks import TASK_END, OpenTasks, TaskSum
 
 # Event names as they appear in lines. The listener's names are distinct words as well.
@@ -524,7 +524,7 @@ def _query(what: str, identity: object, run: object, event: dict[str, Any], orig
     }
     return _row(
         Event.SPARK_QUERY,
-        instant(event.get("timestamp")),
+        parse_instant(event.get("timestamp")),
         job_name=_text(event.get("name"), 300),
         cause=_cause(event.get("exception")),
         fields=_fields(fields),

@@ -39,7 +39,7 @@ def progress_row(progress: object) -> Row | None:
     """
     if not isinstance(progress, dict):
         return None
-    run, timestamp = progress.get("runId"), instant(progress.get("timestamp"))
+    run, timestamp = progress.get("runId"), parse_instant(progress.get("timestamp"))
     if not isinstance(run, str) or timestamp is None:
         return None
     durations = {
@@ -61,9 +61,9 @@ def progress_row(progress: object) -> Row | None:
         "sources": _json(sources),
         "input_per_s": _rate(progress, sources, "inputRowsPerSecond"),
         "processed_per_s": _rate(progress, sources, "processedRowsPerSecond"),
-        "watermark_us": instant(times.get("watermark")),
-        "max_event_us": instant(times.get("max")),
-        "min_event_us": instant(times.get("min")),
+        "watermark_us": parse_instant(times.get("watermark")),
+        "max_event_us": parse_instant(times.get("max")),
+        "min_event_us": parse_instant(times.get("min")),
         "state": _json([_state(item) for item in _list(progress.get("stateOperators"))]),
         "sink": str(sink.get("description") or "")[:TEXT],
         "written": _integer(sink.get("numOutputRows")),
@@ -227,12 +227,12 @@ def _integer(value: object) -> int | None:
     return None if number is None or abs(number) > 2**62 else int(number)
 
 
-def instant(value: object) -> int | None:
+def parse_instant(value: object) -> int | None:
     """Parse an ISO instant into microseconds since the epoch.
 
-    >>> instant("1970-01-01T00:00:01.500Z"), instant("soon")
+    >>> parse_instant("1970-01-01T00:00:01.500Z"), parse_instant("soon")
     (1500000, None)
-    >>> instant("58870-06-01T00:00:00.000Z")  # milliseconds taken for seconds
+    >>> parse_instant("58870-06-01T00:00:00.000Z")  # milliseconds taken for seconds
     1795603680000000000
     """
     if not isinstance(value, str):
@@ -251,5 +251,5 @@ def instant(value: object) -> int | None:
 def _far_instant(year: int, rest: str) -> int | None:
     """Parse an instant after the year 9999, which `datetime` does not support."""
     cycles = (year - 2000) // _CYCLE
-    near = instant(f"{year - cycles * _CYCLE}{rest}")
+    near = parse_instant(f"{year - cycles * _CYCLE}{rest}")
     return None if near is None else near + cycles * _CYCLE_US

@@ -22,7 +22,7 @@ from flowdiag.parsers.sources.collected import collected_of
 from flowdiag.parsers.sources.printed import PrintedJson, json_printed
 from flowdiag.parsers.spark.causes import python_frame, shorten
 from flowdiag.parsers.spark.events import settings_of
-from flowdiag.parsers.spark.progress import instant, progress_row
+from flowdiag.parsers.spark.progress import parse_instant, progress_row
 from flowdiag.parsers.stacks.dumps import is_spark_dump, spark_threads, thread_rows
 
 _MAX_ITEMS: Final = 1_000_000
@@ -231,7 +231,7 @@ def _item_rows(
 def _millis(value: object) -> int | None:
     if not isinstance(value, str) or not _TIME.fullmatch(value):
         return None
-    us = instant(value.replace("GMT", "+00:00"))
+    us = parse_instant(value.replace("GMT", "+00:00"))
     return None if us is None else us // 1000
 
 

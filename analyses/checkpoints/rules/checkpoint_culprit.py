@@ -147,7 +147,7 @@ def _slow_taskmanager_finding(job: h.Job) -> h.Finding | None:
 
 
 def _slow_checkpoints(job: h.Job) -> list[h.Checkpoint]:
-    """Return the completed checkpoints that CP104 reports, or that are slow since the start."""
+    """Return the completed checkpoints that CP104 reports, or that have been slow from the start."""
     found = slow_finding(job)
     if (found is None or found.severity is h.Severity.INFO) and not slow_since_start(job):
         return []

@@ -21,8 +21,8 @@ The rule reports slow checkpoints if there are at least `checkpoints` of them an
 `slow-share` of all checkpoints, or if the last `checkpoints` were slow. Triggers queue up behind a slow
 checkpoint, so the next few checkpoints are fast. The last slow checkpoints (up to twice `checkpoints`) therefore
 also count if they took at least `burst-share` of the time since the first of them began. The rule also reports
-durations that keep rising: each of the last `climb` checkpoints took longer than the one before, and the last one
-reached `timeout-share` of the timeout. For rising durations, checkpoints right after a start count too.
+durations that keep rising: each of the last `climb` checkpoints took longer than the previous checkpoint, and the
+last one reached `timeout-share` of the timeout. For rising durations, checkpoints right after a start count too.
 
 The input may end soon after the last start, while checkpoints are slow and do not get faster. Then the job is
 not reported as healthy. It may be processing a backlog, or one of its tasks may be slow.

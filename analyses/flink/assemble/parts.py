@@ -51,7 +51,7 @@ class _KnownPlaces:
                 self._by_task[attempt.task].add(attempt.job)
 
     def job_of(self, row: Row, attempt: Attempt | None) -> JobKey | None:
-        """Return the job that a row names, the job of its attempt, or the only job with such a task."""
+        """Return the job that a row names, the job of its attempt, or the only job with the row's task."""
         if row["job_id"]:
             return key_of(None, row["job_id"])
         if attempt is not None and attempt.job is not None:

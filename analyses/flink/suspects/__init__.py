@@ -302,7 +302,7 @@ _UNITS: Final = {
     "input-buffers-in-use": ("share", "of the buffers of remote channels, mean"),
     "records-ratio": ("ratio", "records in, relative to the siblings' mean"),
     "bytes-ratio": ("ratio", "bytes in, relative to the siblings' mean"),
-    "queue-ratio": ("ratio", "queued buffers, relative to the median sibling"),
+    "queue-ratio": ("ratio", "queued buffers, relative to the median of the siblings"),
     "time-per-record-ratio": ("ratio", "relative to siblings on other TaskManagers"),
     "gc-share": ("share", "of the TaskManager's time, in garbage collection"),
     "snapshot-share": ("share", "of the time, in synchronous snapshots"),

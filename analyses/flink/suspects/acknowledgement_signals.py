@@ -194,7 +194,7 @@ def _same_minority(case: Case, readings: Sequence[Reading]) -> Iterator[SuspectV
 
 
 def first_source(case: Case) -> Iterator[SuspectVote]:
-    """Vote for a source on whose acknowledgement all other tasks waited."""
+    """Vote for a source whose acknowledgement all other tasks waited for."""
     if not all_idle(case):
         return
     late, firsts, total = late_messages(case.job), Counter[SubtaskKey](), 0

@@ -491,7 +491,7 @@ def data_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float |
 
 
 def cost_ratio(load: Load, members: Sequence[Load]) -> float | None:
-    """Return a subtask's time per record as a multiple of its median sibling on other TaskManagers."""
+    """Return a subtask's time per record as a multiple of the median of its siblings on other TaskManagers."""
     others = [
         cost
         for other in members

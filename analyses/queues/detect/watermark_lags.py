@@ -10,7 +10,7 @@ END_OF_INPUT = 9e15  # larger watermarks mark the end of the input
 
 
 def steady_lags(job: h.JobQueues, task: str, enough: float) -> dict[h.SubtaskKey, float]:
-    """Return each subtask's smallest lag behind its median sibling over all windows, in ms."""
+    """Return each subtask's smallest lag behind the median of its siblings over all windows, in ms."""
     marks: dict[int, dict[h.SubtaskKey, float]] = defaultdict(dict)
     samples: dict[h.SubtaskKey, int] = defaultdict(int)
     for key, each in job.samples.items():

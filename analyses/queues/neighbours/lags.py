@@ -245,7 +245,7 @@ def commits_fall_behind(job: JobQueues, group: Trend) -> bool:
 
 @once
 def job_trend(job: JobQueues) -> Trend | None:
-    """Return the trend of the consumer group, or else of the source that is furthest behind."""
+    """Return the trend of the consumer group; if there is none, of the source that is furthest behind."""
     found = [trend for task in sorted(job.topology.sources) if (trend := trend_of(job, task))]
     worst = max(found, key=lambda trend: trend.last, default=None)
     group = group_trend(job)
@@ -333,8 +333,8 @@ def hot_subtask(
         job: the job.
         task: the source.
         share: minimum share of the lag at the end.
-        ratio: minimum ratio to the mean lag of its siblings.
-        records: minimum ratio to the mean number of records that its siblings emit.
+        ratio: minimum ratio to the mean lag of the siblings.
+        records: minimum ratio to the mean number of records that the siblings emit.
         behind_s: minimum number of seconds behind.
     """
     windows = pending_of(job, task)

@@ -36,8 +36,10 @@ class Limits(h.Limits):
     share: float = h.limit(
         0.5, "share", "minimum share of the lag; with a lower share, other subtasks lag too"
     )
-    ratio: float = h.limit(3, "ratio", "minimum ratio to the mean of its siblings' lags")
-    records: float = h.limit(1.5, "ratio", "minimum ratio to the records of its siblings")
+    ratio: float = h.limit(3, "ratio", "minimum ratio to the mean lag of the siblings")
+    records: float = h.limit(
+        1.5, "ratio", "minimum ratio to the mean number of records of the siblings"
+    )
     behind: float = h.limit(
         10, "s", "minimum time behind; checkpoints, pauses and bursts cause lags of seconds"
     )

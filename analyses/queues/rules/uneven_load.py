@@ -32,7 +32,7 @@ from flowdiag.analyses.queues.skew import skew_score
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        3, "ratio", "minimum ratio to the mean of its siblings; key groups alone cause up to 1.5"
+        3, "ratio", "minimum ratio to the mean of the siblings; key groups alone cause up to 1.5"
     )
     records: float = h.limit(
         1000, "records", "minimum number of records; the ratio of fewer records means little"

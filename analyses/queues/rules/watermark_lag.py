@@ -59,7 +59,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
                     round(lags[key]),
                     "ms",
                     limits.behind * 1000,
-                    over="the smallest difference to the median sibling in any window",
+                    over="the smallest difference to the median of the siblings in any window",
                 ),
             ),
             evidence=h.records_of(samples, "watermark", key=key),

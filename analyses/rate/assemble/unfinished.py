@@ -78,7 +78,7 @@ def unfinished_trigger(
 
 
 def _run_end_us(query: QueryRows, run: str | None, end_us: int | None) -> int | None:
-    """Return the end of a run, or else of the input."""
+    """Return the end of a run; if it is unknown, the end of the input."""
     stops = [
         row["time_us"]
         for row in query.events

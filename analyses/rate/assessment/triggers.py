@@ -178,7 +178,7 @@ def _verdict(
                 _begins_to_overrun(state, query),
                 Stability.INCONCLUSIVE,
                 (
-                    "its last triggers take longer than the interval, each longer than the one before, and "
+                    "its last triggers take longer than the interval, each longer than the previous trigger, and "
                     "the input ends there"
                 ),
             ),
@@ -516,7 +516,7 @@ def _row_caps(
     behind: float,
     same: float,
 ) -> tuple[Cap, ...]:
-    """Return the unknown limit that triggers reach if they read equally many rows and leave a backlog."""
+    """Return an unnamed limit if the triggers read equally many rows and still leave a backlog."""
     read = [(_offsets_advanced(t) if overcounted else t.rows) or 0 for t in late]
     top = max(read)
     waiting = [count for count, t in zip(read, late, strict=True) if (t.backlog or 0) > 0]

@@ -55,7 +55,7 @@ class Limits(h.Limits):
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield one note per query with such batches."""
+    """Yield one note per query with regularly slow batches."""
     for query, state in assessed.queries:
         if query.real_time or state.stability is h.Stability.FAILING:
             continue

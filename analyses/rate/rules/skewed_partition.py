@@ -40,7 +40,9 @@ from flowdiag.analyses.rate import partitions as p
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        3.0, "ratio", "minimum ratio to the mean of the others; evenly spread keys stay below it"
+        3.0,
+        "ratio",
+        "minimum ratio to the mean of the other partitions; evenly spread keys stay below it",
     )
     floor: float = h.limit(
         1000, "records", "minimum excess over the mean of the others; fewer take almost no time"
@@ -62,7 +64,7 @@ class Limits(h.Limits):
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield one finding per application or query with such a partition."""
+    """Yield one finding per application or query with a skewed partition."""
     least = p.PartitionLimits(
         ratio=limits.ratio,
         floor=limits.floor,

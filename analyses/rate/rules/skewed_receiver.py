@@ -34,12 +34,14 @@ from flowdiag.analyses.rate import helpers as h
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        3.0, "ratio", "minimum ratio to the mean of the others; below it, the load is similar"
+        3.0,
+        "ratio",
+        "minimum ratio to the mean of the other receivers; below it, the load is similar",
     )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield one finding per application with such a stream."""
+    """Yield one finding per application with a skewed receiver."""
     late = h.late_window(assessed.app.completed)
     totals, unit = totals_by_stream(assessed, late)
     for state in assessed.dstreams:

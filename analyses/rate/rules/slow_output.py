@@ -41,7 +41,7 @@ class Limits(h.Limits):
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield one finding per application with such an operation."""
+    """Yield one finding per application with a slow output operation."""
     app = assessed.app
     operations = [one for one in app.operations if one.batches >= limits.batches]
     total = sum(one.total_ms for one in operations)

@@ -45,7 +45,7 @@ class Limits(h.Limits):
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield one finding per application with such a first batch."""
+    """Yield one finding per application whose first batch read the whole backlog."""
     app = assessed.app
     filled = [b for b in app.completed if b.records]
     options = (h.pid.INITIAL_RATE, h.pid.MAX_PER_PARTITION)

@@ -100,7 +100,7 @@ def value_text(amount: float | None, unit: str) -> str:
 
 
 def chance_text(measure: w.Measure) -> str:
-    """Return the probability that chance alone causes such a difference."""
+    """Return the probability that chance alone causes the difference."""
     if measure.p_adjusted is None:
         return "-"
     return "below 0.01%" if measure.p_adjusted < 1e-4 else f"{100 * measure.p_adjusted:.2g}%"
