@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from flowdiag.analyses.contract.redact import printable, visible_json
 
+_INDENTED_BYTES: Final = 1 << 20
+"""Maximum size of indented documents. Programs read larger ones, and indentation adds two thirds."""
+
 
 def encode(document: msgspec.Struct) -> bytes:
-    """Encode the document as indented JSON with a final newline."""
+    """Encode the document as JSON with a final newline, indented if it is small."""
     try:
         text = msgspec.json.encode(document)
     except UnicodeEncodeError:  # a lone surrogate in a name from a log
         text = msgspec.json.encode(escape_invisible(msgspec.to_builtins(document)))
-    return visible_json(msgspec.json.format(text, indent=2).decode()).encode() + b"\n"
+    if len(text) <= _INDENTED_BYTES:
+        text = msgspec.json.format(text, indent=2)
+    return visible_json(text.decode()).encode() + b"\n"
 
 
 def escape_invisible(node: Any) -> Any:

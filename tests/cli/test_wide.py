@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -67,6 +68,13 @@ def test_it_fits_a_screen(form: Format) -> None:
 
 def test_the_document_is_small() -> None:
     assert len(encode(wide())) < 1_500_000
+
+
+def test_the_document_of_five_hundred_jobs_has_no_indentation_and_stays_below_5_mb() -> None:
+    report = reports.many(MANAGERS)
+    document = encode(report)
+    assert len(document) < 5_000_000 and document.count(b"\n") == 1
+    assert msgspec.json.decode(document, type=Report) == report
 
 
 @pytest.mark.parametrize("form", [Format.TABLE, Format.MARKDOWN, Format.BRIEF, Format.GITHUB])
