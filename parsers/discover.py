@@ -185,7 +185,7 @@ class _Search:
             self.errors.append(_unreadable_note(trouble, name))
             return
         if not found:
-            self.warnings.append(InputNote(Kind.NOT_READ, "no files in it", name))
+            self.warnings.append(InputNote(Kind.NOT_READ, "contains no files", name))
         for file in found:
             if file.url in self.files:
                 continue
@@ -225,7 +225,9 @@ class _Search:
         visited = self._walk(path)
         new = self.found[before:]
         if not visited:
-            self.warnings.append(InputNote(Kind.NOT_READ, "no files in it", _printable_path(path)))
+            self.warnings.append(
+                InputNote(Kind.NOT_READ, "contains no files", _printable_path(path))
+            )
         elif new and all(source.kind == "not-read" for source in new):
             self.unread.append((_printable_path(path), range(before, len(self.found))))
 

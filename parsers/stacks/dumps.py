@@ -215,7 +215,7 @@ def _task_columns(name: str) -> dict[str, Any] | None:
 
 
 def _spark_fields(name: str) -> dict[str, str] | None:
-    """Return, as fields, what a Spark thread runs; None for other threads."""
+    """Return the role, the name and the known task or batch of a Spark thread; None for other threads."""
     for role, pattern in _SPARK:
         if (found := pattern.match(name)) is not None:
             known = {key: value for key, value in found.groupdict().items() if value}

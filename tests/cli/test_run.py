@@ -35,5 +35,5 @@ def test_a_folder_without_files_is_named(
     assert main([command, str(tmp_path), "--format", "json"]) == ExitCode.NOT_ASSESSED
     report: dict[str, Any] = msgspec.json.decode(capsys.readouterr().out)
     (warning,) = report["warnings"]
-    assert (warning["source"], warning["text"]) == (str(tmp_path), "no files in it")
+    assert (warning["source"], warning["text"]) == (str(tmp_path), "contains no files")
     assert not report["summary"]["assessed"]

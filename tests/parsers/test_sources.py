@@ -159,7 +159,7 @@ def test_folders_without_logs_are_reported(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "x.class").write_bytes(b"\xca\xfe\xba\xbe\0\0\0\x34" * 10)
     found = find(tmp_path / "empty", tmp_path / "other")
-    assert shown(found.warnings) == (f"{tmp_path}/empty: no files in it",)
+    assert shown(found.warnings) == (f"{tmp_path}/empty: contains no files",)
     assert found.unread == ((f"{tmp_path}/other", range(1)),)
     assert found.errors == ()
 

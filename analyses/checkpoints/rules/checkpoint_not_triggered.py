@@ -28,10 +28,10 @@ partitions. Tasks that are not running: check what they wait for (slots, restore
 
 False alarms
 ------------
-Triggers refused while the job starts or restarts do not count, nor do those before a bounded job finishes. Periods
-in which the JobManager logs nothing at all do not count, because lines may be missing. A source that reads its
-backlog may switch checkpoints off for that time (`execution.checkpointing.interval-during-backlog`, 1.19+). If
-that option is set, a lack of triggers proves nothing.
+Triggers refused while the job starts or restarts do not count, and neither do triggers refused before a bounded
+job finishes. Periods in which the JobManager logs nothing at all do not count, because lines may be missing. A
+source that reads its backlog may switch checkpoints off for that time (`execution.checkpointing.interval-during-backlog`,
+1.19+). If that option is set, a lack of triggers proves nothing.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def _finding(job: h.Job, placed: Placement, share: Share, limits: Limits) -> h.F
         {
             "placement-p-value": f"{share.late} late, {h.fmt.number(share.expected or 0)} expected:"
             f" {h.fmt.chance(share.p_value or 0.0)}",
-            "all-its-subtasks": f"all outlying late subtasks run on {share.taskmanager}",
+            "all-its-subtasks": f"all late subtasks whose siblings were on time run on {share.taskmanager}",
         },
         RULE.signals,
     )

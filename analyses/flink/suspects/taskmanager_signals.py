@@ -70,8 +70,8 @@ def late_placement(case: Case) -> Iterator[SuspectVote]:
     yield vote_for(
         "placement",
         {Suspect(taskmanager=placed.taskmanager)},
-        f"all outlying late subtasks run on {placed.taskmanager} ({number})",
-        f"all outlying late subtasks run there ({number})",
+        f"all late subtasks whose siblings were on time run on {placed.taskmanager} ({number})",
+        f"all late subtasks whose siblings were on time run there ({number})",
         certain=share.p_value is not None and share.p_value <= _SIGNIFICANT,
     )
 

@@ -125,7 +125,7 @@ def _scores(case: Case, suspect_votes: Sequence[SuspectVote]) -> dict[Suspect, t
 
 
 def _is_in_scope(case: Case, suspect: Suspect) -> bool:
-    """Whether a case can be about a suspect. An end of back pressure includes only its own subtasks."""
+    """Whether a case can be about a suspect. If back pressure ends at a task, only its subtasks are in scope."""
     if case.end is None:
         return True
     if suspect.kind == "taskmanager":

@@ -50,7 +50,7 @@ class Limits(h.Limits):
     straight: float = h.limit(
         0.7,
         "ratio",
-        "minimum ratio of the increase in the two halves; it is 1 for a straight line, and soon lower for a fixed set of keys",
+        "minimum increase in the second half relative to the first half; 1 for a straight line, soon lower for a fixed set of keys",
     )
     expired: float = h.limit(
         2.0, "ratio", "number of lifetimes; after two, as many keys should expire as are added"

@@ -77,7 +77,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 def totals_by_stream(
     assessed: h.AssessedApplication, late: h.Sequence[h.Batch]
 ) -> tuple[dict[int, int], str]:
-    """Return the records of each stream, else the bytes of its blocks, and the unit."""
+    """Return the records of each stream, or the bytes of its blocks if no records were counted, and the unit."""
     totals: dict[int, int] = {}
     for batch in late:
         for stream in batch.streams:

@@ -1,4 +1,4 @@
-"""Kafka deleted records before they were read, or Kafka or slow metadata writes delay batches.
+"""Kafka deleted unread records, or batches wait for Kafka or for metadata writes.
 
 What it reports
 ---------------

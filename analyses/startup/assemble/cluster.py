@@ -18,7 +18,7 @@ _MINUTE_US: Final = 60_000_000
 
 
 def cluster_steps(marks: Sequence[Row]) -> Iterator[Step]:
-    """Yield client, entry point, RPC, REST and leadership, for the last JobManager start in the input."""
+    """Yield the steps of the last JobManager start in the input: client, entry point, RPC, REST and leadership."""
     yield from _client_step(marks)
     yield from _allocation_step(marks)
     managers = _manager_starts(marks)
@@ -90,7 +90,7 @@ def _manager_starts(marks: Iterable[Row]) -> list[Row]:
 
 
 def manager_restarts(marks: Iterable[Row], processes: Iterable[Process]) -> Iterator[Trouble]:
-    """Yield JobManager starts after which no earlier JobManager logs anything, in the same log or another.
+    """Yield the JobManager starts that are restarts: afterwards, no earlier JobManager logs anything in any log.
 
     A standby that starts next to a leader is not a restart.
     """

@@ -32,7 +32,7 @@ def count_slots(text: str) -> int:
 
 
 def rescale_times(job: JobFacts, since_us: int = 0) -> list[int]:
-    """Return the times at which all tasks of a run had ended for a rescale that no failure caused.
+    """Return the times at which all tasks of a run had ended because of a rescale, without a failure.
 
     New tasks may be scheduled some milliseconds before the job switches to RUNNING.
     """

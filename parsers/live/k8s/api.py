@@ -31,7 +31,7 @@ PAGE: Final = 500
 """Objects per page of a list, as in kubectl."""
 MAX_PAGES: Final = 40
 CONCURRENCY: Final = 4
-"""Requests at the same time."""
+"""Maximum number of concurrent requests."""
 _CHUNK: Final = 64 * 1024
 _Item = TypeVar("_Item")
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
