@@ -153,7 +153,7 @@ def attempt_of(job: h.Job, row: h.SubtaskCheckpoint) -> h.Attempt:
 
 
 def common_subject(job: h.Job, attempts: Sequence[h.Attempt]) -> h.Subject | None:
-    """Return what the attempts have in common: the subtask, TaskManager or task; None if it is only the job."""
+    """Return the subject that the attempts have in common: the subtask, TaskManager or task; None if it is only the job."""
     first = attempts[0]
     if len(attempts) == 1:
         return h.subtask_subject(job, first)
