@@ -54,6 +54,9 @@ FIRST_RUNS: Final[dict[str, tuple[int, ...]]] = {
     "flink-4": (16, 4, 2, 1, 1),
     "flink-5": (16, 4, 1, 1, 3),
     "flink-6": (14, 4, 2, 2, 3),
+    "spark-1": (9, 9, 1, 4, 2),
+    "spark-2": (9, 9, 1, 4, 2),
+    "spark-3": (18, 3, 0, 1, 3),
 }
 """The first run of each file of `rounds`: counts of `VERDICTS`."""
 

@@ -160,7 +160,9 @@ _OF_STORAGE: Final = re.compile(
 
 
 def _is_elsewhere(candidate: FailureClass, texts: Sequence[str], link: int) -> bool:
-    """Return whether an apparent file error comes from another kind of service."""
+    """Return whether an apparent file error comes from another kind of service, or a class is missing for a checkpoint."""
+    if candidate.name in _OF_CLASSES:
+        return any(_OLD_CHECKPOINT in text for text in texts[:link])
     if candidate.name not in _OF_FILES:
         return False
     source = component_of(texts[: link + 1])
@@ -170,6 +172,9 @@ def _is_elsewhere(candidate: FailureClass, texts: Sequence[str], link: int) -> b
     return candidate.name in _GENERIC and _OF_STORAGE.search(signs) is None
 
 
+_OF_CLASSES: Final = ("class-loading", "class-conflict")
+_OLD_CHECKPOINT: Final = "Failed to read checkpoint from directory"
+"""Begins the exception of a DStream checkpoint, which contains serialized code. Its classes change with the code."""
 _SIGNS: Final = 4  # exceptions above a file error that may identify the storage system
 
 
@@ -283,7 +288,7 @@ def task_named_in(chain: Iterable[str]) -> TaskName | None:
 _OPTION = re.compile(
     r"(?<![\w./$:-])(?:taskmanager|jobmanager|execution|state|akka|pekko|slot|slotmanager|cluster|heartbeat"
     r"|restart-strategy|high-availability|classloader|task|pipeline|parallelism|table|rest|kubernetes"
-    r"|yarn|fs|s3|spark|failOnDataLoss|mergeSchema|transaction|max|request|delivery)"
+    r"|yarn|fs|dfs|s3|spark|hoodie|failOnDataLoss|mergeSchema|transaction|max|request|delivery)"
     r"(?:[.-][a-zA-Z0-9]+){1,8}(?!\.?[\w/(:$-])"
 )
 _NO_OPTION: Final = (".java", ".scala", ".jar", ".py", ".example", ".com", ".net", ".org", ".local")

@@ -21,7 +21,7 @@ from benchmarks.pastes import PAGE, PasteJudge
 from flowdiag.analyses.knowledge.causes import CAUSES
 
 PASTES: Final = open_pastes()
-SAMPLE: Final = open_pastes("develop")[::3]
+SAMPLES: Final = {"develop": open_pastes("develop")[::3], "rounds": open_pastes("rounds")[::2]}
 
 
 def test_every_text_lies_in_the_half_of_its_name() -> None:
@@ -38,9 +38,10 @@ def test_an_expected_answer_is_possible(paste: OpenPaste) -> None:
     assert set(paste.cause) <= set(CAUSES)
 
 
-def test_a_sample_of_the_first_half_gets_answers(tmp_path: Path) -> None:
-    answers = answers_of(SAMPLE, PasteJudge(tmp_path, None).report_on_text)
-    right, fair, _, _, wrong = counts(answers, "develop")
+@pytest.mark.parametrize("part", SAMPLES)
+def test_a_sample_gets_answers(part: str, tmp_path: Path) -> None:
+    answers = answers_of(SAMPLES[part], PasteJudge(tmp_path, None).report_on_text)
+    right, fair, _, _, wrong = counts(answers, part)
     assert right + fair >= 0.95 * len(answers), answers
     assert wrong == 0, answers
 

@@ -17,6 +17,7 @@ CAUSE_OF_FAILURE: Final = {
 """The cause of each kind of failure (`flink.crises.kind_of`)."""
 
 CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "query-behind": ("overloaded", ("partitions",)),
     "trigger-late": ("overloaded", ("partitions",)),
     "network-memory-missing": ("out-of-memory", ("network-fraction", "network-max")),
     "metaspace-full": ("out-of-memory", ("more", "spark-overhead")),
@@ -40,7 +41,12 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "kafka-denied": ("kafka-denied", ()),
     "too-few-replicas": ("too-few-replicas", ()),
     "producer-buffer-full": ("slow-kafka", ("brokers", "buffer")),
-    "kafka-timeout": ("kafka-timeout", ()),
+    "kafka-timeout": ("kafka-timeout", ("reach",)),
+    "local-master": ("no-core-left", ("local",)),
+    "kryo-unregistered": ("not-serializable", ("register",)),
+    "kafka-poll": ("kafka-timeout", ("poll", "reach")),
+    "kafka-consumer-shared": ("failing-batches", ("consumer-cache",)),
+    "python-not-started": ("python-not-started", ()),
     "unknown-topic": ("unknown-topic", ()),
     "record-too-large": ("record-too-large", ()),
     "constraint-violated": ("constraint-violated", ()),
@@ -71,6 +77,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "two-writers": ("two-writers", ()),
     "schema-changed": ("schema-changed", ()),
     "checkpoint-changed": ("query-changed", ()),
+    "checkpoint-log-broken": ("checkpoint-log-broken", ()),
     "frame-too-large": ("frame-too-large", ("larger", "smaller")),
     "rest-message-too-large": ("frame-too-large", ("rest",)),
     "unsupported-java": ("unsupported-java", ()),
@@ -94,7 +101,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "slot-missing": ("log-position-lost", ("snapshot", "keep-slot")),
     "slot-in-use": ("slot-in-use", ()),
     "transaction-too-long": ("transaction-too-long", ()),
-    "not-serializable": ("not-serializable", ()),
+    "not-serializable": ("not-serializable", ("object", "closure")),
     "submission-failed": ("submission-failed", ("reason",)),
     "deployment-failed": ("deployment-failed", ("events",)),
     "yarn-deployment-failed": ("deployment-failed", ("attempts",)),

@@ -32,6 +32,7 @@ _ADVICE: Final = re.compile(
     rf"""^(?:(?:hint|note|solution)\s*:\s*)?(?:{_VERBS})\s+[\w'"`(./\[]
     |,\s+(?:you\ (?:can|could|may|should|must|need\ to)\s+)?(?:{_VERBS})\s+[\w'"`(./]
     |\bplease\s+(?!note\b|check!?\s*\Z)[a-z]
+    |^(?:note:\s+)?to\s+\w+\s.{1, 80}?\suse:?\s
     |^either\s+[a-z]+\s.*\sor\s
     |\byou\s+(?:can|could|should|must|need\ to|may\ (?:want|need))\s
     |\b(?:can|could|must|should)\ be\ (?:fixed|avoided|solved|resolved|increased|set|changed|enabled)\b

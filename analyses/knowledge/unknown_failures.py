@@ -35,6 +35,7 @@ from flowdiag.analyses.model.finding import (
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.codes import Code, codes_in
 from flowdiag.parsers.components import Component, components
+from flowdiag.parsers.exceptions import option_keys_in
 from flowdiag.parsers.lines.failure_lines import failure_line, is_wrapper_failure, short_failure
 
 UNRECOGNISED: Final = "unrecognised-failure"
@@ -195,6 +196,7 @@ class FailureGroup:
             source = process or source  # more specific
         if source is not None and source.role != "engine":
             steps.append(Action(text=component_step(source, self.first.failure)))
+        steps += _option_steps(self.first.failure, steps)
         steps += [
             Action(text=code.check.rstrip("."))
             for code in _specific_codes(self.first.failure)[:1]
@@ -235,6 +237,17 @@ class FailureGroup:
             "evidence": self.evidence,
             "actions": with_advice((*advice, *self.actions), self.first.failure, self.title),
         }
+
+
+def _option_steps(failure: str, steps: Sequence[Action]) -> list[Action]:
+    """Return a step for each option in the message that no other step mentions."""
+    known = " ".join(step.text for step in steps)
+    keys = (key for key in option_keys_in(failure) if key not in known)
+    measure = "the value that the message mentions"
+    return [
+        Action(text=f"Check {key}, which the message names", option=key, measure=measure)
+        for key in keys
+    ]
 
 
 _FORMATS: Final = ("json", "csv", "xml", "avro", "protobuf", "kryo")

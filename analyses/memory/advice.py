@@ -240,6 +240,10 @@ _JOBMANAGER_HEAP: Final = Action(
 
 def room_for_heap(facts: MemoryFacts, process: MemoryProcess) -> Action:
     """Return an action for a heap that fills up: enlarge it by a quarter, then measure again."""
+    if process.role == "unknown":
+        return replace(
+            _JOBMANAGER_HEAP, text="Increase the heap (-Xmx) of this process", option=None
+        )
     if process.role != "taskmanager":
         return _JOBMANAGER_HEAP
     text = "Increase the heap, or move the state to RocksDB"

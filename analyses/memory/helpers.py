@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Unpack
 
-from flowdiag.analyses.flink.advice.memory_processes import TASKMANAGER, UNKNOWN, process_of_pod
+from flowdiag.analyses.flink.advice.memory_processes import (
+    TASKMANAGER,
+    UNKNOWN,
+    process_of_pod,
+    spark_process,
+)
 from flowdiag.analyses.flink.helpers import explanation, measurement, votes_for
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident, JobFacts
 from flowdiag.analyses.knowledge.causes import CAUSES
@@ -52,7 +57,7 @@ def process_finding(process: MemoryProcess | None, **overrides: Unpack[FindingFi
         overrides: other fields of `Finding`. The explanation defaults to that of the cause.
     """
     subject = Subject(kind="process")
-    if process is not None and process.role == "jobmanager":
+    if process is not None and process.role in ("jobmanager", "unknown"):
         subject = Subject(kind="process", host=process.host)
     elif process is not None:
         subject = Subject(kind="taskmanager", taskmanager=process.taskmanager, host=process.host)
@@ -99,6 +104,11 @@ def runs_master(pod: str | None) -> bool:
     (True, False)
     """
     return process_of_pod(pod).what not in (TASKMANAGER.what, UNKNOWN.what)
+
+
+def spark_loss(pod: str | None) -> str | None:
+    """Return the cause if this pod ended as a process of Spark; None for other pods."""
+    return {"driver": "driver-killed", "executor": "executor-lost"}.get(spark_process(pod) or "")
 
 
 def is_taskmanager(pod: str) -> bool:

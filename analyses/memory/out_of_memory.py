@@ -23,6 +23,7 @@ from flowdiag.analyses.flink.failures.crises import (
 from flowdiag.analyses.flink.helpers import remedies
 from flowdiag.analyses.flink.judging import job_failed
 from flowdiag.analyses.flink.rules.out_of_memory import RULE, Limits, judge
+from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.memory import advice
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.parsers.lines.failure_lines import short_failure
@@ -213,7 +214,11 @@ def _actions(
             else "Increase this memory. The process grows by the same amount",
         )
     if kind == "network" or holder is not TASKMANAGER:
-        names = remedies_of(kind, holder)
-        yield from remedies("out-of-memory", job or h.UNKNOWN_JOB, *names)
+        for name in remedies_of(kind, holder):
+            remedy = CAUSES["out-of-memory"].remedy(name)
+            if remedy.engine == "spark":
+                yield h.remedy_action("out-of-memory", name, option=remedy.option)
+            else:
+                yield from remedies("out-of-memory", job or h.UNKNOWN_JOB, name)
     else:
         yield h.Action(text=POOLS[kind].check)

@@ -345,6 +345,7 @@ TYPES: Final[dict[str, OptionType]] = {
     "spark.sql.streaming.stateStore.providerClass": CLASS,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": BOOLEAN,
     "spark.streaming.backpressure.enabled": BOOLEAN,
+    "spark.streaming.kafka.consumer.cache.enabled": BOOLEAN,
     "spark.streaming.backpressure.initialRate": RATE,
     "spark.streaming.backpressure.pid.minRate": RATE_REAL,
     "spark.streaming.backpressure.pid.proportional": REAL,

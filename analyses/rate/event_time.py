@@ -71,6 +71,8 @@ def stuck_triggers(
         times: minimum number of different newest event times.
     """
     late = marked_triggers(query, fewest)
+    if not late and (first := _unset_triggers(query)):
+        return first
     newest = {t.max_event_us for t in late if t.max_event_us is not None}
     # The Web UI shows no event times, only watermarks.
     if not late or len({t.watermark_us for t in late}) > 1 or 0 < len(newest) < times:
@@ -79,6 +81,17 @@ def stuck_triggers(
     marked = [t for t in query.triggers if t.watermark_us is not None and t.rows]
     since = max((n for n, t in enumerate(marked, 1) if t.watermark_us != held), default=0)
     return marked[since:]
+
+
+_FIRST_BATCHES: Final = 2
+"""Batches without a watermark: each batch uses the event times of earlier ones."""
+
+
+def _unset_triggers(query: QueryFacts) -> list[Trigger]:
+    """Return the triggers if each has rows with an event time, but the watermark is still at its initial value, 1970."""
+    late = marked_triggers(query, 1)
+    unset = all(t.watermark_us == 0 and (t.max_event_us or 0) > _YEAR_US for t in late)
+    return late if unset and late and (late[0].batch or 0) >= _FIRST_BATCHES else []
 
 
 def idle_sources(triggers: Sequence[Trigger]) -> list[str]:

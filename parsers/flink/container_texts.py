@@ -214,6 +214,7 @@ def _described_pods(text: str) -> Iterator[EndedContainer]:
             yield from (replace(each, memory_limit=limit, component=component) for each in found)
             found = []
         elif hit := _REASON.match(line) or _STATUS.match(line):
+            yield from _evicted_pod(pending, pod)
             pending = EndedContainer(reason=hit[1], offset=start, text=line.strip())
         elif pending and (more := _continued(pending, line)) is not None:
             pending = more
@@ -235,6 +236,12 @@ def _continued(pending: EndedContainer, line: str) -> EndedContainer | None:
     if (hit := _EXIT.match(line)) is not None:
         return replace(pending, exit_code=int(hit[1]), text=text)
     return replace(pending, text=text) if _MESSAGE.match(line) else None
+
+
+def _evicted_pod(pending: EndedContainer | None, pod: str | None) -> Iterator[EndedContainer]:
+    """Yield the eviction of a pod, which is printed above the states of its containers."""
+    if pending is not None and pending.reason == "Evicted":
+        yield replace(pending, pod=pod)
 
 
 def _ended_in_line(line: str, start: int, pod: str | None) -> EndedContainer | None:

@@ -104,6 +104,7 @@ CUT_MESSAGE = re.compile(
 )
 EVENT = re.compile(r"\s{0,8}(?:Normal|Warning)\s{1,12}[A-Z]\w{2,40}\s{1,30}\d{1,4}[smhd]")
 # Python marks the failed part of an indented line of code with these characters, but always with a `^`.
+RULER = re.compile(r"\s{0,8}(?:-{12,200}|={12,200}|\*{12,200}|_{12,200})\s*\Z")
 FENCE = re.compile(r"\s{0,40}(?:```|~~~)[^\^]*\Z")
 PYTHON_FILE = re.compile(r"\s{0,8}File \"[^\"\n]{1,300}\", line \d")
 # A class with an unusual name, which is an exception if a stack frame follows.

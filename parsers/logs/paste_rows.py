@@ -35,6 +35,10 @@ _QUERY = re.compile(
 _QUERY_ID = re.compile(
     r"[Qq]uery (?P<name>[^\[\n]{0,200}?) ?\[id = (?P<id>[^,\]\s]{1,60}), runId = (?P<run>[^,\]\s]{1,60})\]"
 )
+_QUERY_CELLS = re.compile(
+    r"(?P<name>[^\t|]{0,200}?)[\s|]{1,20}FAILED[\s|]{1,20}(?P<id>[0-9a-f-]{36})[\s|]{1,20}(?P<run>[0-9a-f-]{36})\b"
+)
+"""The first cells of a failed query in the Structured Streaming tab of Spark's Web UI."""
 _SILENT = re.compile(r"eartbeat of TaskManager|is no longer reachable")
 _QUIET: Final = ("INFO", "DEBUG", "TRACE")
 _SHUTDOWN: Final = re.compile(r"\bshutdown-hook-\d|ShutdownHook(?:Manager)?\b")
@@ -314,7 +318,11 @@ def _task_columns(one: Pasted) -> Row:
 def _query_columns(one: Pasted, fields: dict[str, str]) -> Row:
     """Return the columns for a Spark exception: the query that it ended, or the batch that failed."""
     text = " ".join((*one.chain, f"query {one.thread}" if one.thread else ""))
-    named = _QUERY.search(text) or _QUERY_ID.search(text)
+    named = (
+        _QUERY.search(text)
+        or _QUERY_ID.search(text)
+        or _QUERY_CELLS.match((one.row or "").lstrip())
+    )
     fields |= {"origin": "paste", "what": "terminated"}
     if named is None and _is_part(one):
         fields["part"] = "cause"

@@ -56,6 +56,7 @@ class Pasted:
         plain: whether the failure has no exception. Its chain is then its message.
         headless: whether the text has only the frames of a stack trace.
         notebook: class of the error in a notebook, with the code of the cell.
+        row: the row of a table, if the exception is one of its cells.
     """
 
     offset: int
@@ -79,6 +80,7 @@ class Pasted:
     plain: bool = False
     headless: bool = False
     notebook: str | None = None
+    row: str | None = None
 
     def add(self, offset: int, text: str) -> None:
         """Add the next exception of the chain, with the offset of its line."""

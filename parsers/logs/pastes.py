@@ -274,7 +274,7 @@ class _Segments:
     def _line(self, offset: int, line: str) -> None:
         if p.PROMPT.match(line):
             return  # a command, not its output
-        if p.SQL_PROMPT.match(line):
+        if p.SQL_PROMPT.match(line) or p.RULER.match(line):
             self._end()
             self._level = None
             return
@@ -418,8 +418,10 @@ class _Segments:
         """Return the exception in a later cell of a table's row, if no message can continue here."""
         if self._has_chain() and not self._again:
             return None
-        cells = _CELLS.split(bare)[1:]
-        return next((found for cell in cells if (found := p.ELEMENT.match(cell))), None)
+        for cell in _CELLS.split(bare)[1:]:
+            if (found := p.ELEMENT.match(cell)) is not None:
+                return found
+        return None
 
     def _first_line(self, offset: int, text: str, element: re.Match[str], *, counted: bool) -> None:
         """Process the first line of an exception."""
@@ -603,16 +605,22 @@ class _Segments:
         if stamp is not None:
             self._take_dated(offset, stamp, text[stamp.end :].strip(" \t|,;-]"))
         elif (cell := self._cell(bare)) is not None:
-            self._first_line(offset, cell.string, cell, counted=True)
+            self._row(offset, bare, cell)
         else:
             self._take_text(offset, text, bare)
+
+    def _row(self, offset: int, text: str, cell: re.Match[str]) -> None:
+        """Process a row of a table whose cell is an exception."""
+        self._first_line(offset, cell.string, cell, counted=True)
+        if self._block is not None:
+            self._block.row = text[:_MESSAGE]
 
     def _take_text(self, offset: int, text: str, bare: str) -> None:
         """Process a line that reports a failure, the continuation of a message, or unrelated text."""
         if p.EVENT.match(text) is not None:
             self._end()
         block = self._block
-        begins = block is None or self._again
+        begins = block is None or self._again or _is_failed_start(block)
         if begins and p.announces(text, bare):
             plain = self._begin(offset)
             plain.plain = True
@@ -658,10 +666,22 @@ class _Segments:
             if self._block is not None:
                 self._block.inline = True
             return
+        if (cell := self._cell(f"\t{text}")) is not None:
+            self._row(offset, text, cell)
+            return
         self._level, self._stamp = self._level or "INFO", None
+        text = next(filter(failure_line, reversed(text.split("\t"))), text)
         self._heading = Heading(offset, None, text[:_MESSAGE], stamp)
         if failure_line(text) is not None:
             self._begin(offset)
+
+
+def _is_failed_start(block: Pasted) -> bool:
+    """Return whether a failure only reports that a JVM did not start. The reason may follow."""
+    return block.plain and any(text in block.chain[0] for text in _FAILED_START)
+
+
+_FAILED_START: Final = ("Could not create the Java Virtual Machine", "Program will exit")
 
 
 def _is_whole(block: Pasted) -> bool:

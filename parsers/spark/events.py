@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from flowdiag.parsers.lines.scan import Line, LineScanner, make_matcher
+from flowdiag.parsers.lines.traces import own_frame
 from flowdiag.parsers.messages import MOMENT_MAX
 from flowdiag.parsers.rows import Event, Row, Tally
 from flowdiag.parsers.spark.causes import python_frame, shorten
@@ -313,9 +314,10 @@ def _cause(value: object) -> str | None:
 
 
 def _frame(value: object) -> dict[str, str]:
-    """Return the deepest frame of the user's Python code in an exception, as fields."""
-    frame = python_frame(value.splitlines()) if isinstance(value, str) else None
-    return {} if frame is None else {"python_frame": frame}
+    """Return the deepest frames of the user's Python code and other code in an exception, as fields."""
+    lines = value.splitlines() if isinstance(value, str) else []
+    found = {"python_frame": python_frame(lines), "own_frame": own_frame(lines)}
+    return {name: frame for name, frame in found.items() if frame is not None}
 
 
 def _row(event: Event, utc_us: int | None = None, **columns: object) -> Row:

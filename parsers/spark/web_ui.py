@@ -1,4 +1,4 @@
-"""Reads tables copied from Spark's Web UI: the batches of the Streaming tab and the executors that are lost.
+"""Reads tables copied from Spark's Web UI: batches, queries that fall behind, receivers, lost executors, options.
 
 Cells are separated by tabs, bars, spaces or line ends. Each row becomes the equivalent answer of the REST API. The UI
 shows times of the server without a zone.
@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from flowdiag.parsers.rows import Event, Row
+from flowdiag.parsers.spark.events import settings_of
 from flowdiag.parsers.spark.rest import batch_rows
 
 TEXT_BYTES: Final = 256 * 1024
@@ -29,20 +30,39 @@ _DEAD: Final = re.compile(
     rf"^[ \t|>]{{0,20}}(?P<id>\d{{1,6}}){_S}(?P<host>[\w.-]{{1,255}}):\d{{1,5}}{_S}(?P<state>Dead|Excluded|Blacklisted)\b(?P<rest>.{{0,600}})",
     re.MULTILINE,
 )
+_UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_QUERY: Final = re.compile(
+    rf"^[ \t|>]{{0,20}}(?P<name>[^\s|][^\t|\n]{{0,200}}?){_S}RUNNING{_S}(?P<id>{_UUID}){_S}(?P<run>{_UUID}){_S}\d{{4}}/\d\d/\d\d \d\d:\d\d:\d\d"
+    rf"{_S}[^\t|\n]{{1,60}}?{_S}(?P<arriving>\d{{1,12}}\.\d{{1,6}}){_S}(?P<processed>\d{{1,12}}\.\d{{1,6}}){_S}(?P<batch>\d{{1,12}})\b",
+    re.MULTILINE,
+)
+_RECEIVER: Final = re.compile(
+    rf"^[ \t|>]{{0,20}}\w{{1,100}}-(?P<stream>\d{{1,6}}){_S}(?P<state>ACTIVE|INACTIVE){_S}(?P<executor>\w{{1,40}}) / (?P<host>\S{{1,255}})",
+    re.MULTILINE,
+)
+_OPTION: Final = re.compile(
+    r"^[ \t|>]{0,20}(?P<key>spark\.[\w.]{2,120})[ \t|]{1,20}(?P<value>\S[^\n|]{0,400})",
+    re.MULTILINE,
+)
+_OPTIONS: Final = 4
+"""Options that identify a copy of the Environment tab. A question may list a few options that are not in effect."""
+_BEHIND: Final = 1.1
+"""Rows that arrive per row that is processed, from which a query falls behind."""
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _INTERVALS: Final = 3
 """Batches whose times show the interval."""
 
 
 def contains_batches(data: bytes) -> bool:
-    """Return whether a text contains a copied table of batches or of executors."""
+    """Return whether a text contains a copied table of batches, queries or executors."""
     text = data.decode("utf-8", "replace")
-    return _BATCH.search(text) is not None or _DEAD.search(text) is not None
+    return any(table.search(text) is not None for table in (_BATCH, _QUERY, _DEAD))
 
 
 def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
-    """Yield the byte offset and the row of each batch and each lost executor."""
+    """Yield the byte offset and the row of each batch, option, receiver, late query and lost executor."""
     text = data.decode("utf-8", "replace")
+    yield from _pairs(text)
     found = [
         (one, time) for one in _BATCH.finditer(text) if (time := _millis(one["time"])) is not None
     ]
@@ -68,15 +88,46 @@ def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
         said = (
             f"Executor {one['id']} on {one['host']} is {one['state'].lower()} in the Executors tab"
         )
+        row = _failure(said, "executor-lost")
+        row["fields"]["executor"] = one["id"]
+        yield len(text[: one.start()].encode()), row
+
+
+def _pairs(text: str) -> Iterator[tuple[int, Row]]:
+    """Yield the rows of the Environment tab, of active receivers, and of queries that fall behind."""
+    options = [*_OPTION.finditer(text)]
+    settings = settings_of({one["key"]: one["value"].strip() for one in options})
+    if len(options) >= _OPTIONS and settings:
+        yield (
+            len(text[: options[0].start()].encode()),
+            {"event": Event.SPARK_SETTINGS.value, "fields": settings},
+        )
+    for one in _RECEIVER.finditer(text):
         yield (
             len(text[: one.start()].encode()),
             {
-                "event": Event.FAILURE.value,
-                "template": "plain-failure",
-                "cause": said,
-                "fields": {"exception": said, "class": "executor-lost", "executor": one["id"]},
+                "event": Event.SPARK_RECEIVER.value,
+                "host": one["host"],
+                "fields": {"what": "started", "stream": one["stream"], "executor": one["executor"]},
             },
         )
+    for one in _QUERY.finditer(text):
+        arriving, processed = float(one["arriving"]), float(one["processed"])
+        if arriving > _BEHIND * processed:
+            said = (
+                f"Query {one['name'].strip()} processes {processed:,.0f} rows per second, but {arriving:,.0f} arrive "
+                f"(averages at batch {one['batch']})"
+            )
+            yield len(text[: one.start()].encode()), _failure(said, "query-behind")
+
+
+def _failure(said: str, name: str) -> Row:
+    return {
+        "event": Event.FAILURE.value,
+        "template": "plain-failure",
+        "cause": said,
+        "fields": {"exception": said, "class": name},
+    }
 
 
 def _millis(text: str) -> int | None:

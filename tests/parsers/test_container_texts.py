@@ -43,6 +43,17 @@ def test_a_described_pod() -> None:
     assert POD.encode()[ended.offset :].lstrip().startswith(b"Reason:       OOMKilled")
 
 
+def test_a_pod_that_was_evicted_above_its_containers() -> None:
+    text = (
+        "Name:             clicks-driver\nStatus:           Failed\nReason:           Evicted\n"
+        "Message:          The node was low on resource: ephemeral-storage.\nContainers:\n"
+        "  spark-kubernetes-driver:\n    State:         Terminated\n      Reason:      Error\n      Exit Code:   143\n"
+    )
+    evicted, ended = ended_containers(text)
+    assert (evicted.reason, evicted.pod, ended.exit_code) == ("Evicted", "clicks-driver", 143)
+    assert "ephemeral-storage" in evicted.text
+
+
 def test_a_state_without_limits() -> None:
     (ended,) = ended_containers(POD.split("    Limits")[0])
     assert (ended.reason, ended.memory_limit) == ("OOMKilled", None)

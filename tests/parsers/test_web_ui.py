@@ -209,3 +209,32 @@ def test_a_row_with_an_impossible_date_of_spark_costs_only_itself() -> None:
 def test_rows_of_spark_without_output_operations_do_not_swallow_the_next_row() -> None:
     rows = b"".join(b"2026/11/20 10:00:0%d\t10 records\t5 ms\t5 ms\n" % n for n in range(4))
     assert len(list(spark_ui.copied_rows(rows))) == 4
+
+
+QUERY = (
+    "Name\tStatus\tID\tRun ID\tStart Time\tDuration\tAvg Input /sec\tAvg Process /sec\tLatest Batch\n"
+    "payments\tRUNNING\t3f5c9f68-8c2f-47f3-9f52-2bb1cf21d7a1\t90f2c2f5-7d6e-4b0d-8d9a-1f7d52a0a4de\t"
+    "2023/10/02 07:30:11\t3 hours 2 minutes\t{}\t{}\t204\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("arriving", "processed", "late"), [("50.0", "20.0", 1), ("20.0", "50.0", 0)]
+)
+def test_a_query_of_spark_that_processes_less_than_arrives(
+    arriving: str, processed: str, late: int
+) -> None:
+    text = QUERY.format(arriving, processed).encode()
+    assert spark_ui.contains_batches(text)
+    assert [row["fields"]["class"] for _, row in spark_ui.copied_rows(text)] == [
+        "query-behind"
+    ] * late
+
+
+def test_options_and_receivers_of_spark() -> None:
+    options = "".join(f"spark.app.{name}\t{name}\n" for name in ("id", "name", "x"))
+    text = f"{options}spark.master\tlocal[1]\nSocketReceiver-0\tACTIVE\tdriver / host-1\t-\t-\n"
+    settings, receiver = [row for _, row in spark_ui.copied_rows(text.encode())]
+    assert settings["fields"]["spark.master"] == "local[1]"
+    assert (receiver["fields"]["stream"], receiver["host"]) == ("0", "host-1")
+    assert not [*spark_ui.copied_rows(b"spark.master\tlocal[1]\n")]

@@ -134,6 +134,17 @@ def process_of_pod(
     return TASKMANAGER
 
 
+def spark_process(name: str | None) -> str | None:
+    """Return whether a pod is a driver or an executor of Spark, based on its name; None for other pods.
+
+    >>> spark_process("orders-1a2b-exec-3"), spark_process("orders-driver"), spark_process("orders-0")
+    ('executor', 'driver', None)
+    """
+    if _DRIVER_POD.search(name or ""):
+        return "driver"
+    return "executor" if _EXECUTOR_POD.search(name or "") else None
+
+
 def process_of_incident(incident: Incident) -> MemoryProcess:
     """Return the process that ran out of memory, based on its container, stack, place or options."""
     text = " ".join(filter(None, (incident.cause, incident.text.get("exception"))))

@@ -60,7 +60,9 @@ def pods_by_problem(facts: h.MemoryFacts) -> dict[tuple[str, str, str], list[lis
     alike: dict[tuple[str, str, str], list[list[h.Kill]]] = {}
     for (pod, _), kills in _kills_by_pod(facts).items():
         problem, cause, remedy = _REASONS[kills[0].reason]
-        if cause == "taskmanager-lost" and h.runs_master(pod):
+        if cause == "taskmanager-lost" and (lost := h.spark_loss(pod)) is not None:
+            cause, remedy = lost, "evicted" if kills[0].reason == "Evicted" else "pod"
+        elif cause == "taskmanager-lost" and h.runs_master(pod):
             cause, remedy = "jobmanager-lost", "survive"
         alike.setdefault((problem, cause, remedy), []).append(kills)
     return alike

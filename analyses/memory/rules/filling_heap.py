@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Final
 
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import room_for_heap
@@ -68,6 +69,12 @@ def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
             yield _finding(facts, process, usage, usage.heap_max, left, limits)
 
 
+_HEAP_OPTIONS: Final = {
+    "taskmanager": h.model.TASK_HEAP,
+    "jobmanager": "jobmanager.memory.heap.size",
+}
+
+
 def _finding(
     facts: h.MemoryFacts,
     process: h.MemoryProcess,
@@ -76,7 +83,7 @@ def _finding(
     left: float,
     limits: Limits,
 ) -> h.Finding:
-    full, worker = left >= limits.full, process.role == "taskmanager"
+    full = left >= limits.full
     first, last, most = map(h.fmt.size, (usage.floors[0], usage.floors[-1], maximum))
     share = share_in_full_collections(facts, process)
     stalled = (
@@ -99,7 +106,7 @@ def _finding(
         cause="garbage-collection" if stalled else "out-of-memory",
         confidence=h.Confidence.HIGH if full else h.Confidence.MEDIUM,
         rank=h.Rank.MECHANISM,
-        option=h.model.TASK_HEAP if worker else "jobmanager.memory.heap.size",
+        option=_HEAP_OPTIONS.get(process.role),
         first_us=usage.first_us,
         last_us=usage.last_us,
         explain="The job needs the memory that remains in use after a collection.",

@@ -95,6 +95,8 @@ RULE = h.Rule(
         "no-container",
         "taskmanager-lost",
         "jobmanager-lost",
+        "executor-lost",
+        "driver-killed",
         "slow-taskmanager",
         "savepoint-failed",
     ),

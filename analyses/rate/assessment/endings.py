@@ -65,9 +65,9 @@ _OF_AN_END: Final = (
 
 
 def harmless_failure(reason: str | None) -> bool:
-    """Return whether the reason of a failure is a stop, which cancels the running jobs."""
+    """Return whether the reason of a failure is a stop, which cancels the running jobs, or another copy of the task."""
     text = (reason or "").lower()
-    return any(message in text for message in _OF_A_STOP)
+    return any(message in text for message in (*_OF_A_STOP, "driver denied task commit"))
 
 
 def stop_us(app: ApplicationFacts) -> int | None:

@@ -69,6 +69,8 @@ _PACKAGES: Final = {
 
 def _linkage_remedies(found: Classified) -> tuple[str, ...]:
     """Return the remedies for a missing class of Spark: add its package, or use another Scala version."""
+    if found.name == "class-conflict":
+        return ("spark-version",)
     if found.values.get("identifier", "").lower().rstrip(".") in _PACKAGES:
         return ("spark-source",)
     return (
@@ -179,9 +181,9 @@ def failure_actions(
     found = classify_record(record)
     cause, names = cause_of_exception(found)
     text = "\n".join(filter(None, (record.fields.get("exception"), record.cause)))
-    if cause != "failing-batches":
+    if cause != "failing-batches" or names:
         known = exception_actions(assessed, cause, names, found, record)
-        return with_advice(known, text, error)
+        return with_advice(known or _component_actions(record, ()) or _LOOK, text, error)
     offered = tuple(
         Action(
             text=f"Decide whether to set {option} to {value}, as the exception suggests",
@@ -194,6 +196,13 @@ def failure_actions(
     names = failure_remedies(error, usual)
     known = offered or exception_actions(assessed, cause, names, found, record)
     return with_advice(_component_actions(record, known), text, error)
+
+
+_LOOK: Final = (
+    Action(
+        text="Fix the error in the stack trace below. The log of the other process of the call may explain it"
+    ),
+)
 
 
 def _component_actions(record: Record, known: tuple[Action, ...]) -> tuple[Action, ...]:

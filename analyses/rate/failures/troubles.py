@@ -46,7 +46,7 @@ _WORDS: Final = (
         GONE,
         re.compile(
             r"OffsetOutOfRangeException|KAFKA_DATA_LOSS"
-            r"|ome data may have been (?:lost|missed)|[Ss]ome data may be lost"
+            r"|ome data may have been lost because|are gone\. Some data may have been missed|[Ss]ome data may be lost"
         ),
     ),
     (

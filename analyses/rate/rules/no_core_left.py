@@ -57,11 +57,17 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
     waiting, stopped = h.batches.unfinished_batches(app), app.stopped_us
     ran = sum(stopped is None or (b.end_ms or 0) * 1000 < stopped for b in app.completed)
     refused = app.incidents_of("no-resources")
-    held = cores is not None and len(receivers) >= cores and len(waiting) >= limits.waiting
+    held = cores is not None and len(receivers) >= cores and _is_waiting(app, waiting, limits)
     if held and ran <= limits.ran:
         yield _held_by_receivers(assessed, [*receivers.values()], waiting)
     elif refused or (app.incidents_of("pods-over-quota") and not app.batches and not app.queries):
         yield _refused_finding(assessed, refused)
+
+
+def _is_waiting(app: h.ApplicationFacts, waiting: h.Sequence[h.Batch], limits: Limits) -> bool:
+    """Return whether enough batches wait. A local master adds no core later, so a single batch is then enough."""
+    is_local = app.settings.get("spark.master", "").startswith("local")
+    return len(waiting) >= (1 if is_local else limits.waiting)
 
 
 def _held_by_receivers(

@@ -18,6 +18,8 @@ cases, one of several inputs of a join or union is idle, because Spark uses the 
 default. The finding names the sources that read no rows (`sources[].numInputRows`). RT411 reports a watermark that
 is ahead of the clock.
 
+A watermark that still has its initial value, 1970, is stuck from the third batch on. One trigger is then enough.
+
 Falling behind: the gap between the watermark and the newest event grows steadily. The growth is at least
 `lag`, and at least `growth` of the earlier gap.
 
@@ -84,6 +86,9 @@ def _stuck_finding(
     number, idle = h.fmt.plural(len(stuck), "trigger"), idle_sources(stuck)
     title = f"The watermark of {query.label} has not advanced for {number} ({seconds})"
     why = f"its watermark has not advanced for {seconds}"
+    if not stuck[-1].watermark_us:
+        title = f"The watermark of {query.label} still has its initial value (1970) at batch {stuck[-1].batch}"
+        why = "its watermark still has its initial value, 1970"
     measured = [h.measurement("triggers", len(stuck), "triggers", limits.triggers)]
     if idle:
         rows = h.fmt.plural(sum(t.rows or 0 for t in stuck), "row")

@@ -98,7 +98,11 @@ def judge_rest(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[
     app = assessed.app
     if app.batches or _has_numbered_triggers(app):
         return
-    named = [one for one in _records(app) if one.cause and not is_routine((one.cause,))]
+    named = [
+        one
+        for one in _records(app)
+        if one.cause and not is_routine((one.cause,)) and not harmless_failure(one.cause)
+    ]
     own = [one for one in named if one.template != KNOWN_RECORD]
     failures = [one for one in own or named or app.failures if not of_slow_start(app, one)]
     for group in failure_groups(map(occurrence_of, failures))[:GROUPS]:
