@@ -29,6 +29,13 @@ ABORTED = (
     "org.apache.spark.SparkException: Job aborted due to stage failure: Task 3 in stage 9.0 failed 4 times, "
     "most recent failure: Lost task 3.3 in stage 9.0 (TID 61) (10.2.11.9 executor 4): "
 )
+OF_PYTHON = (
+    "py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):\n"
+    '  File "/opt/app/agg.py", line 8, in grab\n'
+    "    rows = batch.collect()\n"
+    "py4j.protocol.Py4JJavaError: An error occurred while calling o71.collectToPython.\n"
+    ": "
+)
 DRIVER_STACK = (
     "\nDriver stacktrace:\n"
     "\tat org.apache.spark.scheduler.DAGScheduler.failJobAndIndependentStages(DAGScheduler.scala:2844)\n"
@@ -69,8 +76,9 @@ def advice(finding: Finding) -> str:
         (THREAD + HEAP + COLLECTED, "agg"),
         (ENDED + HEAP + COLLECTED, "agg"),
         (HEAP + COLLECTED, ""),
+        (ENDED + OF_PYTHON + HEAP + COLLECTED, "agg"),
     ],
-    ids=["thread below a record", "thread alone", "below the query's record", "alone"],
+    ids=["thread below a record", "thread alone", "below the query's record", "alone", "Python"],
 )
 def test_a_collect_fills_the_heap_of_the_driver(text: str, query: str, tmp_path: Path) -> None:
     finding = only(text, tmp_path)

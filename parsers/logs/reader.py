@@ -42,7 +42,13 @@ from flowdiag.parsers.logs.records import (
     open_record,
 )
 from flowdiag.parsers.rows import SAMPLE_CHARACTERS, Event, Tally
-from flowdiag.parsers.spark.causes import decisive_exception, full_heap, python_frame
+from flowdiag.parsers.spark.causes import (
+    OF_THE_JVM,
+    decisive_exception,
+    full_heap,
+    python_error,
+    python_frame,
+)
 from flowdiag.parsers.spark.log import finish
 from flowdiag.parsers.spark.rest import application_of_container
 
@@ -499,6 +505,8 @@ class Reader:
         of_spark = self._known.catalogue.engine == "spark"
         if trace.cause is not None:
             row["cause"] = (decisive_exception(trace.chain) if of_spark else None) or trace.cause
+        if (row.get("cause") or "").startswith(OF_THE_JVM):
+            row["cause"] = python_error(lines) or row["cause"]
         extra = _trace_fields(row, trace, lines, of_spark=of_spark)
         if row["event"] == Event.CHECKPOINT_FAILED and "thrown_at" in extra:
             row["cause"] = f"{row['cause'].removesuffix(': null')} (at {extra['thrown_at']})"

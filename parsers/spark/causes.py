@@ -19,17 +19,37 @@ _LINE: Final = 500
 def python_error(lines: Iterable[str]) -> str | None:
     """Return the last line of the last Python traceback in a stack trace; the JVM's message has fewer details.
 
-    Errors of Py4J do not count, because they only report that the JVM failed.
+    Errors of Py4J only report that the JVM failed. The decisive exception of the JVM in the lines below counts instead.
+
+    >>> python_error(["Traceback (most recent call last):", "py4j.protocol.Py4JJavaError: An error occurred.",
+    ...               ": a.B: no", "\tat c.D", "Caused by: java.lang.OutOfMemoryError: Java heap space"])
+    'java.lang.OutOfMemoryError: Java heap space'
     """
     inside, found = False, None
+    chain: list[str] | None = None  # of the JVM, below an error of Py4J
     for line in lines:
         if _PYTHON_BEGIN in line:
-            inside = True
+            inside, chain = True, None
         elif inside and line[:1] not in " \t" and _PYTHON_ERROR.match(line[:_LINE].strip()):
             inside = False
+            chain = [] if line.startswith(OF_THE_JVM) else None
             if not line.startswith("py4j."):
                 found = line.strip()
+        elif chain is not None:
+            chain = _with_link(chain, line)
+            found = decisive_exception(chain or ()) or found
     return found
+
+
+def _with_link(chain: list[str], line: str) -> list[str] | None:
+    """Add the exception in a line to a chain; return None at the end of the stack trace."""
+    mark = "Caused by: " if chain else ": "
+    if line.startswith(mark):
+        return [*chain, line.removeprefix(mark).strip()[:_LINE]]
+    return chain if chain and line.strip() else None
+
+
+OF_THE_JVM: Final = "py4j.protocol.Py4JJavaError:"
 
 
 _PYTHON_FRAME: Final = re.compile(
