@@ -153,6 +153,7 @@ WAITING: Final = frozenset(
         "Throttled",
         "SubmissionFailed",
         "OperatorWarning",
+        "RolledBack",
         "SavepointFailed",
         "NodeNotReady",
         "NodeDecommissioned",

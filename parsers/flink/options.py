@@ -423,7 +423,7 @@ def _options_in_resource(text: str, kind: str, root: Any) -> OptionFile:
         duplicates=read.duplicates,
         error=read.error,
         carrier=kind,
-        trouble=_status_problem(_child(root, "status")),
+        trouble=_status_problem(root),
     )
 
 
@@ -434,10 +434,18 @@ _STATES: Final = (
     (("jobStatus", "state"), {"FAILED", "FAILING", "SUSPENDED"}),
     (("jobManagerDeploymentStatus",), {"ERROR", "MISSING"}),
 )
+_EXPECTED: Final = {"SUSPENDED", "MISSING"}
+"""States that are normal for a suspended job, or while the operator replaces the job."""
+_IN_BETWEEN: Final = (
+    (("spec", "job", "state"), {"suspended"}),
+    (("status", "lifecycleState"), {"CREATED", "SUSPENDED", "UPGRADING", "DELETING", "DELETED"}),
+    (("status", "reconciliationStatus", "state"), {"UPGRADING"}),  # operator 1.0
+)
 
 
-def _status_problem(status: Any) -> str | None:
-    """Return the problem that a status reports: its deepest exception, else a state."""
+def _status_problem(root: Any) -> str | None:
+    """Return the problem that the status of a resource reports: its deepest exception, else a state."""
+    status = _child(root, "status")
     error = _child(status, "error")
     if (
         error is not None
@@ -445,12 +453,11 @@ def _status_problem(status: Any) -> str | None:
         and error.value.strip() not in ("", "null")
     ):
         return f"error: {_deepest_message(error.value)}"
+    replaced = any(_text_at(root, path) in states for path, states in _IN_BETWEEN)
     for path, bad in _STATES:
-        node = status
-        for key in path:
-            node = _child(node, key)
-        if node is not None and isinstance(node.value, str) and node.value in bad:
-            return f"{'.'.join(path)}: {node.value}"
+        state = _text_at(status, path)
+        if state in bad and not (replaced and state in _EXPECTED):
+            return f"{'.'.join(path)}: {state}"
     return None
 
 
@@ -463,6 +470,12 @@ def _deepest_message(error: str) -> str:
         return f"{kind}: {last['message']}"
     except (msgspec.DecodeError, AttributeError, KeyError, TypeError, RecursionError):
         return error.strip()
+
+
+def _text_at(node: Any, path: tuple[str, ...]) -> str | None:
+    for key in path:
+        node = _child(node, key)
+    return node.value if node is not None and isinstance(node.value, str) else None
 
 
 def _child(node: Any, key: str) -> Any:

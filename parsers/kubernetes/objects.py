@@ -106,7 +106,7 @@ _PRESSURES: Final = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
 _INTEREST: Final = re.compile(
     r"OOMKill|SystemOOM|Evict|Preempt|NodeShutdown|NodeLost|Unschedulable|FailedScheduling|FailedMount"
     r"|FailedAttachVolume|ImagePull|InvalidImageName|CrashLoopBackOff|Back-off|Failed to pull"
-    r"|SUBMISSION_FAILED|SchedulingFailure|TimedOut|DriverEvicted"
+    r"|ROLL(?:ING|ED)_BACK|SUBMISSION_FAILED|SchedulingFailure|TimedOut|DriverEvicted"
     r"|Warning|JobStatusChanged|DisruptionTarget|NodeHas|NodeNotReady|Pressure|liveness probe|Scheduled|Pulled|Started|SuccessfulAttachVolume"
 )
 RESOLVED_BY: Final = {
@@ -136,6 +136,7 @@ _JSON_KIND: Final = re.compile(
     r"^ {0,12}\"kind\": \"(?:Pod|Event|Node|SparkApplication)(?:List)?\",?$", re.MULTILINE
 )
 _OTHER_KIND: Final = re.compile(r"\"kind\": \"Flink")
+_ROLLBACK: Final = re.compile(r"\blifecycleState\"?: ?\"?ROLL(?:ING|ED)_BACK\b", re.MULTILINE)
 _ITEM: Final = re.compile(r"^- ", re.MULTILINE)
 _BEHIND_ITEMS: Final = re.compile(r"^[A-Za-z]", re.MULTILINE)
 _DOCUMENT: Final = re.compile(r"^---[ \t]*$", re.MULTILINE)
@@ -149,6 +150,8 @@ def looks_like_objects(text: str) -> bool:
     """
     head = text[:65536]
     if _JSON.match(head) is not None and _COMPACT.search(head) is not None:
+        return True
+    if _ROLLBACK.search(head) is not None:
         return True
     if _PRINTED.search(head) is not None or _YAML_KIND.search(head) is not None:
         return True
@@ -192,6 +195,8 @@ def _containers_in_object(
         yield from _node_problems(value, _Position(piece, offset))
     elif value.get("kind") == "SparkApplication":
         yield from _containers_in_application(value, piece, offset)
+    elif str(value.get("kind")).startswith("Flink"):
+        yield from _rolled_back(value, piece, offset)
     elif object_at(value, "status"):
         node = as_string(object_at(value, "spec").get("nodeName"))
         yield from (replace(each, node=node) for each in _containers_in_pod(value, piece, offset))
@@ -234,6 +239,22 @@ def _containers_in_pod(pod: Mapping[str, Any], piece: str, offset: int) -> Itera
     ):
         found = _container_problems(container, name, limits.get(str(container.get("name"))), at)
         yield from (replace(each, heap=heap, component=component) for each in found)
+
+
+def _rolled_back(
+    deployment: Mapping[str, Any], piece: str, offset: int
+) -> Iterator[EndedContainer]:
+    """Yield a Flink resource whose operator went back to the last stable specification."""
+    status = object_at(deployment, "status")
+    state = str(status.get("lifecycleState"))
+    if state in ("ROLLING_BACK", "ROLLED_BACK"):
+        at = max(piece.find(state), 0)
+        yield EndedContainer(
+            "RolledBack",
+            offset=offset + len(piece[:at].encode("utf-8", "replace")),
+            text=_text(state, status.get("error")),
+            pod=as_string(object_at(deployment, "metadata").get("name")),
+        )
 
 
 def _executor_heap(pod: Mapping[str, Any]) -> int | None:

@@ -191,7 +191,6 @@ def test_refused_options_are_reported(tmp_path: Path) -> None:
         ),
         ("  error: Pod has no room\n", "error: Pod has no room"),
         ("  lifecycleState: FAILED\n", "lifecycleState: FAILED"),
-        ("  lifecycleState: ROLLED_BACK\n", "lifecycleState: ROLLED_BACK"),
         ("  jobStatus:\n    state: FAILED\n", "jobStatus.state: FAILED"),
         ("  jobManagerDeploymentStatus: MISSING\n", "jobManagerDeploymentStatus: MISSING"),
     ],

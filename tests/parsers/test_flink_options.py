@@ -171,6 +171,27 @@ def test_a_state_of_another_type_is_ignored() -> None:
     assert read.trouble is None
 
 
+SUSPENDED = {"jobManagerDeploymentStatus": "MISSING", "jobStatus": {"state": "SUSPENDED"}}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "trouble"),
+    [
+        ("running", SUSPENDED, "jobStatus.state: SUSPENDED"),
+        ("suspended", SUSPENDED, None),
+        ("suspended", SUSPENDED | {"error": "no savepoint"}, "error: no savepoint"),
+        ("running", SUSPENDED | {"lifecycleState": "UPGRADING"}, None),
+        ("running", SUSPENDED | {"reconciliationStatus": {"state": "UPGRADING"}}, None),
+        ("running", {"lifecycleState": "ROLLED_BACK"}, "lifecycleState: ROLLED_BACK"),
+    ],
+)
+def test_states_that_somebody_requested_are_no_problem(
+    wanted: str, status: dict[str, Any], trouble: str | None
+) -> None:
+    resource = {**DEPLOYMENT, "spec": {"job": {"state": wanted}}, "status": status}
+    assert read_options(_printed(resource, "yaml")).trouble == trouble
+
+
 def test_child_resources_contain_no_options() -> None:
     owner = {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"}
     pod = {"kind": "Pod", "metadata": {"name": "orders-1", "ownerReferences": [owner]}}

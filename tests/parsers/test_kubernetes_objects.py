@@ -345,3 +345,15 @@ def test_printed_events_about_a_resource(header: bool) -> None:
     (found,) = ended_containers(text)
     assert (found.reason, found.pod) == ("SavepointFailed", "orders")
     assert found.text == "SavepointError: Savepoint failed for nonce: 3"
+
+
+@FORMS
+@pytest.mark.parametrize("state", ["ROLLING_BACK", "ROLLED_BACK", "STABLE"])
+def test_an_upgrade_that_the_operator_rolls_back(state: str, form: str) -> None:
+    status = {"lifecycleState": state, "jobStatus": {"state": "RUNNING"}}
+    orders = {"kind": "FlinkDeployment", "metadata": {"name": "orders"}, "status": status}
+    text = as_yaml(orders) if form == "yaml" else json.dumps(orders, indent=2)
+    assert looks_like_kubectl(text) == (state != "STABLE")
+    found = [(each.reason, each.pod) for each in ended_containers(text)]
+    assert found == ([] if state == "STABLE" else [("RolledBack", "orders")])
+    assert all(text[each.offset :].startswith(state) for each in ended_containers(text))

@@ -45,6 +45,7 @@ _REASONS = {  # end of the title, cause and remedy
     "DisksFailed": ("lost the disks of its node", "taskmanager-lost", "find-out"),
     "Killed": ("been killed by a signal", "taskmanager-lost", "find-out"),
     "SubmissionFailed": ("not been started by its operator", "deployment-failed", "operator-log"),
+    "RolledBack": ("an upgrade that its operator rolled back", "deployment-failed", "rollback"),
     "OperatorWarning": ("a warning of its operator", "deployment-failed", "operator-log"),
     "SavepointFailed": ("a failed savepoint", "savepoint-failed", "cause"),
     "Throttled": ("too little CPU", "slow-taskmanager", "cpu"),
