@@ -60,7 +60,7 @@ def measure(spark: SparkSession, parts: Sequence[str]) -> Iterator[tuple[str, st
         column = f"Spark: {part}"
         if column in parts:
             paths = [str(unpacked(folder) / name) for folder in spark_live.ALL for name in names]
-            yield from _of_spark(column, part, _diagnose(paths, spark))
+            yield from _of_spark(column, part, diagnose_paths(paths, spark))
 
 
 def _of_flink(folder: Path, ticks: int | None, spark: SparkSession) -> Report:
@@ -69,12 +69,13 @@ def _of_flink(folder: Path, ticks: int | None, spark: SparkSession) -> Report:
         collected = files / "collected"
         if ticks:
             collected = flink.last_ticks(collected, ticks, Path(target))
-        return _diagnose(
+        return diagnose_paths(
             [str(collected), *([] if ticks is not None else [str(files / "logs")])], spark
         )
 
 
-def _diagnose(paths: Sequence[str], spark: SparkSession) -> Report:
+def diagnose_paths(paths: Sequence[str], spark: SparkSession) -> Report:
+    """Return the report of `flowdiag diagnose` on these paths."""
     found, engines = with_owners(find(paths, strict=False))
     topics = tuple(map(topic, names_of(EVERYTHING, engines)))
     return diagnose(topics, found, lambda: spark, Options(everything=True))
@@ -122,11 +123,11 @@ def grade(
     known = {expected["cause"], expected.get("reading", {}).get("cause")}
     if cause not in known:
         alike = {fair, _CODE if expected["cause"] == "slow-operator" else "slow-operator"}
-        return "less precise" if cause in alike - {""} and _agrees(expected, first[1]) else "wrong"
-    return "right" if _agrees(expected, first[1]) else "wrong"
+        return "less precise" if cause in alike - {""} and agrees(expected, first[1]) else "wrong"
+    return "right" if agrees(expected, first[1]) else "wrong"
 
 
-def _agrees(expected: Mapping[str, Any], subject: Any) -> bool:
+def agrees(expected: Mapping[str, Any], subject: Any) -> bool:
     """Return whether a subject does not contradict the culprit of the truth."""
     culprit = expected.get("culprit") or {}
     return all(getattr(subject, name, None) in (None, value) for name, value in culprit.items())
@@ -182,7 +183,8 @@ def main() -> int:
         block = f"{LIVE}\n\n{text}\n\n"
         old = live_section(page)
         if old:
-            page = page.replace(old, block)
+            _, title, code = old.partition("### ")  # `benchmarks.code` writes the rest
+            page = page.replace(old, block + title + code)
         else:
             page = re.sub(
                 r"^## More input", lambda found: block + found[0], page, flags=re.MULTILINE
