@@ -37,6 +37,7 @@ CODE_CAUSES: Final = {
     "logging": "slow-logging",
     "cpu": "cpu-bound-code",
     "async-queue": "async-queue-full",
+    "python": "python-worker-bound",
 }
 """The cause for each kind of activity that slows a task down. Other kinds wait for other tasks or for snapshots."""
 ALL_CODE_CAUSES: Final = (*CODE_CAUSES.values(), "deadlock", "blocking-in-async")

@@ -82,13 +82,16 @@ def table(found: Sequence[Row]) -> str:
     return "\n".join(
         (
             f"{TITLE}\n",
-            "Jobs whose code is slow in a known way, and healthy jobs, with thread dumps. *Kind*: the cause is the one in the",
-            "truth, or the job is called healthy. *Culprit*: the first culprit is the task of the truth. *Line*: the",
-            "culprit's proof contains the method. *Nobody else*: all culprits belong to the truth. Measured by",
-            f"`python -m benchmarks.code`: kind and culprits are right in {right} of {len(found)},",
-            f"the line in {sum(lines)} of {len(lines)}.",
+            "Jobs with a known kind of slow code, and healthy jobs, all with thread dumps.",
+            f"Kind and culprits are right in {right} of {len(found)}, the line in {sum(lines)} of {len(lines)}.",
+            "Measured by `python -m benchmarks.code`.",
             "",
-            "| recording | slow code | kind | culprit | line | nobody else |",
+            "- *Kind*: the cause is that of the truth, or a healthy job is called healthy.",
+            "- *Culprit*: the first culprit is the task of the truth.",
+            "- *Line*: the proof contains the method.",
+            "- *Others*: no other task is a culprit.",
+            "",
+            "| recording | slow code | kind | culprit | line | others |",
             "|---|---|---|---|---|---|",
             *(
                 f"| {row.name} | {row.cause or 'none'} | {' | '.join(map(_word, row[2:]))} |"

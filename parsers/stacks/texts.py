@@ -83,6 +83,8 @@ _ARCHIVED: Final = {
 }
 _WORKER: Final = "pyspark/worker.py"
 _DAEMON: Final = "pyspark/daemon.py"  # the daemon process itself only forks workers, in `manager`
+# Flink's Python worker has a dozen threads. Those that process records are in this function of Apache Beam.
+_BUNDLE: Final = ("process_bundle", "apache_beam/runners/worker/")
 _GATEWAY: Final = ("py4j/clientserver.py", "py4j/java_gateway.py")
 
 
@@ -143,6 +145,7 @@ def _python_threads(text: str) -> Iterator[dict[str, str]]:
         )
         on_worker = any(
             frame.file.endswith(_WORKER)
+            or (frame.name == _BUNDLE[0] and _BUNDLE[1] in frame.file)
             or (frame.file.endswith(_DAEMON) and frame.name == "worker")
             for frame in frames
         )

@@ -67,6 +67,33 @@ def test_most_samples_name_the_cause(kinds: list[str], cause: str, confidence: C
     assert FRAME in culprit.why
 
 
+def in_python(code: str = "lookup (lookups.py:14)") -> list[Stack]:
+    """Return samples of a task that waits for Python, and `py-spy` dumps of its worker."""
+    waiting = [replace(s, frame=None, activity="python-worker") for s in stacks(["python"] * 6)]
+    worker: dict[str, Any] = {"activity": "python-call", "call": "urllib.urlopen", "frame": code}
+    return [*waiting, *(replace(s, task=None, subtask_index=None, **worker) for s in waiting)]
+
+
+def test_a_task_waits_for_its_python_worker() -> None:
+    job = slow_sink(Queues()).job()
+    finding = code_of(with_stacks(job, in_python()[:6]))
+    assert finding is not None
+    assert finding.cause == "python-worker-bound"
+    assert "waits for Python code" in (finding.why or "")
+    assert [a.text for a in finding.actions if "py-spy dump" in a.text]
+    found = code_of(with_stacks(job, in_python()))
+    assert found is not None and found.cause == "python-worker-bound"
+    assert "waits for another system in lookup (lookups.py:14)" in (found.why or "")
+    assert found.subject.task == "Sink: deliver"
+    assert not [action.text for action in found.actions if "py-spy" in action.text]
+
+
+def test_python_workers_of_several_tasks_name_no_line() -> None:
+    other = [replace(stack, task="enrich") for stack in in_python()[:6]]
+    found = code_of(with_stacks(slow_sink(Queues()).job(), [*in_python(), *other]))
+    assert found is not None and "lookups.py" not in (found.why or "")
+
+
 def test_the_first_advice_fits_the_code_and_no_flame_graph_is_needed() -> None:
     call = "sun.net.www.protocol.http.HttpURLConnection.getInputStream"
     job = with_stacks(slow_sink(Queues()).job(), stacks(["external"] * 6, call=call))

@@ -201,6 +201,25 @@ Thread 186 (idle): "Thread-4 (run)"
     assert engine_of_stacks(driver.encode()) == engine_of_stacks(worker.encode()) == "spark"
 
 
+def test_a_python_worker_of_flink_processes_a_bundle_in_one_of_its_threads() -> None:
+    text = """Process 7: python -m pyflink.fn_execution.beam.beam_sdk_worker_main
+
+Thread 7 (idle): "MainThread"
+    wait (threading.py:320)
+    main (pyflink/fn_execution/beam/beam_sdk_worker_main.py:43)
+Thread 9 (idle): "Thread-8 (run)"
+    readinto (socket.py:705)
+    request_price (lookups.py:12)
+    process_bundle (apache_beam/runners/worker/bundle_processor.py:1040)
+    process_bundle (apache_beam/runners/worker/sdk_worker.py:669)
+    run (apache_beam/utils/thread_pool_executor.py:53)
+"""
+    (row,) = read(text.encode())
+    assert row["fields"]["frame"] == "request_price (lookups.py:12)"
+    assert (row["fields"]["activity"], row["fields"]["kind"]) == ("python-call", "python")
+    assert engine_of_stacks(text.encode()) == "flink"
+
+
 def test_an_idle_python_worker_waits_for_input() -> None:
     frames = "    read_int (pyspark/serializers.py:599)\n    main (pyspark/worker.py:1)\n"
     (row,) = read(f"Process 1: python3\n\nThread 1 (idle)\n{frames}".encode())

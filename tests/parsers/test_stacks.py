@@ -219,6 +219,16 @@ STACKS: list[tuple[str, list[str], str]] = [
         ],
         "output-buffer",
     ),
+    (
+        "WAITING",
+        [
+            *PARK,
+            "java.util.concurrent.LinkedBlockingQueue.take(LinkedBlockingQueue.java:435)",
+            "org.apache.flink.streaming.api.runners.python.beam.BeamPythonFunctionRunner.takeResult(B.java:417)",
+            "org.apache.flink.streaming.api.operators.python.process.ExternalPythonProcessOperator.processElement(E.java:1)",
+        ],
+        "python-worker",
+    ),
 ]
 
 

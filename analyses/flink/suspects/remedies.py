@@ -96,10 +96,10 @@ def remedies_for_code(
 ) -> tuple[Action, ...]:
     """Return the remedies for what a task's threads do, with the names of the methods.
 
-    A call that never returns (`cause` is `task-hangs`) first needs a timeout.
+    A call that never returns (`cause` is `task-hangs`) first needs a timeout. A known line needs no dump.
     """
     names = sorted(
-        CAUSES[code.cause].remedies,
+        (name for name in CAUSES[code.cause].remedies if name != "dumps" or not code.stack.frame),
         key=lambda name: not (cause == "task-hangs" and name == "limit-wait"),
     )
     return h.remedies(code.cause, job, *names, **names_in_advice(code, "the operator"))

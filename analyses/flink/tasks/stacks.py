@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.flink.job import JobFacts
@@ -42,7 +43,18 @@ def read_code(
     found = [stack for key in sorted(keys) for stack in held.get(key, ())]
     whole = sorted({SubtaskKey(key.task, WHOLE) for key in keys})
     samples = found or [stack for key in whole for stack in held.get(key, ())]
-    return read_samples(samples, agreement=agreement)
+    code = read_samples(samples, agreement=agreement)
+    return code if code is None or code.stack.kind != "python" else _in_worker(job, code, agreement)
+
+
+def _in_worker(job: JobFacts, code: CodeReading, agreement: Agreement) -> CodeReading:
+    """Return what `py-spy` shows of the Python workers, if only one task runs Python code; else `code`."""
+    tasks = {stack.task for stack in job.stacks if stack.kind == "python"}
+    workers = [stack for stack in job.stacks if stack.task is None]
+    shown = read_samples(workers, agreement=agreement) if len(tasks - {None}) == 1 else None
+    if shown is None or shown.stack.kind != "python":
+        return code
+    return replace(shown, stack=replace(shown.stack, task=code.stack.task))
 
 
 def read_tasks(job: JobFacts, agreement: Agreement = USUAL) -> dict[str, CodeReading]:
