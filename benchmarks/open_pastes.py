@@ -57,6 +57,7 @@ FIRST_RUNS: Final[dict[str, tuple[int, ...]]] = {
     "spark-1": (9, 9, 1, 4, 2),
     "spark-2": (9, 9, 1, 4, 2),
     "spark-3": (18, 3, 0, 1, 3),
+    "spark-4": (14, 8, 2, 1, 0),
 }
 """The first run of each file of `rounds`: counts of `VERDICTS`."""
 

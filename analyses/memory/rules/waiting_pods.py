@@ -82,7 +82,7 @@ def _described(kill: h.Kill, problem: str, *, several: bool) -> tuple[str, str, 
     return (
         f" {'have' if several else 'has'} {problem}",
         " ".join((message or kill.text.removeprefix(f"{kill.reason}: ")).split()),
-        "A job that needs the slots of this pod waits until the pod runs.",
+        "A job that needs this pod waits until the pod runs.",
     )
 
 
