@@ -112,7 +112,7 @@ def report_of(
             w.Where.RENDER,
             about="suggestions",
         )
-    doubtful = unrecognised(inputs, options.named)
+    doubtful = unrecognised(inputs, options.named, logs=_uneventful(inputs, sources))
     return ReportBuilder(
         command=command,
         inputs=inputs,
@@ -176,13 +176,25 @@ def _needs_input_summary(outcomes: Sequence[f.RuleOutcome], *, assessed: bool) -
     return not assessed or any(o.core and o.inconclusive for o in outcomes if o.ignored is None)
 
 
-def unrecognised(inputs: Sequence[w.Input], named: Iterable[str]) -> list[str]:
-    """Return the user's paths in which nothing was recognized, except empty files.
+def _uneventful(inputs: Sequence[w.Input], sources: Sequence[Source]) -> list[str]:
+    """Return the logs that are certainly those of Spark. At WARN, a healthy job may log no known message."""
+    return [
+        item.source
+        for item, source in zip(inputs, sources, strict=False)
+        if source.kind == "log" and source.engine == "spark" and not source.guessed
+    ]
+
+
+def unrecognised(
+    inputs: Sequence[w.Input], named: Iterable[str], *, logs: Iterable[str] = ()
+) -> list[str]:
+    """Return the user's paths in which nothing was recognized, except empty files and certain `logs`.
 
     >>> unrecognised([], ["logs/"])
     []
     """
     known = [item.source for item in inputs if item.recognised or item.kind in _WHOLE]
+    known += logs
     filled = [item.source for item in inputs if item.bytes]
 
     def inside(source: str, name: str) -> bool:

@@ -222,6 +222,7 @@ def test_named_inputs_must_be_recognised() -> None:
         "logs/core.4711"
     ]
     assert unrecognised([known, other], ["logs/"]) == []
+    assert unrecognised([other], [other.source], logs=[other.source]) == []
     kept = build.ReportBuilder(
         command="checkpoints",
         inputs=[known],
