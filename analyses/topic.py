@@ -66,7 +66,7 @@ class SideInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The result of measuring.
+    """The measured facts and errors.
 
     Args:
         facts: the facts of each topic, by its name.
@@ -74,7 +74,7 @@ class Measured:
         processes: the processes that wrote the inputs.
         understood: the kinds of recognized records, regardless of the topic.
         notes: warnings about single inputs, by index of the source.
-        faults: the errors so far. For a topic without facts, there is one.
+        faults: the errors so far, at least one for each topic without facts.
     """
 
     facts: Mapping[str, Any]

@@ -95,8 +95,8 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
     """A quantity on both sides: medians, or shares of the time.
 
     `p_value` is null if there was no test. `p_adjusted` is adjusted for all measures together (Holm). The change is
-    `significant` if `p_adjusted` is at most 0.01 and the difference is relevant. `values` counts the measured values,
-    and `independent` the stretches into which they were cut, before and after. `reason` explains an unknown change.
+    `significant` if `p_adjusted` is at most 0.01 and the difference is relevant. `values` counts the measured values
+    before and after, and `independent` the stretches that count as independent. `reason` explains an unknown change.
     """
 
     name: str
@@ -116,7 +116,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """The document.
+    """The root of a comparison.
 
     `because` lists the reasons for a regression. The comparison is not `conclusive` if a side, or a finding that is a
     warning or worse, was not assessed. `doubts` lists the reasons.

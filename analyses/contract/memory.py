@@ -20,7 +20,7 @@ class MemoryProcess(msgspec.Struct, frozen=True, kw_only=True):
     """One process, with its memory areas by the names of Flink's options.
 
     `configured` contains the options that are set, `derived` the sizes that Flink derives from them, and `observed` the
-    sizes that the process, REST (`observed_from`) or its resource manager print. `error` is Flink's own message if it
+    sizes from the process, REST or its resource manager (`observed_from`). `error` is Flink's own message if it
     rejects the options.
     """
 

@@ -21,7 +21,7 @@ class QueueGate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueSubtask(msgspec.Struct, frozen=True, kw_only=True):
-    """One subtask over the judged time.
+    """One subtask over the assessed period.
 
     `capacity` is the queue length at which its input is full. From Flink 1.9 on, it includes `local_backlog`, which
     counts the buffers that wait at producers on the same TaskManager.
@@ -49,7 +49,7 @@ class QueueSubtask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueInput(msgspec.Struct, frozen=True, kw_only=True):
-    """An edge into a vertex, with Flink's name of the ship strategy."""
+    """An edge into a vertex, with Flink's name for the ship strategy."""
 
     upstream: str
     ship_strategy: str | None
@@ -80,7 +80,7 @@ class QueueVertex(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueTaskManager(msgspec.Struct, frozen=True, kw_only=True):
-    """One TaskManager that runs subtasks of the job, with usages and shares over the judged time."""
+    """One TaskManager that runs subtasks of the job, with its mean usage over the assessed period."""
 
     job_id: str
     taskmanager: str
@@ -156,7 +156,7 @@ class QueueLag(msgspec.Struct, frozen=True, kw_only=True):
 class QueueFlow(msgspec.Struct, frozen=True, kw_only=True):
     """The part that limits a job.
 
-    `side` is source, processing or sink, or null if the job keeps up. `neighbour` is the system outside the job that it
+    `side` is source, processing or sink, or null if the job keeps up. `neighbour` is the external system that the job
     waits for. `busy` contains the mean busy share of the busiest task of each side.
     """
 

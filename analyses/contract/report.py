@@ -287,7 +287,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Muting(StrEnum):
-    """The status of a finding in a baseline. Only muted findings do not count."""
+    """The status of a finding in a baseline. Only `muted` excludes a finding from the exit code."""
 
     MUTED = "muted"
     WORSE = "worse"  # worse than when it was muted
@@ -310,7 +310,7 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
-    """The known findings on a date. The date matters because entries expire."""
+    """The known findings as of a date. The date matters because entries expire."""
 
     source: str
     date: str
@@ -700,7 +700,7 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The document."""
+    """The root of a report."""
 
     schema: Literal["flowdiag.report/1"]
     tool: Tool

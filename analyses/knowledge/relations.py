@@ -249,7 +249,7 @@ RELATIONS: Final = (
         causes=("slow-operator", "slow-subtask", "slow-taskmanager"),
         explain=("MM303",),
         clause="its state is in RocksDB",
-        source="each state access of RocksDBKeyedStateBackend reads the block cache, or else a file",
+        source="each state access of RocksDBKeyedStateBackend reads the block cache, or a file on a cache miss",
     ),
     Relation(
         name="late-barriers",

@@ -62,7 +62,7 @@ class ObservedJob:
 
     Args:
         tasks: the vertices, sources first.
-        edges: upstream task, downstream task, and Flink's name of the ship strategy.
+        edges: upstream task, downstream task, and Flink's name for the ship strategy.
         flow: the options of the network.
         version: Flink's version.
         checkpoint_ms: median duration of the checkpoints that completed in the observed time.

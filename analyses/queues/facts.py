@@ -21,7 +21,7 @@ from flowdiag.parsers.notes import InputNote
 
 
 class Gauge(NamedTuple):
-    """The samples of a gauge."""
+    """Number, sum, minimum and maximum of the samples of a gauge."""
 
     n: int
     total: float

@@ -74,7 +74,7 @@ def _application(
         back_pressure=pid.is_enabled(app) if app.batches else None,
         seen_in=sorted(app.origins),
         missing=missing_information(app),
-        keeping=keeping(assessed.state) if assessed.state is not None else None,
+        keeping=_keeping_of(assessed.state) if assessed.state is not None else None,
         streams=_streams(assessed),
         queries=[_query(query, state, max_rows) for query, state in assessed.queries],
         batches=[_batch(batch, excerpts) for batch in batches],
@@ -162,7 +162,7 @@ def _batch(batch: x.Batch, excerpts: bool) -> wire.RateBatch:
     )
 
 
-def keeping(state: StreamState) -> wire.Keeping:
+def _keeping_of(state: StreamState) -> wire.Keeping:
     line = state.line
 
     def rounded(value: float | None, digits: int = 3) -> float | None:
@@ -214,7 +214,7 @@ def _streams(assessed: AssessedApplication) -> list[wire.RateStream]:
                 records=totals.get(stream, 0),
                 limit=cap.kind if cap else None,
                 limit_per_s=round(cap.per_s, 3) if cap else None,
-                keeping=keeping(state),
+                keeping=_keeping_of(state),
                 held_by=(held := held_by(assessed, stream))[0],
                 held_because=held[1],
             )
@@ -231,7 +231,7 @@ def _query(query: x.QueryFacts, state: StreamState, max_rows: int) -> wire.RateQ
         trigger_interval_ms=query.trigger_interval_ms,
         trigger_interval_from=query.interval_from,
         exceptions=state.failed,
-        keeping=keeping(state),
+        keeping=_keeping_of(state),
         real_time=query.real_time,
         real_time_from=query.real_time_from,
         row_rates_void=state.rows_overcounted,

@@ -386,8 +386,8 @@ class ReportBuilder:
         )
 
     def _gaps(self) -> Iterator[str]:
-        """Yield why core rules are inconclusive for jobs without a serious finding, and which rules
-        were not assessed.
+        """Yield the reasons why core rules are inconclusive for jobs without a serious finding, and the
+        rules that were not assessed.
 
         If a job has a serious finding that is not over, its inconclusive rules are not worth mentioning.
         """

@@ -58,7 +58,7 @@ STEP_WORDS: Final = {
     "rest": "the start of the REST endpoint",
     "leadership": "the leader election",
     "submission": "the submission",
-    "resource-manager": "the registration at the ResourceManager",
+    "resource-manager": "the registration with the ResourceManager",
     "back-off": "the wait before a restart",
     "registration": "the registration of a TaskManager",
     "slots": "the wait for slots",

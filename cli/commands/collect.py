@@ -298,7 +298,7 @@ def k8s(
     if output is None:
         raise FlowdiagError("the target folder is missing", hint="add -o snapshot/")
     if handle is not None and given["selector"] is not None:
-        raise FlowdiagError("a handle and -l cannot be combined", hint="pass one of them")
+        raise FlowdiagError("HANDLE and -l cannot be combined", hint="pass one of them")
     return _collect_kubernetes(handle, output, given)
 
 

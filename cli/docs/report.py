@@ -16,7 +16,7 @@ _HEAD: Final = """\
 Generated from the types of the report. The same as JSON Schema: [report](report.schema.json), [comparison](comparison.schema.json).
 `flowdiag schema` prints them. Times are ISO 8601 in UTC. `_ms` are milliseconds, `_bytes` bytes, `_us` microseconds, `_per_s` rates.
 
-New fields and new values of enumerations do not change the number in `schema`. Everything else does. Fields without a check mark may be missing.
+New fields and new values of enumerations do not change the number in `schema`. Any other change does. Fields without a check mark may be missing.
 """
 
 

@@ -92,7 +92,7 @@ def period(finding: w.Finding | w.Story, clock: Clock, *, date: bool = True) -> 
 
 
 def is_one_day(report: w.Report, clock: Clock) -> bool:
-    """Whether all findings lie on the day on which the inputs begin: the inputs line shows it."""
+    """Whether all findings date from the day on which the inputs begin, which the inputs line shows."""
     times = [item.first for item in report.inputs if item.first]
     start = clock.show(min(times))[:10] if times else ""
     seen = [time for each in report.findings for time in (each.first_seen, each.last_seen) if time]

@@ -39,7 +39,7 @@ def changes_text(this: Round, page: Page) -> str:
     rows: list[tuple[RenderableType, ...]] = [
         (
             Text(each.change.replace("-", " "), _STYLES[each.change]),
-            Text(_standing_change(each)),
+            Text(_severity_change(each)),
             line(f"{each.code} {words.truncate(words.compact(each.title), _TITLE)}"),
         )
         for each in this.changes[:_LINES]
@@ -52,7 +52,7 @@ def changes_text(this: Round, page: Page) -> str:
     return render_blocks(blocks, page)
 
 
-def _standing_change(change: Change) -> str:
+def _severity_change(change: Change) -> str:
     return " → ".join(
         f"{each.severity}{'' if each.state == 'ongoing' else ', recovered'}"
         for each in (change.before, change.after)

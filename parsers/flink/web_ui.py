@@ -133,7 +133,7 @@ _WORDS: Final = (
 
 
 def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
-    """Yield each row, without source and offset, with its offset in the text.
+    """Yield the offset in the text and the row, whose own source and offset are not set yet.
 
     Args:
         data: the text in UTF-8.

@@ -481,7 +481,9 @@ async def _unpack_body(path: str, response: httpx.Response, most: int) -> AsyncI
     """
     packed = response.headers.get("content-encoding", "").strip().lower()
     if packed not in _ENCODINGS:
-        raise RequestFailed(path, f"responds in '{packed[:40]}', which flowdiag did not request")
+        raise RequestFailed(
+            path, f"the response is encoded as '{packed[:40]}', which flowdiag did not request"
+        )
     bits, left = _ENCODINGS[packed], most
     unpacker = None if bits is None else zlib.decompressobj(bits)
     async for raw in response.aiter_raw():

@@ -152,7 +152,7 @@ def _application(found: Mapping[str, Any]) -> Iterator[EndedContainer]:
 def _failed_attempts(
     diagnostics: str, name: str | None, time_us: int | None
 ) -> Iterator[EndedContainer]:
-    """Yield why the last application master ended, or that no attempt is left."""
+    """Yield the reason why the last application master ended, or a note that no attempt is left."""
     master = _MASTER.search(diagnostics)
     ended = _ENDED.search(diagnostics)
     status = int(ended[1] or ended[2]) if ended is not None else None

@@ -331,7 +331,7 @@ def test_a_page_of_five_hundred_jobs_fits_and_lists_omissions(
     assert document is not None and len(document) <= html.EMBEDDED
     cut = decode(document)
     assert cut.summary.verdict == report.summary.verdict
-    assert "cut to fit into a page" in cut.warnings[-1].text
+    assert "shortened to fit the page" in cut.warnings[-1].text
     known = {finding.fingerprint for finding in cut.findings}
     assert all(set(story.findings) <= known for story in cut.summary.stories)
 

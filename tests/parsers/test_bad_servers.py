@@ -146,7 +146,10 @@ def test_a_decompression_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -
 def test_only_requested_encodings_are_unpacked(packed: str) -> None:
     body = gzip.compress(gzip.compress(b"{}"))
     with answering(Reply(body, headers={"Content-Encoding": packed})) as server:
-        assert ask(server.url).why == f"responds in '{packed}', which flowdiag did not request"
+        assert (
+            ask(server.url).why
+            == f"the response is encoded as '{packed}', which flowdiag did not request"
+        )
         assert server.headers[0]["Accept-Encoding"] == "gzip"
 
 

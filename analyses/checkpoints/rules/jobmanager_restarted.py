@@ -46,7 +46,7 @@ class Limits(h.Limits):
     successor: float = h.limit(
         3600.0,
         "s",
-        "maximum time; a JobManager restarts within minutes, or within an hour if restarted by hand, and logs further apart may belong to two clusters",
+        "maximum time; a restart takes minutes, or up to an hour by hand, and logs further apart may belong to two clusters",
     )
 
 

@@ -190,7 +190,7 @@ def _complete_times(
 
 
 def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[Reading]:
-    """Return the shapes from per-subtask acknowledgements (REST, archive, DEBUG dump).
+    """Return the readings from per-subtask acknowledgements (REST, archive, DEBUG dump).
 
     Up to Flink 1.11, these lack late acknowledgements, which are filled in from the late messages.
     """

@@ -46,7 +46,7 @@ class Limits(h.Limits):
     growth: float = h.limit(
         0.1, "share", "growth from the first to the last quarter of the log, as a share of the heap"
     )
-    samples: float = h.limit(20, "samples", "five samples in each quarter of the log")
+    samples: float = h.limit(20, "samples", "minimum number; five in each quarter of the log")
     stalls: float = h.limit(
         0.4,
         "share",

@@ -81,7 +81,7 @@ class Edge:
 
     Args:
         upstream, downstream: names of the two tasks.
-        pattern: Flink's name of the ship strategy.
+        pattern: Flink's name for the ship strategy.
         selectivity: records sent for each record that the upstream task receives (or creates, if it is a source).
         shares: share of the records by consumer; if empty, all are equal.
     """

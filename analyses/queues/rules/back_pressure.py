@@ -52,10 +52,12 @@ class Limits(h.Limits):
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
     near_start: float = h.limit(
-        120, "s", "minimum distance from a start; a start reads a backlog at full speed"
+        120,
+        "s",
+        "minimum time since a start; after a start, the source reads its backlog at full speed",
     )
     isolated: float = h.limit(
-        0.01, "share", "share of the windows; back pressure in fewer windows is a burst"
+        0.01, "share", "maximum share of the windows; back pressure in so few windows is a burst"
     )
 
 

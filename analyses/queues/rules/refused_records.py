@@ -32,7 +32,7 @@ class Limits(h.Limits):
     lasting: float = h.limit(
         5, "s", "minimum duration; a broker that restarts is back in sync soon"
     )
-    recent: float = h.limit(30, "s", "time before the end of the input that counts as ongoing")
+    recent: float = h.limit(30, "s", "refusals this close to the end of the input count as ongoing")
 
 
 _CAUSE = "too-few-replicas"

@@ -39,7 +39,7 @@ class Limits(h.Limits):
     repeated: float = h.limit(
         2, "requests", "minimum number; the job repeats a single refused request"
     )
-    recent: float = h.limit(60, "s", "time before the end of the input that counts as ongoing")
+    recent: float = h.limit(60, "s", "refusals this close to the end of the input count as ongoing")
 
 
 _CAUSES = (

@@ -54,7 +54,7 @@ _SET_BY = {
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.1, "share", "minimum share of the time; single flushes delay writes for less than 1%"
+        0.1, "share", "minimum share of the time; occasional flushes delay writes for less than 1%"
     )
     records: float = h.limit(
         3, "lines", "minimum number of stalls in RocksDB's LOG; a single stall is a short burst"

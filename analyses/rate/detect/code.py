@@ -30,7 +30,7 @@ ON_DRIVER: Final = 0.5
 
 
 def is_slow(flow: h.Flow, *, use: float, hanging: float) -> bool:
-    """Return whether a flow is at its limit, or its last batch does not end."""
+    """Return whether a flow is at its limit, or its last batch or trigger hangs."""
     if h.has_no_pause(flow, use=use):
         return True
     if flow.query is not None:

@@ -12,7 +12,7 @@ Spark processes them again. Without a checkpoint, they are lost.
 How it decides
 --------------
 Spark runs batches in order, up to `spark.streaming.concurrentJobs` of them at a time. If more batches than that have
-ended after an unfinished batch, it will never end. An unfinished batch before a gap in the logs will not end either.
+ended after an unfinished batch, the unfinished batch will never end. An unfinished batch before a gap in the logs will not end either.
 
 What to do
 ----------

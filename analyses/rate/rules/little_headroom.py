@@ -76,7 +76,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         if (state.use or 0.0) >= 1 and not state.pauses:
             has = "has no headroom"
             explain = (
-                f"Recent {kind} take longer than the interval. If that lasts, the delay grows."
+                f"Recent {kind} take longer than the interval. If this continues, the delay grows."
             )
         if _waits_outside_tasks(flow):
             advice = (

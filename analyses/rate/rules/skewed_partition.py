@@ -45,7 +45,9 @@ class Limits(h.Limits):
         "minimum ratio to the mean of the other partitions; evenly spread keys stay below it",
     )
     floor: float = h.limit(
-        1000, "records", "minimum excess over the mean of the others; fewer take almost no time"
+        1000,
+        "records",
+        "minimum excess over the mean of the others; a smaller excess takes almost no time",
     )
     partitions: float = h.limit(
         3, "partitions", "minimum number of partitions; of two, one always has more"

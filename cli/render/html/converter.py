@@ -67,7 +67,7 @@ class _Process:
                 )
                 process = cls(popen, at_exit(partial(_kill, popen)))
         except (OSError, ValueError) as error:
-            raise NoConverterError(f"the chart process does not start: {error}") from error
+            raise NoConverterError(f"the chart process did not start: {error}") from error
         if process.answer() != b"ready\n":
             process.end()
             raise NoConverterError("the chart process exited during its start")

@@ -70,7 +70,7 @@ def fit_report(report: Report, most: int) -> tuple[Report, list[str]]:
             break
     left_out = list(cuts.values())
     note = Note(
-        text=f"cut to fit into a page: {'; '.join(left_out)}",
+        text=f"shortened to fit the page: {'; '.join(left_out)}",
         hint="--format json writes the whole report",
     )
     cut = msgspec.convert(document, type=Report)

@@ -67,7 +67,7 @@ def checkpoints(job: CheckpointJob, clock: words.Clock, renderer: ChartRenderer)
 
     left_out = job.total.checkpoints - len(job.checkpoints)
     note = join_notes(
-        (each > 1, f"a bar shows the worst of {each} checkpoints"),
+        (each > 1, f"each bar shows the worst of {each} checkpoints"),
         (left_out > 0, f"{left_out} more are not in the report"),
     )
     return renderer.figure(

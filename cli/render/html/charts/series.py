@@ -149,7 +149,7 @@ def _times(
         (interval_ms, "dash", f"interval, {fmt.duration(interval_ms)}"),
     )
     note = join_notes(
-        (each > 1, f"a bar shows the worst of {each}"),
+        (each > 1, f"each bar shows the worst of {each}"),
         (missing > 0, f"{missing} more are not in the report"),
     )
     label = f"{title}. {_summary(known, interval_ms)}"
