@@ -15,7 +15,7 @@ from flowdiag.parsers.json_values import as_integer, as_string, decode_json
 from flowdiag.parsers.kubernetes.objects import MESSAGE_CHARACTERS, EndedContainer
 
 _SIGN: Final = re.compile(
-    r'"(?:containerExitStatus|amContainerLogs|appAttemptState|finalAppStatus|appAttemptId|nodeHTTPAddress)"\s*:'
+    r'"(?:containerExitStatus|amContainerLogs|unmanagedApplication|appAttemptState|finalAppStatus|appAttemptId|nodeHTTPAddress)"\s*:'
     r"|^[ \t]*(?:Application|Container|ApplicationAttempt)-Id : (?:application|container|appattempt)_\d"
     r"|^[ \t]*Diagnostics : .{0,200}(?:not yet activated|waiting for AM container)",
     re.MULTILINE,
