@@ -100,6 +100,8 @@ def component_of(
     weak: list[Component] = []
     is_open = True  # whether frames may still decide: not once the job's own code is above them
     for link in reversed(links):
+        if link.text.startswith(_BRIDGED) and link is not links[-1]:
+            continue  # only repeats the exception below it
         found = [
             _unreachable_component(link.text),
             component_named(_class_of(link.text)),
@@ -151,6 +153,7 @@ def process_of(
 
 # --- names ------------------------------------------------------------------------------------------
 
+_BRIDGED: Final = "py4j.protocol.Py4JJavaError"
 _ORDINARY: Final = re.compile(
     r"(?:java|javax|jdk|sun|com\.sun|scala|kotlin|akka|org\.apache\.pekko|jdk\.internal)\."
 )

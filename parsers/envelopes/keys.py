@@ -42,6 +42,7 @@ _THREAD: Final = (
 _TRACE: Final = (
     "thrown", "error.stack_trace", "stack_trace", "stackTrace", "stacktrace",
     "throwableInformation", "exception", "throwable", "error.stack", "full_message",
+    "exception.stacktrace",
 )  # fmt: skip
 _POD: Final = (
     "kubernetes.pod_name", "kubernetes.pod.name", "resource.labels.pod_name", "pod", "pod_name",
@@ -130,6 +131,10 @@ def values_by_meaning(value: Fields) -> Meanings:
             found[meaning[0]].append((meaning[1], inner))
         if inner.__class__ is dict and key not in _CLOSED:
             _sort_nested(inner, f"{key}.", key in _LABELS, found, 3)
+        elif key == "attributes" and inner.__class__ is dict:  # of OpenTelemetry
+            for name, each in inner.items():
+                if "." in name and (meaning := _MEANING.get(name)) is not None:
+                    found[meaning[0]].append((1000 + meaning[1], each))
     for hits in found:
         if len(hits) > 1:
             hits.sort(key=_rank)

@@ -131,7 +131,7 @@ _PEERS: Final = tuple(
         rf"TaskExecutor {_ID} re-connected to the ResourceManager",
         rf"recipient \[Actor\[{_RPC}/user/(?:rpc/)?taskmanager",
         rf"(?:Error|Fatal error) at remote task manager '{_ADDRESS} ?(?:\[ ?{_ID} ?\] ?)?'",
-        rf"\(connection to '{_ADDRESS} ?(?:\[ ?{_ID} ?\])?'\)",
+        rf"\(connection to '{_ADDRESS} ?(?:\[ ?{_ID} ?\] ?)?'\)",
     )
 )
 

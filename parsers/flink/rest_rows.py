@@ -24,7 +24,7 @@ from flowdiag.parsers.json_values import (
     object_at,
     objects_at,
 )
-from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, Trace, read_trace
+from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, Trace, own_frame, read_trace
 from flowdiag.parsers.messages import parse_task
 from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.secrets import is_secret_key
@@ -225,10 +225,8 @@ def _exceptions(body: Any, context: Context) -> Iterator[Row]:
     for item in listed:
         yield _failure(item, context, "exception", "task", concurrent=False)
     root, when = as_string(body.get("root-exception")), as_moment(body.get("timestamp"))
-    if root and not any(
-        item.get("exception") == root and as_moment(item.get("timestamp")) == when
-        for item in listed
-    ):
+    begins = [str(x.get("exception")).partition("\n")[0] for x in listed]
+    if root and root.partition("\n")[0] not in begins:
         item = {"exception": root, "timestamp": when}
         yield _failure(item, context, "exception", "task", concurrent=False)
 
@@ -236,7 +234,8 @@ def _exceptions(body: Any, context: Context) -> Iterator[Row]:
 def _failure(
     item: Mapping[str, Any], context: Context, text: str, task: str, *, concurrent: bool
 ) -> Row:
-    trace = trace_of(as_string(item.get(text)) or as_string(item.get("exceptionName")) or "")
+    whole = as_string(item.get(text)) or as_string(item.get("exceptionName")) or ""
+    trace = trace_of(whole)
     name = as_string(item.get(task))
     known = parse_task(name.replace(" - execution #", "#")) if name else None
     place = place_of(item)
@@ -246,6 +245,7 @@ def _failure(
         {
             "exception": trace.exception,
             "user_frame": trace.user_frame,
+            "own_frame": own_frame(whole.splitlines()),
             "scope": "task" if known else "job",
             "concurrent": concurrent,
             "data_port": place["port"],

@@ -221,7 +221,7 @@ _TAGS: Final = (b"<br", b"<pre", b"<p>", b"<td", b"<li>", b"<code", b"<div", b"<
 
 _OPERATOR: Final = "org.apache.flink.kubernetes.operator"
 _AFTER_MESSAGE: Final = '","additionalMetadata"'
-_CELLS: Final = re.compile(r"\t| {0,4}\| {1,4}")
+_CELLS: Final = re.compile(r"\t| {0,4}\|(?: {1,4}|\Z)")
 
 
 class _Segments:
@@ -367,7 +367,7 @@ class _Segments:
         self.headed = True
         self._like = head if head.carriers else None
         self._level, self._stamp = head.level or "INFO", None
-        message = head.text[head.begin : head.end][:_MESSAGE].strip()
+        message, *more = _unescaped(head.text[head.begin : head.end][:_MESSAGE].strip())
         stamp = prefix.Stamp(head.begin, head.local_us, head.utc_us, head.clock)
         above, logger = self._heading, head.logger
         if above is not None and not above.message and not head.has_timestamp:  # java.util.logging
@@ -381,6 +381,8 @@ class _Segments:
             self._python = True
         elif message and (self._level in GRAVE or failure_line(message) is not None):
             self._begin(offset)
+        for line in more:
+            self._take(offset, line)
 
     def _take(self, offset: int, text: str) -> None:
         """Process one line, whose formatting has been stripped."""
@@ -682,6 +684,12 @@ def _is_failed_start(block: Pasted) -> bool:
 
 
 _FAILED_START: Final = ("Could not create the Java Virtual Machine", "Program will exit")
+
+
+def _unescaped(message: str) -> list[str]:
+    """Return the lines of a message that contains a stack trace with escaped newlines."""
+    is_escaped = "\\n" in message and ("\\tat " in message or "\\nCaused" in message)
+    return unescape(message).split("\n") if is_escaped else [message]
 
 
 def _is_whole(block: Pasted) -> bool:

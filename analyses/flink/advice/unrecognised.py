@@ -77,12 +77,9 @@ def occurrence_of(incident: Incident) -> Occurrence:
         text["ended"] = ended_by((text.get("exception", ""),)) or "process"
         of_task = "TaskExecutor" in text.get("component", "") or "task" in text.get("template", "")
         text.setdefault("process", "flink-taskmanager" if of_task else "flink-jobmanager")
-    if incident.kind in _OF_JOBMANAGER:
-        text.setdefault("process", "flink-jobmanager")
-    if "exception" not in text or incident.kind in _OF_JOBMANAGER:
-        known = classify([text.get("exception", ""), incident.cause or ""], "flink")
-        if known is not None:
-            text.setdefault("class", known.name)
+    elif incident.kind in _PROCESSES:
+        text.setdefault("process", _PROCESSES[incident.kind])
+    text |= _class_of(incident)
     if incident.task is not None:
         text["named"] = "task"
     if is_consequence(incident.cause or ""):
@@ -95,6 +92,14 @@ def occurrence_of(incident: Incident) -> Occurrence:
         ref=incident.ref,
         place=h.subtask_name(incident) if incident.task is not None else incident.taskmanager,
     )
+
+
+def _class_of(incident: Incident) -> dict[str, str]:
+    """Return the class of a failure whose row has none, as a text. Rows of pasted exceptions have their own."""
+    if "class" in incident.text or (incident.kind == "failure" and "exception" in incident.text):
+        return {}
+    known = classify([incident.text.get("exception", ""), incident.cause or ""], "flink")
+    return {} if known is None else {"class": known.name}
 
 
 def _component(incident: Incident) -> str:
@@ -135,7 +140,12 @@ def _stop(incident: Incident) -> str | None:
     return f"{text.get('component', 'TaskManagerRunner')} ended with exit code {code}"
 
 
-_OF_JOBMANAGER: Final = ("worker", "leadership", "not-triggered", "coordinator-stopped")
+_PROCESSES: Final = {
+    "task-failure": "flink-taskmanager",
+    **dict.fromkeys(
+        ("worker", "leadership", "not-triggered", "coordinator-stopped"), "flink-jobmanager"
+    ),
+}
 _RESTART: Final = "job-restarting"
 _SNAPSHOTS: Final = ("snapshot-failed", "async-failure")
 _ORDINARY_EXITS: Final = ("0", "143", "1445")  # session clusters exit with 1445 after a normal stop
@@ -189,8 +199,12 @@ def _is_warning(incident: Incident) -> bool:
 
 def shows_work(job: h.JobFacts) -> bool:
     """Return whether the input shows the job running, so that its outcome is known rather than guessed."""
-    deployed = any(attempt.deployed_us is not None for attempt in job.attempts)
-    return bool(job.checkpoints) or deployed or any(one.kind in _LIFE for one in job.incidents)
+    return any(attempt.deployed_us is not None for attempt in job.attempts) or shows_life(job)
+
+
+def shows_life(job: h.JobFacts) -> bool:
+    """Return whether the input shows more of the job than attempts, which may all have failed."""
+    return bool(job.checkpoints) or any(one.kind in _LIFE for one in job.incidents)
 
 
 _LIFE: Final = frozenset(

@@ -84,7 +84,7 @@ def judge_rest(facts: Any, limits: Unrecognised) -> h.Iterator[h.Finding]:
     """
     common = getattr(facts, "common", facts)
     jobs = h.jobs_of(common)
-    if any(u.shows_work(job) for job in jobs):
+    if any(u.shows_life(job) for job in jobs):
         return
     incidents = [one for job in jobs for one in job.incidents]
     incidents += [one for one in common.incidents if one not in incidents]
