@@ -26,6 +26,10 @@ NO_SCHEDULER = (
     'java.lang.NullPointerException: Cannot invoke "org.apache.spark.scheduler.DAGScheduler.cleanupQueryJobs(long)"'
     ' because the return value of "org.apache.spark.SparkContext.dagScheduler()" is null'
 )
+NO_SESSION = (
+    'java.lang.NullPointerException: Cannot invoke "org.apache.spark.sql.classic.SparkSession.sparkContext()" because '
+    'the return value of "org.apache.spark.sql.execution.SparkPlan.session()" is null'
+)
 END = 60_000
 HEALTHY = [w.trigger(n, 900, rows=50) for n in range(30)]
 
@@ -55,6 +59,7 @@ def stopping(*triggers: Any, **values: Any) -> ApplicationFacts:
         (PEER_GONE, -1),
         ("java.lang.InterruptedException", 0),
         (NO_SCHEDULER, 3),
+        (NO_SESSION, -1),
     ],
 )
 def test_the_effects_of_a_stop_are_no_findings(cause: str, after: int) -> None:
@@ -382,9 +387,10 @@ def test_a_lost_channel_above_the_stop_in_the_same_second_is_its_effect() -> Non
     assert [event.cause for event in assessed.app.queries[0].events] == [None]
 
 
-def test_a_fragment_that_shows_only_the_end_of_python_names_no_cause() -> None:
+@pytest.mark.parametrize("cause", [PEER_GONE, NO_SESSION])
+def test_a_fragment_that_shows_only_the_end_of_python_names_no_cause(cause: str) -> None:
     """The last lines of a log may begin in the middle of a stack trace."""
-    gone = replace(w.record(kind="spark_failure", cause=PEER_GONE), time_us=None)
+    gone = replace(w.record(kind="spark_failure", cause=cause), time_us=None)
     app = replace(w.application(failures=(gone,)), origins=frozenset({"other"}), last_us=None)
     assert app.kind == "other"
     (assessed,) = w.assessed(app).applications

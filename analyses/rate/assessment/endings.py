@@ -38,11 +38,16 @@ _OF_A_STOP: Final = (
     "part of cancelled job group",
     "continuous execution finished",
 )
-# The end of the Python process, so never a cause, not even in a fragment without any other line.
-_PYTHON_GONE: Final = "received empty command"
+# Only a stop causes these, so they are never a cause, not even in a fragment without any other line.
+_ONLY_OF_AN_END: Final = (
+    "received empty command",
+    # A stop clears the fields of the context, which causes these null pointers.
+    'sparkcontext.dagscheduler()" is null',
+    'sparkplan.session()" is null',
+)
 # Messages about a lost peer or a cancelled thread. Right before a stop, the stop caused them.
 _OF_AN_END: Final = (
-    _PYTHON_GONE,
+    *_ONLY_OF_AN_END,
     "obtaining a new communication channel",
     "obtain a new communication channel",
     "error while sending a command",
@@ -54,8 +59,6 @@ _OF_AN_END: Final = (
     "keyboardinterrupt",
     "rpcenvstoppedexception",
     "rpcenv already stopped",
-    # A stop clears the fields of the context, which causes these null pointers.
-    'sparkcontext.dagscheduler()" is null',
     'sparkenv.get()" is null',
     "dagscheduler.cleanupqueryjobs",
     # States that thread pools print when they reject a task.
@@ -121,7 +124,7 @@ class _Ending:
         """Return whether the stop caused a failure with this text."""
         if not text or harmless_failure(text):
             return bool(text)
-        if self.end_us is None and _PYTHON_GONE in text.lower():
+        if self.end_us is None and any(message in text.lower() for message in _ONLY_OF_AN_END):
             return True
         if self.end_us is None or (time_us is not None and time_us < self.end_us - _BEFORE_US):
             return False
