@@ -42,7 +42,6 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "too-few-replicas": ("too-few-replicas", ()),
     "producer-buffer-full": ("slow-kafka", ("brokers", "buffer")),
     "kafka-timeout": ("kafka-timeout", ("reach",)),
-    "local-master": ("no-core-left", ("local",)),
     "kryo-unregistered": ("not-serializable", ("register",)),
     "kafka-poll": ("kafka-timeout", ("poll", "reach")),
     "kafka-consumer-shared": ("failing-batches", ("consumer-cache",)),
