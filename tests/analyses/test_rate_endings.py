@@ -375,6 +375,24 @@ def test_a_failure_that_names_the_stop_dates_it() -> None:
     assert assessed.app.unseen_stop == cancelled
 
 
+@pytest.mark.parametrize(("offset", "kept"), [(1, True), (90, False)])
+def test_a_cleared_context_dates_the_stop(offset: int, kept: bool) -> None:
+    """Failures above its line are not its effect; the workers of the cancelled tasks exit below the line."""
+    ended = w.record(kind="spark_query", what="terminated", at=59_000, cause=NO_SCHEDULER)
+    ended = replace(ended, ref=Ref(0, 9))
+    crashed = w.record(
+        kind="spark_failure", at=59_000, cause="Python worker exited unexpectedly (crashed)"
+    )
+    crashed = replace(crashed, ref=Ref(0, offset))
+    app = w.application(
+        queries=(w.query([], events=(ended,)),),
+        failures=(crashed,),
+        last_us=(w.T0 + 60_000) * 1000,
+    )
+    (assessed,) = w.assessed(app).applications
+    assert assessed.app.failures == ((crashed,) if kept else ())
+
+
 def test_a_lost_channel_above_the_stop_in_the_same_second_is_its_effect() -> None:
     lost = w.record(
         kind="spark_query", at=59_000, cause="py4j.Py4JException: Received empty command"

@@ -6,6 +6,7 @@ of these exceptions is a cause.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -38,13 +39,13 @@ _OF_A_STOP: Final = (
     "part of cancelled job group",
     "continuous execution finished",
 )
-# Only a stop causes these, so they are never a cause, not even in a fragment without any other line.
-_ONLY_OF_AN_END: Final = (
-    "received empty command",
-    # A stop clears the fields of the context, which causes these null pointers.
+# A stop clears the fields of the context, which causes these null pointers.
+_OF_A_CLEARED_CONTEXT: Final = (
     'sparkcontext.dagscheduler()" is null',
     'sparkplan.session()" is null',
 )
+# Only a stop causes these, so they are never a cause, not even in a fragment without any other line.
+_ONLY_OF_AN_END: Final = ("received empty command", *_OF_A_CLEARED_CONTEXT)
 # Messages about a lost peer or a cancelled thread. Right before a stop, the stop caused them.
 _OF_AN_END: Final = (
     *_ONLY_OF_AN_END,
@@ -91,25 +92,28 @@ def _earliest_us(app: ApplicationFacts) -> int:
     return max(begun, default=0) - _AFTER_US
 
 
-def _unseen_stop(app: ApplicationFacts) -> tuple[str | None, int | None]:
-    """Return the message of the first failure caused by the stop of the application, and its time if known."""
-    records = (
-        *app.incidents,
-        *app.failures,
-        *(one for query in app.queries for one in query.events),
-    )
-    reasons = [(record.cause, record.time_us) for record in records]
-    reasons += [(output.failure, output.time_us) for output in app.outputs]
-    reasons += [(batch.reason, None) for batch in app.batches]
+def _unseen_stop(app: ApplicationFacts) -> tuple[str | None, int | None, Ref | None]:
+    """Return the message of the first failure caused by the stop of the application, and its time and place if known."""
     found = [
-        (line.strip(), time_us)
-        for reason, time_us in reasons
+        (line.strip(), time_us, ref)
+        for reason, time_us, ref in _reasons(app)
         for line in (reason or "").splitlines()
-        if any(message in line.lower() for message in _OF_A_SHUTDOWN)
+        if any(message in line.lower() for message in (*_OF_A_SHUTDOWN, *_OF_A_CLEARED_CONTEXT))
     ]
     earliest = _earliest_us(app)
-    dated = [time_us for _, time_us in found if time_us is not None and time_us >= earliest]
-    return (found[0][0] if found else None), min(dated, default=None)
+    times = [time_us for _, time_us, _ in found if time_us is not None and time_us >= earliest]
+    stop = min(times, default=None)
+    places = [ref for _, time_us, ref in found if ref is not None and time_us == stop]
+    return (found[0][0] if found else None), stop, min(places, default=None)
+
+
+def _reasons(app: ApplicationFacts) -> Iterator[tuple[str | None, int | None, Ref | None]]:
+    """Yield the reason, the time and the place of each failure."""
+    events = (event for query in app.queries for event in query.events)
+    for record in (*app.incidents, *app.failures, *events):
+        yield record.cause, record.time_us, record.ref
+    yield from ((output.failure, output.time_us, output.ref) for output in app.outputs)
+    yield from ((batch.reason, None, None) for batch in app.batches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,21 +176,21 @@ class _Ending:
         return replace(batch, failed_outputs=0)
 
 
-def _ending_of(app: ApplicationFacts, stop: int | None) -> _Ending:
-    stops = [record for record in app.incidents if record.template in _STOPS]
+def _ending_of(app: ApplicationFacts, stop: int | None, place: Ref | None) -> _Ending:
+    stops = [record.ref for record in app.incidents if record.template in _STOPS]
     return _Ending(
         stop,
         stop if stop is not None or app.kind == "other" else app.last_us,
-        tuple(record.ref for record in stops if record.ref is not None),
+        tuple(ref for ref in (*stops, place) if ref is not None),
     )
 
 
 def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
     """Return the application without the failures that its own stop caused."""
-    stop, unseen = stop_us(app), None
+    stop, unseen, place = stop_us(app), None, None
     if stop is None:
-        unseen, stop = _unseen_stop(app)
-    ending = _ending_of(app, stop)
+        unseen, stop, place = _unseen_stop(app)
+    ending = _ending_of(app, stop, place)
     # The log contains no end of a failed batch, but its outputs have the time of the failure.
     failed = {output.batch_ms: output for output in app.outputs if output.time_us}
     return replace(
