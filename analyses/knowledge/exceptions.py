@@ -17,7 +17,6 @@ CAUSE_OF_FAILURE: Final = {
 """The cause of each kind of failure (`flink.crises.kind_of`)."""
 
 CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
-    "query-behind": ("overloaded", ("partitions",)),
     "trigger-late": ("overloaded", ("partitions",)),
     "network-memory-missing": ("out-of-memory", ("network-fraction", "network-max")),
     "metaspace-full": ("out-of-memory", ("more", "spark-overhead")),

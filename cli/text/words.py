@@ -171,11 +171,13 @@ _UNITS: Final = {"taskmanagers": "TaskManagers", "percent": "%"}  # by their nam
 def _singular(unit: str) -> str:
     """Return the singular of a unit.
 
-    >>> _singular("checkpoints"), _singular("retries"), _singular("records/s")
-    ('checkpoint', 'retry', 'records/s')
+    >>> _singular("batches"), _singular("retries"), _singular("records/s")
+    ('batch', 'retry', 'records/s')
     """
     if unit.endswith("ies"):
         return f"{unit[:-3]}y"
+    if unit.endswith("ches"):
+        return unit.removesuffix("es")
     return unit[:-1] if unit.endswith("s") and not unit.endswith(("ss", "/s")) else unit
 
 

@@ -42,11 +42,11 @@ def python_error(lines: Iterable[str]) -> str | None:
 
 
 def _with_link(chain: list[str], line: str) -> list[str] | None:
-    """Add the exception in a line to a chain; return None at the end of the stack trace."""
+    """Add the exception in a line to a chain; return None if no chain begins. Messages may contain blank lines."""
     mark = "Caused by: " if chain else ": "
     if line.startswith(mark):
         return [*chain, line.removeprefix(mark).strip()[:_LINE]]
-    return chain if chain and line.strip() else None
+    return chain or None
 
 
 OF_THE_JVM: Final = "py4j.protocol.Py4JJavaError:"

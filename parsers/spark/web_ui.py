@@ -118,7 +118,7 @@ def _pairs(text: str) -> Iterator[tuple[int, Row]]:
                 f"Query {one['name'].strip()} processes {processed:,.0f} rows per second, but {arriving:,.0f} arrive "
                 f"(averages at batch {one['batch']})"
             )
-            yield len(text[: one.start()].encode()), _failure(said, "query-behind")
+            yield len(text[: one.start()].encode()), _failure(said, "trigger-late")
 
 
 def _failure(said: str, name: str) -> Row:

@@ -46,7 +46,7 @@ def merged(findings: Sequence[f.Finding], total: int | None = 500) -> tuple[f.Fi
 def test_a_shared_symptom_is_one_finding_about_the_worst() -> None:
     (whole,) = merged([collecting(n, 0.24 + n / 100) for n in range(1, 21)])
     assert whole.title.startswith("20 of 500 TaskManagers have the same problem. Worst: tm-20 spe")
-    assert whole.why is not None and whole.why.endswith("for 19 of the other 499 TaskManagers")
+    assert whole.why is not None and whole.why.endswith("to 19 of the other 499 TaskManagers")
     assert whole.subject.taskmanager == "tm-20"
     assert [each.taskmanager for each in whole.subjects[:3]] == ["tm-20", "tm-19", "tm-18"]
     assert (whole.first_us, whole.last_us, whole.evidence_total) == (1, 30, 20)
@@ -93,7 +93,7 @@ def test_other_causes_and_kinds_of_subjects_stay_apart() -> None:
 def test_the_total_is_omitted_if_unknown() -> None:
     (whole,) = merged([collecting(n, 0.3) for n in range(8)], total=None)
     assert whole.title.startswith("8 TaskManagers have the same problem")
-    assert whole.why is not None and whole.why.endswith("for 7 more TaskManagers")
+    assert whole.why is not None and whole.why.endswith("to 7 more TaskManagers")
 
 
 @pytest.mark.parametrize(("place", "stories"), [("tm-3", 1), ("tm-77", 2)])

@@ -227,7 +227,7 @@ def test_a_query_of_spark_that_processes_less_than_arrives(
     text = QUERY.format(arriving, processed).encode()
     assert spark_ui.contains_batches(text)
     assert [row["fields"]["class"] for _, row in spark_ui.copied_rows(text)] == [
-        "query-behind"
+        "trigger-late"
     ] * late
 
 

@@ -55,7 +55,7 @@ class Limits(h.Limits):
     times: float = h.limit(
         STUCK_TIMES,
         "times",
-        "minimum number of different newest event times; a replay may repeat the same hour",
+        "minimum number of distinct newest event times; a replay may repeat an hour",
     )
     lag: float = h.limit(
         60_000, "ms", "minimum growth over the recent triggers; less is jitter of the sources"
