@@ -71,7 +71,7 @@ def recordings(every: int) -> list[Any]:
     ]
 
 
-every_second = pytest.mark.parametrize(("folder", "truth"), recordings(2))
+every_third = pytest.mark.parametrize(("folder", "truth"), recordings(3))
 every_sixth = pytest.mark.parametrize(("folder", "truth"), recordings(6))
 # A source that waits does not refresh its own number: only the consumer group shows that a backlog shrinks.
 SHOWN_BY_THE_GROUP = frozenset({"catch-up"})
@@ -123,7 +123,7 @@ def check(truth: dict[str, Any], found: list[Report]) -> None:
         assert {subject.kind for subject in blamed} <= {"service", "storage"}, blamed
 
 
-@every_second
+@every_third
 def test_everything(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
     found = reports(folder, EVERYTHING)
     check(truth, found)

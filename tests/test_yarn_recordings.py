@@ -51,7 +51,7 @@ def files(folder: Path) -> Iterator[tuple[str, bytes]]:
             yield name, path.read_bytes()
 
 
-@pytest.mark.parametrize("moment", ["running", "ended"])
+@pytest.mark.parametrize("moment", [pytest.param("running", marks=pytest.mark.full), "ended"])
 @pytest.mark.parametrize("recording", RECORDED, ids=NAMES)
 def test_the_recorded_answers_give_the_recorded_snapshot(
     recording: Path, moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
