@@ -305,7 +305,10 @@ def working_folder(given: Path | None, *, keep: bool) -> Iterator[Path]:
     if not keep:
         for kind in KINDS:
             for path in given.glob(f"{kind}-*"):
-                shutil.rmtree(path)
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:  # the report of a wide cluster
+                    path.unlink()
 
 
 def main() -> None:
