@@ -25,6 +25,7 @@ from flowdiag.analyses.flink.autoscaler.formula import (
     propose,
     scalability,
 )
+from flowdiag.analyses.flink.autoscaler.published import published_states
 from flowdiag.analyses.flink.autoscaler.replay import current_decision, job_graph, steps, why
 from flowdiag.analyses.flink.autoscaler.settings import Settings, settings_from
 from flowdiag.analyses.flink.autoscaler.state import (
@@ -201,6 +202,12 @@ def test_options_have_two_prefixes_and_two_names() -> None:
     assert tracked.expected_restart_s([12.4, 40.9]) == 40
     assert tracked.expected_restart_s([4000]) == 900
     assert Settings().expected_restart_s([12]) == 300
+
+
+@pytest.mark.parametrize("value", ["1.2.3", ".", "-", "5.", "1E", "9" * 400])
+def test_a_published_value_that_is_no_number_is_ignored(value: str) -> None:
+    line = f"AutoScaler.jobVertexID.{'a' * 32}.LAG.Current: {value}"
+    assert published_states(line) == []
 
 
 def test_a_damaged_state_is_empty() -> None:

@@ -19,7 +19,7 @@ _SERIES: Final = re.compile(r"AutoScaler_jobVertexID_([A-Z_]{3,60})_(Current|Ave
 _LINE: Final = re.compile(
     r"(?:\.resource\.[^.\s]{1,253}\.(?P<resource>[^.\s]{1,253})\.[^\n]{0,200}?)?"
     r"\bAutoScaler\.jobVertexID\.(?P<vertex>[0-9a-f]{32})\.(?P<metric>[A-Z_]{3,60})\.(?P<kind>Current|Average)"
-    r"[:=\s]{1,4}(?P<value>-?[0-9.]{1,30}(?:E-?[0-9]{1,3})?|-?Infinity)(?![\w.])"
+    r"[:=\s]{1,4}(?P<value>-?[0-9]{1,25}(?:\.[0-9]{1,25})?(?:E-?[0-9]{1,3})?|-?Infinity)(?![\w.])"
 )
 
 
