@@ -367,7 +367,7 @@ class _Segments:
         self.headed = True
         self._like = head if head.carriers else None
         self._level, self._stamp = head.level or "INFO", None
-        message, *more = _unescaped(head.text[head.begin : head.end][:_MESSAGE].strip())
+        message, *more = _message_lines(head.text[head.begin : head.end][:_MESSAGE].strip())
         stamp = prefix.Stamp(head.begin, head.local_us, head.utc_us, head.clock)
         above, logger = self._heading, head.logger
         if above is not None and not above.message and not head.has_timestamp:  # java.util.logging
@@ -457,9 +457,8 @@ class _Segments:
             if exception not in block.chain:
                 block.lines.append(exception)
                 block.add(offset, exception[:_MESSAGE])
-        self._again = found[-1].end() < len(
-            text
-        )  # otherwise the message continues on the next line
+        # A message that fills the line continues on the next line.
+        self._again = found[-1].end() < len(text)
         return True
 
     def _end(self) -> None:
@@ -607,11 +606,11 @@ class _Segments:
         if stamp is not None:
             self._take_dated(offset, stamp, text[stamp.end :].strip(" \t|,;-]"))
         elif (cell := self._cell(bare)) is not None:
-            self._row(offset, bare, cell)
+            self._take_row(offset, bare, cell)
         else:
             self._take_text(offset, text, bare)
 
-    def _row(self, offset: int, text: str, cell: re.Match[str]) -> None:
+    def _take_row(self, offset: int, text: str, cell: re.Match[str]) -> None:
         """Process a row of a table whose cell is an exception."""
         self._first_line(offset, cell.string, cell, counted=True)
         if self._block is not None:
@@ -669,7 +668,7 @@ class _Segments:
                 self._block.inline = True
             return
         if (cell := self._cell(f"\t{text}")) is not None:
-            self._row(offset, text, cell)
+            self._take_row(offset, text, cell)
             return
         self._level, self._stamp = self._level or "INFO", None
         text = next(filter(failure_line, reversed(text.split("\t"))), text)
@@ -686,7 +685,7 @@ def _is_failed_start(block: Pasted) -> bool:
 _FAILED_START: Final = ("Could not create the Java Virtual Machine", "Program will exit")
 
 
-def _unescaped(message: str) -> list[str]:
+def _message_lines(message: str) -> list[str]:
     """Return the lines of a message that contains a stack trace with escaped newlines."""
     is_escaped = "\\n" in message and ("\\tat " in message or "\\nCaused" in message)
     return unescape(message).split("\n") if is_escaped else [message]

@@ -62,7 +62,7 @@ def contains_batches(data: bytes) -> bool:
 def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
     """Yield the byte offset and the row of each batch, option, receiver, late query and lost executor."""
     text = data.decode("utf-8", "replace")
-    yield from _pairs(text)
+    yield from _tab_rows(text)
     found = [
         (one, time) for one in _BATCH.finditer(text) if (time := _millis(one["time"])) is not None
     ]
@@ -93,7 +93,7 @@ def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
         yield len(text[: one.start()].encode()), row
 
 
-def _pairs(text: str) -> Iterator[tuple[int, Row]]:
+def _tab_rows(text: str) -> Iterator[tuple[int, Row]]:
     """Yield the rows of the Environment tab, of active receivers, and of queries that fall behind."""
     options = [*_OPTION.finditer(text)]
     settings = settings_of({one["key"]: one["value"].strip() for one in options})

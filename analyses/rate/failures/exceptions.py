@@ -183,7 +183,7 @@ def failure_actions(
     text = "\n".join(filter(None, (record.fields.get("exception"), record.cause)))
     if cause != "failing-batches" or names:
         known = exception_actions(assessed, cause, names, found, record)
-        return with_advice(known or _component_actions(record, ()) or _LOOK, text, error)
+        return with_advice(known or _component_actions(record, ()) or _FIX_ERROR, text, error)
     offered = tuple(
         Action(
             text=f"Decide whether to set {option} to {value}, as the exception suggests",
@@ -198,11 +198,7 @@ def failure_actions(
     return with_advice(_component_actions(record, known), text, error)
 
 
-_LOOK: Final = (
-    Action(
-        text="Fix the error in the stack trace below. The log of the other process of the call may explain it"
-    ),
-)
+_FIX_ERROR: Final = (Action(text="Fix the error in the stack trace below"),)
 
 
 def _component_actions(record: Record, known: tuple[Action, ...]) -> tuple[Action, ...]:
