@@ -16,7 +16,7 @@ from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.live.prometheus import HistoryOptions, collect_prometheus
 from flowdiag.parsers.live.spark import SparkOptions, collect_spark
-from flowdiag.parsers.live.watching import Outcome
+from flowdiag.parsers.live.watching import Outcome, ShowProgress
 from flowdiag.parsers.sources.file_times import moment_of_name
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 from tests.archives import unpacked
@@ -41,7 +41,12 @@ def recorded_spark() -> dict[str, Any]:
 
 
 def collect_from_spark(
-    url: str, folder: Path, ticks: int = 2, for_s: float = 60.0, **settings: Any
+    url: str,
+    folder: Path,
+    ticks: int = 2,
+    for_s: float = 60.0,
+    say: ShowProgress = lambda _: None,
+    **settings: Any,
 ) -> Outcome:
     """Collect ticks as fast as possible. A tick without new data does not count."""
 
@@ -50,9 +55,7 @@ def collect_from_spark(
         try:
             async with Client(url, backoff_s=0.01) as client:
                 options = SparkOptions(every_s=0.02, for_s=for_s, most_ticks=ticks, **settings)
-                return await collect_spark(
-                    client, opened, options, tool="0", progress=lambda _: None
-                )
+                return await collect_spark(client, opened, options, tool="0", progress=say)
         finally:
             opened.close()
 

@@ -378,6 +378,9 @@ class QueryFacts:
     files_taken: tuple[int, ...] = ()  # new files per trigger that the source logs
     unfinished: OpenTrigger | None = None
     plan: Plan = Plan()
+    ended_overload: tuple[
+        Trigger, ...
+    ] = ()  # late triggers in a log at WARN, before a long silence
 
     @property
     def label(self) -> str:

@@ -169,7 +169,8 @@ def spark(
     Collects batches, receivers, statistics, executors, and the output operations of failed batches. A snapshot takes 5
     requests, plus one per failed batch (at most 5). The triggers of Structured Streaming queries come from the
     Web UI; the event log contains more about them. Thread dumps of the driver and of executors with running tasks
-    show the code that makes batches slow.
+    show the code that makes batches slow. While the driver is starting, flowdiag waits up to 30 seconds for its REST
+    API.
     """
     every_s, for_s = (
         seconds(given["every"], "--every", least_s=1),
@@ -177,11 +178,15 @@ def spark(
     )
 
     async def work(client: Client, folder: Folder, say: ShowProgress, tool: str) -> Outcome:
-        from flowdiag.parsers.live.spark import SparkOptions, collect_spark
+        from flowdiag.parsers.live.spark import START_S, SparkOptions, collect_spark
         from flowdiag.parsers.live.thread_dumps import Stacks
 
         options = SparkOptions(
-            application=application, every_s=every_s, for_s=for_s, stacks=Stacks(stacks)
+            application=application,
+            every_s=every_s,
+            for_s=for_s,
+            stacks=Stacks(stacks),
+            start_s=START_S,
         )
         return await collect_spark(client, folder, options, tool=tool, progress=say)
 

@@ -10,6 +10,7 @@ slow.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Mapping
@@ -38,6 +39,8 @@ API: Final = "/api/v1"
 DRIVER: Final = "driver"  # ID of the driver in the list of executors
 SLOW_TICKS: Final = 20
 YOUNG_MS: Final = 120_000  # a script may start its first query this long after its session
+START_S: Final = 30.0  # maximum wait for a driver that is starting
+START_PAUSE_S: Final = 1.0
 MAX_APPLICATIONS: Final = 10
 MAX_QUERIES: Final = 20
 PAGE_BYTES: Final = 16 * 1024 * 1024
@@ -56,6 +59,8 @@ class SparkOptions:
         every_s, for_s, most_ticks: see `Watch`.
         stacks: when to take thread dumps.
         dump_pause_s: pause between two dumps of a series.
+        start_s: maximum wait for the REST API of a driver that is starting.
+        start_pause_s: pause between two requests while the driver is starting.
     """
 
     application: str | None = None
@@ -64,6 +69,8 @@ class SparkOptions:
     most_ticks: int | None = None
     stacks: Stacks = Stacks.AUTO
     dump_pause_s: float = PAUSE_S
+    start_s: float = 0.0
+    start_pause_s: float = START_PAUSE_S
 
 
 @dataclass(slots=True)
@@ -132,7 +139,7 @@ class _Collector:
         url = self._watch.folder.url
         self._progress("requesting the version")
         try:
-            answer = await self._client.get(f"{API}/version")
+            answer = await self._first_answer()
         except RequestFailed as failed:
             raise FlowdiagError(f"{url}: {failed.why}", hint=hint_for(failed)) from None
         version = answer.body.get("spark") if isinstance(answer.body, Mapping) else None
@@ -142,6 +149,24 @@ class _Collector:
                 hint="pass the address of its Web UI, usually port 4040",
             )
         self._version = version
+
+    async def _first_answer(self) -> Answer:
+        """Request the version, again and again while the driver may be starting.
+
+        The Web UI of a starting driver responds before its REST API does: with 404, or with a page.
+        """
+        until = time.monotonic() + self._options.start_s
+        while True:
+            try:
+                return await self._client.get(f"{API}/version")
+            except RequestFailed as failed:
+                left_s = until - time.monotonic()
+                if left_s <= 0 or not _may_be_starting(failed):
+                    raise
+                self._progress(
+                    f"{failed.why}: waiting up to {left_s:.0f} s, in case the driver is starting"
+                )
+            await asyncio.sleep(self._options.start_pause_s)
 
     async def run(self) -> Outcome:
         return await self._watch.run(
@@ -341,6 +366,10 @@ class _Collector:
 
     def _keep(self, answer: Answer, compare: Any = None) -> None:
         self._watch.keep(answer.path, redact(answer.body), answer.time_ms, compare=compare)
+
+
+def _may_be_starting(failed: RequestFailed) -> bool:
+    return failed.transient or failed.status == 404 or "HTML page" in failed.why
 
 
 def _busiest_first(body: object) -> dict[str, int]:

@@ -130,7 +130,7 @@ def query(triggers: Sequence[Trigger], **values: Any) -> QueryFacts:
     return QueryFacts(
         id="q",
         name="orders",
-        runs=tuple(dict.fromkeys(t.run_id for t in triggers)),
+        runs=values.pop("runs", tuple(dict.fromkeys(t.run_id for t in triggers))),
         triggers=tuple(triggers),
         trigger_interval_ms=values.pop("trigger_interval_ms", 2000),
         interval_from="log",

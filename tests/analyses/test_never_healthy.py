@@ -21,7 +21,11 @@ from flowdiag.analyses.model.finding import RecognizedRecords, Status, Verdict
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.queues.topic import QUEUES
-from flowdiag.analyses.rate.assemble.late import late_triggers, without_odd_late_triggers
+from flowdiag.analyses.rate.assemble.late import (
+    ended_overload,
+    late_triggers,
+    without_odd_late_triggers,
+)
 from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.report import build, verdicts
@@ -285,6 +289,14 @@ def test_a_log_at_warn_shows_trigger_durations() -> None:
     assert [trigger.duration_ms for trigger in late] == [9500, 9800]
     # Two late triggers in an hour are no evidence about all the others.
     assert without_odd_late_triggers([warned(10, 9500), warned(3600, 9800)], None) == []
+    # A series that ended long before the log.
+    once = warned(200, 3000)
+    series = [warned(600 + 11 * n, 10_000) for n in range(4)]
+    begin, silent = T0, T0 + 1200 * SECOND
+    ended = ended_overload([once, *series], begin, silent)
+    assert [trigger.duration_ms for trigger in ended] == [10_000] * 4
+    assert ended_overload(series, begin, T0 + 650 * SECOND) == ()  # it may last
+    assert ended_overload(series, T0 + 580 * SECOND, silent) == ()  # a start
 
 
 def test_a_time_zone_that_contradicts_the_input_is_a_warning() -> None:

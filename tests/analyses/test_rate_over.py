@@ -106,6 +106,18 @@ def test_triggers_that_overran_for_a_while_are_recovered(
         assert w.verdict(app) == "degraded"
 
 
+@pytest.mark.parametrize(("late", "told"), [(3, True), (2, False)])
+def test_an_overload_that_ended_is_recovered_in_a_log_at_warn(late: int, told: bool) -> None:
+    series = tuple(replace(w.trigger(n, 9600), rows=None) for n in range(late))
+    app = w.application(queries=(w.query([], runs=("",), ended_overload=series),))
+    past = found(app, "RT101")
+    assert bool(past) == told
+    for finding in past:
+        assert (finding.state, finding.cause, finding.count) == (State.RECOVERED, "overloaded", 3)
+        assert finding.why == "a trigger took up to 9.6 s, and no later trigger is late"
+        assert w.verdict(app) == "degraded"
+
+
 def test_a_query_that_works_after_a_failure_is_recovered() -> None:
     before = [w.trigger(n, 2500, run_id="a") for n in range(5)]
     # Restarted on a busy host: slightly too long, but not longer each time.

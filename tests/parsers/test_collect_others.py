@@ -18,6 +18,7 @@ from tests.collecting import (
     Row,
     collect_from_spark,
     collect_history,
+    recorded_driver,
     recorded_spark,
     rows_of,
 )
@@ -95,6 +96,42 @@ def test_spark_without_dstreams_names_other_inputs(tmp_path: Path) -> None:
         pytest.raises(FlowdiagError, match="not the REST API of a Spark driver"),
     ):
         collect_from_spark(server.url, tmp_path / "e")
+
+
+PAGES = {
+    "starting": Reply(
+        b"Spark is starting up. Please wait a while until it's ready.", kind="text/html"
+    ),
+    "no path yet": Reply(b"<html>404 Not Found</html>", status=404, kind="text/html"),
+    "a page": Reply(b"<html><body>x</body></html>", kind="text/html"),
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_collect_waits_for_a_driver_that_is_starting(page: str, tmp_path: Path) -> None:
+    refusals = 4
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        nonlocal refusals
+        if path.endswith("/version") and refusals:
+            refusals -= 1
+            return PAGES[page]
+        return recorded_driver(path, query)
+
+    said: list[str] = []
+    with serving(respond) as server:
+        outcome = collect_from_spark(
+            server.url, tmp_path / "c", 1, say=said.append, start_s=20.0, start_pause_s=0.01
+        )
+    assert outcome.ticks == 1
+    assert not refusals
+    assert any("in case the driver is starting" in line for line in said)
+    with serving(lambda path, query: PAGES[page]) as server, pytest.raises(FlowdiagError):
+        collect_from_spark(server.url, tmp_path / "d", 1, start_s=0.05, start_pause_s=0.01)
+    with serving(lambda path, query: Reply(status=403)) as server:
+        with pytest.raises(FlowdiagError, match="denies access"):
+            collect_from_spark(server.url, tmp_path / "e", 1, start_s=20.0)
+        assert len(server.asked) == 1
 
 
 # -- Prometheus ------------------------------------------------------------------------------

@@ -12,7 +12,11 @@ from types import MappingProxyType
 
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.rate.assemble.batches import batches_of, interval_of, outputs_of
-from flowdiag.analyses.rate.assemble.late import late_triggers, without_odd_late_triggers
+from flowdiag.analyses.rate.assemble.late import (
+    ended_overload,
+    late_triggers,
+    without_odd_late_triggers,
+)
 from flowdiag.analyses.rate.assemble.queries import queries_of
 from flowdiag.analyses.rate.assemble.rows import (
     JSON,
@@ -152,6 +156,7 @@ def _application(
             real_time,
             last_us,
             late=late_triggers(incidents),
+            ended=ended_overload(singles[Event.SPARK_INCIDENT], first_us, last_us),
         ),
         receivers=records_of(singles[Event.SPARK_RECEIVER]),
         limits=records_of(singles[Event.SPARK_RATE_LIMIT]),

@@ -9,6 +9,8 @@ from flowdiag.analyses.rate.assemble.rows import Row, field_of, ref_of
 from flowdiag.analyses.rate.facts import Trigger
 
 _MOSTLY_LATE: Final = 0.5
+_SILENT: Final = 3
+"""Minimum silence after a series of late triggers that has ended, in durations of its longest trigger."""
 _COLD_US: Final = 120_000_000
 """A trigger that begins this soon after the first record still starts workers and reads a backlog."""
 
@@ -58,6 +60,31 @@ def _take_most_of_the_time(late: Sequence[_Placed], until_us: int | None = None)
         begin = (begin + end) // 2
     spent = sum(max(0, last - max(first, begin)) for first, last in spans)
     return spent > _MOSTLY_LATE * (end - begin)
+
+
+def ended_overload(
+    rows: Iterable[Row], first_us: int | None, last_us: int | None
+) -> tuple[Trigger, ...]:
+    """Return the last series of late triggers that follow each other, if it ended before the log.
+
+    The series is empty if it may be a start that caught up, or if the log may end with it.
+    """
+    late = late_triggers(rows)
+    if not late or first_us is None or last_us is None:
+        return ()
+    spans = [(one.time_us, one.time_us + (one.duration_ms or 0) * 1000) for one in late]
+    first = len(late) - 1
+    while first > 0 and _follows(spans[first - 1], spans[first]):
+        first -= 1
+    longest = max(end - start for start, end in spans[first:])
+    is_start = spans[first][0] - first_us <= _COLD_US
+    may_last = last_us - spans[-1][1] <= _SILENT * longest
+    return () if is_start or may_last else tuple(late[first:])
+
+
+def _follows(before: tuple[int, int], after: tuple[int, int]) -> bool:
+    """Return whether the pause between two late triggers is shorter than the longer of the two."""
+    return after[0] - before[1] <= max(before[1] - before[0], after[1] - after[0])
 
 
 def _place(row: Row) -> tuple[int, int]:

@@ -28,7 +28,8 @@ def queries_of(
     real_time: tuple[bool | None, str | None],
     end_us: int | None,
     *,
-    late: Iterable[Trigger] = (),
+    late: Sequence[Trigger] = (),
+    ended: tuple[Trigger, ...] = (),
 ) -> tuple[QueryFacts, ...]:
     """Return the queries, by ID.
 
@@ -41,6 +42,7 @@ def queries_of(
         real_time: whether queries run in real-time mode, and which source shows it.
         end_us: the end of the input, or the stop of the application.
         late: late triggers, which only count if there are no other triggers.
+        ended: late triggers of an overload that has ended, which only count if there are no other triggers.
     """
     queries: dict[str, QueryRows] = defaultdict(QueryRows)
     for row in sorted(singles[Event.SPARK_PROGRESS], key=_completeness):
@@ -59,7 +61,7 @@ def queries_of(
         query = queries[field_of(row, "id")]
         query.add(row, field_of(row, "run_id"))
         query.events.append(row)
-    _add_late(queries, late)
+    overload = _add_late(queries, late, ended)
     plans: dict[str, list[Row]] = defaultdict(list)
     for row in singles[Event.SPARK_PLAN]:
         plans[field_of(row, "id")].append(row)
@@ -89,6 +91,7 @@ def queries_of(
                 files_taken=sources.files_taken,
                 unfinished=unfinished_trigger(query, mine, work, tasks, end_us),
                 plan=_plan_of(plans[identity]),
+                ended_overload=overload,
             )
         )
     return tuple(result)
@@ -124,14 +127,21 @@ def _plan_of(rows: Sequence[Row]) -> Plan:
     )
 
 
-def _add_late(queries: dict[str, QueryRows], late: Iterable[Trigger]) -> None:
-    """Add the late triggers from a log at WARN, which has no progress reports."""
+def _add_late(
+    queries: dict[str, QueryRows], late: Sequence[Trigger], ended: tuple[Trigger, ...]
+) -> tuple[Trigger, ...]:
+    """Add the late triggers from a log at WARN, which has no progress reports.
+
+    Without any, return the triggers of an overload that has ended.
+    """
     if len(queries) > 1 or any(query.triggers for query in queries.values()):
-        return
-    for one in late:
+        return ()
+    for one in late or ended:
         query = queries[next(iter(queries), "")]
-        query.triggers[one.run_id, None, one.time_us] = one
         query.runs = query.runs or {"": None}
+        if late:
+            query.triggers[one.run_id, None, one.time_us] = one
+    return () if late else ended
 
 
 class _Sources:

@@ -101,10 +101,12 @@ def past_late_query(
         failing: minimum duration of the series, in intervals.
         before: minimum number of triggers on time before the series, and after it.
     """
-    interval = state.interval_ms
+    interval = query.trigger_interval_ms
     if not interval or query.real_time or state.periodic is not None:
         return None
-    series, usual = _last_overruns(query.triggers, interval, failing * interval, before)
+    series, outcome = _ended_series(query, failing * interval) or _last_overruns(
+        query.triggers, interval, failing * interval, before
+    )
     if not series:
         return None
     lasted = sum(t.duration_ms or 0 for t in series)
@@ -118,8 +120,7 @@ def past_late_query(
         state=h.State.RECOVERED,
         title=f"{h.fmt.capital(query.label)} could not keep up for {h.fmt.duration(lasted)}, and caught up",
         explain="For a while, triggers took longer than the interval. Later triggers are on time.",
-        why=f"a trigger took up to {h.fmt.duration(longest.duration_ms or 0)}{rows}, and "
-        f"{h.fmt.duration(usual)} before",
+        why=f"a trigger took up to {h.fmt.duration(longest.duration_ms or 0)}{rows}, and {outcome}",
         cause="overloaded",
         rank=h.Rank.SYMPTOM,
         measurements=(
@@ -137,18 +138,26 @@ def past_late_query(
     )
 
 
+def _ended_series(query: h.QueryFacts, least_ms: float) -> tuple[list[h.Trigger], str] | None:
+    """Return the series of late triggers in a log at WARN that has ended, and a clause about the time after it."""
+    if sum(t.duration_ms or 0 for t in query.ended_overload) < least_ms:
+        return None
+    return [*query.ended_overload], "no later trigger is late"
+
+
 def _last_overruns(
     triggers: h.Sequence[h.Trigger], interval: int, least_ms: float, before: float
-) -> tuple[list[h.Trigger], float]:
-    """Return the last series of overrunning triggers between triggers on time, and the median duration before it."""
+) -> tuple[list[h.Trigger], str]:
+    """Return the last series of overrunning triggers between triggers on time, and a clause about those before it."""
     timed = [(t.duration_ms, t) for t in triggers if t.duration_ms is not None]
     parts = [[*part] for _, part in groupby(timed, lambda one: (one[1].run_id, one[0] > interval))]
-    found: tuple[list[h.Trigger], float] = [], 0.0
+    found: tuple[list[h.Trigger], str] = [], ""
     for on_time, series, after in zip(parts, parts[1:], parts[2:], strict=False):
         is_whole = len({part[0][1].run_id for part in (on_time, series, after)}) == 1
         lasts = series[0][0] > interval and sum(ms for ms, _ in series) >= least_ms
         if is_whole and lasts and min(len(on_time), len(after)) >= before:
-            found = [trigger for _, trigger in series], median(ms for ms, _ in on_time)
+            usual = h.fmt.duration(median(ms for ms, _ in on_time))
+            found = [trigger for _, trigger in series], f"{usual} before"
     return found
 
 

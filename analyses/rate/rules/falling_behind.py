@@ -29,7 +29,7 @@ spark/3.5.7/overloaded). The finding is recovered if the application has worked 
 intervals, and at least `before` batches were on time before the delay. With back pressure and fewer than `settled`
 batches on time, a recovered finding is only a note, because the estimator was still adjusting the rate. The same
 applies to a query whose triggers overran for at least `failing` intervals in a row, with at least `before` triggers
-on time before and after.
+on time before and after. A log at WARN only contains late triggers: there, a long silence must follow them.
 
 Triggers: The trigger interval comes from `--trigger-interval`, the driver's log, or the regular pattern of start
 times. The query is overloaded if the median trigger and more than `overrun` of the triggers take longer than the
@@ -122,7 +122,12 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         ):
             yield past
     for query, state in assessed.queries:
-        if state.stability is h.Stability.INCONCLUSIVE:
+        past_query = queries.past_late_query(
+            assessed, query, state, failing=limits.failing, before=limits.before
+        )
+        if query.ended_overload and past_query:
+            yield past_query
+        elif state.stability is h.Stability.INCONCLUSIVE:
             yield queries.inconclusive_query(assessed, query, state)
         elif state.stability not in (h.Stability.FAILING, h.Stability.IDLE):
             late = h.triggers.timed_triggers(query)
@@ -133,9 +138,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
                 yield queries.late_query(
                     assessed, query, state, because, failing=limits.failing, few=limits.few
                 )
-            elif past_query := queries.past_late_query(
-                assessed, query, state, failing=limits.failing, before=limits.before
-            ):
+            elif past_query:
                 yield past_query
 
 
