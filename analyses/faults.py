@@ -17,7 +17,7 @@ from flowdiag.parsers.faults import InternalFault, describe_fault, is_internal_f
 if TYPE_CHECKING:
     from flowdiag.parsers.source import Source
 
-REPORT_IT: Final = "please report it with the command line; --debug shows the traceback"
+REPORT_IT: Final = "please report it, and include the command line; --debug shows the traceback"
 
 # The step to which a module belongs. The innermost matching frame decides.
 _STEPS: Final = (

@@ -75,20 +75,22 @@ class CodeLimits(Limits):
     alike: float = limit(
         USUAL.alike,
         "share",
-        "minimum share of the working samples; a task also does other work between slow calls",
+        "minimum share of the working samples that show the activity; between slow calls, a task also does other "
+        "work",
     )
     contended: float = limit(
         USUAL.contended,
         "share",
-        "minimum share of the working samples; one of two threads that share a lock always waits",
+        "minimum share of the working samples that wait for a lock or a pool; of two threads that share a lock, "
+        "one always waits",
     )
     working: float = limit(
         USUAL.working,
         "share",
-        "minimum share of all samples; a task that others wait for is rarely idle",
+        "minimum share of all samples in which the task works; a task that others wait for is rarely idle",
     )
     agreeing: float = limit(
-        3, "dumps", "number of dumps for medium confidence; fewer may show a rare moment"
+        3, "dumps", "minimum number of dumps for medium confidence; fewer may show a rare moment"
     )
 
 

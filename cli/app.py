@@ -171,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_message(
             "error",
             f"this is a bug in flowdiag: {type(error).__name__}: {error_text(error)}",
-            "please report it with the command line; --debug shows the traceback",
+            "please report it, and include the command line; --debug shows the traceback",
         )
         if "--debug" in given:
             from flowdiag.analyses.faults import masked_traceback

@@ -323,7 +323,7 @@ def report_on_paths(
     from flowdiag.parsers.sources.remote import is_url, without_credentials
 
     tables = tables_for(settings)
-    progress("inspecting the inputs")
+    progress("checking the inputs")
     discovery, engines = (inputs or _path_inputs(name, paths, settings))(progress)
     # Imported late: the import takes as long as inspecting small inputs, while Spark starts in parallel.
     from flowdiag.analyses.diagnosis import diagnose, inspect_inputs

@@ -380,7 +380,7 @@ class _Search:
                     if not self._is_hidden(member) and len(members) < _MEMBERS:
                         members[member] = spool(self._within_budget(MemberReader(read)))
             except OSError as trouble:
-                text = f"only partly unpacked: {error_clause(trouble)}"
+                text = f"partially unpacked: {error_clause(trouble)}"
                 self.warnings.append(InputNote(Kind.DAMAGED, text, name))
         if members:
             text = f"truncated zip archive; its first {len(members)} members are read"
@@ -441,7 +441,7 @@ class _Search:
             except (tarfile.TarError, EOFError, ValueError):
                 trouble = "truncated or damaged tar archive"
             except OSError as problem:
-                trouble = f"only partly unpacked: {error_clause(problem)}"
+                trouble = f"partially unpacked: {error_clause(problem)}"
             trouble = stream.error or trouble
         self._add_copies(name, members, depth)
         if trouble and members:
@@ -472,7 +472,7 @@ class _Search:
             except codecs.Damaged as damage:
                 trouble = str(damage)
             except OSError as problem:
-                trouble = f"only partly unpacked: {error_clause(problem)}"
+                trouble = f"partially unpacked: {error_clause(problem)}"
         self._add_copies(name, copies, depth)
         if trouble and copies:
             first = "log was" if len(copies) == 1 else f"{len(copies)} logs were"

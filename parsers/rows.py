@@ -8,7 +8,7 @@ Columns (null if the record does not contain the value):
 
 | column | meaning |
 |---|---|
-| source, offset | index of the source in the input list; first byte of the record in its decoded stream |
+| source, offset | index of the source in the input list; byte offset of the record in its decoded stream |
 | event, template | kind of event (`Event`); id of the message template that matched |
 | local_us | wall clock as printed, without time zone: microseconds since 1970-01-01T00:00 *of that clock* |
 | utc_us | the instant, if the record or its carrier prints it (with a zone, or as an epoch) |

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import argparse
 import ast
+import inspect
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.english import GENERATED, PRODUCT, ROOT, Text, files, of_data, of_python
+from tests.english import GENERATED, PRODUCT, ROOT, Text, docstring_nodes, files, of_data, of_python
 
+_EXAMPLE: Final = re.compile(r"^ *>>> .*(?:\n(?! *$).+)*", re.MULTILINE)
 SHARES: Final = {"string": 0.4, "data": 0.2, "docstring": 0.3, "identifier": 0.1}
 
 
@@ -27,10 +30,19 @@ def pool() -> dict[str, list[Text]]:
             found["data"] += [text for text in of_data(path) if text.prose]
         elif path.suffix == ".py" and path.name != "__init__.py":
             documented = set(of_python(path, literals=False))
-            found["docstring"] += [text for text in documented if text.prose and text.line > 1]
+            found["docstring"] += docstrings(path)
             found["string"] += [t for t in of_python(path, literals=True) if t not in documented]
             found["identifier"] += identifiers(path)
     return {kind: sorted(set(texts), key=str) for kind, texts in found.items()}
+
+
+def docstrings(path: Path) -> Iterator[Text]:
+    """Yield the docstrings below the module's own, with the names of their sections and without examples."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in docstring_nodes(tree):
+        if node.lineno > 1:
+            text = _EXAMPLE.sub("", inspect.cleandoc(str(node.value))).strip()
+            yield Text(str(path.relative_to(ROOT)), node.lineno, text)
 
 
 def identifiers(path: Path) -> Iterator[Text]:

@@ -133,8 +133,9 @@ def problems_in(piece: Text) -> Iterator[Problem]:
             yield Problem(piece.path, line, f"{count} words in a sentence: {shown[:70]!r}")
 
 
-def _docstrings(tree: ast.AST) -> dict[int, ast.Constant]:
-    found: dict[int, ast.Constant] = {}
+def docstring_nodes(tree: ast.AST) -> list[ast.Constant]:
+    """Return the docstrings of a module, its functions, classes and attributes."""
+    found: list[ast.Constant] = []
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if not isinstance(body, list):
@@ -142,7 +143,7 @@ def _docstrings(tree: ast.AST) -> dict[int, ast.Constant]:
         for statement in body:  # attribute docstrings as well
             value = statement.value if isinstance(statement, ast.Expr) else None
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                found[id(value)] = value
+                found.append(value)
     return found
 
 
@@ -174,8 +175,8 @@ def of_python(path: Path, *, literals: bool) -> Iterator[Text]:
     source = path.read_text(encoding="utf-8")
     name, lines = str(path.relative_to(ROOT)), source.splitlines()
     tree = ast.parse(source)
-    docs = _docstrings(tree)
-    for node in docs.values():
+    docs = docstring_nodes(tree)
+    for node in docs:
         if ALLOWED not in lines[node.end_lineno - 1 if node.end_lineno else node.lineno - 1]:
             yield Text(name, node.lineno, _prose(str(node.value)))
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -183,9 +184,14 @@ def of_python(path: Path, *, literals: bool) -> Iterator[Text]:
             yield Text(name, token.start[0], token.string.lstrip("#: "), prose=False)
     if not literals:
         return
+    documented = {id(node) for node in docs}
     inside = {id(v) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for v in n.values}
     for literal in ast.walk(tree):
-        if id(literal) in docs or id(literal) in inside or (text := _visible(literal)) is None:
+        if (
+            id(literal) in documented
+            or id(literal) in inside
+            or (text := _visible(literal)) is None
+        ):
             continue
         assert isinstance(literal, ast.expr)
         first, last = literal.lineno, literal.end_lineno or literal.lineno

@@ -97,7 +97,7 @@ def test_typed() -> None:
         ({"paths": []}, "no input is given"),
         ({"paths": "no/such/folder"}, "no/such/folder"),
         ({"paths": EXPIRED, "topics": "checkpoint"}, "did you mean 'checkpoints'"),
-        ({"paths": EXPIRED, "topics": []}, "no topic is given"),
+        ({"paths": EXPIRED, "topics": []}, "no topic given"),
         ({"paths": EXPIRED, "since": "yesterday"}, "'yesterday' is not a time"),
         ({"paths": EXPIRED, "tz": "Mars"}, "unknown time zone 'Mars'"),
         ({"paths": EXPIRED, "select": "CP9999"}, "there is no rule 'CP9999'"),

@@ -152,7 +152,7 @@ def diagnose(
         memory=memory or MemoryOptions(),
         rate=rate or RateOptions(),
     )
-    report_stage("inspecting the inputs")
+    report_stage("checking the inputs")
     discovery, names = _inputs(named, selected, strict=strict_inputs)
     diagnosed = tuple(map(topic, names))
     inspected = inspect_inputs(diagnosed, discovery, options)
@@ -303,7 +303,7 @@ def read(
     from flowdiag.analyses.report.fitting import engines_of
 
     report_stage, zone = progress or _quiet, zone_name(tz)
-    report_stage("inspecting the inputs")
+    report_stage("checking the inputs")
     discovery = find(_path_names(paths), strict=strict_inputs)
     sources, engines = engines_of(discovery.sources)
     stack = ExitStack()
@@ -400,7 +400,7 @@ def _topics(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
         if name not in ENGINES:
             raise FlowdiagError(f"there is no topic '{name}'", hint=nearest(name, ENGINES))
     if not names:
-        raise FlowdiagError("no topic is given", hint=f"there are: {', '.join(ENGINES)}")
+        raise FlowdiagError("no topic given", hint=f"available topics: {', '.join(ENGINES)}")
     return tuple(name for name in ENGINES if name in names)
 
 

@@ -511,9 +511,9 @@ def _missing_input(case: Case) -> tuple[str, tuple[str, ...]]:
     nameless, unsampled = _gaps_in_input(case.job)
     readings = [*case.late, *case.reported]
     if readings and all(reading.whole for reading in readings):
-        reason = "whole vertices are late and no subtask stands out"
+        reason = "whole vertices are late, and no subtask stands out"
     elif any(reading.laggards for reading in readings) or case.roots:
-        reason = "the signals name different subtasks with the same weight"
+        reason = "signals of equal weight name different subtasks"
     else:
         reason = "no input shows which subtask delayed the checkpoints"
     checks = []

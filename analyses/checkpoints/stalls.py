@@ -217,7 +217,7 @@ def catch_up_bursts(job: h.Job, *, intervals: float, share: float) -> list[Gap]:
     Args:
         job: the job.
         intervals: minimum length of a gap.
-        share: minimum share of the triggers that were due in the gap; at least two must follow.
+        share: minimum share of the missed triggers that must follow right after the gap; at least two must follow.
     """
     interval = trigger_interval_ms(job)
     if not interval:

@@ -222,7 +222,7 @@ class Checkpoints(FlinkTopic):
         if known and not any(job.checkpoints for job in facts.jobs):
             yield InputNote(
                 Kind.OUTSIDE,
-                "no checkpoint began in the requested time: the checkpoints of the inputs began from"
+                "no checkpoint began in the requested time range; in the inputs, checkpoints began from"
                 f" {iso(min(known))} to {iso(max(known))}",
                 first_us=min(known),
                 last_us=max(known),

@@ -264,9 +264,9 @@ def _entry_status(entry: Entry, report: Report, today: date) -> BaselineEntry:
 
 def _status(entry: Entry, seen: Sequence[Finding], today: date) -> tuple[Muting, str]:
     if not seen:
-        return Muting.GONE, "no longer seen: remove it"
+        return Muting.GONE, "no longer occurs: remove it"
     if today > entry.until:
-        return Muting.EXPIRED, f"muted until {entry.until}, which has passed, so it counts again"
+        return Muting.EXPIRED, f"was muted until {entry.until}, so it counts again"
     worst = _worst(seen)
     if worst.weight > entry.severity.weight:
         return Muting.WORSE, f"it is now {worst} instead of {entry.severity}, so it counts again"

@@ -26,7 +26,7 @@ _TEXT: Final = pa.string()
 
 _PLACE: Final = (
     Column("input", _TEXT, "the name of the input in reports", nullable=False),
-    Column("offset", pa.int64(), "first byte of the record in its decoded stream", nullable=False),
+    Column("offset", pa.int64(), "byte offset of the record in its decoded stream", nullable=False),
 )
 _WHO: Final = (
     Column("job_id", _TEXT, "ID of the Flink job"),
@@ -70,7 +70,7 @@ EVENTS: Final = (
     Column("from_state", _TEXT, "state before a transition"),
     Column("to_state", _TEXT, "state after a transition"),
     Column("cause", _TEXT, "deepest cause of the record's stack trace, or the reason in its text"),
-    Column("fields", pa.map_(_TEXT, _TEXT), "all other values in the message"),
+    Column("fields", pa.map_(_TEXT, _TEXT), "other values in the message"),
 )
 
 METRICS: Final = (

@@ -262,7 +262,7 @@ def incidents(events: DataFrame) -> Part:
 
 
 def unreachable(events: DataFrame) -> Part:
-    """Return the servers that clients cannot reach: one row per process, server and ten seconds."""
+    """Return the unreachable servers: one row per process, server and ten seconds."""
     return SQL.part("unreachable", events=events)
 
 

@@ -30,7 +30,7 @@ _WORDS: Final = {
     "barrier-delayed": "delayed barriers",
     "network-memory": "warnings about network memory",
     "external-failure": "connector and storage failures",
-    "unreachable": "servers that clients cannot reach",
+    "unreachable": "unreachable servers",
     "refused": "requests that a database refused",
     "produce-refused": "records that a broker refused",
     "upload-interrupted": "interrupted checkpoint uploads",

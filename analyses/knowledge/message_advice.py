@@ -89,14 +89,14 @@ def _message(text: str) -> str:
     return "\n".join(line for line in text.split("\n") if not _FRAME.match(line))
 
 
-OWN_CODE: Final = "the first frame of the job's own code"
+OWN_CODE: Final = "the topmost frame of the job's own code"
 
 
 def frame_action(fields: Mapping[str, str]) -> tuple[Action, ...]:
     """Return the step to check the job's own code, if the stack trace contains any.
 
     >>> frame_action({"own_frame": "com.acme.Enrich.map(Enrich.java:7)"})[0].text
-    "Check com.acme.Enrich.map(Enrich.java:7), the first frame of the job's own code"
+    "Check com.acme.Enrich.map(Enrich.java:7), the topmost frame of the job's own code"
     """
     frame = fields.get("python_frame") or fields.get("own_frame")
     if frame is None:

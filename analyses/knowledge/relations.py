@@ -132,7 +132,7 @@ RELATIONS: Final = (
         explain=("MM305",),
         same_cause=True,
         clause="events report the same problem",
-        source="the operator copies an error into the status, its log and an event (EventRecorder 1.13)",
+        source="the operator writes an error to the status, its log and an event (EventRecorder 1.13)",
     ),
     Relation(
         name="slow-machine",
@@ -155,7 +155,7 @@ RELATIONS: Final = (
         explain=("BP107",),
         shared=Shared.SUBJECT,
         replaces=("slow-operator", "slow-subtask"),
-        clause="its threads show the line of code",
+        clause="thread dumps show the responsible line of code",
         source="thread dumps of TaskManagers: ThreadInfo of each task thread",
     ),
     Relation(
@@ -468,7 +468,7 @@ RELATIONS: Final = (
         rules=("RT104", "RT308", "RT314", "RT409"),
         explain=("RT315",),
         replaces=("hanging-batch", "driver-gaps", "slow-python-code"),
-        clause="its threads show the line of code",
+        clause="thread dumps show the responsible line of code",
         source="thread dumps of driver and executors: ThreadStackTrace of Spark's REST API",
     ),
     Relation(

@@ -50,7 +50,7 @@ _ENDS: Final = {
     "process": (Severity.WARNING, "It ended a process."),
     "task": (Severity.WARNING, "It ended a task."),
 }
-_MODEST: Final = (Severity.WARNING, "The text does not show what it ended.")
+_MODEST: Final = (Severity.WARNING, "The text does not show whether anything ended because of it.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,9 +185,7 @@ class FailureGroup:
         steps = [*frame_action(self.first.text)]
         if self.first.text.get("follows"):
             steps.append(
-                Action(
-                    text="Find the failure that precedes this failure, which is usually a consequence"
-                )
+                Action(text="Find the failure before this one, which is usually only a consequence")
             )
         source = self.component
         process = components().get(self.first.text.get("process", ""))

@@ -119,15 +119,17 @@ def missing_information(app: x.ApplicationFacts) -> list[str]:
             "records per batch: `flowdiag listener export DIR` writes a listener that records them"
         )
         if pid.is_enabled(app) is not False:
-            gaps.append(f"the estimator's input: the listener has it, or TRACE of {_ESTIMATOR}")
+            gaps.append(
+                f"the estimator's input, which the listener records, as does TRACE of {_ESTIMATOR}"
+            )
     if app.interval_from == "observed":
         gaps.append("the batch interval, which was inferred from the batch times")
     if not app.settings_known:
         gaps.append(
-            "the configuration: an event log, the listener or /environment has it, or --conf KEY=VALUE"
+            "the configuration, which an event log, the listener, /environment or --conf contains"
         )
     if all(batch.submission_ms is None for batch in app.batches):
-        gaps.append("submission times: the listener has them")
+        gaps.append("submission times, which the listener records")
     return gaps
 
 

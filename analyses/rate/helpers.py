@@ -412,7 +412,7 @@ def fixed_cost(
         assessed: the application.
         state: the state of its batches, with the fitted cost.
         cost: minimum share of the interval that an almost empty batch takes.
-        small: maximum share of the records of the largest batch for an almost empty batch.
+        small: maximum size of an almost empty batch, as a share of the largest batch for an almost empty batch.
         fewest: minimum number of almost empty batches.
         spread: minimum spread of batch sizes for the fitted line.
     """

@@ -42,7 +42,7 @@ def _held_by_estimator(
     app = assessed.app
     busy = any((b.processing_ms or 0) > 100 for b in app.completed)
     if busy and not any(parts.records_of_stream(app.completed, stream)):
-        return "cannot-act", "no record is counted, so the estimator skips every batch"
+        return "cannot-act", "Spark counts no records, so the estimator skips every batch"
     estimator = assessed.estimator_of(stream)
     if estimator is None or not estimator.updates:
         unset = app.settings.get(pid.INITIAL_RATE) is None
@@ -51,14 +51,17 @@ def _held_by_estimator(
     if any(map(batches.is_overloaded, assessed.dstreams)) and _exceeds_published_rate(
         assessed, estimator
     ):
-        return "cannot-act", "batches contain far more than the published rate: receivers ignore it"
+        return "cannot-act", (
+            "batches contain far more records than the published rate permits: receivers ignore "
+            "the rate"
+        )
     late = estimator.updates[-6:]
     if reached or sum(step.is_at_floor for step in late) > len(late) / 2:
         return deciding_term(estimator, several=len(assessed.estimators) > 1)
     last = estimator.updates[-1].new_rate or 0.0
     return (
         "source",
-        f"batches contain less than the permitted {last:.0f} records/s: the source delivers less",
+        f"batches contain fewer than the permitted {last:.0f} records/s: the source delivers less",
     )
 
 

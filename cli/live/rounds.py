@@ -133,7 +133,7 @@ class _Inputs:
             raise InputError(first.message + more, hint=first.hint)
         from flowdiag.cli.live.servers import unavailable_note
 
-        progress("inspecting the inputs")
+        progress("checking the inputs")
         discovery = find([*others, *found.files], strict=self.strict)
         notes = [*map(unavailable_note, found.errors), *found.warnings]
         return with_owners(

@@ -131,7 +131,7 @@ def test_a_bug_is_reported_and_leaves_a_document(
     assert document["summary"]["verdict"] == "inconclusive"
     assert err.decode() == (
         "error: this is a bug in flowdiag: ZeroDivisionError: oops\n"
-        "  hint: please report it with the command line; --debug shows the traceback\n"
+        "  hint: please report it, and include the command line; --debug shows the traceback\n"
     )
 
 

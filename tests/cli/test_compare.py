@@ -310,7 +310,7 @@ def test_every_format_mentions_muted_findings(capsys: pytest.CaptureFixture[str]
     known = with_full_baseline(report_named("failing"), capsys)
     for kind in (Format.TABLE, Format.MARKDOWN, Format.GITHUB, Format.BRIEF):
         text = REPORT_RENDERERS[kind](known, Page())
-        assert "2 findings muted" in text and "no longer seen: remove it" in text, kind
+        assert "2 findings muted" in text and "no longer occurs: remove it" in text, kind
         assert "failing" in text
     # Muted findings are not errors, which would fail a CI job.
     annotations = REPORT_RENDERERS[Format.GITHUB](known, Page()).splitlines()

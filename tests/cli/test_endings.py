@@ -88,7 +88,7 @@ def test_a_signal_erases_the_progress_line(tmp_path: Path) -> None:
         while more := os.read(ours, 1000):
             shown += more
     os.close(ours)
-    assert b"inspecting the inputs" in shown
+    assert b"checking the inputs" in shown
     assert shown.endswith(b"\r\x1b[2K")
 
 

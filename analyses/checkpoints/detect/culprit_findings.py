@@ -75,8 +75,8 @@ def late_alone_finding(job: h.Job, found: culprit.LateAlone) -> h.Finding:
         subject=structs.replace(h.subtask_subject(job, found.attempt), kind="subtask"),
         title=f"{h.fmt.capital(name)} acknowledged {h.fmt.plural(times, 'checkpoint')} too late, and no other subtask did",
         why=f"{name}: {says}",
-        explain="Its snapshots probably take too long: it forwarded the barrier, because no downstream task was "
-        "late. If it is a source, it may be a victim that waits for the checkpoint lock. No line shows "
+        explain="Its snapshots probably take too long: no downstream task was late, so the subtask had forwarded "
+        "the barrier. A source may also be late because it waits for the checkpoint lock. No line shows "
         "when these checkpoints were triggered, so flowdiag cannot determine more.",
         severity=h.Severity.WARNING,
         state=h.State.ONGOING,

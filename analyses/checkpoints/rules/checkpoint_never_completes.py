@@ -58,21 +58,29 @@ class Limits(h.Limits):
     triggers: float = h.limit(
         3,
         "checkpoints",
-        "minimum number; one checkpoint may be in progress when the input ends, or two if they may be concurrent",
+        "minimum number of unfinished checkpoints; one is often in progress when the input ends, or two if "
+        "checkpoints may run concurrently",
     )
     stuck: float = h.limit(
-        2.0, "ratio", "multiple of the timeout; a healthy coordinator expires the checkpoint at 1.0"
+        2.0,
+        "ratio",
+        "minimum age as a multiple of the timeout; a healthy coordinator expires a checkpoint at 1.0",
     )
     usual: float = h.limit(
-        TIMES, "ratio", "multiple of the longest completed checkpoint; back pressure can double it"
+        TIMES,
+        "ratio",
+        "minimum age as a multiple of the longest completed checkpoint; back pressure can double "
+        "a duration",
     )
     least: float = h.limit(
         LEAST_MS / 1000,
         "s",
-        "minimum age; a checkpoint with a large snapshot or during a burst is usually shorter",
+        "minimum age; even checkpoints with large snapshots, or during a burst, usually take less",
     )
     hours_without: float = h.limit(
-        2.0, "hours", "minimum time; hardly any job uses an interval above two hours"
+        2.0,
+        "hours",
+        "minimum running time without a checkpoint; hardly any job uses an interval above two hours",
     )
 
 

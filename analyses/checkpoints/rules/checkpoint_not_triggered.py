@@ -48,24 +48,35 @@ from flowdiag.parsers.flink.failures import reason_kind
 
 class Limits(h.Limits):
     attempts: float = h.limit(
-        5, "attempts", "minimum number of refusals; a start or a restart causes one to three"
+        5,
+        "attempts",
+        "minimum number of triggers that the coordinator refused; each start or restart causes one "
+        "to three",
     )
     finished_attempts: float = h.limit(
-        3, "attempts", "minimum number of refusals because of finished tasks; a start causes none"
+        3,
+        "attempts",
+        "minimum number of triggers refused because tasks have finished; a start never causes such "
+        "refusals",
     )
     critical: float = h.limit(
-        10.0, "ratio", "multiple of `attempts`; this many refusals are no longer a temporary wait"
+        10.0, "ratio", "multiple of `attempts` from which refusals are no longer a temporary wait"
     )
     finishing: float = h.limit(
-        30_000.0, "ms", "minimum time; a bounded job ends within seconds after its sources"
+        30_000.0,
+        "ms",
+        "minimum duration of these refusals; a bounded job ends within seconds after its sources",
     )
     silence: float = h.limit(
-        20.0, "intervals", "number of intervals; pauses stretch a gap to two or three"
+        20.0,
+        "intervals",
+        "minimum gap between triggers, in intervals; pauses stretch a gap to two or three "
+        "intervals",
     )
     silence_floor: float = h.limit(
         600_000.0,
         "ms",
-        "minimum time; for short intervals, the number of intervals alone proves nothing",
+        "minimum gap; with short intervals, the number of intervals alone proves nothing",
     )
 
 

@@ -49,7 +49,7 @@ from flowdiag.analyses.knowledge.exceptions import cause_of_class
 _WORDS: Final = {
     "hdfs-no-datanode": "has no DataNode left for a block",
     "hdfs-safe-mode": "is in safe mode (its NameNode is read-only)",
-    "checkpoint-file-exists": "already contains files of another run",
+    "checkpoint-file-exists": "already contains files from another run",
     "storage-full": "is full",
     "storage-denied": "denies access",
     "storage-read-only": "is not writable",
@@ -63,7 +63,8 @@ class Limits(h.Limits):
     at_the_end: float = h.limit(
         h.UNSUCCESSFUL_AT_END,
         "checkpoints",
-        "number of failed checkpoints at the end of the input; a single failure costs an interval, and two in a row mean that the job no longer completes checkpoints",
+        "minimum number of failed checkpoints at the end of the input for a critical finding; a single failure "
+        "costs one interval, but two in a row suggest that none completes",
     )
 
 
@@ -83,14 +84,14 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     path = f" ({h.fmt.shorten(found.path, 80)})" if found.path else ""
     fault = f"checkpoint storage{path} {word}"
     number, managers = found.attempts, len(found.taskmanagers)
-    same = "got the same exception"
+    same = "reported the same exception"
     signals = (
         ("several-taskmanagers", managers > 1, f"{managers} TaskManagers {same}"),
         ("several-tasks", not managers and found.subtasks > 1, f"subtasks of several tasks {same}"),
         (
             "jobmanager",
             found.itself,
-            f"the JobManager itself got the exception ({found.jobmanager}×)",
+            f"the JobManager itself reported the exception ({found.jobmanager}×)",
         ),
         ("again", number > 1, f"{number} checkpoints failed with the same exception"),
     )

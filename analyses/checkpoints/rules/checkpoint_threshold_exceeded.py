@@ -40,12 +40,12 @@ class Limits(h.Limits):
     before: float = h.limit(
         5,
         "checkpoints",
-        "number of checkpoints to list; five show whether they expire or are declined",
+        "number of checkpoints to list; five are enough to show whether they expire or are declined",
     )
     together: float = h.limit(
         1000.0,
         "ms",
-        "maximum time; the job's failure may be logged before or after that of the checkpoint",
+        "maximum time between the failures of the checkpoint and of the job, which may be logged in either order",
     )
 
 

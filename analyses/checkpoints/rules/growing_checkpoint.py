@@ -47,13 +47,18 @@ from flowdiag.analyses.flink import helpers as h
 
 class Limits(h.Limits):
     checkpoints: float = h.limit(
-        30, "checkpoints", "minimum number; fewer points do not show a trend"
+        30, "checkpoints", "minimum number of checkpoints; fewer do not show a trend"
     )
     span: float = h.limit(
-        1_800_000.0, "ms", "minimum time; a rise within half an hour is a single event, not a trend"
+        1_800_000.0,
+        "ms",
+        "minimum period; a rise within half an hour is a single event, not a trend",
     )
     factor: float = h.limit(
-        2.0, "ratio", "minimum ratio; a daily rhythm or a larger input rarely doubles a checkpoint"
+        2.0,
+        "ratio",
+        "minimum ratio of the last fifth to the first; a daily rhythm or a larger input rarely "
+        "doubles a checkpoint",
     )
     tau: float = h.limit(
         0.6, "ratio", "minimum rank correlation; at 0.6, four of five pairs of checkpoints rise"
@@ -61,21 +66,26 @@ class Limits(h.Limits):
     still: float = h.limit(
         1.15,
         "ratio",
-        "minimum ratio; a straight line that doubles rises by a third in its second half, but a curve that levels off does not",
+        "minimum ratio of the last fifth to the middle fifth; a line that doubles rises by a third in its second "
+        "half, but a curve that levels off does not",
     )
     straight: float = h.limit(
         0.7,
         "ratio",
-        "minimum ratio of the rises in the two halves; a straight line has 1, and state that levels off at most 0.67",
+        "minimum ratio of the rise in the second half to the rise in the first; a straight line gives 1, and "
+        "state that levels off at most 0.67",
     )
     daily_factor: float = h.limit(
         3.0,
         "ratio",
-        "minimum ratio; a load between half the mean at night and 1.5 times the mean by day triples within half a day",
+        "minimum ratio within a day; a load that varies from half the mean at night to 1.5 times the mean by day "
+        "triples within half a day",
     )
-    floor_duration: float = h.limit(2000.0, "ms", "minimum growth; less has no noticeable effect")
+    floor_duration: float = h.limit(
+        2000.0, "ms", "minimum growth of the duration; a smaller rise has no noticeable effect"
+    )
     floor_size: float = h.limit(
-        67_108_864.0, "bytes", "minimum growth; less than 64 MiB is harmless"
+        67_108_864.0, "bytes", "minimum growth of the size; less than 64 MiB is harmless"
     )
 
 

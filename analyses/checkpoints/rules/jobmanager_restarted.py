@@ -46,7 +46,8 @@ class Limits(h.Limits):
     successor: float = h.limit(
         3600.0,
         "s",
-        "maximum time; a restart takes minutes, or up to an hour by hand, and logs further apart may belong to two clusters",
+        "maximum time between the two logs; an automatic restart takes minutes and a manual restart up to an "
+        "hour, and logs that are further apart may belong to two clusters",
     )
 
 

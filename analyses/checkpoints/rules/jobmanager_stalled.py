@@ -48,34 +48,44 @@ from flowdiag.analyses.flink import helpers as h
 
 class Limits(h.Limits):
     taskmanagers: float = h.limit(
-        3, "taskmanagers", "minimum number; two TaskManagers may fail together by chance"
+        3, "taskmanagers", "minimum number of TaskManagers; two may fail together by chance"
     )
     share: float = h.limit(
-        0.6, "share", "minimum share of all TaskManagers; most of the cluster must be affected"
+        0.6,
+        "share",
+        "minimum share of all TaskManagers, because a stalled JobManager affects most of the cluster",
     )
     together: float = h.limit(
-        10_000.0, "ms", "maximum time; heartbeats are checked once per heartbeat interval"
+        10_000.0,
+        "ms",
+        "maximum time between these timeouts; heartbeats are checked once per heartbeat interval",
     )
     overdue: float = h.limit(
         10_000.0,
         "ms",
-        "minimum delay; timers of a healthy JobManager are late by milliseconds, or by seconds during a long garbage collection",
+        "minimum delay of an expiry; a healthy JobManager's timers are milliseconds late, or seconds during a "
+        "long garbage collection",
     )
     overdue_share: float = h.limit(
         0.25,
         "share",
-        "minimum share of the timeout; for a long timeout, a delay of seconds proves nothing",
+        "minimum delay of an expiry as a share of the timeout; with a long timeout, a delay of seconds proves "
+        "nothing",
     )
-    made_up: float = h.limit(0.5, "share", "minimum share of the triggers that were due in the gap")
+    made_up: float = h.limit(
+        0.5, "share", "minimum share of the missed triggers that must follow right after the gap"
+    )
     made_up_gap: float = h.limit(
         3.0,
         "intervals",
-        "minimum number of intervals; garbage collection or a pause between checkpoints stretches a gap to two intervals",
+        "minimum gap before a burst of triggers, in intervals; garbage collection or a pause between checkpoints "
+        "stretches a gap to two intervals",
     )
     gap: float = h.limit(
         10.0,
         "intervals",
-        "minimum number of intervals; a pause between checkpoints stretches a gap to at most two or three intervals",
+        "minimum gap without a burst, in intervals; a pause between checkpoints stretches a gap to at most two or "
+        "three intervals",
     )
 
 

@@ -58,10 +58,14 @@ from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
 
 class Limits(h.Limits):
     checkpoints: float = h.limit(
-        2, "checkpoints", "minimum number; a single checkpoint may expire in a busy moment"
+        2,
+        "checkpoints",
+        "minimum number of checkpoints; a single checkpoint may expire in a busy moment",
     )
     share: float = h.limit(
-        0.8, "share", "minimum share of checkpoints; a source that holds the lock blocks all"
+        0.8,
+        "share",
+        "minimum share of the checkpoints; a source that holds the lock blocks all of them",
     )
     back_pressured: float = h.limit(
         PRESSED, "share", "maximum share of time that a source waits for downstream tasks"
@@ -69,7 +73,8 @@ class Limits(h.Limits):
     late_share: float = h.limit(
         0.9,
         "share",
-        "minimum share of the duration; barriers pass idle tasks in milliseconds, so a late source takes almost all of it",
+        "minimum share of a checkpoint's duration that passes before the source begins; the rest is short, "
+        "because barriers pass idle tasks in milliseconds",
     )
 
 

@@ -36,7 +36,9 @@ from flowdiag.analyses.flink.failures.crises import LOOP
 
 class Limits(h.Limits):
     restarts: float = h.limit(
-        LOOP, "restarts", "minimum number; the first restart often hits the same fault again"
+        LOOP,
+        "restarts",
+        "minimum number of restarts; the first restart often hits the same fault again",
     )
 
 

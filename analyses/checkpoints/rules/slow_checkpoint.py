@@ -64,13 +64,14 @@ class Limits(h.Limits):
     interval_share: float = h.limit(
         0.75,
         "share",
-        "minimum share; beyond three quarters of the interval, ordinary variation (a factor of 1.3) makes a "
+        "minimum share of the interval; above three quarters, ordinary variation (a factor of 1.3) makes a "
         "checkpoint overrun the interval",
     )
     timeout_share: float = h.limit(
         0.5,
         "share",
-        "minimum share; back pressure easily doubles a duration, and at twice this duration the checkpoint expires",
+        "minimum share of the timeout; back pressure easily doubles a duration, and at twice this duration the "
+        "checkpoint expires",
     )
     floor: float = h.limit(
         2000.0, "ms", "minimum duration; faster checkpoints are harmless at any interval"
@@ -86,7 +87,8 @@ class Limits(h.Limits):
     climb: float = h.limit(
         4,
         "checkpoints",
-        "number of checkpoints; durations fall after a start, so three rises in a row up to half of the timeout are not warm-up",
+        "number of last checkpoints that rise to half of the timeout; durations fall after a start, so three "
+        "rises in a row are not warm-up",
     )
     burst_share: float = h.limit(
         0.5,

@@ -62,32 +62,44 @@ from flowdiag.analyses.flink.tasks.pressure import median
 
 class Limits(h.Limits):
     async_: float = h.limit(
-        5000.0, "ms", "minimum duration; healthy storage only takes this long for gigabytes"
+        5000.0,
+        "ms",
+        "minimum duration of a write; healthy storage takes this long only for gigabytes",
     )
     share: float = h.limit(
-        0.5, "share", "minimum share of the end-to-end time; the rest is waiting"
+        0.5,
+        "share",
+        "minimum share of the end-to-end time that the write takes; the rest is waiting",
     )
     throughput: float = h.limit(
         5_242_880.0,
         "bytes/s",
-        "maximum throughput; any healthy disk or object store writes a single stream much faster than 5 MiB/s",
+        "maximum throughput of a slow write; any healthy disk or object store writes a single stream much faster "
+        "than 5 MiB/s",
     )
     times: float = h.limit(
-        5.0, "ratio", "minimum ratio; healthy hosts differ by at most a factor of two"
+        5.0,
+        "ratio",
+        "minimum ratio of write times between hosts; healthy hosts differ by at most a factor of two",
     )
     checkpoints: float = h.limit(
-        2, "checkpoints", "minimum number; a single slow write may be a coincidence"
+        2,
+        "checkpoints",
+        "minimum number of slow checkpoints; a single slow write may be a coincidence",
     )
     subtasks: float = h.limit(
-        3, "subtasks", "minimum number of subtasks with state; one or two are not 'everywhere'"
+        3,
+        "subtasks",
+        "minimum number of subtasks with state; with only one or two, a slow write everywhere "
+        "means little",
     )
     subtask_share: float = h.limit(
-        0.8, "share", "minimum share of slow subtasks; some write little and are always fast"
+        0.8, "share", "minimum share of slow subtasks; subtasks that write little are always fast"
     )
     agree: float = h.limit(
         0.5,
         "share",
-        "minimum share of the checkpoints with details; a lower share is a temporary slowdown",
+        "minimum share of the checkpoints with per-subtask details; a lower share is a temporary slowdown",
     )
 
 

@@ -39,13 +39,17 @@ class Limits(h.Limits):
         3000.0, "ms", "minimum duration; writing one small file takes milliseconds"
     )
     share: float = h.limit(
-        0.25, "share", "minimum share of the checkpoint or the interval; less hardly matters"
+        0.25,
+        "share",
+        "minimum share of the checkpoint's duration or the interval; a smaller share hardly matters",
     )
     checkpoints: float = h.limit(
-        3, "checkpoints", "minimum number; one or two slow writes may be a coincidence"
+        3, "checkpoints", "minimum number of slow writes; one or two may be a coincidence"
     )
     at_the_end: float = h.limit(
-        3, "checkpoints", "number of last checkpoints; if one is slow, the problem persists"
+        3,
+        "checkpoints",
+        "number of last checkpoints to check; if one of them is slow, the problem persists",
     )
 
 

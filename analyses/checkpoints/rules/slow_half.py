@@ -48,7 +48,10 @@ from flowdiag.analyses.flink.tasks.topology import topology_of
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.5, "share", "minimum share of the time; the longest part should be fixed first"
+        0.5,
+        "share",
+        "minimum share of the checkpoint time that the longest part takes, so that fixing it first "
+        "is worthwhile",
     )
 
 

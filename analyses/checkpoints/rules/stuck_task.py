@@ -44,7 +44,8 @@ class Limits(h.Limits):
     repeats: float = h.limit(
         2,
         "records",
-        "minimum number; Flink repeats the message every 30 seconds, and a single message may come from a slow but orderly close",
+        "minimum number of messages; Flink repeats the message every 30 seconds, and a single message may come "
+        "from a slow but orderly close",
     )
 
 

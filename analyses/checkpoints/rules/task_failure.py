@@ -52,12 +52,15 @@ from flowdiag.analyses.knowledge.message_advice import origin_note
 
 class Limits(h.Limits):
     repeated: float = h.limit(
-        3, "checkpoints", "minimum number; a closing task may decline without a reason once"
+        3,
+        "checkpoints",
+        "minimum number of declines without a reason; a task that is closing may decline once",
     )
     alike: float = h.limit(
         2 / 3,
         "share",
-        "minimum share of the highest count; subtasks that decline nearly as often probably write to the same faulty storage",
+        "minimum number of declines as a share of the highest count; subtasks that decline nearly as often "
+        "probably write to the same faulty storage",
     )
 
 

@@ -23,7 +23,7 @@ class Pool(NamedTuple):
 POOLS: Final = {
     "heap": Pool(
         "The heap ran out",
-        "This memory holds objects of user code and heap state.",
+        "This memory holds the objects of user code, and state on the heap.",
         "Take a heap dump (-XX:+HeapDumpOnOutOfMemoryError) to see what fills the heap",
         "task-heap",
     ),
@@ -41,8 +41,7 @@ POOLS: Final = {
     ),
     "container": Pool(
         "The container was killed for its memory use",
-        "This memory includes everything, even native memory outside of all pools (RocksDB, JNI, "
-        "glibc arenas).",
+        "This limit covers everything, including native memory outside of all pools (RocksDB, JNI, glibc arenas).",
         "Compare the process's resident size with the sum of the pools. If the job uses RocksDB, limit "
         "RocksDB's memory (state.backend.rocksdb.memory.managed). On glibc, use jemalloc",
         "overhead",
@@ -68,7 +67,7 @@ POOLS: Final = {
         remedy="spare-room",
     ),
     "threads": Pool(
-        "A thread could not be started",
+        "The system could not start a thread",
         "The process, its user or its container has reached its thread limit. This is a system limit, not "
         "one of Flink's memory pools.",
         "Raise the thread limit (ulimit -u, the container's pids limit), and take a thread dump: "
@@ -76,7 +75,7 @@ POOLS: Final = {
         remedy="threads",
     ),
     "unknown": Pool(
-        "Memory ran out",
+        "A process ran out of memory",
         "The exception does not show which memory ran out.",
         "Find out what grows: take a heap dump, and track loaded classes and the process's resident size",
     ),

@@ -1,4 +1,4 @@
-"""Memory ran out.
+"""A process ran out of memory.
 
 What it reports
 ---------------
@@ -55,20 +55,20 @@ from flowdiag.analyses.flink.failures.crises import classify_incident, memory_ki
 
 
 class Limits(h.Limits):
-    heap_step: float = h.limit(0.25, "ratio", "add a quarter of the heap, then measure again")
+    heap_step: float = h.limit(0.25, "ratio", "increase the heap by a quarter, then measure again")
     metaspace_step: float = h.limit(
-        0.5, "ratio", "add half of the metaspace, which is small anyway"
+        0.5, "ratio", "increase the metaspace by half; it is small in any case"
     )
     direct_step: float = h.limit(
-        128, "MiB", "the amount that Flink reserves for its own framework by default"
+        128, "MiB", "the default size of the framework's own off-heap memory"
     )
     overhead_step: float = h.limit(
-        0.5, "ratio", "add half of the overhead, because Flink does not measure native memory"
+        0.5, "ratio", "increase the overhead by half, because Flink does not measure native memory"
     )
     heap_left: float = h.limit(
         0.75,
         "share",
-        "share of the heap that must remain after other areas grow, so that the heap does not run out next",
+        "minimum share of the heap that remains when another area grows, so that the heap does not run out next",
     )
 
 

@@ -69,10 +69,21 @@ class Limits(h.Limits):
     behind: float = h.limit(
         5,
         "s",
-        "both sides use the same timeout, so a process that notices the loss this late was paused",
+        "minimum delay with which a process notices the loss; both sides use the same timeout, so a process that "
+        "is this late was paused",
     )
-    near: float = h.limit(60, "s", "the default timeout of 50 s plus the time until it is checked")
-    notice: float = h.limit(600, "s", "a paused process notices the timeout only when it resumes")
+    near: float = h.limit(
+        60,
+        "s",
+        "maximum time from the loss to the timeout: the default of 50 s, plus the time "
+        "until it is checked",
+    )
+    notice: float = h.limit(
+        600,
+        "s",
+        "minimum delay that proves a pause; a paused process notices the timeout "
+        "only when it resumes",
+    )
 
 
 @singledispatch
@@ -117,7 +128,7 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
         cause="taskmanager-lost",
         confidence=h.weigh(votes) if known else h.Confidence.LOW,
         rank=h.Rank.ROOT_CAUSE,
-        explain="The tasks that failed first ran elsewhere and lost their connection to this TaskManager."
+        explain="The tasks that failed first were running elsewhere and lost their connection to this TaskManager."
         + (f" {slots} failures for missing slots followed as a consequence." if slots else ""),
         measurements=tuple(h.measurement(*number) for number in numbers),
         evidence=h.cite(_records(group)),

@@ -3,7 +3,7 @@
 What it reports
 ---------------
 An exception, an error or an exit status that no other rule explains. The finding shows the deepest exception with
-its message, the software that threw it, and the first frame of the job's own code. It also shows how often the
+its message, the software that threw it, and the topmost frame of the job's own code. It also shows how often the
 exception occurs, and whether it ended a task, the job or a process. If the exception has a known cause, the
 finding names that cause.
 
@@ -25,7 +25,7 @@ snapshots count as well.
 
 What to do
 ----------
-Start with the first frame of the job's own code, then check the component that threw the exception.
+Start with the topmost frame of the job's own code, then check the component that threw the exception.
 
 False alarms
 ------------
@@ -53,7 +53,7 @@ class Unrecognised(h.Limits):
     """Thresholds of CP314."""
 
     before: float = h.limit(
-        60, "s", "the default heartbeat timeout; a failure has its consequences within this time"
+        60, "s", "maximum time from a failure to its consequences: the default heartbeat timeout"
     )
 
 

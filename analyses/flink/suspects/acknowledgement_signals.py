@@ -162,7 +162,9 @@ def _whole_vertex(
         return
     single = case.size(origin) == 1
     suspect = Suspect(origin, 0) if single else Suspect(origin)
-    text = case.name(suspect) if single else f"subtasks of {case.name(suspect)}, none far behind,"
+    text = (
+        case.name(suspect) if single else f"subtasks of {case.name(suspect)}, with none far behind,"
+    )
     counted = f"{source.verb} in {fmt.plural(whole, 'checkpoint')}"
     yield vote_for(
         source.signal,

@@ -225,7 +225,7 @@ def _hangs(subtask: SubtaskCase) -> Diagnosis | None:
     return Diagnosis(
         "task-hangs",
         "barrier",
-        "busy without receiving a single record",
+        "busy although it receives no records",
         {"records": subtask.load.records or 0.0},
     )
 
@@ -295,7 +295,7 @@ def _diagnose_task(case: Case, suspect: Suspect) -> Diagnosis:
     if share is not None and share >= SNAPSHOT_SHARE:
         return Diagnosis("slow-sync-snapshot", "sync", numbers={"snapshot-share": share})
     if len(case.topology.tasks) == 1 and all(map(is_stalled, root.subtasks)):
-        return Diagnosis("task-hangs", "barrier", "busy without emitting a single record")
+        return Diagnosis("task-hangs", "barrier", "busy although it emits no records")
     return Diagnosis("slow-operator", "barrier")
 
 

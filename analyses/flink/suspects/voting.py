@@ -255,7 +255,11 @@ def caveats(case: Case, suspect: Suspect, signals: Collection[str]) -> list[Vote
     fewest = min((load.samples for load in members), default=ENOUGH_SAMPLES)
     unmonitored = sorted(case.unmonitored) if case.expired else []
     found = (
-        (fewest == 0, "totals-only", "REST responses and archives count since the start"),
+        (
+            fewest == 0,
+            "totals-only",
+            "REST responses and archives only contain totals since the start",
+        ),
         (0 < fewest < ENOUGH_SAMPLES, "few-samples", f"only {fmt.plural(fewest, 'sample')}"),
         (case.topology.known_from in (None, "metrics"), "no-graph", "the job graph is unknown"),
         (

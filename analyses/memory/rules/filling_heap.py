@@ -42,15 +42,24 @@ from flowdiag.analyses.memory.facts import share_in_full_collections
 
 
 class Limits(h.Limits):
-    full: float = h.limit(0.85, "share", "above this share, collections run almost continuously")
-    growth: float = h.limit(
-        0.1, "share", "growth from the first to the last quarter of the log, as a share of the heap"
+    full: float = h.limit(
+        0.85,
+        "share",
+        "minimum share of the heap in use after collections; above it, "
+        "collections run almost continuously",
     )
-    samples: float = h.limit(20, "samples", "minimum number; five in each quarter of the log")
+    growth: float = h.limit(
+        0.1,
+        "share",
+        "minimum growth from the first to the last quarter of the log, as a share of the heap",
+    )
+    samples: float = h.limit(
+        20, "samples", "minimum number of collections; this gives five in each quarter of the log"
+    )
     stalls: float = h.limit(
         0.4,
         "share",
-        "full collections that take this share of the time slow the process down (as in CP201 and SK104)",
+        "minimum share of the time in full collections that slows the process down (as in CP201 and SK104)",
     )
 
 

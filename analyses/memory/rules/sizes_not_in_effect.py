@@ -32,7 +32,9 @@ from flowdiag.analyses.memory.advice import derive_with
 
 class Limits(h.Limits):
     difference: float = h.limit(
-        1, "MiB", "a smaller difference is only rounding in the log, because the sizes are exact"
+        1,
+        "MiB",
+        "minimum difference; the sizes are exact, so a smaller difference is only rounding in the log",
     )
 
 

@@ -31,7 +31,12 @@ from flowdiag.analyses.memory.advice import enough_network, network_keys, propos
 
 
 class Limits(h.Limits):
-    usage: float = h.limit(150, "%", "Flink warns above 100%, and at 150% the job loses throughput")
+    usage: float = h.limit(
+        150,
+        "%",
+        "minimum share of the network memory that pools request; Flink warns above "
+        "100%, and at 150% the job loses throughput",
+    )
 
 
 def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:

@@ -32,7 +32,9 @@ from flowdiag.analyses.memory.advice import current_pools, derive_with
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.1, "share", "less than a tenth of Flink's memory does not justify a restart"
+        0.1,
+        "share",
+        "minimum share of Flink's memory that is unused; less than a tenth does not justify a restart",
     )
 
 

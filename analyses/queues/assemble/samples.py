@@ -161,7 +161,7 @@ def machine_of(row: Row) -> Machine:
     impossible = []
     # Concurrent collectors may count more time than passes. Such a count does not show pauses, so it is useless.
     if gc_ms is not None and span_ms and gc_ms > _MORE_THAN_TIME * span_ms:
-        impossible.append("more time in garbage collection than passed")
+        impossible.append("more time in garbage collection than has passed")
         gc_ms = None
     used, most = gauges.get("heap_used"), gauges.get("heap_max")
     if used is not None and most is not None and 0 < most.mean < used.mean:

@@ -333,7 +333,7 @@ def hot_subtask(
         job: the job.
         task: the source.
         share: minimum share of the lag at the end.
-        ratio: minimum ratio to the mean lag of the siblings.
+        ratio: minimum lag as a multiple of the siblings' mean.
         records: minimum ratio to the mean number of records that the siblings emit.
         behind_s: minimum number of seconds behind.
     """

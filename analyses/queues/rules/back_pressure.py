@@ -45,19 +45,21 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     lasted: float = h.limit(
-        60, "s", "minimum duration; shorter waits come from bursts or from a job that is warming up"
+        60, "s", "minimum duration of back pressure; bursts and warm-up cause shorter waits"
     )
     known: float = h.limit(
-        KNOWN_SIBLINGS, "share", "minimum share of subtasks with metrics; others may hide the cause"
+        KNOWN_SIBLINGS,
+        "share",
+        "minimum share of subtasks with metrics; subtasks without metrics may hide the cause",
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
     near_start: float = h.limit(
         120,
         "s",
-        "minimum time since a start; after a start, the source reads its backlog at full speed",
+        "minimum time since the last start; right after a start, the source reads its backlog at full speed",
     )
     isolated: float = h.limit(
-        0.01, "share", "maximum share of the windows; back pressure in so few windows is a burst"
+        0.01, "share", "share of the windows up to which back pressure counts as a burst"
     )
 
 

@@ -39,13 +39,20 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     lasting: float = h.limit(
-        10, "s", "minimum duration; a broker that moves its leaders refuses connections for seconds"
+        10,
+        "s",
+        "minimum duration of an outage; a broker that hands over its partition leaders refuses "
+        "connections for seconds",
     )
     brief: float = h.limit(
-        3, "s", "minimum duration of an outage that is only information; single attempts may fail"
+        3,
+        "s",
+        "minimum duration of an outage that is reported as information; single attempts may fail",
     )
     pause: float = h.limit(
-        30, "s", "maximum time between records; clients retry within reconnect.backoff.max.ms"
+        30,
+        "s",
+        "maximum time between log records of the same outage; clients retry within reconnect.backoff.max.ms",
     )
 
 

@@ -40,18 +40,18 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     behind: float = h.limit(
-        10, "s", "minimum time behind; checkpoints, pauses and bursts cause lags of seconds"
+        10, "s", "minimum lag, as time behind; checkpoints, pauses and bursts cause lags of seconds"
     )
     busy: float = h.limit(0.85, "share", "minimum busy time; a source this busy cannot read faster")
     idle: float = h.limit(
-        0.5, "share", "maximum busy time of a source that waits for the system that it reads"
+        0.5, "share", "maximum busy time of a source that waits for the system it reads from"
     )
 
 
 _BEHIND = "Records arrive faster than the job reads them. Results are as late as the job is behind."
 _IDLE = (
-    "The source is idle for most of the time and still falls behind: it waits for the system that it reads. "
-    "Check the brokers, their quotas, and the network to them."
+    "The source is idle for most of the time and still falls behind: it waits for the system it reads from. Check "
+    "the brokers, their quotas, and the network to them."
 )
 
 

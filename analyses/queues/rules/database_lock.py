@@ -35,7 +35,9 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     snapshots: float = h.limit(
-        2, "snapshots", "minimum number of outputs; one may catch a lock that is held for a moment"
+        2,
+        "snapshots",
+        "minimum number of outputs that show the wait; a single output may catch a short-lived lock",
     )
 
 

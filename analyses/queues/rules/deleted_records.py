@@ -33,7 +33,7 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     recent: float = h.limit(
-        60, "s", "time before the end of the input in which a loss counts as ongoing"
+        60, "s", "period at the end of the input in which a loss counts as ongoing"
     )
 
 

@@ -31,15 +31,21 @@ from flowdiag.analyses.queues.data import gc_share
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.2, "share", "minimum share of time in garbage collection; a few percent is normal"
+        0.2, "share", "minimum share of time in garbage collection; a few percent are normal"
     )
-    heavy: float = h.limit(0.4, "share", "share of time that is a warning even if no task waits")
+    heavy: float = h.limit(
+        0.4, "share", "minimum share of time for a warning even if no task waits"
+    )
     full: float = h.limit(
-        0.85, "share", "mean share of the heap in use; above it, collections free less and less"
+        0.85,
+        "share",
+        "minimum mean share of the heap in use; above it, collections free less and less",
     )
-    samples: float = h.limit(2, "samples", "minimum number of samples; one shows no increase")
+    samples: float = h.limit(
+        2, "samples", "minimum number of samples; a single sample shows no increase"
+    )
     seconds: float = h.limit(
-        20, "s", "minimum measured time; a single long collection fills a shorter time"
+        20, "s", "minimum measured time; a single long collection can fill a shorter period"
     )
 
 

@@ -38,19 +38,24 @@ from flowdiag.analyses.queues.detect.heap import HeapGrowth, heap_growth, larges
 
 class Limits(h.Limits):
     checkpoints: float = h.limit(
-        10, "checkpoints", "minimum number; half of fewer checkpoints shows no trend"
+        10, "checkpoints", "minimum number of checkpoints; with fewer, half of them show no trend"
     )
-    factor: float = h.limit(1.5, "ratio", "minimum growth; less is noise from a changing load")
+    factor: float = h.limit(
+        1.5, "ratio", "minimum growth; smaller changes come from a changing load"
+    )
     tau: float = h.limit(
         0.8, "ratio", "minimum rank correlation; at 0.8, nine of ten pairs of checkpoints rise"
     )
     straight: float = h.limit(
         0.7,
         "ratio",
-        "minimum ratio of the growth in the two halves; it is 1 for a straight line, and soon lower for a fixed set of keys",
+        "minimum ratio of the growth in the second half to that in the first; a straight line gives 1, and a "
+        "fixed set of keys soon less",
     )
     ahead: float = h.limit(
-        10, "ratio", "longest prediction relative to the input; no trend holds forever"
+        10,
+        "ratio",
+        "maximum time until the heap is full, as a multiple of the measured time; no trend holds forever",
     )
 
 

@@ -34,14 +34,16 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.5, "share", "minimum share of the lag; with a lower share, other subtasks lag too"
+        0.5,
+        "share",
+        "minimum share of the source's lag; with a lower share, other subtasks also lag",
     )
-    ratio: float = h.limit(3, "ratio", "minimum ratio to the mean lag of the siblings")
+    ratio: float = h.limit(3, "ratio", "minimum lag as a multiple of the siblings' mean")
     records: float = h.limit(
-        1.5, "ratio", "minimum ratio to the mean number of records of the siblings"
+        1.5, "ratio", "minimum number of records as a multiple of the siblings' mean"
     )
     behind: float = h.limit(
-        10, "s", "minimum time behind; checkpoints, pauses and bursts cause lags of seconds"
+        10, "s", "minimum lag, as time behind; checkpoints, pauses and bursts cause lags of seconds"
     )
 
 

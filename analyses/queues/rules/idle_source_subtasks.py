@@ -34,7 +34,7 @@ from flowdiag.analyses.queues import helpers as h
 class Limits(h.Limits):
     busy: float = h.limit(0.85, "share", "minimum busy time; a source this busy cannot read faster")
     behind: float = h.limit(
-        10, "s", "minimum time behind; checkpoints, pauses and bursts cause lags of seconds"
+        10, "s", "minimum lag, as time behind; checkpoints, pauses and bursts cause lags of seconds"
     )
 
 

@@ -43,15 +43,18 @@ class Limits(h.Limits):
         1.0, "share", "maximum share of the network memory; above 100%, Flink warns as well"
     )
     waits: float = h.limit(
-        0.1, "share", "maximum waiting time of a task; above it, Flink shows back pressure"
+        0.1, "share", "maximum waiting time of a task; above it, Flink itself shows back pressure"
     )
     minutes: float = h.limit(
-        2, "minutes", "minutes with a wait for medium confidence; one may be a coincidence"
+        2,
+        "minutes",
+        "minimum number of minutes with a wait for medium confidence; a single minute may be a "
+        "coincidence",
     )
     hardly: float = h.limit(
         0.05,
         "share",
-        "maximum share of free segments on average; below it, the next burst uses them up",
+        "maximum mean share of free segments; with so few, the next burst uses them up",
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 

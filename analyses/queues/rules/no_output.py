@@ -55,17 +55,27 @@ from flowdiag.analyses.queues.detect.watermark_culprits import Culprit, clock, c
 
 
 class Limits(h.Limits):
-    seconds: float = h.limit(30, "s", "minimum time; shorter pauses are common between windows")
+    seconds: float = h.limit(
+        30, "s", "minimum time without output; shorter pauses are common between windows"
+    )
     first: float = h.limit(
-        15, "s", "minimum time; sources emit watermarks several times per second"
+        15, "s", "minimum time without any watermark; sources emit several per second"
     )
     records: float = h.limit(
-        20, "records", "minimum input of the task; a filter may drop all of a few records"
+        20, "records", "minimum number of records received; a filter may drop all of a few records"
     )
     filter_hours: float = h.limit(
-        2, "h", "minimum time; a filter that drops all records for longer is rarely intended"
+        2,
+        "h",
+        "minimum time without output if watermarks advance; a filter that drops all records for longer is "
+        "rarely intended",
     )
-    window_hours: float = h.limit(25, "h", "minimum time; windows are rarely longer than a day")
+    window_hours: float = h.limit(
+        25,
+        "h",
+        "minimum time without output if the windows may be long; windows are "
+        "rarely longer than a day",
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Results:

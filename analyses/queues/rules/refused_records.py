@@ -30,9 +30,11 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     lasting: float = h.limit(
-        5, "s", "minimum duration; a broker that restarts is back in sync soon"
+        5, "s", "minimum duration of the refusals; a broker that restarts is back in sync soon"
     )
-    recent: float = h.limit(30, "s", "refusals this close to the end of the input count as ongoing")
+    recent: float = h.limit(
+        30, "s", "period at the end of the input in which refusals count as ongoing"
+    )
 
 
 _CAUSE = "too-few-replicas"

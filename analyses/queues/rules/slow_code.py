@@ -62,10 +62,14 @@ _CAPACITY = 100  # default of AsyncDataStream
 
 class Limits(CodeLimits):
     throughout: float = h.limit(
-        0.9, "share", "minimum share of all samples; below it, the task has time to spare"
+        0.9,
+        "share",
+        "minimum share of all samples in which the task works; below it, the task has time to spare",
     )
     saturated: float = h.limit(
-        0.9, "share", "minimum busy time of a task without waiting tasks; below it, it keeps up"
+        0.9,
+        "share",
+        "minimum busy time of a task that no other task waits for; below it, the task keeps up",
     )
     dumps: float = h.limit(
         2,
@@ -73,7 +77,9 @@ class Limits(CodeLimits):
         "minimum number of dumps with blocked threads; a single dump may show a short wait",
     )
     records: float = h.limit(
-        50, "records", "minimum records for a time per record; barriers distort smaller samples"
+        50,
+        "records",
+        "minimum number of records for a time per record; barriers distort smaller samples",
     )
     measured: float = h.limit(
         30, "s", "minimum measured time for a time per record; counters are up to 10 s old"

@@ -32,10 +32,12 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     missed: float = h.limit(
-        0.25, "share", "minimum share of misses; each read also hits cached index blocks"
+        0.25,
+        "share",
+        "minimum share of reads that miss the cache; each read also hits cached index blocks",
     )
     misses: float = h.limit(
-        200, "1/s", "minimum misses per subtask; a miss takes up to 1 ms from an SSD"
+        200, "1/s", "minimum rate of misses per subtask; each miss takes up to 1 ms on an SSD"
     )
     full: float = h.limit(
         0.9, "share", "minimum share of the capacity in use; below it, a larger cache does not help"

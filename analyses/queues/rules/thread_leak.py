@@ -33,13 +33,17 @@ from flowdiag.analyses.stacks import Stack, evidence_of
 
 class Limits(h.Limits):
     many: float = h.limit(
-        500, "threads", "minimum size of a group; with few cores, most of its threads only wait"
+        500,
+        "threads",
+        "minimum number of threads in a group; most of that many threads can only wait",
     )
     least: float = h.limit(
-        100, "threads", "minimum size of a group that grows; client pools are rarely larger"
+        100,
+        "threads",
+        "minimum number of threads in a group that grows; client pools are rarely larger",
     )
     growth: float = h.limit(
-        20, "threads", "minimum growth from dump to dump; a pool that fills up grows by fewer"
+        20, "threads", "minimum growth from dump to dump; a pool that fills up grows more slowly"
     )
 
 

@@ -41,19 +41,27 @@ from flowdiag.parsers.units import duration_ms
 
 class Limits(h.Limits):
     span: float = h.limit(
-        1_800_000.0, "ms", "minimum time; a rise within half an hour is a single event, not a trend"
+        1_800_000.0,
+        "ms",
+        "minimum period; a rise within half an hour is a single event, not a trend",
     )
-    factor: float = h.limit(1.5, "ratio", "minimum growth; less is noise from a changing load")
+    factor: float = h.limit(
+        1.5, "ratio", "minimum growth; smaller changes come from a changing load"
+    )
     tau: float = h.limit(
         0.8, "ratio", "minimum rank correlation; at 0.8, nine of ten pairs of minutes rise"
     )
     straight: float = h.limit(
         0.7,
         "ratio",
-        "minimum increase in the second half relative to the first half; 1 for a straight line, soon lower for a fixed set of keys",
+        "minimum ratio of the increase in the second half to that in the first; a straight line gives 1, and a "
+        "fixed set of keys soon less",
     )
     expired: float = h.limit(
-        2.0, "ratio", "number of lifetimes; after two, as many keys should expire as are added"
+        2.0,
+        "ratio",
+        "minimum measured time as a multiple of the time-to-live; after two, as many keys should "
+        "expire as are added",
     )
 
 

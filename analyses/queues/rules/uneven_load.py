@@ -32,12 +32,16 @@ from flowdiag.analyses.queues.skew import skew_score
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        3, "ratio", "minimum ratio to the mean of the siblings; key groups alone cause up to 1.5"
+        3,
+        "ratio",
+        "minimum number of records as a multiple of the siblings' mean; key groups alone cause up to 1.5",
     )
     records: float = h.limit(
-        1000, "records", "minimum number of records; the ratio of fewer records means little"
+        1000, "records", "minimum number of records; with fewer, the ratio means little"
     )
-    idle: float = h.limit(IDLE, "share", "minimum busy time; a subtask less busy than this is idle")
+    idle: float = h.limit(
+        IDLE, "share", "minimum busy time; below it, the subtask is practically idle"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -31,7 +31,7 @@ from flowdiag.analyses.queues.detect.watermark_lags import steady_lags
 
 class Limits(h.Limits):
     behind: float = h.limit(
-        60, "s", "minimum lag behind the median; event-time windows are rarely shorter"
+        60, "s", "minimum lag behind the siblings' median; event-time windows are rarely shorter"
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
@@ -59,7 +59,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
                     round(lags[key]),
                     "ms",
                     limits.behind * 1000,
-                    over="the smallest difference to the median of the siblings in any window",
+                    over="the smallest lag behind the siblings' median in any window",
                 ),
             ),
             evidence=h.records_of(samples, "watermark", key=key),

@@ -54,13 +54,19 @@ _SET_BY = {
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.1, "share", "minimum share of the time; occasional flushes delay writes for less than 1%"
+        0.1,
+        "share",
+        "minimum share of the time with stalls; occasional flushes delay writes for less than 1% of "
+        "the time",
     )
     records: float = h.limit(
-        3, "lines", "minimum number of stalls in RocksDB's LOG; a single stall is a short burst"
+        3, "lines", "minimum number of stalls in RocksDB's LOG; a single stall may be a short burst"
     )
     immutable: float = h.limit(
-        1, "memtables", "average number of unflushed memtables; of two, one must be writable"
+        1,
+        "memtables",
+        "minimum mean number of unflushed memtables; by default there are two, and one must be "
+        "writable",
     )
 
 

@@ -158,7 +158,7 @@ def _verdict(
             (
                 query.real_time and not behind,
                 Stability.STABLE,
-                "real-time mode: only the backlog counts, and it does not grow",
+                "in real-time mode, only the backlog shows an overload, and the backlog does not grow",
             ),
             (
                 unclear,
@@ -205,7 +205,7 @@ def _verdict(
                     "the input does not show whether files wait"
                 ),
             ),
-            (state.use is None, Stability.STABLE, "triggers do not fall behind"),
+            (state.use is None, Stability.STABLE, "triggers keep up"),
             (True, Stability.STABLE, f"triggers take {use} of {of}"),
         )
     )
@@ -489,9 +489,10 @@ def query_caps(
         query: the query, with its interval and the log lines of its source.
         late: the recent triggers.
         overcounted: whether their row counts are unreliable.
-        filled: minimum share of the triggers that reach the limit.
-        behind: minimum share of the triggers that leave a backlog if the limit is unknown.
-        same: minimum share of the rows of the largest trigger for a trigger that reaches the limit.
+        filled: minimum share of a trigger's durations that reach the limit.
+        behind: minimum share of a trigger's durations that leave a backlog if the limit is unknown.
+        same: minimum size of a full trigger, as a share of the rows of the largest trigger for a trigger that reaches
+            the limit.
     """
     rows = [t.rows for t in late if t.rows]
     if len(late) < d.FEW or not query.trigger_interval_ms or not rows:

@@ -72,7 +72,7 @@ def failed_batches(
         actions = exceptions.failure_actions(assessed, printed[-1], error, "catch")
     if assessed.estimators:
         explain += (
-            " A failed batch ends early, so the rate estimator overestimates the job's speed."
+            " A failed batch ends early, so the rate estimator takes the job for faster than it is."
         )
     return h.batch_finding(
         assessed,

@@ -188,8 +188,8 @@ def failure_actions(
         Action(
             text=f"Decide whether to set {option} to {value}, as the exception suggests",
             option=option,
-            measure="the records that this leaves out",
-            verify="the query passes the batch that failed",
+            measure="the records that this setting skips",
+            verify="the query completes the batch that failed",
         )
         for option, value in recommended_options(text).items()
     )

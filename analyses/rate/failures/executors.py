@@ -41,9 +41,9 @@ def place_and_reason(
             h.executor_subject(app, removed[-1]),
             f"after executor {removed[-1].executor} was removed ({reason})",
         )
-    how = "although no executor was lost: memory evicted them"
+    how = "although no executor was lost: the executor evicted them for lack of memory"
     if not app.executors and app.origins.isdisjoint(("log", "event-log")):
-        how = "and only the driver's log shows whether an executor was lost"
+        how = "and only the driver's log would show whether an executor was lost"
     streams = {name.split("-")[1] for name in names if name.count("-") >= 2}
     if len(streams) == 1:
         return h.receiver_subject(app, int(streams.pop())), how

@@ -59,7 +59,9 @@ _DRIVER = ("stream execution thread", "streaming-job-executor")
 
 class Limits(CodeLimits):
     driver: float = h.limit(
-        ON_DRIVER, "share", "minimum share of samples outside of jobs; else tasks take the time"
+        ON_DRIVER,
+        "share",
+        "minimum share of samples outside of Spark jobs; with a lower share, tasks take the time",
     )
     hanging: float = h.limit(
         20_000, "ms", "minimum running time; garbage collection takes seconds at most"
@@ -67,7 +69,7 @@ class Limits(CodeLimits):
     use: float = h.limit(
         h.defaults.NARROW,
         "share",
-        "minimum share of the interval; below it, there is time to spare",
+        "minimum share of the interval that batches take; below it, there is time to spare",
     )
 
 

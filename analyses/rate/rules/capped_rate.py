@@ -55,13 +55,17 @@ class Limits(h.Limits):
         h.defaults.NARROW, "share", "minimum share of batches or triggers that reach the limit"
     )
     full: float = h.limit(
-        h.defaults.AT_LIMIT, "share", "minimum share of the records that the limit allows"
+        h.defaults.AT_LIMIT,
+        "share",
+        "minimum size of a full batch, as a share of the records that the limit allows",
     )
     behind: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of recent triggers that leave a backlog"
     )
     same: float = h.limit(
-        h.defaults.SAME, "share", "minimum share of the rows of the largest trigger"
+        h.defaults.SAME,
+        "share",
+        "minimum size of a full trigger, as a share of the rows of the largest trigger",
     )
 
 

@@ -35,7 +35,7 @@ OPTION: Final = "spark.streaming.concurrentJobs"
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.1, "share", "minimum share of overtaken batches; a few ties do not affect the rate"
+        0.1, "share", "minimum share of overtaken batches; a few do not affect the rate"
     )
 
 

@@ -43,7 +43,7 @@ class Limits(h.Limits):
     floor: float = h.limit(
         500, "ms", "minimum gap; starting and ending jobs takes only tens of milliseconds"
     )
-    long: float = h.limit(3000, "ms", "minimum gap at which three batches are enough")
+    long: float = h.limit(3000, "ms", "minimum length of a gap for which three batches are enough")
     batches: float = h.limit(0.6, "share", "minimum share of recent batches with such a gap")
     fewest: float = h.limit(
         h.defaults.FEW, "batches", "minimum number of batches; fewer may be a coincidence"
@@ -51,7 +51,7 @@ class Limits(h.Limits):
     use: float = h.limit(
         h.defaults.NARROW,
         "share",
-        "minimum share of the interval; below it, there is time to spare",
+        "minimum share of the interval that batches take; below it, there is time to spare",
     )
 
 

@@ -54,7 +54,9 @@ _WELL: Final = (
 
 class Limits(h.Limits):
     beyond: float = h.limit(
-        600_000, "ms", "minimum time; a running driver writes to its log more often"
+        600_000,
+        "ms",
+        "minimum silence of the driver's log; a running driver writes to it more often",
     )
 
 

@@ -49,14 +49,16 @@ _BY_WHOM: Final = (
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        2.0, "ratio", "minimum ratio; hosts of the same kind differ by only a fifth"
+        2.0,
+        "ratio",
+        "minimum ratio of task durations; hosts of the same kind differ by only a fifth",
     )
     stages: float = h.limit(10, "stages", "minimum number of stages; fewer may be a coincidence")
     at_end: float = h.limit(
-        2000, "ms", "time before the end in which the application is already stopping"
+        2000, "ms", "period at the end in which the application is already stopping"
     )
     quiet: float = h.limit(
-        600_000, "ms", "time without another loss after which the application has recovered"
+        600_000, "ms", "time without a further loss after which the application has recovered"
     )
 
 

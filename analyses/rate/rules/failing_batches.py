@@ -49,13 +49,17 @@ class Limits(h.Limits):
     failed_share: float = h.limit(
         h.defaults.FAILED_SHARE,
         "share",
-        "minimum share of failed batches that is critical; one lost batch in twenty is serious data loss",
+        "minimum share of failed batches that is critical; losing one batch in twenty is serious",
     )
     last: float = h.limit(
-        h.defaults.FAILED_LAST, "batches", "number of last batches, if all of them failed"
+        h.defaults.FAILED_LAST,
+        "batches",
+        "number of last batches that must all have failed for a critical finding",
     )
     recent: float = h.limit(
-        10, "batches", "number of last batches; if one of them failed, the problem is not over"
+        10,
+        "batches",
+        "number of last batches to check; if one of them failed, the problem is ongoing",
     )
     worked: float = h.limit(
         h.defaults.WORKED, "triggers", "number of triggers that prove a recovery"

@@ -70,16 +70,22 @@ from flowdiag.analyses.rate.overload import batches, queries
 
 class Limits(h.Limits):
     delay: float = h.limit(
-        h.defaults.GROWN, "intervals", "minimum delay that grows; a single long batch causes less"
+        h.defaults.GROWN, "intervals", "minimum delay if it grows; a single long batch causes less"
     )
     rise: float = h.limit(
-        h.defaults.RISE, "intervals", "minimum growth over the recent batches; less is noise"
+        h.defaults.RISE,
+        "intervals",
+        "minimum growth of the delay over the recent batches; less is noise",
     )
     lost: float = h.limit(
-        h.defaults.LOST, "intervals", "minimum delay without growth; no single batch causes it"
+        h.defaults.LOST,
+        "intervals",
+        "minimum delay if it does not grow; no single batch causes this much",
     )
     few: float = h.limit(
-        h.defaults.LATE, "batches", "minimum number for high confidence; fewer may be a start"
+        h.defaults.LATE,
+        "batches",
+        "minimum number of late batches for high confidence; fewer may be part of a start",
     )
     before: float = h.limit(
         3,
@@ -89,13 +95,15 @@ class Limits(h.Limits):
     settled: float = h.limit(
         h.defaults.LATE,
         "batches",
-        "number of batches on time after which the estimator has settled; it learns its rate from late batches",
+        "number of batches on time from which the estimator counts as settled; it learns its rate from late batches",
     )
     failing: float = h.limit(
         h.defaults.FAILING_DELAY, "intervals", "minimum delay that is critical; bursts are shorter"
     )
     overrun: float = h.limit(
-        h.defaults.MOSTLY, "share", "minimum share of overruns; single overruns are bursts"
+        h.defaults.MOSTLY,
+        "share",
+        "minimum share of batches that overrun; single overruns come from bursts",
     )
     faster: float = h.limit(
         h.defaults.FASTER, "ratio", "minimum ratio of the arrival rate to the processing rate"

@@ -43,17 +43,23 @@ from flowdiag.analyses.rate.detect.tasks import more_tasks
 
 class Limits(h.Limits):
     part: float = h.limit(
-        0.5, "share", "maximum share of the free cores in use; above it, there is little to gain"
+        0.5,
+        "share",
+        "maximum share of the free cores that tasks use; above it, there is little to gain",
     )
     share: float = h.limit(0.6, "share", "minimum share of recent batches with so few tasks")
     few: float = h.limit(
-        0.25, "share", "maximum share of the free cores at which few tasks are the cause"
+        0.25,
+        "share",
+        "maximum share of the free cores that tasks use if few tasks are to count as the cause",
     )
-    longest: float = h.limit(0.5, "share", "minimum share of the batch that its longest task takes")
+    longest: float = h.limit(
+        0.5, "share", "minimum share of a batch's duration that its longest task takes"
+    )
     use: float = h.limit(
         h.defaults.NARROW,
         "share",
-        "minimum share of the interval; below it, there is time to spare",
+        "minimum share of the interval that batches take; below it, there is time to spare",
     )
 
 

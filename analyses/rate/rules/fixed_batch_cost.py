@@ -37,11 +37,16 @@ from flowdiag.analyses.rate.advice import what_if
 
 class Limits(h.Limits):
     cost: float = h.limit(
-        h.COST, "share", "minimum share of the interval; almost no time is left for the records"
+        h.COST,
+        "share",
+        "minimum share of the interval that an almost empty batch takes, so that almost no time "
+        "is left for records",
     )
-    small: float = h.limit(h.SMALL, "share", "maximum share of the records of the largest batch")
+    small: float = h.limit(
+        h.SMALL, "share", "maximum size of an almost empty batch, as a share of the largest batch"
+    )
     batches: float = h.limit(
-        h.BATCHES, "batches", "minimum number of small batches; fewer may be a coincidence"
+        h.BATCHES, "batches", "minimum number of almost empty batches; fewer may be a coincidence"
     )
     spread: float = h.limit(
         h.SPREAD, "share", "minimum variation in batch size, as a share of the largest batch"
@@ -70,7 +75,7 @@ def _finding(
     app, interval, line = assessed.app, state.interval_ms or 1, state.line
     explain = h.explanation("fixed-cost")
     if any(h.floor_share(estimator) > 0.5 for estimator in assessed.estimators):
-        explain += " Back pressure lowered the rate to its floor without success."
+        explain += " Back pressure lowered the rate to its minimum, which did not help."
     counted = [b for b in app.completed[h.defaults.COLD :] if b.records is not None]
     smallest_first = sorted(counted, key=lambda b: (b.records or 0, b.time_ms))
     longer, took = max(2 * cost, 1.5 * interval), h.fmt.duration(cost)
@@ -95,7 +100,7 @@ def _finding(
                 h.BATCH_INTERVAL,
                 interval,
                 longer,
-                "Use an interval longer than the fixed cost of a batch. "
+                "Set a batch interval longer than the fixed cost of a batch. "
                 + what_if(assessed, state, interval_ms=round(longer)),
                 verify="processing time as a share of the interval",
             ),

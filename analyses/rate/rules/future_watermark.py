@@ -40,7 +40,9 @@ from flowdiag.analyses.rate import helpers as h
 
 class Limits(h.Limits):
     ahead: float = h.limit(
-        e.AHEAD_MS, "ms", "minimum lead; clocks of producers differ by seconds, rarely minutes"
+        e.AHEAD_MS,
+        "ms",
+        "minimum time ahead of the clock; producers' clocks differ by seconds, rarely by minutes",
     )
     ratio: float = h.limit(
         0.02, "share", "maximum deviation from a factor of 1,000, for event times of recent years"
@@ -48,7 +50,11 @@ class Limits(h.Limits):
     jitter: float = h.limit(
         60_000, "ms", "maximum deviation of a constant offset from a multiple of 15 minutes"
     )
-    fewest: float = h.limit(3, "triggers", "minimum number of triggers; fewer may agree by chance")
+    fewest: float = h.limit(
+        3,
+        "triggers",
+        "minimum number of triggers with the same deviation; fewer may agree by chance",
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

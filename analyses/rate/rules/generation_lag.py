@@ -36,10 +36,12 @@ from flowdiag.analyses.rate.stability import trend
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.5, "share", "minimum share of the interval that passes before the batch is submitted"
+        0.5, "share", "minimum delay of the submission as a share of the interval"
     )
     floor: float = h.limit(
-        500, "ms", "minimum lag; a busy driver is only tens of milliseconds late"
+        500,
+        "ms",
+        "minimum delay of the submission; a busy driver is only tens of milliseconds late",
     )
     fewest: float = h.limit(
         h.defaults.FEW, "batches", "minimum number of batches; fewer may be a coincidence"

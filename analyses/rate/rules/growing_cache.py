@@ -38,16 +38,24 @@ from flowdiag.analyses.rate.stability import trend
 
 
 class Limits(h.Limits):
-    batches: float = h.limit(12, "batches", "minimum number; the first batches fill the state")
+    batches: float = h.limit(
+        12, "batches", "minimum number of batches; the first ones only fill the state"
+    )
     rise: float = h.limit(
-        0.1, "share", "minimum growth over the later half, as a share of the first size"
+        0.1, "share", "minimum growth over the second half, as a share of the first size"
     )
     falls: float = h.limit(
-        0.1, "share", "maximum share of falls; data of single batches goes up and down"
+        0.1,
+        "share",
+        "maximum share of batches after which the size falls; data of single batches goes up and down",
     )
-    floor: float = h.limit(1 << 20, "bytes", "minimum size; a smaller state fits on any executor")
+    floor: float = h.limit(
+        1 << 20, "bytes", "minimum size of the cached data; less fits on any executor"
+    )
     faster: float = h.limit(
-        2, "times", "minimum ratio to the growth of the input, which cached records follow"
+        2,
+        "times",
+        "minimum growth as a multiple of the input's growth, because cached records grow with the input",
     )
 
 

@@ -37,7 +37,7 @@ class Limits(h.Limits):
         12, "triggers", "minimum number of triggers; the first triggers of any query fill its state"
     )
     rise: float = h.limit(
-        0.1, "share", "minimum growth over the recent triggers, as a share of the state"
+        0.1, "share", "minimum growth over the recent triggers as a share of the state"
     )
     floor: float = h.limit(
         10_000, "rows", "minimum number of state rows; a smaller state fits on any executor"

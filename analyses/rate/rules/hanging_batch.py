@@ -56,19 +56,27 @@ from flowdiag.analyses.rate.detect.hanging import (
 
 class Limits(h.Limits):
     intervals: float = h.limit(
-        10.0, "intervals", "minimum number of intervals; shorter stalls end on their own"
+        10.0, "intervals", "minimum running time in intervals; shorter stalls end on their own"
     )
-    ratio: float = h.limit(3.0, "ratio", "minimum ratio to the longest earlier batch")
+    ratio: float = h.limit(
+        3.0, "ratio", "minimum running time as a multiple of the longest earlier batch"
+    )
     typical: float = h.limit(
-        10.0, "ratio", "minimum ratio to the median of earlier batches; no normal batch is longer"
+        10.0,
+        "ratio",
+        "minimum running time as a multiple of the median of earlier batches; no normal batch "
+        "takes longer",
     )
     missed: float = h.limit(
-        5.0, "intervals", "minimum number of intervals; an overloaded query also misses a few"
+        5.0,
+        "intervals",
+        "minimum running time of a trigger in intervals; an overloaded query also misses a few",
     )
     backlog: float = h.limit(
         2.0,
         "ratio",
-        "minimum ratio to the time for the rows that arrived during the last batch, at its cost per row",
+        "minimum running time as a multiple of the time that the rows which arrived during the last batch should "
+        "take",
     )
     least: float = h.limit(
         20_000, "ms", "minimum running time; garbage collection takes seconds at most"

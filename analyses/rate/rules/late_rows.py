@@ -34,10 +34,12 @@ from flowdiag.analyses.rate.event_time import is_ahead
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.05, "share", "minimum share of triggers with rows; a rare late row is normal"
+        0.05, "share", "minimum share of triggers that drop rows; a late row is normal now and then"
     )
     recent: float = h.limit(
-        5, "triggers", "number of last triggers; if none of them dropped rows, the problem is over"
+        5,
+        "triggers",
+        "number of last triggers to check; if none of them dropped rows, the problem is over",
     )
 
 

@@ -31,19 +31,19 @@ from flowdiag.analyses.rate import helpers as h
 
 _TEXTS = {
     "batches": (
-        "The delay does not grow, but there is no room for the next burst.",
+        "The delay does not grow, but they have no headroom for the next burst.",
         "Add cores, or reduce the records per batch",
         "processing time below 80% of the interval",
     ),
     "triggers": (
-        "Triggers are on time, but there is no room for the next burst.",
+        "Triggers are on time, but they have no headroom for the next burst.",
         "Add cores and partitions, or use a longer trigger interval",
         "triggerExecution below 80% of the interval",
     ),
     "pauses": (
         (
-            "Triggers take longer than their interval and still wait for rows, but there is no room for "
-            "the next burst."
+            "Triggers take longer than their interval and still wait for rows, but they have no headroom for the "
+            "next burst."
         ),
         "Add cores and partitions",
         "triggerExecution below the trigger interval",
@@ -53,10 +53,12 @@ _TEXTS = {
 
 class Limits(h.Limits):
     use: float = h.limit(
-        h.defaults.NARROW, "share", "minimum share of the interval; durations vary by a fifth"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval that processing takes; durations vary by a fifth",
     )
     delay: float = h.limit(
-        h.defaults.GROWN, "intervals", "minimum delay; a single long batch causes less"
+        h.defaults.GROWN, "intervals", "minimum delay of batches; a single long batch causes less"
     )
 
 

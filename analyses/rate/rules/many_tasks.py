@@ -44,10 +44,14 @@ class Limits(h.Limits):
         4.0, "ratio", "minimum number of tasks per core; up to three are recommended"
     )
     part: float = h.limit(
-        0.5, "share", "minimum share of the batch that its tasks take; other work matters less"
+        0.5,
+        "share",
+        "minimum share of the batch that its tasks take; with a lower share, other work dominates",
     )
     longest: float = h.limit(
-        0.2, "share", "maximum share of the batch that a task takes; a longer task does real work"
+        0.2,
+        "share",
+        "maximum share of the batch that a single task takes; a longer task does real work",
     )
     share: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of recent batches with so many tasks"
@@ -61,7 +65,7 @@ class Limits(h.Limits):
     use: float = h.limit(
         h.defaults.NARROW,
         "share",
-        "minimum share of the interval; below it, there is time to spare",
+        "minimum share of the interval that batches take; below it, there is time to spare",
     )
 
 

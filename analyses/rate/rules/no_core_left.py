@@ -126,7 +126,7 @@ def _refused_finding(assessed: h.AssessedApplication, refused: list[h.Record]) -
             "severity": h.Severity.INFO,
             "state": h.State.RECOVERED,
             "title": f"At first, no executor accepted a job ({times})",
-            "explain": "The cluster had no free resources yet.",
+            "explain": "The cluster did not have free resources yet.",
             "cause": None,
             "rank": h.Rank.CONSEQUENCE,
         }

@@ -47,12 +47,16 @@ class Limits(h.Limits):
         5, "triggers", "minimum number of triggers; the first triggers only fill the state"
     )
     passed: float = h.limit(
-        1.5, "ratio", "minimum ratio to window length plus delay; then the first window has closed"
+        1.5,
+        "ratio",
+        "minimum event time as a multiple of window length plus delay, after which the first window "
+        "has closed",
     )
     windows: float = h.limit(
         10,
         "ratio",
-        "minimum ratio of delay to window length; a delay of a few windows waits for late rows, and a longer delay is rarely intended",
+        "minimum watermark delay as a multiple of the window length; a delay of a few windows allows for late "
+        "rows, and a longer delay is rarely intended",
     )
 
 
@@ -104,7 +108,9 @@ def _overdue_windows(
             checks=() if window else ("query-plan",),
             job=assessed.key,
         )
-        title += f" {of}" + (f": the first is due after {h.fmt.duration(due)}" if window else "")
+        title += f" {of}" + (
+            f": the first window is due after {h.fmt.duration(due)}" if window else ""
+        )
     yield h.trigger_finding(
         assessed,
         query,

@@ -44,10 +44,12 @@ _LOGS: Final = {
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        h.defaults.PERIODIC, "ratio", "minimum ratio of a long batch's duration to the median"
+        h.defaults.PERIODIC, "ratio", "minimum duration of a long batch as a multiple of the median"
     )
     longer: float = h.limit(
-        h.defaults.LONGER_MS, "ms", "minimum excess over the median duration; less is noise"
+        h.defaults.LONGER_MS,
+        "ms",
+        "minimum time by which a long batch exceeds the median; less is noise",
     )
     times: float = h.limit(
         h.defaults.TIMES, "times", "minimum number of long batches; fewer show no period"
@@ -79,15 +81,15 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             severity=h.Severity.INFO,
             title=f"One in {found.every} batches of {query.label} takes {long} instead of {usual}: "
             f"{reason}",
-            explain="This is not an overload: the batches after each long batch are as short as the others.",
+            explain="This is not an overload: the batches after each long batch are as short as usual.",
             cause=None,
             rank=h.Rank.CONSEQUENCE,
             option=option,
             measurements=(h.measurement("ratio", ratio, "ratio", limits.ratio, over=over),),
             actions=(
                 h.Action(
-                    text="No action is needed while the batches are on time. Compact less often if "
-                    "these batches take longer and longer",
+                    text="No action is needed while batches are on time. If these batches take longer and longer, "
+                    "compact less often",
                     verify="duration of these batches",
                 ),
             ),

@@ -40,8 +40,12 @@ from flowdiag.analyses.rate.detect.code import line_of, remedies_for_line, with_
 
 
 class Limits(h.Limits):
-    python: float = h.limit(0.7, "share", "minimum share of the run time in Python workers")
-    cpu: float = h.limit(0.1, "share", "maximum share of the run time that is CPU time of the JVM")
+    python: float = h.limit(
+        0.7, "share", "minimum share of the tasks' run time that is spent in Python workers"
+    )
+    cpu: float = h.limit(
+        0.1, "share", "maximum share of the tasks' run time that is CPU time of the JVM"
+    )
     fewest: float = h.limit(
         2, "triggers", "minimum number of triggers; a single trigger may be a coincidence"
     )
@@ -51,7 +55,7 @@ class Limits(h.Limits):
     use: float = h.limit(
         h.defaults.NARROW,
         "share",
-        "minimum share of the interval; below it, there is time to spare",
+        "minimum share of the interval that batches take; below it, there is time to spare",
     )
 
 

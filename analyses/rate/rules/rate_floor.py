@@ -38,12 +38,12 @@ from flowdiag.analyses.rate.advice import what_if
 
 class Limits(h.Limits):
     share: float = h.limit(
-        h.defaults.MOSTLY, "share", "minimum share of recent updates that the floor limits"
+        h.defaults.MOSTLY, "share", "minimum share of recent updates that the minimum rate limits"
     )
     full: float = h.limit(
         h.defaults.AT_LIMIT,
         "share",
-        "minimum share of the records that the floor permits; with fewer, the floor does not matter",
+        "minimum number of records as a share of what the minimum rate permits; with fewer, it does not matter",
     )
 
 
@@ -85,9 +85,9 @@ def _finding(
     return h.option_finding(
         assessed,
         h.pid.MIN_RATE,
-        title=f"minRate keeps the rate at {h.fmt.rate(floor)}, but the job only processes "
+        title=f"minRate keeps the rate at {h.fmt.rate(floor)}, but the job processes only "
         f"{h.fmt.rate(able)}",
-        why=f"permits {h.fmt.rate(floor)}, but the job only processes {h.fmt.rate(able)}",
+        why=f"permits {h.fmt.rate(floor)}, but the job processes only {h.fmt.rate(able)}",
         cause="rate-floor",
         # Without a fitted cost, small batches may take as long as large ones.
         confidence=h.Confidence.HIGH if state.line is not None else h.Confidence.LOW,

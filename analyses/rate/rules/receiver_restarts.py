@@ -39,7 +39,7 @@ class Limits(h.Limits):
         1, "restarts", "minimum number of restarts; a healthy receiver starts only once"
     )
     quiet: float = h.limit(
-        600_000, "ms", "time without another start after which the receiver has recovered"
+        600_000, "ms", "time without a further start after which the receiver has recovered"
     )
 
 

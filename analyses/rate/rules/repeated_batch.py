@@ -33,7 +33,9 @@ from flowdiag.analyses.rate import helpers as h
 
 class Limits(h.Limits):
     tries: float = h.limit(
-        3, "runs", "minimum number of runs that start the batch; one restart repeats it once"
+        3,
+        "runs",
+        "minimum number of runs that start the batch; a single restart repeats a batch once",
     )
 
 

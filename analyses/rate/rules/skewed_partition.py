@@ -42,15 +42,15 @@ class Limits(h.Limits):
     ratio: float = h.limit(
         3.0,
         "ratio",
-        "minimum ratio to the mean of the other partitions; evenly spread keys stay below it",
+        "minimum size as a multiple of the other partitions' mean; evenly spread keys stay below it",
     )
     floor: float = h.limit(
         1000,
         "records",
-        "minimum excess over the mean of the others; a smaller excess takes almost no time",
+        "minimum number of records above the others' mean; fewer take almost no time",
     )
     partitions: float = h.limit(
-        3, "partitions", "minimum number of partitions; of two, one always has more"
+        3, "partitions", "minimum number of partitions; with two, one always has more"
     )
     share: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of batches in which the partition stands out"
@@ -61,7 +61,7 @@ class Limits(h.Limits):
     use: float = h.limit(
         h.defaults.NARROW,
         "share",
-        "minimum share of the interval; below it, there is time to spare",
+        "minimum share of the interval that batches take; below it, there is time to spare",
     )
 
 

@@ -36,7 +36,7 @@ class Limits(h.Limits):
     ratio: float = h.limit(
         3.0,
         "ratio",
-        "minimum ratio to the mean of the other receivers; below it, the load is similar",
+        "minimum number of records as a multiple of the other receivers' mean; below it, the load is similar",
     )
 
 

@@ -52,15 +52,15 @@ _KINDS: Final = {
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.3, "share", "minimum share of the duration of a trigger")
+    share: float = h.limit(0.3, "share", "minimum share of a trigger's duration")
     floor: float = h.limit(
-        500, "ms", "minimum time per trigger; object storage takes a few hundred milliseconds"
+        500, "ms", "minimum time per trigger; object storage takes only a few hundred milliseconds"
     )
     fewest: float = h.limit(
         h.defaults.FEW, "triggers", "minimum number of triggers; fewer may be a coincidence"
     )
     rows: float = h.limit(
-        1000, "rows", "maximum number of rows per partition; fewer cost as much as none"
+        1000, "rows", "maximum number of rows per partition; so few cost as much as none"
     )
     more: float = h.limit(
         4.0, "ratio", "minimum number of partitions per core; up to three are recommended"
@@ -68,7 +68,7 @@ class Limits(h.Limits):
     use: float = h.limit(
         h.defaults.NARROW,
         "share",
-        "minimum share of the interval; below it, there is time to spare",
+        "minimum share of the interval that batches take; below it, there is time to spare",
     )
 
 

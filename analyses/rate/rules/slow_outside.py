@@ -62,12 +62,14 @@ class Limits(h.Limits):
     writes: float = h.limit(
         3, "checkpoints", "minimum number of checkpoints; fewer may be a coincidence"
     )
-    mostly: float = h.limit(0.8, "share", "minimum share of the failures with the same partition")
+    mostly: float = h.limit(
+        0.8, "share", "minimum share of the failures that name the same partition"
+    )
     at_end: float = h.limit(
-        60_000, "ms", "time before the end in which the application is already stopping"
+        60_000, "ms", "period at the end in which the application is already stopping"
     )
     quiet: float = h.limit(
-        600_000, "ms", "time without another failure after which the application has recovered"
+        600_000, "ms", "time without a further failure after which the application has recovered"
     )
 
 

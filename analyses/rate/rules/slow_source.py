@@ -34,7 +34,7 @@ _PARTS = ("latestOffset", "getOffset", "getBatch")
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.5, "share", "minimum share of the trigger")
+    share: float = h.limit(0.5, "share", "minimum share of a trigger's duration")
     floor: float = h.limit(
         500, "ms", "minimum time; a healthy source responds in tens of milliseconds"
     )
@@ -44,7 +44,7 @@ class Limits(h.Limits):
     use: float = h.limit(
         h.defaults.NARROW,
         "share",
-        "minimum share of the interval; below it, there is time to spare",
+        "minimum share of the interval that batches take; below it, there is time to spare",
     )
 
 

@@ -41,9 +41,12 @@ from flowdiag.analyses.rate.state_store import ACCESS, reloads, spent_ms, total
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.4, "share", "minimum share of the duration of a trigger")
+    share: float = h.limit(0.4, "share", "minimum share of a trigger's duration")
     mostly: float = h.limit(
-        h.defaults.MOSTLY, "share", "minimum share of triggers; single moves of a task are normal"
+        h.defaults.MOSTLY,
+        "share",
+        "minimum share of triggers that reload state; a task moves to another "
+        "executor now and then",
     )
     fewest: float = h.limit(
         h.defaults.FEW, "triggers", "minimum number of triggers; fewer may be a coincidence"
@@ -51,7 +54,7 @@ class Limits(h.Limits):
     use: float = h.limit(
         h.defaults.NARROW,
         "share",
-        "minimum share of the interval; below it, there is time to spare",
+        "minimum share of the interval that batches take; below it, there is time to spare",
     )
 
 

@@ -38,22 +38,31 @@ from flowdiag.analyses.rate.detect.stragglers import straggler_of, task_subject,
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        3.0, "ratio", "minimum ratio to the mean of the other tasks; a factor of two is normal"
+        3.0,
+        "ratio",
+        "minimum duration as a multiple of the other tasks' mean; a factor of two is normal",
     )
     floor: float = h.limit(
-        500, "ms", "minimum excess over the mean of the others; starting a task takes less"
+        500, "ms", "minimum time above the other tasks' mean; starting a task takes less"
     )
     share: float = h.limit(
-        0.6, "share", "minimum share of recent batches; a single slow batch is a hiccup"
+        0.6,
+        "share",
+        "minimum share of recent batches with a slow task; a single slow batch is a hiccup",
     )
     part: float = h.limit(
-        0.5, "share", "minimum share of the batch duration; below it, other stages matter more"
+        0.5,
+        "share",
+        "minimum share of the batch's duration that the task takes; below it, other stages matter more",
     )
     more: float = h.limit(
-        2.0, "ratio", "minimum ratio of records for skew; with fewer, it is a straggler"
+        2.0,
+        "ratio",
+        "minimum number of records as a multiple of the other tasks' mean, for skew; with fewer, "
+        "the task is a straggler",
     )
     same: float = h.limit(
-        0.8, "share", "minimum share of these batches with the same slowest partition"
+        0.8, "share", "minimum share of these batches in which the same partition is slowest"
     )
 
 

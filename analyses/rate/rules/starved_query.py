@@ -48,10 +48,11 @@ class Limits(h.Limits):
     longer: float = h.limit(
         3,
         "ratio",
-        "minimum ratio; a lower ratio may come from a busy core, or from a larger trigger",
+        "minimum duration as a multiple of a fast trigger's; a busy core or a larger trigger may explain a lower "
+        "ratio",
     )
     after: float = h.limit(
-        1500, "ms", "maximum time after the other trigger, enough for a short job"
+        1500, "ms", "maximum time from the end of the other query's trigger, enough for a short job"
     )
     fewest: float = h.limit(
         3, "triggers", "minimum number of waiting triggers; fewer may be a coincidence"
@@ -60,7 +61,7 @@ class Limits(h.Limits):
         2, "triggers", "minimum number of fast triggers, which show that the query itself is fast"
     )
     mostly: float = h.limit(
-        0.7, "share", "minimum share of the total time of slow triggers; others have other reasons"
+        0.7, "share", "minimum share of the total time of slow triggers that this wait explains"
     )
 
 

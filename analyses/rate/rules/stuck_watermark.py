@@ -50,18 +50,24 @@ from flowdiag.analyses.rate.stability import Trend
 
 class Limits(h.Limits):
     triggers: float = h.limit(
-        STUCK_TRIGGERS, "triggers", "minimum number of triggers with rows; usually one is enough"
+        STUCK_TRIGGERS,
+        "triggers",
+        "minimum number of triggers with rows; a watermark usually advances with each",
     )
     times: float = h.limit(
         STUCK_TIMES,
         "times",
-        "minimum number of distinct newest event times; a replay may repeat an hour",
+        "minimum number of different maximum event times; a replay may repeat the same hour",
     )
     lag: float = h.limit(
-        60_000, "ms", "minimum growth over the recent triggers; less is jitter of the sources"
+        60_000,
+        "ms",
+        "minimum growth of the lag over the recent triggers; less is jitter of the sources",
     )
     growth: float = h.limit(
-        0.25, "share", "minimum growth as a share of the earlier gap; less is jitter as well"
+        0.25,
+        "share",
+        "minimum growth of the lag as a share of its earlier value; less is jitter as well",
     )
 
 

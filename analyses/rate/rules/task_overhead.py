@@ -47,14 +47,16 @@ class Limits(h.Limits):
     spill: float = h.limit(
         1_000_000, "bytes", "minimum spill of a stage; less costs almost nothing"
     )
-    share: float = h.limit(0.6, "share", "minimum share of recent batches that reach the limit")
+    share: float = h.limit(
+        0.6, "share", "minimum share of recent batches that exceed one of these limits"
+    )
     fewest: float = h.limit(
         h.defaults.FEW, "batches", "minimum number of batches; fewer may be a coincidence"
     )
     use: float = h.limit(
         h.defaults.NARROW,
         "share",
-        "minimum share of the interval; below it, there is time to spare",
+        "minimum share of the interval that batches take; below it, there is time to spare",
     )
 
 

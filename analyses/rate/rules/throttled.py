@@ -110,7 +110,9 @@ def _actions(
     cores = free_cores(app)
     now = f"; now {h.fmt.plural(cores, 'core is', 'cores are')} free for batches" if cores else ""
     reason = poor_fit(line, state.interval_ms)
-    more = f". The estimator follows the job: only a faster job gets more than {able:.0f} records/s"
+    more = (
+        f". The estimator adapts to the job: only a faster job gets more than {able:.0f} records/s"
+    )
     if reason:
         more = f". The model recommends no setting: {reason}"
     yield from h.remedies("throttled", app, "cores", now=now + more)

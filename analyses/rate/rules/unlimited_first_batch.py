@@ -36,7 +36,9 @@ from flowdiag.analyses.rate.model import kafka_ranges
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        5.0, "ratio", "minimum ratio to the median of the later batches; bursts are smaller"
+        5.0,
+        "ratio",
+        "minimum size of the first batch as a multiple of the later median; bursts are smaller",
     )
     intervals: float = h.limit(5.0, "intervals", "minimum duration; a cold start takes less")
     batches: float = h.limit(

@@ -38,7 +38,8 @@ class Limits(h.Limits):
     lasts: float = h.limit(
         60,
         "s",
-        "new TaskManagers take this long to start, and the scheduler waits until the slots are stable",
+        "minimum time with too few slots; new TaskManagers take this long to start, and the scheduler waits until "
+        "the slots are stable",
     )
 
 

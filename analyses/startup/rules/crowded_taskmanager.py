@@ -36,12 +36,17 @@ class Limits(h.Limits):
     ratio: float = h.limit(
         2,
         "ratio",
-        "minimum ratio to the even share; less is normal, because Flink does not balance tasks by default",
+        "minimum number of tasks as a multiple of the even share; lower multiples are normal, because Flink does "
+        "not balance tasks by default",
     )
     taskmanagers: float = h.limit(
-        4, "TaskManagers", "twice the even share is common in smaller clusters"
+        4,
+        "TaskManagers",
+        "minimum number of TaskManagers; in smaller clusters, twice the even share is common",
     )
-    tasks: float = h.limit(4, "tasks", "two or three tasks on one TaskManager are normal")
+    tasks: float = h.limit(
+        4, "tasks", "minimum number of tasks on the TaskManager; two or three are normal"
+    )
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:

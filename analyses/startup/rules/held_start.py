@@ -49,12 +49,20 @@ _ADVICE: Final = (
 
 
 class Limits(h.Limits):
-    grace: float = h.limit(60, "s", "process starts and state downloads may take this long")
+    grace: float = h.limit(
+        60,
+        "s",
+        "minimum time that the job is not RUNNING; process starts and state downloads "
+        "may take less",
+    )
     cancelled: float = h.limit(
-        30, "s", "users wait longer than this before they cancel a job that does not recover"
+        30,
+        "s",
+        "minimum time before a cancellation; users wait longer than this before they cancel a job that "
+        "does not recover",
     )
     stable: float = h.limit(
-        10, "s", "a start that fails sooner after reaching RUNNING counts as failed"
+        10, "s", "minimum time in RUNNING; a start that fails sooner counts as failed"
     )
 
 

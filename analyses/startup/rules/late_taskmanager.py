@@ -37,7 +37,10 @@ from flowdiag.analyses.startup import helpers as h
 
 class Limits(h.Limits):
     late: float = h.limit(
-        15, "s", "the TaskManagers of a cluster usually start within a few seconds of each other"
+        15,
+        "s",
+        "minimum delay of a TaskManager; the TaskManagers of a cluster usually start within a few "
+        "seconds of each other",
     )
 
 

@@ -44,9 +44,16 @@ _LOCK: Final = ("leader-lock-lost",)
 
 class Limits(h.Limits):
     end: float = h.limit(
-        15, "s", "a cluster that stops also revokes leaderships just before the end of its log"
+        15,
+        "s",
+        "period at the end of the log that does not count, because a cluster that stops also revokes "
+        "leaderships",
     )
-    after: float = h.limit(60, "s", "jobs are suspended within seconds after their leader is lost")
+    after: float = h.limit(
+        60,
+        "s",
+        "maximum time between the loss and the suspension of a job, which follows within seconds",
+    )
 
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:

@@ -37,9 +37,14 @@ from flowdiag.analyses.startup import helpers as h
 
 class Limits(h.Limits):
     reversals: float = h.limit(
-        3, "changes", "one lost and replaced TaskManager changes the direction once or twice"
+        3,
+        "changes",
+        "minimum number of changes of direction; one TaskManager that is lost and replaced causes "
+        "one or two",
     )
-    gap: float = h.limit(900, "s", "less frequent rescales cost little")
+    gap: float = h.limit(
+        900, "s", "maximum time between rescales; less frequent rescales cost little"
+    )
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:

@@ -41,7 +41,9 @@ _PROPOSED_TIMEOUT_MS: Final = 60_000  # six times Flink's default
 
 class Limits(h.Limits):
     timeouts: float = h.limit(
-        3, "calls", "a busy process occasionally responds too late, which is harmless"
+        3,
+        "calls",
+        "minimum number of timeouts; a busy process occasionally responds too late, which is harmless",
     )
 
 

@@ -51,12 +51,14 @@ _WORK: Final = {
 
 
 class Limits(h.Limits):
-    slow: float = h.limit(10, "s", "opening connections takes only a few seconds")
+    slow: float = h.limit(10, "s", "minimum duration; opening connections takes only a few seconds")
     ratio: float = h.limit(
-        5, "ratio", "minimum, relative to the median of all other tasks in the same start"
+        5,
+        "ratio",
+        "minimum duration as a multiple of the median of all other tasks in the same start",
     )
     reading: float = h.limit(
-        0.5, "share", "minimum share of the initialization that is spent reading state"
+        0.5, "share", "minimum share of the initialization in which state is read"
     )
 
 

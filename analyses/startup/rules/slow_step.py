@@ -38,7 +38,11 @@ _JUDGED: Final = ("submission", "resource-manager", "deployment")
 
 
 class Limits(h.Limits):
-    slow: float = h.limit(30, "s", "each of these steps takes only seconds on an idle cluster")
+    slow: float = h.limit(
+        30,
+        "s",
+        "minimum duration of a step; on an idle cluster, each of these steps takes only seconds",
+    )
 
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:

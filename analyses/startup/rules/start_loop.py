@@ -42,12 +42,15 @@ _ARBITRARY: Final = ("network-buffers", "no-resource")
 
 class Limits(h.Limits):
     restarts: float = h.limit(
-        3, "restarts", "one restart after a failure is normal, but three without success are a loop"
+        3,
+        "restarts",
+        "minimum number of restarts; one after a failure is normal, but three without success are "
+        "a loop",
     )
     slack: float = h.limit(
         1,
         "s",
-        "different threads log a failure and its restart, so their times may differ a little",
+        "maximum difference between the times of a failure and its restart, which different threads log",
     )
 
 
