@@ -5,11 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses.contract.encoding import encode
 from flowdiag.analyses.contract.report import Report
+from flowdiag.analyses.diagnosis import diagnose
+from flowdiag.analyses.inputs import inputs_of
+from flowdiag.analyses.selection.options import Options
+from flowdiag.analyses.topic_names import EVERYTHING, names_of
+from flowdiag.analyses.topics import topic
 
 from .recordings import culprits_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ORDER: Final = ("right", "inconclusive", "silent", "wrong (low)", "wrong (medium)", "wrong (high)")
 """From the best answer to the worst."""
@@ -66,3 +75,12 @@ def _agrees(expected: Mapping[str, Any], story: Any) -> bool:
         )
         for culprit in expected["culprits"] or [{}]
     )
+
+
+def diagnosed(spark: SparkSession, *paths: Path) -> dict[str, Any]:
+    """Return what `flowdiag diagnose PATH… --format json` prints, without a process and a JVM of its own."""
+    inputs, engines = inputs_of(EVERYTHING, [str(path) for path in paths], strict=False)
+    topics = tuple(map(topic, names_of(EVERYTHING, engines)))
+    found = diagnose(topics, inputs, lambda: spark, Options(everything=True))
+    report: dict[str, Any] = json.loads(encode(found))
+    return report

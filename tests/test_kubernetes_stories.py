@@ -11,14 +11,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from flowdiag.cli.app import main
 from tests.archives import unpacked
+from tests.diagnoses import diagnosed
 from tests.fake_kubernetes import FakeCluster, Json, event, kubeconfig, pod, resource
 from tests.fake_server import NOT_FOUND, serving
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 RECORDING = (
     unpacked(Path(__file__).parents[1] / "fixtures/recordings/flink/1.20.5/taskmanager-killed")
@@ -29,8 +33,6 @@ CONTAINER = "flink-main-container"
 KILLED_AT = "2026-11-20T23:28:12Z"
 KILLED = "orders-taskmanager-1-1"
 LIMIT = {"limits": {"memory": "860Mi"}, "requests": {"memory": "860Mi"}}
-
-pytestmark = pytest.mark.application
 
 
 def flowdiag(*arguments: str) -> int:
@@ -84,9 +86,9 @@ def cluster(killed: dict[str, Any], *events: Json) -> FakeCluster:
     )
 
 
-def diagnosed(world: FakeCluster, folder: Path) -> Json:
-    """Collect into a folder, then diagnose the folder."""
-    snapshot, report = folder / "snapshot", folder / "report.json"
+def collected(world: FakeCluster, folder: Path) -> Path:
+    """Collect into a folder."""
+    snapshot = folder / "snapshot"
     with serving(world) as server:
         config = kubeconfig(folder, server.url)
         given = [
@@ -101,17 +103,18 @@ def diagnosed(world: FakeCluster, folder: Path) -> Json:
             "-q",
         ]
         assert main(given) == 0
-    flowdiag("diagnose", str(snapshot), "--format", "json", "-o", str(report), "-q")
-    found: Json = json.loads(report.read_bytes())
-    return found
+    return snapshot
 
 
-def test_an_oom_killed_taskmanager_is_one_story_with_the_restarts(tmp_path: Path) -> None:
+@pytest.mark.spark
+def test_an_oom_killed_taskmanager_is_one_story_with_the_restarts(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     ended = {"reason": "OOMKilled", "exitCode": 137, "finishedAt": KILLED_AT}
     world = cluster(
         {"state": {"state": {"terminated": ended}, "ready": False}, "status": {"phase": "Failed"}}
     )
-    report = diagnosed(world, tmp_path)
+    report = diagnosed(spark, collected(world, tmp_path))
     (story,) = report["summary"]["stories"]
     assert (story["cause"], story["state"]) == ("out-of-memory", "recovered")
     assert story["subject"]["taskmanager"] == KILLED
@@ -124,14 +127,15 @@ def test_an_oom_killed_taskmanager_is_one_story_with_the_restarts(tmp_path: Path
     assert "3 restarts" in text
 
 
-def test_an_eviction_explains_the_lost_taskmanager(tmp_path: Path) -> None:
+@pytest.mark.spark
+def test_an_eviction_explains_the_lost_taskmanager(spark: SparkSession, tmp_path: Path) -> None:
     message = (
         "The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 9Gi."
     )
     status = {"phase": "Failed", "reason": "Evicted", "message": message, "containerStatuses": []}
     gone = resource("Pod", KILLED)
     world = cluster({"status": status}, event(gone, "Evicted", message, at=KILLED_AT))
-    report = diagnosed(world, tmp_path)
+    report = diagnosed(spark, collected(world, tmp_path))
     (story,) = report["summary"]["stories"]
     assert (story["cause"], story["state"]) == ("taskmanager-lost", "recovered")
     text = story["narrative"]
@@ -141,8 +145,12 @@ def test_an_eviction_explains_the_lost_taskmanager(tmp_path: Path) -> None:
     assert f"TaskManager {KILLED} @ worker-1.flink.example was lost" in text
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("nested", [True, False], ids=["operator 1.13", "operator 1.0"])
-def test_an_operator_that_refuses_an_upgrade(tmp_path: Path, nested: bool) -> None:
+@pytest.mark.spark
+def test_an_operator_that_refuses_an_upgrade(
+    spark: SparkSession, tmp_path: Path, nested: bool
+) -> None:
     message = "HA metadata not available to restore from last state. Manual restore required."
     kind = "org.apache.flink.kubernetes.operator.exception.UpgradeFailureException"
     error = json.dumps({"type": kind, "message": message}) if nested else f"{kind}: {message}"
@@ -155,21 +163,23 @@ def test_an_operator_that_refuses_an_upgrade(tmp_path: Path, nested: bool) -> No
     }
     orders = resource("FlinkDeployment", "orders", "flink.apache.org/v1beta1", spec={"flinkVersion": "v1_20"}, status=status)  # fmt: skip
     refused = event(orders, "RestoreFailed", message)
-    report = diagnosed(FakeCluster(objects=[orders, refused]), tmp_path)
+    report = diagnosed(spark, collected(FakeCluster(objects=[orders, refused]), tmp_path))
     (story,) = report["summary"]["stories"]
     assert (story["cause"], story["state"]) == ("deployment-failed", "ongoing")
     assert "HA metadata not available" in story["narrative"]
     assert "initialSavepointPath" in json.dumps(report["findings"])
 
 
-def test_a_healthy_namespace_adds_no_finding(tmp_path: Path) -> None:
+@pytest.mark.spark
+def test_a_healthy_namespace_adds_no_finding(spark: SparkSession, tmp_path: Path) -> None:
     started = event(resource("Pod", KILLED), "Started", "Started container", kind="Normal")
-    report = diagnosed(cluster({}, started), tmp_path)
+    report = diagnosed(spark, collected(cluster({}, started), tmp_path))
     codes = {finding["code"] for finding in report["findings"]}
     assert not codes & {"MM305", "CP303"}
     assert report["summary"]["cause"] == "taskmanager-lost"
 
 
+@pytest.mark.application
 def test_one_command_collects_and_diagnoses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,6 +6,7 @@ import json
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,8 +14,12 @@ from fixtures.yarn_recorder.record import PORTS
 from flowdiag.cli.app import main
 from flowdiag.parsers.yarn.answers import ended_on_yarn
 from tests.archives import FIXTURES, unpacked
+from tests.diagnoses import diagnosed
 from tests.fake_server import NOT_FOUND, Reply, serving
 from tests.test_kubernetes_stories import flowdiag
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 RECORDED = sorted(path.parent for path in (FIXTURES / "recordings/yarn").rglob("truth.json"))
 # One of them is enough for every change; the others start Spark, too.
@@ -76,18 +81,16 @@ def test_containers_that_run_have_not_ended(recording: Path) -> None:
         assert {name for name in ended if name.startswith("container_")} <= faults
 
 
-@pytest.mark.application
+@pytest.mark.spark
 @pytest.mark.parametrize("recording", SAMPLED, ids=NAMES)
 def test_the_snapshot_with_the_aggregated_copies_of_its_logs(
-    recording: Path, tmp_path: Path
+    recording: Path, spark: SparkSession
 ) -> None:
-    folder, report = unpacked(recording), tmp_path / "report.json"
+    folder = unpacked(recording)
     truth = json.loads((recording / "truth.json").read_bytes())
     aggregated = sorted((folder / "aggregated").rglob(truth["application"]))
     inputs = [folder / "ended", *aggregated, folder / "driver.log"]
-    given = [str(path) for path in inputs if path.exists()]
-    flowdiag("diagnose", *given, "--format", "json", "-o", str(report), "-q")
-    found = json.loads(report.read_bytes())
+    found = diagnosed(spark, *(path for path in inputs if path.exists()))
     summary, expected = found["summary"], truth["expected"]
     assert (summary["verdict"], summary["cause"]) == (expected["verdict"], expected["cause"])
     if expected["cause"] == "out-of-memory":

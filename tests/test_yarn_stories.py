@@ -9,19 +9,21 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from flowdiag.cli.app import main
+from tests.diagnoses import diagnosed
 from tests.fake_server import serving
 from tests.test_collect_yarn import APP, MASTER, Yarn
 from tests.test_kubernetes_stories import RECORDING, flowdiag
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 WORKERS = [f"container_1700000000000_0007_01_00000{n}" for n in (2, 3, 4)]
 KILLED_MS = 1795217292000  # 2026-11-20T23:28:12Z
-
-pytestmark = pytest.mark.application
 
 
 def log(name: str) -> str:
@@ -31,8 +33,8 @@ def log(name: str) -> str:
     )
 
 
-def diagnosed(folder: Path, status: int, diagnostics: str) -> dict[str, Any]:
-    """Collect and diagnose an application whose first TaskManager ended."""
+def collected(folder: Path, status: int, diagnostics: str) -> Path:
+    """Collect an application whose first TaskManager ended."""
     logs = {
         container: {"taskmanager.log": log(f"flink-flink-taskexecutor-0-worker-{n}.log")}
         for n, container in enumerate(WORKERS, 1)
@@ -55,17 +57,16 @@ def diagnosed(folder: Path, status: int, diagnostics: str) -> dict[str, Any]:
         world.url = server.url
         given = ["--resourcemanager", server.url, "--timeline", server.url, "--no-rest", "-q"]
         assert main(["collect", "yarn", APP, "-o", str(folder / "snapshot"), *given]) == 0
-    report = folder / "report.json"
-    flowdiag("diagnose", str(folder / "snapshot"), "--format", "json", "-o", str(report), "-q")
-    found: dict[str, Any] = json.loads(report.read_bytes())
-    return found
+    return folder / "snapshot"
 
 
+@pytest.mark.spark
 def test_a_container_killed_for_its_memory_is_one_story_with_the_lost_taskmanager(
-    tmp_path: Path,
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     text = f"Container [pid=47,containerID={WORKERS[0]}] is running 9830400B beyond the 'PHYSICAL' memory limit."
-    (story,) = diagnosed(tmp_path, -104, text)["summary"]["stories"]
+    report = diagnosed(spark, collected(tmp_path, -104, text))
+    (story,) = report["summary"]["stories"]
     assert (story["cause"], story["state"]) == ("out-of-memory", "recovered")
     assert story["subject"]["taskmanager"] == WORKERS[0]
     assert story["narrative"].startswith(
@@ -75,13 +76,18 @@ def test_a_container_killed_for_its_memory_is_one_story_with_the_lost_taskmanage
     assert f"TaskManager {WORKERS[0]} @ worker-1.flink.example was lost" in story["narrative"]
 
 
-def test_a_preempted_container_explains_the_lost_taskmanager(tmp_path: Path) -> None:
-    (story,) = diagnosed(tmp_path, -102, "Container preempted by scheduler")["summary"]["stories"]
+@pytest.mark.spark
+def test_a_preempted_container_explains_the_lost_taskmanager(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    report = diagnosed(spark, collected(tmp_path, -102, "Container preempted by scheduler"))
+    (story,) = report["summary"]["stories"]
     assert (story["cause"], story["state"]) == ("taskmanager-lost", "recovered")
     assert story["narrative"].startswith(f"{WORKERS[0]} has been preempted: Container preempted")
     assert f"TaskManager {WORKERS[0]} @ worker-1.flink.example was lost" in story["narrative"]
 
 
+@pytest.mark.application
 def test_one_command_collects_and_diagnoses(tmp_path: Path) -> None:
     world, report = Yarn(logs={MASTER: {"jobmanager.log": "began\n"}}), tmp_path / "report.json"
     with serving(world) as server:
