@@ -30,11 +30,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, AnyStr, Final
 
 from flowdiag.parsers.envelopes.objects import unwrap_json
 from flowdiag.parsers.json_values import as_string, object_at, objects_at
@@ -474,6 +474,25 @@ def without_dumps(data: bytes) -> bytes:
     return b"".join([*parts, data[at:]]) if parts else data
 
 
+def with_ends(
+    headings: Iterable[re.Match[AnyStr]], end: int
+) -> Iterator[tuple[re.Match[AnyStr], int]]:
+    """Yield each heading of a text with the end of the part below it.
+
+    Args:
+        headings: in the order of the text.
+        end: of the text.
+    """
+    found: list[re.Match[AnyStr]] = list(headings)
+    ends = [*(heading.start() for heading in found[1:]), end]
+    yield from zip(found, ends, strict=False)  # without headings, one end is left
+
+
+def clock_us(text: str, layout: str) -> int:
+    """Return the time on a clock without a zone, in microseconds."""
+    return int(datetime.strptime(text, layout).replace(tzinfo=UTC).timestamp()) * 1_000_000
+
+
 def printed_rows(data: bytes, place: str) -> Iterator[tuple[int, Row]]:
     """Yield the rows of all dumps in a text, each with its offset.
 
@@ -481,26 +500,19 @@ def printed_rows(data: bytes, place: str) -> Iterator[tuple[int, Row]]:
         data: the text.
         place: identifier of the text, for dumps without a time.
     """
-    begins = [*_begins(data)]
-    for number, begin in enumerate(begins):
-        end = begins[number + 1].start() if number + 1 < len(begins) else len(data)
+    for begin, end in with_ends(_begins(data), len(data)):
         threads = _printed_threads(data, begin.end(), end)
         printed = begin["time"].decode() if begin["time"] else None
         dump = printed or f"{place}:{begin.start()}"
-        local_us = None
-        if printed is not None:
-            moment = datetime.strptime(printed, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-            local_us = int(moment.timestamp()) * 1_000_000
+        local_us = clock_us(printed, "%Y-%m-%d %H:%M:%S") if printed is not None else None
         for offset, row in thread_rows(threads, dump):
             yield offset, row | {"local_us": local_us}
 
 
 def _printed_threads(data: bytes, start: int, end: int) -> list[Thread]:
-    heads = [*_HEAD.finditer(data, start - 1, end)]
     found: list[tuple[Thread, bytes | None]] = []
     holders: dict[bytes, str] = {}
-    for number, head in enumerate(heads):
-        stop = heads[number + 1].start() if number + 1 < len(heads) else end
+    for head, stop in with_ends(_HEAD.finditer(data, start - 1, end), end):
         body = data[head.end() : stop]
         # With `-l`, the locked synchronizers follow after a blank line.
         frames, _, synchronizers = body.partition(b"\n\n")

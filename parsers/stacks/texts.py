@@ -17,12 +17,18 @@ import html
 import re
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from flowdiag.parsers.formats import read_format
 from flowdiag.parsers.rows import Event, Row
-from flowdiag.parsers.stacks.dumps import Thread, info_thread, instant_us, thread_rows
+from flowdiag.parsers.stacks.dumps import (
+    Thread,
+    clock_us,
+    info_thread,
+    instant_us,
+    thread_rows,
+    with_ends,
+)
 from flowdiag.parsers.stacks.profiles import collapsed_samples, is_collapsed, profile_rows
 
 Rows = Iterator[tuple[int, Row]]
@@ -122,9 +128,7 @@ def _is_python_dump(head: bytes) -> bool:
 
 
 def _python_rows(data: bytes, place: str) -> Rows:
-    begins = [*_PROCESS.finditer(data)]
-    for number, begin in enumerate(begins):
-        end = begins[number + 1].start() if number + 1 < len(begins) else len(data)
+    for begin, end in with_ends(_PROCESS.finditer(data), len(data)):
         text = data[begin.end() : end].decode("utf-8", "replace")
         for thread in _python_threads(text):
             fields = {"dump": f"{place}:{begin.start()}", **thread}
@@ -134,9 +138,7 @@ def _python_rows(data: bytes, place: str) -> Rows:
 
 def _python_threads(text: str) -> Iterator[dict[str, str]]:
     """Yield the fields of the threads of Python workers, and of callbacks in the driver."""
-    heads = [*_THREAD.finditer(text)]
-    for number, head in enumerate(heads):
-        end = heads[number + 1].start() if number + 1 < len(heads) else len(text)
+    for head, end in with_ends(_THREAD.finditer(text), len(text)):
         frames = _with_packages(
             [
                 PythonFrame(found["name"], found["file"], int(found["line"]))
@@ -235,16 +237,12 @@ def _is_javacore(head: bytes) -> bool:
 
 
 def _javacore_rows(data: bytes, place: str) -> Rows:
-    heads = [*_CORE_HEAD.finditer(data)]
     printed = _CORE_TIME.search(data)
     local_us = None
     if printed is not None:
-        text = b" ".join(printed.groups()).decode()
-        moment = datetime.strptime(text, "%Y/%m/%d %H:%M:%S").replace(tzinfo=UTC)
-        local_us = int(moment.timestamp()) * 1_000_000
+        local_us = clock_us(b" ".join(printed.groups()).decode(), "%Y/%m/%d %H:%M:%S")
     threads = []
-    for number, head in enumerate(heads):
-        end = heads[number + 1].start() if number + 1 < len(heads) else len(data)
+    for head, end in with_ends(_CORE_HEAD.finditer(data), len(data)):
         block, cpu = (
             _CORE_BLOCK.search(data, head.end(), end),
             _CORE_CPU.search(data, head.end(), end),
@@ -311,11 +309,9 @@ def _is_copied_page(head: bytes) -> bool:
 
 
 def _copied_rows(data: bytes, place: str) -> Rows:
-    found = [*_COPIED_ROW.finditer(data)]
     cells: dict[str, dict[str, str]] = {}
     starts: dict[str, int] = {}
-    for number, row in enumerate(found):
-        end = found[number + 1].start() if number + 1 < len(found) else len(data)
+    for row, end in with_ends(_COPIED_ROW.finditer(data), len(data)):
         columns = {
             key: (value or b"").decode("utf-8", "replace") for key, value in row.groupdict().items()
         }
@@ -356,10 +352,8 @@ def _is_info_text(head: bytes) -> bool:
 
 
 def _info_rows(data: bytes, place: str) -> Rows:
-    heads = [*_INFO_HEAD.finditer(data)]
     threads = []
-    for number, head in enumerate(heads):
-        end = heads[number + 1].start() if number + 1 < len(heads) else len(data)
+    for head, end in with_ends(_INFO_HEAD.finditer(data), len(data)):
         text = html.unescape(data[head.start() : end].decode("utf-8", "replace"))
         thread = info_thread(text)
         if thread is not None:
@@ -388,11 +382,9 @@ def _is_file_dump(head: bytes) -> bool:
 def _file_rows(data: bytes, place: str) -> Rows:
     begin = _FILE_BEGIN.match(data)
     utc_us = instant_us(begin["time"].decode()) if begin is not None else None
-    heads = [*_FILE_HEAD.finditer(data)]
     threads: list[Thread] = []
     holders: dict[str | None, str] = {}
-    for number, head in enumerate(heads):
-        end = heads[number + 1].start() if number + 1 < len(heads) else len(data)
+    for head, end in with_ends(_FILE_HEAD.finditer(data), len(data)):
         text = data[head.end() : end].decode("utf-8", "replace")
         name, waits = head["name"].decode("utf-8", "replace"), _FILE_WAITS.search(text)
         lock = waits[1] if waits is not None else None
