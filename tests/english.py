@@ -212,7 +212,9 @@ def of_markdown(path: Path) -> Iterator[Text]:
     yield Text(str(path.relative_to(ROOT)), 1, text, prose=path.name not in GENERATED)
 
 
-_PROSE: Final = frozenset({"meaning", "explanation", "text", "risk", "verify", "measure"})
+_PROSE: Final = frozenset(
+    {"meaning", "explanation", "text", "risk", "verify", "measure", "what", "shows"}
+)
 
 
 def of_data(path: Path) -> Iterator[Text]:
@@ -224,7 +226,10 @@ def of_data(path: Path) -> Iterator[Text]:
     if name.startswith("analyses/"):
         data = tomllib.loads(source)
         sentences = (text for table in data.values() for text in table.values())
-        for text in sentences if path.name == "explanations.toml" else _prose_values(data):
+        if path.name == "signals.toml":
+            sentences = (reason for table in data.values() for _, reason in table.values())
+        listed = path.name in ("explanations.toml", "signals.toml")
+        for text in sentences if listed else _prose_values(data):
             first = source.count("\n", 0, max(0, source.find(text[:30]))) + 1
             yield Text(name, first, text)
 

@@ -280,7 +280,7 @@ def works_or_waits(job: JobQueues) -> bool:
 
 
 def has_ended(job: JobQueues) -> bool:
-    """Return whether the job was cancelled, finished, or failed without a restart."""
+    """Return whether the job was canceled, finished, or failed without a restart."""
     return any(
         i.kind in ("cancelled", "finished") for i in job.job.incidents
     ) or judging.job_failed(job.job)

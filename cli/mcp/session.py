@@ -1,6 +1,6 @@
 """An agent session: the process that runs the diagnosis, and its reports.
 
-The process handles one request at a time. A timeout or a cancelled request kills it and all its children, including
+The process handles one request at a time. A timeout or a canceled request kills it and all its children, including
 Java. The next request starts a new process.
 """
 

@@ -28,7 +28,7 @@ Each signal votes for a suspect:
 - Metrics point to the task where back pressure begins, to the busiest subtask, and to a subtask that needs
   more time per record than its siblings.
 - The placement of late subtasks points to a TaskManager.
-- The stack trace of a task that does not react to cancelling points to that task.
+- The stack trace of a task that does not react to its cancellation points to that task.
 
 The table of signals lists the weights. The rule names the suspect with the most points, or no suspect if no total
 is above zero. Votes for other suspects reduce the confidence. As in all rules, high confidence requires at least
@@ -45,7 +45,7 @@ determines it:
 - It spends 30% of its time in synchronous snapshots.
 - It is busy without any input.
 - It takes three times as long per record as its siblings.
-- It does not react to cancelling.
+- It does not react to its cancellation.
 
 The whole task counts as slow if two thirds of its subtasks are busy.
 

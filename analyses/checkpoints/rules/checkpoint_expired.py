@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-Checkpoints that were cancelled because at least one subtask did not acknowledge within the timeout. The
+Checkpoints that were canceled because at least one subtask did not acknowledge within the timeout. The
 finding shows how many expired, how many failed in a row, and whether any has completed since.
 
 Why it matters

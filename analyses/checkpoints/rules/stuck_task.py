@@ -1,8 +1,8 @@
-"""A task does not react to being cancelled.
+"""A task does not react to its cancellation.
 
 What it reports
 ---------------
-Tasks that still run user code long after they were cancelled, and the method in which they are stuck.
+Tasks that still run user code long after their cancellation, and the method in which they are stuck.
 
 Why it matters
 --------------
@@ -67,7 +67,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     if not unnamed:
         return
     last = unnamed[-1]
-    says = f"a task did not end within {h.fmt.duration(last.duration_ms)} of being cancelled"
+    says = f"a task did not end within {h.fmt.duration(last.duration_ms)} of its cancellation"
     votes = h.votes_for({"watchdog": says}, RULE.signals)
     killed = f"killed TaskManager {last.taskmanager}" if last.taskmanager else "killed TaskManager"
     yield h.incident_finding(

@@ -10,7 +10,7 @@ on, a failed synchronous part fails the task. If network buffers run out, the ca
 
 Why it matters
 --------------
-After a failure, "Checkpoint Coordinator is suspending", cancelled tasks and missing slots fill the log.
+After a failure, "Checkpoint Coordinator is suspending", canceled tasks and missing slots fill the log.
 The exception that explains them is logged once, at the beginning.
 
 How it decides
@@ -36,7 +36,7 @@ send it to a side output.
 
 False alarms
 ------------
-Cancelling, stopping or rescaling a job is not a failure, and neither is a JobManager failover.
+Canceling, stopping or rescaling a job is not a failure, and neither is a JobManager failover.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ _BREAKS: Final = frozenset(
 def abort_unfinished(
     checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint], incidents: Iterable[Incident]
 ) -> dict[tuple[JobKey, int, int], Checkpoint]:
-    """Mark checkpoints without an end as aborted if the job then failed, restarted or was cancelled."""
+    """Mark checkpoints without an end as aborted if the job then failed, restarted or was canceled."""
     breaks: dict[JobKey, list[Incident]] = defaultdict(list)
     for incident in incidents:
         if incident.job and incident.time_us is not None and incident.kind in _BREAKS:

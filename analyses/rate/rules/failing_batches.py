@@ -21,7 +21,7 @@ If none of these batches failed, the finding is recovered. A pasted exception of
 failed batch. The finding is then critical and quotes the deepest meaningful cause.
 
 Queries: termination events with an exception, from the event log, the listener or the driver's log, and
-pasted exceptions without a batch. Each run counts once. Stopped queries and cancelled jobs do not count. A query
+pasted exceptions without a batch. Each run counts once. Stopped queries and canceled jobs do not count. A query
 has recovered if it completes `worked` triggers after the last exception.
 
 Log fragments without an application, batch or query: the rule counts exceptions of tasks. The finding is critical

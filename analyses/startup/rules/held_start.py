@@ -13,7 +13,7 @@ How it decides
 --------------
 The rule rebuilds the steps of each start from the logs: submission, slots, deployment, initialization. The first
 step that does not end blocks the start. If no start failed, the job must have waited for at least `grace`, because
-the log may simply end there. If the job ran before and was then cancelled, it must have waited for at least
+the log may simply end there. If the job ran before and was then canceled, it must have waited for at least
 `cancelled`. A start counts as successful unless the job fails within `stable` of reaching RUNNING.
 
 What to do

@@ -7,7 +7,7 @@ cause of the series instead of its consequences.
 
 Why it matters
 --------------
-Later restarts often fail for other reasons, such as missing slots, closed connections or cancelled tasks.
+Later restarts often fail for other reasons, such as missing slots, closed connections or canceled tasks.
 The first failure is the cause, but it is soon buried in the log.
 
 How it decides
