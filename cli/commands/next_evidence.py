@@ -16,19 +16,7 @@ _OPTIONS: Final[Options] = {
     "since": (o.Since, None),
     "until": (o.Until, None),
     "job": (o.Job, None),
-    "format": (
-        Annotated[
-            Listing,
-            typer.Option(
-                "--format",
-                "-f",
-                metavar="FORMAT",
-                help="table, json (default: table).",
-                rich_help_panel="Output",
-            ),
-        ],
-        Listing.TABLE,
-    ),
+    "format": (o.ListingFormat, Listing.TABLE),
     "output": (o.TextOutput, None),
     "redact": (o.Redact, None),
     "config": (o.Config, None),

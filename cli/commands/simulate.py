@@ -37,19 +37,7 @@ def _option(
 _WORKLOAD, _SETTINGS, _JOB = "Workload", "Settings", "Recorded job"
 
 _REPORT: Final[Options] = {
-    "shape": (
-        Annotated[
-            Listing,
-            typer.Option(
-                "--format",
-                "-f",
-                metavar="FORMAT",
-                help="table, json (default: table).",
-                rich_help_panel="Output",
-            ),
-        ],
-        Listing.TABLE,
-    ),
+    "shape": (o.ListingFormat, Listing.TABLE),
     "output": (o.TextOutput, None),
 }
 _PID: Final[Options] = {

@@ -7,7 +7,6 @@ missing, and there are totals (catalogue/spark.md 4.2). Both give the same row.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from flowdiag.parsers.json_values import as_integer, as_number
 from flowdiag.parsers.rows import Event, Row
 
 N = TypeVar("N", int, float)
@@ -45,7 +45,7 @@ def progress_row(progress: object) -> Row | None:
     durations = {
         str(key): int(value)
         for key, value in _map(progress.get("durationMs")).items()
-        if _number(value) is not None
+        if as_number(value) is not None
     }
     sources = [_source(item) for item in _list(progress.get("sources")) if isinstance(item, dict)]
     times = _map(progress.get("eventTime"))
@@ -54,7 +54,7 @@ def progress_row(progress: object) -> Row | None:
         "id": str(progress.get("id") or ""),
         "run_id": run,
         "rows": _first_known(
-            _integer(progress.get("numInputRows")),
+            as_integer(progress.get("numInputRows")),
             _sum_of_known(source["rows"] for source in sources),
         ),
         "durations": _json(durations),
@@ -66,16 +66,16 @@ def progress_row(progress: object) -> Row | None:
         "min_event_us": parse_instant(times.get("min")),
         "state": _json([_state(item) for item in _list(progress.get("stateOperators"))]),
         "sink": str(sink.get("description") or "")[:TEXT],
-        "written": _integer(sink.get("numOutputRows")),
+        "written": as_integer(sink.get("numOutputRows")),
     }
     name = progress.get("name")
     return {
         "event": Event.SPARK_PROGRESS.value,
         "utc_us": timestamp,
-        "checkpoint": _integer(progress.get("batchId")),
+        "checkpoint": as_integer(progress.get("batchId")),
         "job_name": name if isinstance(name, str) else None,
         "duration_ms": _first_known(
-            durations.get("triggerExecution"), _integer(progress.get("batchDuration"))
+            durations.get("triggerExecution"), as_integer(progress.get("batchDuration"))
         ),
         "fields": {key: str(value) for key, value in fields.items() if value is not None},
     }
@@ -85,15 +85,15 @@ def _source(item: dict[str, Any]) -> dict[str, Any]:
     start, end = _offsets(item.get("startOffset")), _offsets(item.get("endOffset"))
     latest = _offsets(item.get("latestOffset"))
     metrics = _map(item.get("metrics"))
-    lag = [_number(metrics.get(f"{which}OffsetsBehindLatest")) for which in ("max", "avg")]
+    lag = [as_number(metrics.get(f"{which}OffsetsBehindLatest")) for which in ("max", "avg")]
     behind = _by_partition(end, latest)
     backlog = _behind(end, latest)
     if backlog is None and lag[1] is not None and (parts := _partitions(end)):
         backlog = round(lag[1] * parts)  # the average is over all partitions
     return {
         "name": str(item.get("description") or "")[:TEXT],
-        "rows": _integer(item.get("numInputRows")),
-        "input_per_s": _number(item.get("inputRowsPerSecond")),
+        "rows": as_integer(item.get("numInputRows")),
+        "input_per_s": as_number(item.get("inputRowsPerSecond")),
         "backlog": backlog,
         "partitions": dict(sorted(behind.items(), key=lambda one: -one[1])[:PARTITIONS]),
         "partition_count": _partitions(end),
@@ -106,19 +106,19 @@ def _source(item: dict[str, Any]) -> dict[str, Any]:
 def _state(item: object) -> dict[str, Any]:
     value = _map(item)
     custom = _map(value.get("customMetrics"))
-    commit = _number(value.get("commitTimeMs"))
+    commit = as_number(value.get("commitTimeMs"))
     late = value.get("numRowsDroppedByWatermark", value.get("numLateInputs"))
     return {
         "operator": str(value.get("operatorName") or "")[:80],
-        "rows": _integer(value.get("numRowsTotal")),
-        "updated": _integer(value.get("numRowsUpdated")),
-        "bytes": _integer(value.get("memoryUsedBytes")),
-        "dropped": _integer(late),
-        "removed": _integer(value.get("numRowsRemoved")),
+        "rows": as_integer(value.get("numRowsTotal")),
+        "updated": as_integer(value.get("numRowsUpdated")),
+        "bytes": as_integer(value.get("memoryUsedBytes")),
+        "dropped": as_integer(late),
+        "removed": as_integer(value.get("numRowsRemoved")),
         "commit_ms": commit,
-        "updates_ms": _number(value.get("allUpdatesTimeMs")),
-        "removals_ms": _number(value.get("allRemovalsTimeMs")),
-        "partitions": _integer(value.get("numShufflePartitions")),
+        "updates_ms": as_number(value.get("allUpdatesTimeMs")),
+        "removals_ms": as_number(value.get("allRemovalsTimeMs")),
+        "partitions": as_integer(value.get("numShufflePartitions")),
         "rocksdb": any(str(key).startswith("rocksdb") for key in custom),
         "custom": _custom(custom),
     }
@@ -126,20 +126,20 @@ def _state(item: object) -> dict[str, Any]:
 
 def _custom(metrics: dict[str, Any]) -> dict[str, int]:
     """Return the metrics of a state store, except metrics per partition, because a large query has hundreds of them."""
-    known = ((str(key)[:80], _integer(value)) for key, value in metrics.items())
+    known = ((str(key)[:80], as_integer(value)) for key, value in metrics.items())
     return {
         key: value for key, value in islice(known, METRICS) if value is not None and "." not in key
     }
 
 
 def _rate(progress: dict[str, Any], sources: list[dict[str, Any]], key: str) -> float | None:
-    value = _number(progress.get(key))
+    value = as_number(progress.get(key))
     if value is not None:
         return value
     if key == "inputRowsPerSecond":
         return _sum_of_known(source["input_per_s"] for source in sources)
     items = (item for item in _list(progress.get("sources")) if isinstance(item, dict))
-    return _sum_of_known(_number(item.get(key)) for item in items)
+    return _sum_of_known(as_number(item.get(key)) for item in items)
 
 
 def _first_known(*values: int | None) -> int | None:
@@ -205,26 +205,6 @@ def _map(value: object) -> dict[str, Any]:
 
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _number(value: object) -> float | None:
-    """Parse a finite number, possibly printed as text.
-
-    >>> _number("12.5"), _number("NaN"), _number(True), _number(3)
-    (12.5, None, None, 3.0)
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _integer(value: object) -> int | None:
-    number = _number(value)
-    return None if number is None or abs(number) > 2**62 else int(number)
 
 
 def parse_instant(value: object) -> int | None:
