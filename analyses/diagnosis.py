@@ -76,7 +76,7 @@ class InspectedInputs:
 def inspect_inputs(
     topics: Sequence[Topic], discovery: Discovery, options: Options
 ) -> InspectedInputs:
-    """Read the inputs that the scan skips, such as configurations, which are small and may be the only inputs."""
+    """Read the inputs that the scan skips, such as configurations. They are small, and may be the only inputs."""
     faults = Faults(found=faults_of(discovery.faults, discovery.sources))
     side_inputs = {
         topic.name: faults.run_or_default(
@@ -225,7 +225,7 @@ def _selectable_jobs(
 
 
 def _with_last_resort(results: Sequence[TopicResult]) -> list[TopicResult]:
-    """Add the last-resort findings of the first topic that has last-resort findings, if no rule found anything."""
+    """If no rule found anything, add last-resort findings, from the first topic that has any."""
     if any(outcome.findings for result in results for outcome in result.outcomes):
         return [*results]
     found = next((result for result in results if result.last_resort), None)
@@ -246,7 +246,7 @@ def _combined_outcomes(results: Sequence[TopicResult]) -> list[RuleOutcome]:
 
 
 def _with_topics_without_input(topics: Iterable[WireTopic], options: Options) -> list[WireTopic]:
-    """Add the topics without any input, if the user requested all topics."""
+    """Add the topics that have no input, if the user requested all topics."""
     by_name = {topic.topic: topic for topic in topics}
     return [
         by_name.get(name) or topic_without_input(name)
@@ -453,7 +453,9 @@ def judge_topic(
 def _last_resort(
     topic: Topic, derived: Any, outcomes: Sequence[RuleOutcome], options: Options
 ) -> Sequence[RuleOutcome]:
-    """Return the outcomes with the findings of `Rule.last_resort`; empty if there are none, or other findings."""
+    """Return the outcomes with the findings of `Rule.last_resort`. The result is empty if it finds nothing, or if
+    other rules do.
+    """
     if any(outcome.findings for outcome in outcomes):
         return ()
     rules = [replace(r, judge=r.last_resort) for r in topic.rules if r.last_resort is not None]
@@ -547,7 +549,7 @@ def select_facts(topic: Topic, facts: Any, processes: Iterable[Process], options
 def span_of(
     topic: Topic, facts: Any, processes: Iterable[Process], options: Options
 ) -> Span | None:
-    """Return the time span to judge; None for the whole input."""
+    """Return the time span to judge, or None for the whole input."""
     processes = tuple(processes)
     ends = [p.last_us for p in processes if p.last_us is not None]
     last = topic.last_us(facts)

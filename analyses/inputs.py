@@ -28,7 +28,7 @@ def inputs_of(
 
 
 def with_owners(discovery: Discovery) -> tuple[Discovery, frozenset[str]]:
-    """Assign an engine to sources that may belong to either engine, and return all engines."""
+    """Assign an engine to each source that could belong to either, and return all engines."""
     from flowdiag.analyses.report.fitting import engines_of
 
     sources, engines = engines_of(discovery.sources)

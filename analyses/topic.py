@@ -172,7 +172,7 @@ class Topic:
         return outcomes
 
     def why_not_assessed(self, rule: Rule, facts: Any) -> str | None:
-        """Return a clause about required facts that the input does not contain; None if a rule has all facts."""
+        """Return a clause about required facts that the input does not contain, or None if a rule has all facts."""
         holds, clause = self.required.get(rule.needs or "", (None, ""))
         return None if holds is None or holds(facts) else clause
 
@@ -198,7 +198,7 @@ class Topic:
         return ()
 
     def population(self, facts: Any, job: JobKey | None, kind: str) -> int | None:
-        """Return how many subjects of a kind (`Subject.kind`) a job has; None if unknown."""
+        """Return how many subjects of a kind (`Subject.kind`) a job has, or None if unknown."""
         return None
 
     def is_assessed(self, facts: Any) -> bool:

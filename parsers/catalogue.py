@@ -149,8 +149,8 @@ def _past_separators(text: str, position: int) -> int:
 def _guess_message_start(text: str, loggers: tuple[str, ...]) -> int:
     """Guess where the message starts in a line of unknown layout.
 
-    Only messages that start with a name need this. The message starts after the logger, else after the level and its
-    ` - `, else after a leading time, else at the start of the line.
+    Only messages that start with a name need this. The message starts after the logger or, without one, after the
+    level and its ` - `, after a leading time, or at the start of the line.
     """
     if loggers:
         found = _logger_end(loggers).search(text, 0, 4096)
@@ -218,7 +218,7 @@ class Catalogue:
 
 
 def _heads(template: Template) -> tuple[str, ...]:
-    """Return the words that a message can start with; empty if it starts with free text."""
+    """Return the words that a message can start with, or nothing if it starts with free text."""
     if template.begins:
         return template.begins
     found = _HEAD.match(template.pattern)
@@ -230,7 +230,7 @@ def _heads(template: Template) -> tuple[str, ...]:
 
 
 def _possible_starts(text: str, heads: tuple[str, ...], anchor: str) -> Iterator[int]:
-    """Yield positions where a message with these first words and this anchor may start, likeliest first."""
+    """Yield positions where a message with these first words and this anchor may start, the most likely first."""
     position = text.find(anchor)
     tried: set[int] = set()
     for _ in range(_MAX_ANCHORS):
@@ -337,7 +337,7 @@ def unusable_plugins() -> tuple[str, ...]:
 
 @functools.cache
 def _plugin_catalogue(plugin: Messages) -> Catalogue | None:
-    """Return the catalogue of a plug-in, with every template checked by its samples; None if it is skipped."""
+    """Return the catalogue of a plug-in, with every template checked by its samples, or None if it is skipped."""
     place = "its catalogue"
     try:
         document = tomllib.loads(plugin.text)

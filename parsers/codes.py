@@ -87,7 +87,7 @@ class Family(NamedTuple):
     fallback: Callable[[str], Entry | None]
 
     def entry(self, code: str) -> Entry | None:
-        """Return the entry for a code: its own, else the fallback's, else that of its class."""
+        """Return the entry for a code: its own entry, the entry of the fallback, or that of its class."""
         found = self.codes.get(code) or self.fallback(code)
         if found is None:
             ends = range(len(code) - 1, 0, -1)

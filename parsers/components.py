@@ -80,7 +80,7 @@ def components() -> dict[str, Component]:
 def component_of(
     chain: Sequence[str], lines: Iterable[str] = (), logger: str | None = None
 ) -> Component | None:
-    """Return the component that threw an exception; None if the job's own code did, or if it is unknown.
+    """Return the component that threw an exception, or None if the job's own code did, or if it is unknown.
 
     The deepest exception with a known class, message or stack decides. Engines, and transports such as Netty,
     only count if nothing more specific does.
@@ -127,7 +127,7 @@ def component_of(
 def process_of(
     chain: Sequence[str], lines: Iterable[str] = (), logger: str | None = None, above: str = ""
 ) -> Component | None:
-    """Return the process in which an exception happened; None if neither frames, texts nor logger show it.
+    """Return the process in which an exception happened, or None if neither frames, texts nor logger show it.
 
     >>> process_of(["java.lang.OutOfMemoryError: Java heap space"],
     ...            ["\\tat org.apache.flink.runtime.entrypoint.ClusterEntrypoint.main(C.java:1)"]).name

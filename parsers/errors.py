@@ -103,7 +103,7 @@ def no_temporary_space(error: OSError) -> FlowdiagError:
 
 
 def error_clause(error: BaseException) -> str:
-    """Describe an error in one clause: the operating system's message, else the error's own message or type.
+    """Describe an error in one clause: the operating system's message, otherwise the error's own message or type.
 
     >>> error_clause(OSError(28, "No space left on device")), error_clause(ValueError())
     ('no space left on device', 'ValueError')
@@ -114,7 +114,7 @@ def error_clause(error: BaseException) -> str:
 
 
 def error_text(error: BaseException | None) -> str:
-    """Return the message of an exception; empty for a Py4J error if the JVM that has the message is gone."""
+    """Return the message of an exception, or nothing for a Py4J error if the JVM that has the message is gone."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - py4j raises various types

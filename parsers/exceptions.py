@@ -86,7 +86,7 @@ def classes() -> tuple[FailureClass, ...]:
 
 
 def classify(chain: Sequence[str], engine: str | None = None) -> Classified | None:
-    """Return the class of the deepest known root cause in a chain, else that of the interrupted operation.
+    """Return the class of the deepest known root cause in a chain, otherwise that of the interrupted operation.
 
     Args:
         chain: exceptions as class and message, outermost first.
@@ -254,12 +254,12 @@ def is_root_cause(name: str) -> bool:
 
 
 def kind_of_class(name: str) -> str | None:
-    """Return the kind of a failure class; None for an unknown name."""
+    """Return the kind of a failure class, or None for an unknown name."""
     return next((each.kind for each in classes() if each.name == name), None)
 
 
 def engine_of_class(name: str) -> str | None:
-    """Return the engine that a failure class belongs to; None for both engines."""
+    """Return the engine that a failure class belongs to, or None for both engines."""
     return next((each.engine for each in classes() if each.name == name), None)
 
 

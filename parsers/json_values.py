@@ -32,7 +32,7 @@ def object_at(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def as_string(value: object) -> str | None:
-    """Return a non-empty string, else None."""
+    """Return a non-empty string, otherwise None."""
     return value if isinstance(value, str) and value else None
 
 
@@ -56,19 +56,19 @@ def as_integer(value: object, largest: int = 2**63 - 1) -> int | None:
 
 
 def as_count(value: object) -> int | None:
-    """Return a non-negative 32-bit integer, else None."""
+    """Return a non-negative 32-bit integer, otherwise None."""
     number = as_integer(value, 2**31 - 1)
     return number if number is not None and number >= 0 else None
 
 
 def as_amount(value: object) -> int | None:
-    """Return a number of milliseconds or bytes; None for -1, which Flink writes for "unknown"."""
+    """Return a number of milliseconds or bytes, or None for -1, which Flink writes for "unknown"."""
     number = as_integer(value)
     return number if number is not None and number >= 0 else None
 
 
 def as_moment(value: object) -> int | None:
-    """Return epoch milliseconds; None for -1 and 0, which mean "unknown"."""
+    """Return epoch milliseconds, or None for -1 and 0, which mean "unknown"."""
     number = as_integer(value, MOMENT_MAX)
     return number if number is not None and number > 0 else None
 
@@ -79,7 +79,7 @@ def microseconds(moment_ms: int | None) -> int | None:
 
 
 def as_text(value: object) -> str | None:
-    """Return a scalar as text for an entry of `fields`; None if the text is empty."""
+    """Return a scalar as text for an entry of `fields`, or None if the text is empty."""
     if type(value) is int:
         return str(value)
     if value is None or value == "":
@@ -106,7 +106,7 @@ def flatten(body: Mapping[str, Any], prefix: str = "", depth: int = 3) -> dict[s
 
 
 def as_number(value: object) -> float | None:
-    """Return a finite number, else None (also for `"NaN"`)."""
+    """Return a finite number, otherwise None (also for `"NaN"`)."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

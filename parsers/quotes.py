@@ -104,7 +104,7 @@ def _pattern(metric: str) -> tuple[str, re.Pattern[str]]:
 def _match_report_line(
     text: str, pattern: re.Pattern[str], focus: Focus
 ) -> tuple[float, bool] | None:
-    """Return the value in a report line and whether the line contains the owner's name; None for another owner."""
+    """Return the value in a report line and whether the line contains the owner's name, or None for another owner."""
     found = pattern.match(text)
     value = None if found is None else _number(found["value"])
     if found is None or value is None:
@@ -133,7 +133,7 @@ def _series_text(name: str, labels: Mapping[str, str], value: float) -> str:
 def _match_series(
     name: str, labels: Mapping[str, str], value: float, metric: str, focus: Focus
 ) -> tuple[float, bool] | None:
-    """Return the value of a series and whether its labels contain the owner's name; None for another owner."""
+    """Return the value of a series and whether its labels contain the owner's name, or None for another owner."""
     tail = re.escape(metric.replace(".", "_")).replace(r"\*", r"\w+?").replace(r"\#", r"\d+")
     if not re.search(rf"_{tail}(?:_total)?$", name.replace(".", "_")) or not math.isfinite(value):
         return None
@@ -163,7 +163,7 @@ def _number(text: str) -> float | None:
 
 
 def entry_text(block: bytes, focus: Focus | None = None) -> str | None:
-    """Return the judged part of a JSON response in one line; None if it cannot be determined.
+    """Return the judged part of a JSON response in one line, or None if it cannot be determined.
 
     Args:
         block: bytes that start with a response of a REST API or Prometheus, an archive, or a file of a collection.

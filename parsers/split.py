@@ -291,7 +291,7 @@ _FAILURES: Final = frozenset(
 
 
 def _signs_of(source: Source) -> SignFinder | None:
-    """Return a finder for failures outside known messages; None if another step searches every line for them."""
+    """Return a finder for failures outside known messages, or None if another step searches every line for them."""
     plain = source.codec == "none" and source.member is None
     small = plain and 0 <= source.size <= PASTE_BYTES
     return None if small else SignFinder(ERRORS)

@@ -104,7 +104,7 @@ _SIZE: Final = re.compile(r"(?P<number>[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)\s*(?P<u
 def size_bytes(
     text: str | None, *, units: Mapping[str, int] = SIZE_UNITS, whole: bool = False
 ) -> float | None:
-    """Parse a size into bytes: a number with a unit. The result is an int for whole numbers, else a float.
+    """Parse a size into bytes: a number with a unit. The result is an int for whole numbers, otherwise a float.
 
     Args:
         text: the size, with a decimal point or comma.
@@ -150,7 +150,7 @@ def version_of(text: str | None, *, plain: bool = False) -> tuple[int, int] | No
 
 
 def days_since_1970(year: int, month: int, day: int) -> int | None:
-    """Return the days since 1970-01-01; None for invalid dates and years that another time zone could overflow.
+    """Return the days since 1970-01-01, or None for invalid dates and years that another time zone could overflow.
 
     >>> days_since_1970(1970, 1, 2), days_since_1970(2026, 2, 30), days_since_1970(9999, 12, 31)
     (1, None, None)

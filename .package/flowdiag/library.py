@@ -111,7 +111,7 @@ def diagnose(
     Args:
         paths: the inputs.
         topics: any of checkpoints, rate, queues, memory, startup (default: all that the inputs allow).
-        spark: your session (default: the active session, else one of flowdiag's own).
+        spark: your session (default: the active session, otherwise one of flowdiag's own).
         since, until: time range to diagnose; names and hosts still come from the whole input.
         job: only this job or application: prefix of its id, or glob of its name.
         tz: time zone of the logs, if it cannot be inferred: Asia/Shanghai, +08:00.
@@ -288,7 +288,7 @@ def read(
 
     Args:
         paths: the inputs.
-        spark: your session (default: the active session, else one of flowdiag's own).
+        spark: your session (default: the active session, otherwise one of flowdiag's own).
         tz: time zone of the logs, if it cannot be inferred: Asia/Shanghai, +08:00.
         metrics: names of Flink metrics to read (default: all known ones).
         strict_inputs: fail if any input is missing or unreadable.
@@ -458,7 +458,7 @@ def _inputs(
 
 
 def _user_session(given: SparkSession | None) -> SparkSession | None:
-    """Return the given session, else the active session of the process."""
+    """Return the given session, otherwise the active session of the process."""
     from flowdiag.cli.spark.borrowed import running
 
     return given if given is not None else running()

@@ -24,7 +24,7 @@ from flowdiag.analyses.model.finding import Confidence
 from flowdiag.analyses.model.signals import signals_of
 
 MOST_SPELLS: Final = 40
-"""Number of the last spells to judge. Only they show the current problem."""
+"""How many of the last spells to judge. Earlier spells do not show the current problem."""
 _PIECES: Final = 8  # maximum number of pieces of a spell that are judged separately
 _LEAST: Final = 2  # minimum number of expired checkpoints in a piece; one may be an accident
 _NOT_ALWAYS: Final = (
@@ -71,8 +71,8 @@ def episode_culprits(job: JobFacts) -> tuple[EpisodeCulprit, ...]:
 def _stages(job: JobFacts, spell: Episode) -> tuple[EpisodeCulprit, ...]:
     """Return the result for a spell, or one result per stage if the culprit changes.
 
-    Each piece of the spell is judged. Consecutive pieces that do not contradict each other form a stage. A stage
-    counts if it alone shows a culprit with at least medium confidence.
+    The function judges the spell piece by piece. Consecutive pieces that do not contradict each other form a stage. A
+    stage counts if it alone shows a culprit with at least medium confidence.
     """
     whole = culprit_of(job, spell)
     pieces = _pieces(spell)
@@ -133,7 +133,7 @@ def _have_same_culprit(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
 
 
 def _cut(job: JobFacts, spell: Episode, bounds: Sequence[int]) -> tuple[EpisodeCulprit, ...] | None:
-    """Return the results for the parts of a spell, if consecutive parts have different culprits."""
+    """Return one result per part of a spell, if consecutive parts have different culprits."""
     if not bounds:
         return None
     cuts = pairwise([0, *bounds, len(spell.checkpoints)])
@@ -157,7 +157,7 @@ def _pieces(spell: Episode) -> list[Piece]:
 
 
 def _part(spell: Episode, piece: Piece) -> Episode:
-    """Return one part of a spell. Only the last part includes the recovery."""
+    """Cut a part out of a spell. Only the last part includes the recovery."""
     first, end = piece
     last = end == len(spell.checkpoints)
     return replace(
@@ -172,7 +172,7 @@ def _part(spell: Episode, piece: Piece) -> Episode:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Consecutive pieces with the same culprit, and their best result."""
+    """Consecutive pieces of a spell with the same culprit, and the best of their results."""
 
     first: Piece
     last: Piece
@@ -194,7 +194,7 @@ def _runs(asked: Sequence[tuple[Piece, EpisodeCulprit]]) -> list[_Run]:
 
 
 def _confident_culprit(answer: EpisodeCulprit) -> NamedCulprit | None:
-    """Return the culprit if it has at least medium confidence."""
+    """Return the culprit of a result with at least medium confidence."""
     found = answer.culprit
     return None if found is None or found.confidence is Confidence.LOW else found
 
@@ -210,7 +210,7 @@ def _agree(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
 
 
 def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
-    """Return the index at which one culprit follows another, by bisecting the checkpoints in between."""
+    """Find the index at which one culprit follows another, by bisecting the checkpoints in between."""
     low, high = before.last[0], after.first[1]
     bound = after.first[0]
     while high - low >= 2 * _LEAST:
@@ -308,8 +308,8 @@ def hot_spot(job: JobFacts) -> EpisodeCulprit | None:
     """Return a saturated subtask that upstream tasks wait for, in a job whose checkpoints complete.
 
     Returns:
-        None without back pressure, or if the task where back pressure ends has no problem. A result without a culprit
-        if the input does not cover all subtasks of that task.
+        The result is None without back pressure, or if the task where back pressure ends has no problem. A result
+        without a culprit if the input does not cover all subtasks of that task.
     """
     view, episode = overall_view(job), _whole_run_episode(job)
     if not any(root.measured for root in view.ends):
@@ -349,8 +349,8 @@ def find_awaited_subtask(job: JobFacts, slow: Sequence[Checkpoint]) -> NamedCulp
     """Return the subtask that slow checkpoints waited for, although they completed.
 
     The acknowledgements of each checkpoint are judged as if it had expired at half of its duration. One subtask, and
-    perhaps all subtasks downstream of it, must have acknowledged much later than the others. None if this happened
-    only once, if no input shows the reason, or if the confidence is below medium.
+    perhaps all subtasks downstream of it, must have acknowledged much later than the others. The result is None if
+    this happened only once, if no input shows the reason, or if the confidence is below medium.
     """
     judged = tuple(
         replace(
@@ -382,7 +382,7 @@ def find_awaited_subtask(job: JobFacts, slow: Sequence[Checkpoint]) -> NamedCulp
 
 
 def _whole_run_episode(job: JobFacts) -> Episode:
-    """Return an episode without failed checkpoints that spans the whole job."""
+    """Build an episode without failed checkpoints that spans the whole job."""
     return Episode(
         job=job.key, checkpoints=(), recovered=None, warm_up=False, since_us=job.first_us
     )
@@ -397,7 +397,7 @@ class Delay:
 
     @property
     def best_culprit(self) -> NamedCulprit:
-        """The result with the highest confidence. On a tie, the longest episode decides."""
+        """The result with the highest confidence. On a tie, that of the longest episode."""
         weights = [
             (culprit.confidence.weight, len(episode.checkpoints))
             for culprit, episode in zip(self.culprits, self.episodes, strict=True)
@@ -425,7 +425,7 @@ def name_of(found: NamedCulprit) -> str:
 
 
 def successor_of(job: JobFacts, episode: Episode) -> NamedCulprit | None:
-    """Return the culprit of the next failed checkpoints, if it is a different one."""
+    """Return the culprit of the next failed checkpoints, if it differs from this one."""
     return next((after.culprit for one, after in _moves(job) if one.episode is episode), None)
 
 
@@ -468,7 +468,7 @@ def lost_meanwhile(job: JobFacts, series: Sequence[Episode], found: NamedCulprit
 
 
 def moved_from(job: JobFacts, found: NamedCulprit) -> str | None:
-    """Return a sentence about a sibling that was as busy earlier; None if the culprit was always busy.
+    """Return a sentence about a sibling that was just as busy earlier, or None if the culprit was always busy.
 
     The latest metrics decide who the culprit is. The metrics of the longer window show whether this is recent.
     """
@@ -501,7 +501,7 @@ def names_culprit(job: JobFacts) -> bool:
 
 @once
 def _gaps_in_input(job: JobFacts) -> tuple[bool, bool]:
-    """Return whether a late attempt has no name, and whether all loads are single samples from REST."""
+    """Return two facts: whether a late attempt has no name, and whether all loads are single samples from REST."""
     nameless = any(late.attempt.task is None for late in job.late)
     return nameless, not any(row.samples > 1 for row in job.loads)
 

@@ -77,7 +77,7 @@ def decliners_by_declines(
 ) -> Decliners | None:
     """Return the subtask that declined most often, and subtasks with at least `alike` of its declines.
 
-    None if it gave no reason and declined fewer than `repeated` checkpoints.
+    The result is None if it gave no reason and declined fewer than `repeated` checkpoints.
     """
     by_subtask: dict[tuple[str | None, int | None], list[h.Decline]] = {}
     for decline in declines:
@@ -105,7 +105,7 @@ def decliners_by_declines(
 
 
 def decliner_by_absence(job: h.Job, failed: set[Identity], *, repeated: float) -> Decliners | None:
-    """Return the only subtask that acknowledged none of at least `repeated` failed checkpoints.
+    """Return the subtask that alone acknowledged none of at least `repeated` failed checkpoints.
 
     REST and archives do not show which subtask declined.
     """
@@ -153,7 +153,9 @@ def attempt_of(job: h.Job, row: h.SubtaskCheckpoint) -> h.Attempt:
 
 
 def common_subject(job: h.Job, attempts: Sequence[h.Attempt]) -> h.Subject | None:
-    """Return the subject that the attempts have in common: the subtask, TaskManager or task; None if it is only the job."""
+    """Return the subject that the attempts have in common: the subtask, TaskManager or task, or None if it is only
+    the job.
+    """
     first = attempts[0]
     if len(attempts) == 1:
         return h.subtask_subject(job, first)

@@ -152,7 +152,7 @@ class TaskFailure:
 
     @property
     def explanation(self) -> str:
-        """The effect of the cause, else its meaning, with the offset of an unreadable record if it is known."""
+        """The effect of the cause, otherwise its meaning, with the offset of an unreadable record if it is known."""
         explanation = _EXPIRED
         if self.cause is not None:
             meaning = CAUSES[self.cause].meaning
@@ -275,7 +275,7 @@ def _with_place(text: str, root: h.Incident) -> str:
 
 
 def _cause_of(crisis: h.Crisis) -> tuple[str | None, tuple[str, ...]]:
-    """Return the cause of a crisis, and the names of the remedies that fit; empty for all of them."""
+    """Return the cause of a crisis, and the names of the remedies that fit. Without names, all remedies fit."""
     kind = crisis.kind
     word = _CAUSES[kind] if kind in _CAUSES else _WITHOUT_RECORDS.get(kind)
     if word is None or word in _ARBITRARY:

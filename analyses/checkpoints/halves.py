@@ -21,7 +21,7 @@ HALVES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """How long the last subtask of each checkpoint took, in milliseconds, by part.
+    """The time that the last subtask of each checkpoint spent on each part, in milliseconds.
 
     Args:
         sums: the total of all checkpoints, by part.
@@ -50,7 +50,7 @@ def slowest_checkpoints(job: h.Job) -> list[h.Checkpoint]:
 
 
 def times_by_half(job: h.Job, delayed: Sequence[h.Checkpoint]) -> Times | None:
-    """Return the durations that the last subtask of each checkpoint measured; None if there are none."""
+    """Return the durations that the last subtask of each checkpoint measured, or None if there are none."""
     last = _last_subtasks(job, {c.id for c in delayed})
     # In a failed checkpoint, only subtasks that acknowledged have durations. The last one counts if it was
     # late.

@@ -77,7 +77,8 @@ class Pending:
 def pending(job: h.Job) -> Pending | None:
     """Return the last checkpoint if it is in progress and no event of the job ended it.
 
-    None if the JobManager's log has a gap after the trigger, because the missing lines may contain its end.
+    The result is None if the JobManager's log has a gap after the trigger, because the missing lines may contain its
+    end.
     """
     last = _last_in_progress(job)
     if last is None:
@@ -131,7 +132,7 @@ def _in_progress_until(job: h.Job, since_us: int) -> int:
 
 @once
 def culprit(job: h.Job) -> NamedCulprit | None:
-    """Return the culprit of the overdue checkpoint; None without an overdue checkpoint or a culprit.
+    """Return the culprit of the overdue checkpoint, or None if no checkpoint is overdue or no culprit is known.
 
     The checkpoint is judged as if it had expired at the end of the input. If no record moves, only the metrics of that
     time count, because a subtask that hangs received records earlier.
@@ -159,7 +160,9 @@ def culprit(job: h.Job) -> NamedCulprit | None:
 
 
 def hours_without_checkpoint(job: h.Job) -> float | None:
-    """Return how many hours tasks ran without a checkpoint; None with checkpoints, or without the JobManager's log."""
+    """Return for how many hours tasks ran without a checkpoint. The result is None if there are checkpoints, or if
+    the JobManager's log is missing.
+    """
     deployed = [a.deployed_us for a in job.attempts if a.deployed_us is not None]
     end = ended_or_last(job)
     if job.checkpoints or not job.cluster.has_jobmanager_log or not deployed or end is None:

@@ -173,7 +173,7 @@ def overdue_expiries(job: h.Job, *, overdue_ms: float, share: float) -> list[h.C
 
 
 def expired_after_ms(checkpoint: h.Checkpoint) -> float:
-    """Return the time from the trigger to the expiry."""
+    """Return the time from a checkpoint's trigger to its expiry."""
     return ((checkpoint.ended_us or 0) - (checkpoint.triggered_us or 0)) / 1000
 
 
@@ -204,7 +204,7 @@ def unexplained_gaps(job: h.Job, *, intervals: float) -> list[Gap]:
 
 
 def trigger_interval_ms(job: h.Job) -> float | None:
-    """Return the configured interval, else the median gap, because short gaps may belong to a burst."""
+    """Return the configured interval, otherwise the median gap, because short gaps may belong to a burst."""
     known = setting(job, *INTERVAL_KEYS)
     if known is not None and known.source != "observed":
         return job.interval_ms

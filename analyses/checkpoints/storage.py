@@ -58,9 +58,9 @@ class Refused:
     Args:
         exception: the most frequent class; None if there is no storage exception, and only the JobManager could not write.
         path: the location of the checkpoints, if a setting or an exception contains it.
-        taskmanagers: the TaskManagers that got the exception.
+        taskmanagers: the TaskManagers that report the exception.
         jobmanager: number of checkpoints that failed according to records of the JobManager without a task.
-        itself: whether the JobManager itself failed to write, and not possibly a task.
+        itself: whether the JobManager itself certainly failed to write, rather than possibly a task.
         series: the episodes of failed checkpoints.
     """
 
@@ -87,9 +87,9 @@ class Refused:
 
 @once
 def refusals_of(job: JobFacts) -> Refused | None:
-    """Return the storage exceptions if the storage itself is to blame, else None.
+    """Return the storage exceptions if the storage itself is to blame, otherwise None.
 
-    At least two TaskManagers must get the exception, or the JobManager, which writes its own files.
+    At least two TaskManagers must report the exception, or the JobManager, which writes its own files.
     """
     failed = _failed_checkpoints(job)
     found = [*_refusals(job, failed), *_location_refusals(job)] or [*_unfinished(job, failed)]
@@ -135,7 +135,7 @@ def _failed_checkpoints(job: JobFacts) -> dict[tuple[int, int], Checkpoint]:
 def _wrote_itself(
     refusals: Sequence[Refusal], failed: Mapping[tuple[int, int], Checkpoint]
 ) -> bool:
-    """Return whether the JobManager itself failed to write, and not possibly a task."""
+    """Return whether the JobManager itself certainly failed to write, rather than possibly a task."""
     return any(
         r.checkpoint is None or reason_word(failed[r.checkpoint]) in _ITS_OWN for r in refusals
     )
@@ -213,7 +213,7 @@ def _refusals_in(
 
 
 def _path(job: JobFacts, refusals: tuple[Refusal, ...]) -> str | None:
-    """Return the configured location of the checkpoints, else the path in most exceptions."""
+    """Return the configured location of the checkpoints, otherwise the path in most exceptions."""
     known = setting(job, *DIRECTORY_KEYS)
     if known is not None and known.value:
         return known.value
@@ -226,7 +226,7 @@ def _path(job: JobFacts, refusals: tuple[Refusal, ...]) -> str | None:
 
 
 def victims_text(found: Refused) -> str:
-    """Return sentences about the victims, and since when checkpoints have failed."""
+    """Return sentences about the affected processes, and since when checkpoints have failed."""
     begun = min((r.time_us for r in found.refusals if r.time_us is not None), default=None)
     since = (
         f"since checkpoint {min(found.checkpoints)[1]}"

@@ -82,7 +82,7 @@ def _takeovers_of(job: h.Job) -> Iterator[Takeover]:
 
 
 def _continues(job: h.JobFacts, at_us: int) -> bool:
-    """Return whether checkpoints continue after a time without a restart of the job in between."""
+    """Return whether checkpoints continue after a given time, without a restart of the job in between."""
     after = [c.triggered_us for c in job.checkpoints if c.triggered_us and c.triggered_us >= at_us]
     return bool(after) and not any(at_us <= us <= min(after) for us in start_times(job))
 
@@ -157,7 +157,7 @@ def _taskmanagers(job: h.JobFacts) -> frozenset[str]:
 
 
 def _last_record_us(job: h.JobFacts, at_us: int) -> int | None:
-    """Return the time of the last record of a job with checkpoints before `at_us`; None if it had ended by then."""
+    """Return the time of the last record of a job with checkpoints before `at_us`, or None if it had ended by then."""
     if not any(c.triggered_us is not None and c.triggered_us < at_us for c in job.checkpoints):
         return None
     begun = max((us for us in start_times(job) if us < at_us), default=0)

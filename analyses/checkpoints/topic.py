@@ -151,7 +151,7 @@ class Checkpoints(FlinkTopic):
     def review_outcomes(
         self, outcomes: Sequence[RuleOutcome], facts: ClusterFacts
     ) -> Sequence[RuleOutcome]:
-        """Make the first core rule inconclusive about jobs without findings that are not provably healthy."""
+        """Make the first core rule inconclusive for each job that has no finding but is not provably healthy."""
         failing_jobs = {
             finding.job
             for outcome in outcomes
@@ -233,7 +233,9 @@ CHECKPOINTS: Final = Checkpoints()
 
 
 FINISHING_US: Final = 5_000_000
-"""Time in which the tasks of a bounded job finish. A checkpoint of that time fails because some tasks have finished."""
+"""The time within which the tasks of a bounded job finish. A checkpoint triggered then fails because some tasks have
+finished.
+"""
 
 
 def _ended_with_job(job: JobFacts, checkpoint: Checkpoint) -> bool:
@@ -248,7 +250,8 @@ def _ended_with_job(job: JobFacts, checkpoint: Checkpoint) -> bool:
 
 
 def why_not_healthy(job: JobFacts) -> str | None:
-    """Return why a job is not provably healthy; None if a checkpoint completed, and the last checkpoint did not fail.
+    """Return why a job is not provably healthy, or None if a checkpoint completed, and the last checkpoint did not
+    fail.
 
     Checkpoints do not count if a cancel, a shutdown or the end of the job aborted them, or if they are in flight at
     the end of the input. A job without records about checkpoints may have checkpointing disabled, so it is left out.
@@ -270,7 +273,7 @@ def why_not_healthy(job: JobFacts) -> str | None:
 
 
 def _slow_start(job: h.Job) -> str | None:
-    """Return why a job is not provably healthy if the input ends while its first checkpoints are still slow."""
+    """Return why a job is not provably healthy, if the input ends while its first checkpoints are still slow."""
     slow = slow_since_start(job)
     if not slow:
         return None
@@ -327,7 +330,7 @@ def failing_spans(facts: ClusterFacts) -> list[tuple[int, int]]:
 
 
 def window_us(facts: ClusterFacts, spans: Sequence[tuple[int, int]]) -> int | None:
-    """Return the window length for metrics of failing or pending checkpoints; None if there are none.
+    """Return the window length for metrics of failing or pending checkpoints, or None if there are none.
 
     It is a minute (the usual reporting interval), or a multiple that limits the number of windows of all subtasks.
     """

@@ -122,7 +122,7 @@ def rank_test(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def _by_counting(doubled: Sequence[int], size: int, away: int) -> float:
-    """Return the share of all choices of `size` ranks whose sum is at least `away` from the mean."""
+    """Return the share of all choices of `size` ranks whose sum differs from the mean by at least `away`."""
     ways: list[Counter[int]] = [Counter({0: 1}), *(Counter[int]() for _ in range(size))]
     for rank in doubled:
         for chosen in range(size, 0, -1):
@@ -134,7 +134,7 @@ def _by_counting(doubled: Sequence[int], size: int, away: int) -> float:
 
 
 def share_test(before: float, samples: int, after: float, others: int) -> float | None:
-    """Return the p-value for two shares of time; None if there are too few samples.
+    """Return the p-value for two shares of time, or None if there are too few samples.
 
     Each share is a mean of samples. Agresti and Caffo's interval (2000) adds one success and one failure per side,
     which keeps the error rate even with few samples and near 0 and 1.

@@ -95,7 +95,7 @@ def compare_reports(
 
 
 def _check(before: Report, after: Report, same_job: bool) -> bool:
-    """Reject reports that are not comparable, and return whether each side has only the same single job."""
+    """Reject reports that are not comparable. Return whether each side has a single job, and it is the same job."""
     command, other = before.tool.command, after.tool.command
     if command != other:
         raise FlowdiagError(
@@ -269,7 +269,7 @@ def _round(value: float | None) -> float | None:
 
 
 def _regression_reasons(found: Sequence[FindingChange], measures: Sequence[Measure]) -> list[str]:
-    """Return the reasons for a regression, one per line; empty if there is none."""
+    """Return the reasons for a regression, one per line, or nothing if there is none."""
     reasons = []
     for kind in (Change.NEW, Change.WORSE):
         some = serious_changes(found, kind)

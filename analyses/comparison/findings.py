@@ -70,7 +70,7 @@ def _pairs(before: Report, after: Report, *, one_job: bool) -> Iterator[Pair]:
     """Pair the findings of both sides that report the same fault, most similar first.
 
     If a rule has several findings about one task, the fingerprint of a finding depends on whether it is the first. If
-    the first is gone, the second is recognized by its place.
+    the first is gone, the function recognizes the second by its place.
     """
     left, right = list(before.findings), list(after.findings)
     for alike in (_is_same_in_place, _same_place, _same_fingerprint, _is_related_elsewhere):
@@ -138,7 +138,7 @@ def _has_moved(old: Subject, new: Subject) -> bool:
 
 
 def _have_same_place(old: Subject, new: Subject) -> bool | None:
-    """Return whether two subjects have the same place; None if unknown."""
+    """Return whether two subjects have the same place, or None if unknown."""
     for name in _PLACES:
         before, after = getattr(old, name), getattr(new, name)
         if before is not None and after is not None:
@@ -179,7 +179,7 @@ def _change(
 
 
 def latest_finding(old: Finding | None, new: Finding | None) -> Finding:
-    """Return the finding of the second report, else that of the first."""
+    """Return the finding of the second report, otherwise that of the first."""
     finding = new or old
     assert finding is not None
     return finding

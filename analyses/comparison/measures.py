@@ -40,7 +40,7 @@ class Kind:
 
     @property
     def summarize(self) -> Callable[[Sequence[float]], float]:
-        """The function that summarizes many values: the median, or for booleans and shares the mean."""
+        """The function that summarizes many values: the mean for booleans and shares, otherwise the median."""
         return fmean if self.unit == "share" else median
 
 
@@ -69,7 +69,7 @@ class Series:
 
 
 _SETTLED: Final = 10
-"""Minimum number of samples per subtask. With fewer, record counts may only reflect a restart."""
+"""Minimum number of samples per subtask. With fewer samples, record counts may only reflect a restart."""
 
 
 Key = tuple[str, str, str | None, str | None, int | None, str | None]

@@ -185,7 +185,7 @@ def frame_of(found: Read, spark: SparkSession, metrics: Collection[str] | None =
 
 
 def metrics_frame(found: Read, spark: SparkSession) -> DataFrame | None:
-    """Return the metrics in files together with the section headers; None without metrics."""
+    """Return the metrics in files together with the section headers, or None without metrics."""
     if found.metrics is None or not found.metrics.files:
         return None
     from flowdiag.parsers.on_spark.frame import files_frame

@@ -153,7 +153,7 @@ def votes_for(signals: Mapping[str, str | None], weights: Sequence[Signal]) -> t
 
 
 def subtask_subject(job: JobFacts, who: Attempt | Incident) -> Subject:
-    """Return the most specific subject that an attempt or a record identifies, at least the job."""
+    """Return the most specific subject that an attempt or a record identifies. The least specific subject is the job."""
     if isinstance(who, Attempt):
         return judging.subtask_subject(job, who)
     return judging.subtask_subject(
@@ -238,7 +238,7 @@ def checkpoint_finding(
 
     Args:
         job: the job of the checkpoints.
-        checkpoints: the affected ones, in order; at least one.
+        checkpoints: the affected checkpoints, in order; at least one.
         among: all examined checkpoints. The affected share determines the severity.
         ongoing: whether the problem persists at the end of the input.
         subject: None: the job itself.
@@ -271,7 +271,7 @@ def episode_finding(
     Args:
         job: the job of the episodes.
         series: the affected episodes, in order.
-        affected: number of checkpoints. Their share of all concluded ones determines the severity.
+        affected: number of checkpoints. Their share of all concluded checkpoints determines the severity.
         fatal: whether the finding is critical; None: if no checkpoint completes at the end of the input.
         subject: None: the job itself.
         overrides: other fields of `Finding`; they replace the defaults.
@@ -354,7 +354,7 @@ def incident_finding(
 
 
 def outcome_text(crisis: Crisis) -> str:
-    """Return the job's outcome as the end of a title; empty if the job recovered."""
+    """Return the job's outcome as the end of a title, or nothing if the job recovered."""
     if crisis.final:
         return "; the job failed for good"
     return "; the job has not recovered" if crisis.state is State.ONGOING else ""
@@ -388,7 +388,9 @@ def explanation(cause: str, **fill: str) -> str:
 
 
 def with_version_of(job: JobFacts, text: str) -> JobFacts:
-    """Return a job of unknown version with the version that an exception shows: Flink 1.18 replaced Akka by Pekko."""
+    """Complete a job of unknown version with the version that an exception shows: Flink 1.18 replaced Akka with
+    Pekko.
+    """
     return replace(job, version="1.17") if not job.version and "akka" in text else job
 
 
@@ -424,7 +426,7 @@ def remedies(
 
 
 def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | None:
-    """Return a remedy as an action for a version and a setup; None if it does not apply.
+    """Return a remedy as an action for a version and a setup, or None if it does not apply.
 
     Args:
         remedy: a row of `causes`.
@@ -467,7 +469,7 @@ def _action(
     current: Present | None,
     fill: Mapping[str, str],
 ) -> Action | None:
-    """Return a remedy for this job; None if its option already has the proposed value."""
+    """Return a remedy for this job, or None if its option already has the proposed value."""
     if proposed is not None:
         remedy = replace(remedy, proposed=proposed)
     action = advice_for(remedy, job.version, setup)

@@ -304,7 +304,9 @@ class JobFacts:
         return _runs(self)
 
     def setting(self, key: str) -> str | None:
-        """Return the value of an option: from REST, otherwise as printed, otherwise as inferred."""
+        """Return the value of an option. REST takes precedence over printed values, and printed values over inferred
+        ones.
+        """
         order = {"rest": 0, "log": 1, "observed": 2}
         found = sorted(
             (s for s in self.settings if s.key == key), key=lambda s: order.get(s.source, 3)
@@ -313,7 +315,7 @@ class JobFacts:
 
 
 UNKNOWN_JOB: Final = JobFacts(key=JobKey(cluster="", job_id=""), name=None, version=None)
-"""Used in place of the job if no record names one. It allows any version and has no settings."""
+"""The placeholder for a job that no record names. It allows any version and has no settings."""
 
 
 @once

@@ -192,7 +192,9 @@ def _without_wrapper(cause: str) -> str:
 
 
 def subtask_name(who: Attempt | Incident) -> str:
-    """Return the display name of a subtask from its attempt or a record, or its place if it has no name."""
+    """Return the display name of a subtask from its attempt or a record. Without a name, its place serves as the
+    name.
+    """
     if who.task is None and who.subtask_index is None and (who.taskmanager or who.host):
         return f"a subtask on {fmt.place(who.taskmanager, who.host)}"
     return fmt.subtask_of(who.task, who.subtask_index, who.parallelism)

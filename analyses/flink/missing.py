@@ -16,7 +16,7 @@ _NAMED: Final = 3
 def missing_inputs(facts: ClusterFacts) -> Iterator[InputNote]:
     """Yield notes about missing logs of TaskManagers that ran tasks and missing metrics of failing jobs.
 
-    If the input has no TaskManager log at all, they were left out on purpose.
+    If the input has no TaskManager log at all, the user probably left them out on purpose.
     """
     taskmanagers = [p for p in facts.processes if p.role == "taskmanager"]
     given = {name for p in taskmanagers for name in (p.taskmanager, p.host) if name}

@@ -17,7 +17,9 @@ from flowdiag.parsers.units import duration_ms, size_bytes, version_of
 
 
 def setting(job: JobFacts, *keys: str) -> Setting | None:
-    """Return the value of an option under any of its keys: from REST, otherwise from logs, otherwise inferred."""
+    """Return the value of an option under any of its keys. REST takes precedence over logs, and logs over inferred
+    values.
+    """
     order = {"rest": 0, "log": 1, "observed": 2}
     found = [s for s in job.settings if s.key in keys]
     return min(found, key=lambda s: order.get(s.source, 3), default=None)

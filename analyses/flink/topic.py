@@ -37,7 +37,9 @@ class FlinkTopic(Topic):
     """Whether the topic needs checkpoints in addition to attempts and incidents."""
 
     def metrics(self) -> Collection[str]:
-        """Return the names of the metrics that the topic uses, because a busy cluster reports thousands."""
+        """Return the names of the metrics that the topic uses. Others are not kept, because a busy cluster reports
+        thousands.
+        """
         return ()
 
     def queries(self, settled: Settled, unique: DataFrame) -> Sequence[Part]:
@@ -50,7 +52,7 @@ class FlinkTopic(Topic):
         return ()
 
     def more(self, common: ClusterFacts, settled: Settled, progress: ProgressCallback) -> list[Row]:
-        """Return rows whose query depends on the shared facts, such as metrics in spans and windows."""
+        """Return rows of queries that depend on the shared facts, such as metrics in certain spans and windows."""
         return []
 
     def facts(
@@ -216,7 +218,7 @@ UNDATED: Final = "the input has no log records with times"
 
 
 def has_dated_records(facts: ClusterFacts) -> bool:
-    """Return whether the input would show failures: a log with times, or a job's tasks from REST.
+    """Return whether the input would show failures, as a log with times or a job's tasks from REST does.
 
     A few undated lines or checkpoint statistics alone do not prove that nothing else happened.
     """

@@ -50,7 +50,8 @@ class Remedy:
         command: the flowdiag command that shows more about this fault in the same input.
         only_for: `flink` or `spark`, unless the option or the command implies it.
         risk: side effect or cost.
-        restart_needed: whether the remedy takes effect only after a restart. None if there is nothing to restart.
+        restart_needed: whether the remedy takes effect only after a restart. None if there is nothing
+            to restart.
         verify: how to check that it worked.
     """
 
@@ -88,7 +89,8 @@ class Cause:
         open_question: what remains open even if the cause is certain, because the cause is itself a consequence.
         checks: by name of the check, its results if this is the cause and if it is not.
         remedies: by the name that rules use, in the order in which to try them.
-        checked_by: the command that shows whether a remedy worked. None for the command that found the cause.
+        checked_by: the command that shows whether a remedy worked. None for the command that found the
+            cause.
     """
 
     meaning: str

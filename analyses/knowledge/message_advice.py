@@ -105,13 +105,13 @@ def frame_action(fields: Mapping[str, str]) -> tuple[Action, ...]:
 
 
 def process_in(fields: Mapping[str, str]) -> Component | None:
-    """Return the process in which a failure happened, based on its text; None if unknown."""
+    """Return the process in which a failure happened, based on its text, or None if unknown."""
     named = fields.get("process") or ("spark-driver" if fields.get("where") == "driver" else "")
     return components().get(named)
 
 
 def origin_note(fields: Mapping[str, str], place: str | None = None) -> str:
-    """Return sentences about the software, the process and the job code of a failure; empty if unknown.
+    """Return sentences about the software, the process and the job code of a failure, or nothing if unknown.
 
     Args:
         fields: texts of the failure.
@@ -142,7 +142,7 @@ def component_step(source: Component, text: str = "") -> str:
 
 
 def source_note(source: Component | None) -> str:
-    """Return the software that threw an exception, as a sentence; empty for an engine or unknown software."""
+    """Return the software that threw an exception, as a sentence, or nothing for an engine or unknown software."""
     return f"It comes from {source.what}." if source is not None and source.role == "part" else ""
 
 

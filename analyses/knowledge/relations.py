@@ -16,7 +16,7 @@ from typing import Final
 
 
 class Shared(StrEnum):
-    """The property that two findings must share so that one can explain the other."""
+    """The property that two findings must have in common for one to explain the other."""
 
     JOB = "job"  # the same job or application
     MACHINE = "machine"  # the same TaskManager or executor, and the same job if both name one

@@ -40,7 +40,7 @@ from flowdiag.parsers.lines.failure_lines import failure_line, is_wrapper_failur
 
 UNRECOGNISED: Final = "unrecognised-failure"
 GROUPS: Final = 5
-"""How many kinds of failures to report. The others are repetitions or consequences."""
+"""How many kinds of failures to report. Further kinds are usually repetitions or consequences."""
 _TITLE: Final = 400
 _ENDS: Final = {
     "query": (Severity.CRITICAL, "It ended the query."),
@@ -96,7 +96,7 @@ class FailureGroup:
 
     @property
     def is_in_shutdown(self) -> bool:
-        """Whether the failures only happened in a shutdown hook, while the process was already ending."""
+        """Whether the failures happened only in a shutdown hook, while the process was already ending."""
         only = all(one.text.get("follows") for one in self.members)
         return only and self.ended in ("", "process")
 
@@ -316,5 +316,5 @@ def _is_repeated(group: FailureGroup, reported: Sequence[str]) -> bool:
 
 
 def _shape(text: str) -> str:
-    """Return a text without package names and numbers, for comparison."""
+    """Remove package names and numbers from a text, for comparison."""
     return _SHAPE.sub("#", _PACKAGE.sub("", " ".join(text.split()))).rstrip(".")[:120]

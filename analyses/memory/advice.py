@@ -129,7 +129,9 @@ def enough_buffers(needs: BufferNeeds) -> tuple[dict[str, str], m.TaskManagerMem
 
 
 def more_heap(process: MemoryProcess, share: float, *, managed_is_free: bool) -> Proposal | None:
-    """Propose a larger heap, taken from unused managed memory if possible, otherwise with a larger process."""
+    """Propose a larger heap. The memory comes from unused managed memory if possible, otherwise from a larger
+    process.
+    """
     now = current_pools(process)
     if now is None:
         return None

@@ -244,7 +244,7 @@ def _names(job: JobFacts, place: str | None) -> bool:
 
 
 def share_in_full_collections(facts: MemoryFacts, process: MemoryProcess) -> float | None:
-    """Return the share of the logged time that a process spent in full collections; None if unknown."""
+    """Return the share of the logged time that a process spent in full collections, or None if unknown."""
     usage = process.usage
     spans = [
         writer.last_us - writer.first_us

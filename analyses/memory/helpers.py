@@ -107,7 +107,7 @@ def runs_master(pod: str | None) -> bool:
 
 
 def spark_loss(pod: str | None) -> str | None:
-    """Return the cause if this pod ended as a process of Spark; None for other pods."""
+    """Return the cause if this pod ended as a process of Spark, or None for other pods."""
     return {"driver": "driver-killed", "executor": "executor-lost"}.get(spark_process(pod) or "")
 
 

@@ -69,7 +69,7 @@ class Verdict(StrEnum):
 
     @property
     def weight(self) -> int:
-        """The order for "the worst of several jobs", in which inconclusive outweighs healthy."""
+        """The rank among verdicts, for the worst of several jobs. Inconclusive is worse than healthy."""
         return tuple(Verdict).index(self)
 
 
@@ -84,7 +84,7 @@ class Status(StrEnum):
 
 
 class Rank(IntEnum):
-    """How close a finding is to the root cause; smaller is closer.
+    """How close a finding is to the root cause. A smaller rank is closer.
 
     The closest findings determine culprits and causes. An out-of-memory error outranks the lost TaskManager
     that it caused, which in turn outranks the failed checkpoint.
@@ -214,7 +214,7 @@ def cite(items: Iterable[tuple[Cited | None, int | None]]) -> tuple[Evidence, ..
 
 
 def sample_ends(items: Sequence[Evidence], most: int = MAX_CITED) -> tuple[Evidence, ...]:
-    """Return at most `most` records, half of them from the start and half from the end.
+    """Return at most `most` records: half from the start, half from the end.
 
     >>> [e.offset for e in sample_ends([Evidence(0, n) for n in range(9)], 4)]
     [0, 1, 7, 8]
@@ -265,7 +265,8 @@ class Action:
         measure: what to measure first, if no input shows which value helps.
         together: options to set with it, so that the engine accepts the value.
         risk: side effect or cost.
-        restart_needed: whether it takes effect only after a restart. None if there is nothing to restart.
+        restart_needed: whether it takes effect only after a restart. None if there is nothing to
+            restart.
         verify: how to check that it worked.
         command: the flowdiag command that shows more about this fault in the same input.
     """
@@ -338,7 +339,8 @@ class Finding:
     Args:
         job: the job whose verdict includes this finding. None if the job is unknown.
         title: one line for readers, with the decisive number and without a full stop.
-        why: one line of proof against the subject, with the number. None if the finding names no culprit.
+        why: one line of proof against the subject, with the number. None if the finding names no
+            culprit.
         cause: stable kebab-case word for the cause (`data-skew`, `task-hangs`, …).
         rank: how close it is to the root cause, see `Rank`.
         option: the configuration key that the finding is about, if any.

@@ -158,7 +158,7 @@ def rate(per_s: float | None, noun: str = "records") -> str:
 
 
 def subtask(index: int | None, parallelism: int | None) -> str:
-    """Format a subtask 1-based, as Flink prints it.
+    """Format the index of a subtask as Flink prints it, counting from 1.
 
     >>> subtask(2, 6), subtask(2, None)
     ('3/6', '3/?')

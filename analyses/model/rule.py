@@ -103,7 +103,7 @@ def _kebab_name(field_name: str) -> str:
 
 
 Results = Iterator[Finding | Inconclusive]
-"""Findings, and reasons why there is none."""
+"""The results of a rule: findings, and reasons why there is no finding."""
 Judge = Callable[[Any, Any], Results]
 
 

@@ -38,7 +38,7 @@ def _merge(one: RuleOutcome, other: RuleOutcome) -> RuleOutcome:
 
 
 def _is_empty(outcome: RuleOutcome) -> bool:
-    """Whether a topic had nothing to judge. A rule may still have findings if some facts are missing."""
+    """Whether a topic had nothing to judge. Even if some facts are missing, a rule may still have findings."""
     is_assessed = outcome.not_assessed_reason is None
     return not (is_assessed or outcome.inconclusive or outcome.findings)
 

@@ -33,5 +33,5 @@ def _tables() -> dict[str, tuple[Signal, ...]]:
 
 
 def signals_of(name: str) -> tuple[Signal, ...]:
-    """Return the voting table of a rule by code, or a shared table by name; empty if there is none."""
+    """Return the voting table of a rule by code, or a shared table by name, or nothing if there is none."""
     return _tables().get(name, ())

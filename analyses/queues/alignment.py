@@ -75,7 +75,7 @@ def _paused(job: JobQueues, task: str) -> PausedSource | None:
 
 
 def _silent_watermarks(job: JobQueues, keys: Sequence[SubtaskKey]) -> list[Held]:
-    """Return the watermarks of the subtasks; empty if one of them emits records or has no watermark."""
+    """Return the watermarks of the subtasks, or nothing if one of them emits records or has no watermark."""
     times, found = event_time(job), []
     for key in keys:
         now = constant_period(times.output_of(key))

@@ -164,7 +164,7 @@ def debloating_of(version: Version, target_ms: float) -> Debloating:
 
 
 def observe(job: JobQueues, options: Mapping[str, str]) -> ObservedJob | None:
-    """Return the input of the model; None if the job graph or all rates are unknown.
+    """Return the input of the model, or None if the job graph or all rates are unknown.
 
     Args:
         job: the measured job.

@@ -234,7 +234,7 @@ def what_if(fitted: Fit, unchanged: str) -> list[Prediction]:
 
 
 def reference_task(bottleneck: str | None, job: Job) -> str:
-    """Return the task whose throughput stands for that of the job: the bottleneck, else the last task."""
+    """Return the task whose throughput stands for that of the job: the bottleneck, otherwise the last task."""
     ends = [t.name for t in job.tasks if all(edge.upstream != t.name for edge in job.edges)]
     return bottleneck or ends[-1]
 

@@ -57,7 +57,7 @@ class Held(NamedTuple):
 
 
 def constant_period(mark: Mark | None) -> Held | None:
-    """Return the period in which a watermark is constant; None if it advances, has ended, or has a single sample."""
+    """Return the period in which a watermark is constant, or None if it advances, has ended, or has a single sample."""
     if mark is None or not mark.points:
         return None
     end = mark.points[-1]
@@ -134,7 +134,9 @@ class EventTime:
         yield from self.splits.get(key, {}).items()
 
     def flow(self, task: str, operator: str, name: str) -> Flow | None:
-        """Return a counter of an operator, else that of its task: a task and its only operator may share counters."""
+        """Return a counter of an operator, otherwise that of its task: a task and its only operator may share
+        counters.
+        """
         return self.flows.get((task, operator, name)) or self.flows.get((task, None, name))
 
     def received(self, task: str, operator: str, since_us: int = 0) -> float:
@@ -144,7 +146,7 @@ class EventTime:
 
     @property
     def declares_idle(self) -> bool | None:
-        """Return whether any split is declared idle at the end; None if no metric shows it."""
+        """Return whether any split is declared idle at the end, or None if no metric shows it."""
         return any(self.idle.values()) if self.idle else None
 
 
@@ -183,7 +185,7 @@ def event_time(job: JobQueues) -> EventTime:
 
 
 def needs_event_time(job: JobQueues, task: str) -> bool | None:
-    """Return whether the windows of a task use event time, according to Flink's description; None if unknown.
+    """Return whether the windows of a task use event time, according to Flink's description, or None if unknown.
 
     Processing-time windows also register `numLateRecordsDropped`. The description of a task with a name of its own may not
     mention its windows.
@@ -397,7 +399,7 @@ def is_ahead(value_ms: float | None, time_us: int, by_ms: float = _DAY_MS) -> bo
 
 
 def unit_of(value_ms: float, time_us: int) -> str | None:
-    """Return the real unit of event times that a job reads as milliseconds; None if they are milliseconds, or old.
+    """Return the real unit of event times that a job reads as milliseconds, or None if they are milliseconds, or old.
 
     >>> unit_of(1.7956e15, 1_795_600_000_000_000), unit_of(1.7956e12, 1_795_600_000_000_000)
     ('microseconds', None)
@@ -431,7 +433,7 @@ class WrongTimes:
 
 
 def wrong_times(job: JobQueues, task: str, ahead_s: float) -> WrongTimes | None:
-    """Return the subtasks of a source with wrong event times; None if there are none."""
+    """Return the subtasks of a source with wrong event times, or None if there are none."""
     times = event_time(job)
     keys = [SubtaskKey(task, index) for index in range(job.topology.parallelism.get(task, 0))]
     found = [
@@ -459,7 +461,7 @@ def wrong_times(job: JobQueues, task: str, ahead_s: float) -> WrongTimes | None:
 
 
 def _wrong_since(mark: Mark, ahead_s: float) -> int | None:
-    """Return the time from which a watermark is wrong; None if it is right at the end."""
+    """Return the time from which a watermark is wrong, or None if it is right at the end."""
     since_us = None
     for point in reversed(mark.points):
         value = point.last
@@ -492,7 +494,7 @@ class ShiftedTimes:
 def shifted_times(
     job: JobQueues, task: str, *, delay_ms: float, steady_ms: float, lasted_ms: float
 ) -> ShiftedTimes | None:
-    """Return the shift of a source; None if it is not constant, or not the same in all subtasks.
+    """Return the shift of a source, or None if it is not constant, or not the same in all subtasks.
 
     Args:
         job: the job.
@@ -518,7 +520,7 @@ def shifted_times(
 
 
 def _output_marks(job: JobQueues, task: str) -> list[Mark]:
-    """Return the output watermarks of all subtasks of a task; empty if one is missing."""
+    """Return the output watermarks of all subtasks of a task, or nothing if one is missing."""
     times, size = event_time(job), job.topology.parallelism.get(task, 0)
     found = [times.output_of(SubtaskKey(task, index)) for index in range(size)]
     marks = [mark for mark in found if mark is not None]
@@ -526,7 +528,7 @@ def _output_marks(job: JobQueues, task: str) -> list[Mark]:
 
 
 def _known_points(marks: Iterable[Mark]) -> list[tuple[int, float]]:
-    """Return the times and values of the watermarks, in order; empty if a value is not a time since 1970."""
+    """Return the times and values of the watermarks, in order, or nothing if a value is not a time since 1970."""
     points = [(p.until_us, p.last) for m in marks for p in m.points if p.n and p.last is not None]
     valid = all(0 < value < END_OF_INPUT for _, value in points)
     return sorted(points) if valid else []

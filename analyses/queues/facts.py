@@ -46,7 +46,7 @@ class Gauge(NamedTuple):
 
 
 def merge_gauges(gauges: Iterable[Gauge | None]) -> Gauge | None:
-    """Return the samples of several windows as one gauge; None without samples."""
+    """Return the samples of several windows as one gauge, or None without samples."""
     known = [gauge for gauge in gauges if gauge is not None and gauge.n > 0]
     if not known:
         return None
@@ -82,7 +82,7 @@ class Sample:
 
 
 def time_span(samples: Iterable[Sample]) -> tuple[int | None, int | None]:
-    """Return the first and the last time of the samples; None if unknown."""
+    """Return the first and the last time of the samples, or None if unknown."""
     times = [(sample.first_us, sample.last_us) for sample in samples]
     firsts = [first for first, _ in times if first is not None]
     lasts = [last for _, last in times if last is not None]

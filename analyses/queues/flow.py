@@ -75,7 +75,7 @@ def side_of(job: JobQueues, task: str) -> Side:
 
 @once
 def flow_of(job: JobQueues) -> Flow | None:
-    """Return the part that limits the job; None without busy times and without a lag."""
+    """Return the part that limits the job, or None without busy times and without a lag."""
     loads = loads_in(job)
     lag = job_trend(job)
     busy = _busy_shares(job, loads.values())

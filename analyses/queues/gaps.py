@@ -23,7 +23,7 @@ _MOST_NAMED: Final = 3
 
 
 def missing_metrics(job: JobQueues, known: float) -> Inconclusive | None:
-    """Return why flowdiag cannot assess a job at all; None if it can.
+    """Return why flowdiag cannot assess a job at all, or None if it can.
 
     Args:
         job: the job.

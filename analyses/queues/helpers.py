@@ -173,7 +173,7 @@ def place_of(job: JobQueues, taskmanager: str) -> str:
 
 
 def merged_gauge(reports: Iterable[Sample | Machine], name: str) -> Gauge | None:
-    """Return a gauge over several reports; None if no report contains it."""
+    """Return a gauge over several reports, or None if no report contains it."""
     return merge_gauges(report.gauges.get(name) for report in reports)
 
 
@@ -222,12 +222,12 @@ def store_measurements(stores: Sequence[Store], *names: tuple[str, str]) -> Iter
 
 
 def backend(job: JobFacts) -> str | None:
-    """Return `heap` or `rocksdb` (also for ForSt), from the configuration or from REST; None if unknown."""
+    """Return `heap` or `rocksdb` (also for ForSt), from the configuration or from REST, or None if unknown."""
     return settings.setup_of(job).backend
 
 
 def setting(job: JobQueues, key: str) -> str | None:
-    """Return the value of an option; None if no input shows it."""
+    """Return the value of an option, or None if no input shows it."""
     found = settings.setting(job.job, key)
     return None if found is None else found.value
 

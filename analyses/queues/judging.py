@@ -226,7 +226,7 @@ def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
 
 
 def _cpu_load(job: JobQueues, spell: Spell) -> float | None:
-    """Return the lowest CPU load among the TaskManagers of the culprit; None if unknown."""
+    """Return the lowest CPU load among the TaskManagers of the culprit, or None if unknown."""
     names = {load.taskmanager for load in spell.culprit_loads}
     gauges = [
         merge_gauges(machine.gauges.get("cpu") for machine in job.machines.get(name or "", ()))

@@ -15,7 +15,7 @@ from flowdiag.analyses.queues.facts import JobQueues, Sample, merge_gauges, time
 
 @once
 def standstill_of(job: JobQueues) -> Standstill | None:
-    """Return the period at the end of the metrics in which no record moves; None if there is none."""
+    """Return the period at the end of the metrics in which no record moves, or None if there is none."""
     steps = {
         (key.task, key.subtask_index): [
             Step(
@@ -70,7 +70,9 @@ class Silence:
 
 
 def silence_of(job: JobQueues, task: str) -> Silence | None:
-    """Return the silence of a task whose metrics are complete; None if it emits records, or has no downstream task."""
+    """Return the silence of a task whose metrics are complete, or None if it emits records, or has no downstream
+    task.
+    """
     quiet = {
         key: _trailing_without_output(each) for key, each in job.samples.items() if key.task == task
     }
@@ -114,7 +116,7 @@ def _standing_watermark(every: Sequence[Sample]) -> float | None:
 
 
 def _trailing_without_output(each: Sequence[Sample]) -> list[Sample]:
-    """Return the last samples of a subtask in which it emits no record; empty if its output is unknown."""
+    """Return the last samples of a subtask in which it emits no record, or nothing if its output is unknown."""
     found: list[Sample] = []
     for sample in reversed(each):
         if sample.increases.get("records_out") != 0:

@@ -91,7 +91,7 @@ class Neighbours:
 
 
 def _kind_of(source: Source) -> NeighbourKind | None:
-    """Return the kind of a source; None if the source is not output of another system."""
+    """Return the kind of a source, or None if the source is not output of another system."""
     from flowdiag.parsers.source import WHOLE_BYTES
 
     if source.kind != "not-read" or source.size > WHOLE_BYTES:

@@ -131,7 +131,7 @@ class Spell:
 
     @property
     def taskmanager(self) -> str | None:
-        """The name of the culprit if it is a TaskManager, else None."""
+        """The name of the culprit if it is a TaskManager, otherwise None."""
         return self.culprit.suspect.taskmanager or None
 
     @property
@@ -318,7 +318,7 @@ def unmeasured_chain(job: JobQueues, loads: Loads) -> list[Load]:
 
 
 def _chain(job: JobQueues, loads: Loads) -> list[Load]:
-    """Return all subtasks of a job with a single task; empty if a lag shows that the job keeps up."""
+    """Return all subtasks of a job with a single task, or nothing if a lag shows that the job keeps up."""
     members = sorted(loads.values(), key=lambda load: load.key)
     tasks = job.topology.tasks
     if len(tasks) != 1 or len(members) < max(job.topology.parallelism.get(tasks[0], 0), 1):
@@ -461,7 +461,7 @@ def notable_spells(job: JobQueues) -> tuple[list[Spell], list[int] | None]:
 
 
 def _stage_spells(job: JobQueues, task: str, stages: Iterable[Sequence[int]]) -> list[Spell]:
-    """Return one spell per stage of a task's run; empty if two consecutive stages have the same culprit."""
+    """Return one spell per stage of a task's run, or nothing if two consecutive stages have the same culprit."""
     found: list[Spell] = []
     for windows in stages:
         for spell in _spells(job, windows, loads_in(job, windows), only=task):

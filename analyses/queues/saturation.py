@@ -27,7 +27,7 @@ OLD_POOL: Final = (1, 9)
 
 
 def saturated_share(job: JobQueues, key: SubtaskKey, samples: Sequence[Sample]) -> float | None:
-    """Return the approximate share of the samples with a full input; None if unknown.
+    """Return the approximate share of the samples with a full input, or None if unknown.
 
     Up to Flink 1.8 without local producers, this compares the queue length with the capacity. From Flink 1.9 on, it
     uses the usage of exclusive and floating buffers, which covers remote channels only.

@@ -57,7 +57,7 @@ def _addresses(job: JobQueues, kind: str) -> set[str]:
 
 
 def source_system(job: JobQueues, source: str) -> str:
-    """Return the name of the system that a source reads: Kafka if an input shows it, else a general phrase."""
+    """Return the name of the system that a source reads: Kafka if an input shows it, otherwise a general phrase."""
     samples = [s for key, each in job.samples.items() if key.task == source for s in each]
     kafka = (
         bool(job.neighbours.lags)
@@ -68,7 +68,8 @@ def source_system(job: JobQueues, source: str) -> str:
 
 
 def slow_service(job: JobQueues, spell: Spell) -> SlowService | None:
-    """Return the system that the task at the root of back pressure waits for; None if it waits for none or if unknown.
+    """Return the system that the task at the root of back pressure waits for, or None if it waits for none or if
+    unknown.
 
     Only waits in connectors count. Calls in the job's own code can be changed there, so other rules report them.
     """
@@ -117,7 +118,7 @@ def throttle_clause(throttled: Gauge) -> str:
 
 
 def fetch_throttle_delay(job: JobQueues, task: str) -> Gauge | None:
-    """Return how long a quota delays the fetches of a source; None if no quota delays them."""
+    """Return how long a quota delays the fetches of a source, or None if no quota delays them."""
     samples = [s for key, each in job.samples.items() if key.task == task for s in each]
     throttled = _merged(samples, "fetch_throttled_ms")
     return throttled if throttled is not None and throttled.high >= THROTTLED_MS else None

@@ -28,7 +28,7 @@ class Store:
     metrics: Mapping[str, StoreMetric]
 
     def latest(self, name: str) -> float | None:
-        """Return the last value of a metric; None without samples."""
+        """Return the last value of a metric, or None without samples."""
         return self.metrics[name].points[-1].last if name in self.metrics else None
 
     def highest(self, name: str) -> float | None:
@@ -36,14 +36,14 @@ class Store:
         return max((point.high for point in points if point.high is not None), default=None)
 
     def share_above(self, name: str, limit: float = 0.0) -> float | None:
-        """Return the share of a metric's samples above a limit; None if there are fewer than three samples."""
+        """Return the share of a metric's samples above a limit, or None if there are fewer than three samples."""
         points = self.metrics[name].points if name in self.metrics else ()
         if len(points) < FEWEST:
             return None
         return sum((point.last or 0.0) > limit for point in points) / len(points)
 
     def increase(self, name: str) -> tuple[float, float] | None:
-        """Return the increase of a statistic, and over how many seconds; None with fewer than two samples.
+        """Return the increase of a statistic, and over how many seconds, or None with fewer than two samples.
 
         A statistic that decreases has restarted at zero, because its store was reopened.
         """

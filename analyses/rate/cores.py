@@ -13,7 +13,7 @@ _CLUSTER: Final = re.compile(r"local-cluster\[(\d{1,5}),\s*(\d{1,5}),\s*\d{1,9}\
 
 
 def cores_of(app: ApplicationFacts) -> int | None:
-    """Return how many tasks the executors alive at the end can run; None if unknown.
+    """Return how many tasks the executors alive at the end can run, or None if unknown.
 
     Each receiver occupies one core (see `free_cores`).
     """
@@ -26,7 +26,7 @@ def cores_of(app: ApplicationFacts) -> int | None:
 
 
 def _configured_cores(settings: Mapping[str, str]) -> int:
-    """Return the cores from the master URL, else from the configured executors; 0 if unknown."""
+    """Return the cores from the master URL, otherwise from the configured executors, or 0 if unknown."""
     master = settings.get("spark.master", "")
     if master == "local":
         return 1

@@ -63,7 +63,7 @@ def marked_triggers(query: QueryFacts, fewest: float = STUCK_TRIGGERS) -> list[T
 def stuck_triggers(
     query: QueryFacts, *, fewest: float = STUCK_TRIGGERS, times: float = STUCK_TIMES
 ) -> list[Trigger]:
-    """Return all triggers since the watermark stopped although newer events arrive; empty if it advances.
+    """Return all triggers since the watermark stopped although newer events arrive, or nothing if it advances.
 
     Args:
         query: the query with its triggers.
@@ -106,7 +106,7 @@ def idle_sources(triggers: Sequence[Trigger]) -> list[str]:
 
 
 def emitted_rows(query: QueryFacts, trigger: Trigger) -> int | None:
-    """Return how many rows a trigger passed to the sink; None if unknown.
+    """Return how many rows a trigger passed to the sink, or None if unknown.
 
     In append mode, an aggregation emits the rows that it removes from its state.
     """
@@ -120,7 +120,7 @@ def emitted_rows(query: QueryFacts, trigger: Trigger) -> int | None:
 
 
 def delay_ms(query: QueryFacts) -> float | None:
-    """Return the watermark delay from the plan, else from the newest event and the next watermark."""
+    """Return the watermark delay from the plan, otherwise from the newest event and the next watermark."""
     if query.plan.delay_ms is not None:
         return float(query.plan.delay_ms)
     newest, gaps = 0, []
@@ -157,7 +157,7 @@ class Mistake:
 def mistake_of(
     events: Sequence[Trigger], *, fewest: float, ratio: float, jitter_ms: float
 ) -> Mistake | None:
-    """Return the mistake that all event times have in common, a wrong unit or time zone; None without one.
+    """Return the mistake that all event times have in common, a wrong unit or time zone, or None without one.
 
     Args:
         events: triggers with event times.
@@ -215,7 +215,7 @@ def effect_text(after: Sequence[Trigger], dropped: int) -> str:
 
 
 def lag_growth(late: Sequence[Trigger], *, lag_ms: float, share: float) -> Trend | None:
-    """Return the growth of the gap between watermark and newest event, in ms per second; None if it is too small."""
+    """Return the growth of the gap between watermark and newest event, in ms per second, or None if it is too small."""
     points = [
         (t.time_us / 1e6, (t.max_event_us - (t.watermark_us or 0)) / 1000)
         for t in late

@@ -329,7 +329,7 @@ def flows_of(assessed: AssessedApplication) -> Iterator[Flow]:
 
 
 def _gap_ms(record: Batch | Trigger, working_ms: int | None) -> int | None:
-    """Return how much of the working time no Spark job covers; None if unknown."""
+    """Return how much of the working time no Spark job covers, or None if unknown."""
     busy = record.work.busy_ms if record.work is not None else None
     return None if busy is None or working_ms is None else max(0, working_ms - busy)
 
@@ -406,7 +406,7 @@ def fixed_cost(
     fewest: float = BATCHES,
     spread: float = SPREAD,
 ) -> float | None:
-    """Return the duration of an almost empty batch if it takes about the whole interval, else None.
+    """Return the duration of an almost empty batch if it takes about the whole interval, otherwise None.
 
     Args:
         assessed: the application.
@@ -431,14 +431,14 @@ def fixed_cost(
 def _median_of_small(
     sized: Sequence[tuple[int, float]], small: float, fewest: float
 ) -> float | None:
-    """Return the median duration of almost empty batches; None if there are too few, or if all are empty."""
+    """Return the median duration of almost empty batches, or None if there are too few, or if all are empty."""
     top = max(records for records, _ in sized)
     took = [ms for records, ms in sized if records <= small * top]
     return median(took) if top and len(took) >= fewest else None
 
 
 def time_to(state: StreamState, limit_intervals: float) -> str | None:
-    """Return the time until the delay reaches `limit_intervals` as text; None if it takes more than two weeks."""
+    """Return the time until the delay reaches `limit_intervals` as text, or None if it takes more than two weeks."""
     slope, interval, delay = state.delay_trend, state.interval_ms, state.delay_ms
     if slope is None or slope.slope <= 0 or not interval or delay is None:
         return None

@@ -310,7 +310,7 @@ def _late_batches(done: Sequence[Simulated]) -> Sequence[Simulated]:
 def _settled_state(
     done: Sequence[Simulated], settings: Settings, job: Job
 ) -> tuple[Settling, int | None] | None:
-    """Return how the simulation settles and since when; None if this is still unclear."""
+    """Return how the simulation settles and since when, or None if this is still unclear."""
     late, interval = _late_batches(done), settings.interval_ms
     drift = _drift(late)
     busy = sum(one.processing_ms for one in late) > len(late) * job.at_once * interval * BUSY

@@ -57,7 +57,7 @@ def reads_files(app: ApplicationFacts) -> bool:
 
 
 def is_enabled(app: ApplicationFacts) -> bool | None:
-    """Return whether back pressure is on; None without a known configuration."""
+    """Return whether back pressure is on, or None without a known configuration."""
     if any(record.template == "pid-created" for record in app.traces):
         return True
     if not app.settings_known:
@@ -66,7 +66,7 @@ def is_enabled(app: ApplicationFacts) -> bool | None:
 
 
 def gains_of(settings: Mapping[str, str], traces: Iterable[Record] = ()) -> Gains:
-    """Return the gains from the configuration, else from the estimator's log line, else Spark's defaults.
+    """Return the gains from the configuration or the estimator's log line. Spark's defaults apply if neither exists.
 
     Values that Spark rejects count as unset.
     """
@@ -106,7 +106,7 @@ def number(text: str | None) -> float | None:
 
 
 def replays(app: ApplicationFacts) -> tuple[Replay, ...]:
-    """Return the estimators of all streams; empty without back pressure or without delays."""
+    """Return the estimators of all streams, or nothing without back pressure or without delays."""
     if not is_enabled(app) or not app.interval_ms:
         return ()
     gains = gains_of(app.settings, app.traces)

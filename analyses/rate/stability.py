@@ -64,7 +64,7 @@ class Trend:
 
 
 def trend(xs: Sequence[float], ys: Sequence[float]) -> Trend | None:
-    """Return the Theil–Sen slope with its uncertainty; None for fewer than four points or if all x are equal.
+    """Return the Theil–Sen slope with its uncertainty, or None for fewer than four points or if all x are equal.
 
     >>> trend([0, 1, 2, 3, 4], [0, 2, 4, 6, 100]).slope
     2.0

@@ -49,7 +49,7 @@ def spent_ms(trigger: Trigger, names: Sequence[str], cores: int | None) -> float
 
 
 def largest_commit_part(triggers: Sequence[Trigger]) -> tuple[str, str | None, float] | None:
-    """Return the largest part of the commits as a phrase, its remedy and its share; None without such metrics."""
+    """Return the largest part of the commits as a phrase, its remedy and its share, or None without such metrics."""
     parts: dict[tuple[str, str | None], int] = {}
     for name, part in COMMIT_PARTS.items():
         parts[part] = parts.get(part, 0) + total(triggers, (name,))
@@ -67,7 +67,7 @@ def reloads(triggers: Sequence[Trigger]) -> Iterator[tuple[Trigger, int]]:
 
 
 def rows_per_partition(operators: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the smallest number of rows per partition among the operators; None without counts."""
+    """Return the smallest number of rows per partition among the operators, or None without counts."""
     known = (
         one["rows"] / one["partitions"]
         for one in operators

@@ -185,7 +185,8 @@ def instant(moment: Moment, end_us: int, zone: timezone | ZoneInfo) -> int:
 def zone_of(processes: Iterable[Process], tz: str | None) -> timezone | ZoneInfo:
     """Return the zone of wall-clock times: `--tz` or, without it, the zone that the report prints.
 
-    The report prints the zone of the JobManager's log, else of the first input with a zone, else UTC.
+    The report uses the zone of the JobManager's log or, without one, of the first input with a zone. The last resort
+    is UTC.
 
     Args:
         processes: the processes that wrote the inputs, in order.

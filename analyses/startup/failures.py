@@ -50,7 +50,7 @@ def keeps_from_running(incident: Incident) -> str | None:
 
 
 def failure_text(incident: Incident) -> str | None:
-    """Return the causes of a failed task or job, deepest first; None for other incidents."""
+    """Return the causes of a failed task or job, deepest first, or None for other incidents."""
     if incident.kind not in _FAILURES:
         return None
     return join_texts(incident.cause, incident.text.get("exception"))

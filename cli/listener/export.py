@@ -42,7 +42,7 @@ def export(folder: Path, *, spark_home: str | None = None) -> ExportedFiles:
 
     Args:
         folder: target folder; created if missing.
-        spark_home: the Spark installation to compile against; by default `SPARK_HOME`, else PySpark's own jars.
+        spark_home: the Spark installation to compile against; by default `SPARK_HOME`, otherwise PySpark's own jars.
 
     Raises:
         FlowdiagError: the folder is not writable, or `spark_home` contains no Spark.

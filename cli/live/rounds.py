@@ -308,7 +308,7 @@ def plan_from(
     given: Mapping[str, Any],
     settings: Settings,
 ) -> Plan | None:
-    """Build the plan for live servers; None if all inputs are plain paths.
+    """Build the plan for live servers, or None if all inputs are plain paths.
 
     Args:
         paths: as given.

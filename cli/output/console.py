@@ -48,7 +48,7 @@ def supports_glyphs(stream: IO[Any]) -> bool:
 
 
 def terminal_width(stream: IO[Any]) -> int:
-    """Return `COLUMNS`, else the width of the terminal, else a width at which nothing wraps."""
+    """Return `COLUMNS` or the width of the terminal. Without either, the width is so large that nothing wraps."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:
         return int(columns)

@@ -174,7 +174,7 @@ def override_settings(settings: Settings, flags: AutoscalerFlags) -> Settings:
 
 
 def _decode(text: str) -> Mapping[str, Any]:
-    """Decode JSON, or YAML that contains the state of an autoscaler; empty for anything else."""
+    """Decode JSON, or YAML that contains the state of an autoscaler, or nothing for anything else."""
     value: Any = None
     if text.lstrip()[:1] == "{":
         try:

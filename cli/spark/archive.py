@@ -66,7 +66,7 @@ def archive_for(java: Java, flags: Iterable[str], jars: Path) -> Archive | None:
         jars: the folder of Spark's jars. Reinstalling pyspark changes its modification time.
 
     Returns:
-        None if Java cannot create an archive: a runtime before 25 without a base archive.
+        The result is None if Java cannot create an archive: a runtime before 25 without a base archive.
     """
     ahead_of_time = java.major >= _FIRST_WITH_AOT
     if not ahead_of_time and not java.has_base_archive:

@@ -161,7 +161,7 @@ def check_python(spark: SparkSession) -> None:
 
 
 def running() -> SparkSession | None:
-    """Return the current session of this process; None if there is none."""
+    """Return the current session of this process, or None if there is none."""
     context: Any = sys.modules.get("pyspark.core.context")
     if context is None or context.SparkContext._active_spark_context is None:
         return None

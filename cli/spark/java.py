@@ -68,7 +68,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
 
 
 def java_in(home: Path, origin: str) -> Java | None:
-    """Return the runtime in a folder that `find_java` returned earlier; None if it no longer exists."""
+    """Return the runtime in a folder that `find_java` returned earlier, or None if it no longer exists."""
     return next(_inspect(home, origin), None)
 
 

@@ -268,7 +268,7 @@ class Jvm:
                     process.kill()
 
     def exit_error(self) -> FlowdiagError | None:
-        """Return why the JVM exited unexpectedly; None if it is running or was ended on purpose."""
+        """Return why the JVM exited unexpectedly, or None if it is running or was ended on purpose."""
         process = self.process
         if process is None or self._killed:
             return None
@@ -321,7 +321,7 @@ class Jvm:
         return "".join(self._lines)[-_OUTPUT_LIMIT:].strip()
 
     def output_hint(self) -> str | None:
-        """Return the last errors in the output, else its last lines, as a hint."""
+        """Return the last errors in the output, otherwise its last lines, as a hint."""
         lines = self.output().splitlines()
         last = [line for line in lines if " ERROR " in line][-3:] or lines[-12:]
         return "last output of the JVM: " + " / ".join(last) if last else None

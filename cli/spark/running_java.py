@@ -106,7 +106,7 @@ class KeeperFiles:
         return self.folder / f"{_PREFIX}{self.key}.alive"
 
     def read(self) -> RunningJava | None:
-        """Return the running JVM; None if there is none, or if other users could have written the file."""
+        """Return the running JVM, or None if there is none, or if other users could have written the file."""
         try:
             with _open_private(self.info) as file:
                 return msgspec.json.decode(file.read(_MAX_FILE_BYTES), type=RunningJava)
@@ -149,7 +149,7 @@ class JavaLease:
 
     @classmethod
     def acquire(cls, files: KeeperFiles) -> Self | None:
-        """Take the lease; None if Java does not run, does not respond, or is in use."""
+        """Take the lease, or None if Java does not run, does not respond, or is in use."""
         java = files.read()
         if java is None:
             return None
@@ -211,7 +211,7 @@ def keeper_files_for(
         heap_bytes: the maximum heap size.
 
     Returns:
-        None if the system has no private folder for this user.
+        The result is None if the system has no private folder for this user.
     """
     folder = runtime_folder()
     if folder is None:
@@ -225,7 +225,7 @@ def keeper_files_for(
 
 
 def runtime_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the folder that only this user can enter; None if it cannot be created."""
+    """Return the folder that only this user can enter, or None if it cannot be created."""
     if os.name != "posix":
         return None
     base = environ.get("XDG_RUNTIME_DIR", "")
@@ -274,7 +274,7 @@ def start_keeper(
 
 
 def wait_for_lease(files: KeeperFiles, keeper: subprocess.Popen[bytes]) -> JavaLease | None:
-    """Wait for the Java of a new keeper and take the lease; None if the keeper ended without Java."""
+    """Wait for the Java of a new keeper and take the lease, or None if the keeper ended without Java."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         ended = keeper.poll() is not None  # perhaps because another keeper was faster

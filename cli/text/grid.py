@@ -135,7 +135,7 @@ class Listing:
         return any(isinstance(row[index], Bar) for row in self._rows)
 
     def _widths(self, room: int) -> list[int] | None:
-        """Return the width of each column, 0 for an omitted column; None if they do not fit side by side."""
+        """Return the width of each column, 0 for an omitted column, or None if they do not fit side by side."""
         widths = [widest for widest, _ in self._limits]
         bars: dict[int, int] = {}  # by index, with the least width
         names: dict[int, int] = {}

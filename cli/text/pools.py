@@ -101,7 +101,7 @@ def pools_of(process: MemoryProcess, shown: Mapping[str, int]) -> tuple[Pool, ..
 
 
 def configured_value(process: MemoryProcess, name: str) -> str:
-    """Return the configured options of a pool; empty if there are none."""
+    """Return the configured options of a pool, or nothing if there are none."""
     options = process.configured
     values = []
     for key in _OPTIONS.get(name, (name,)):

@@ -54,7 +54,8 @@ class Clock:
 
 
 def clock_of(report: w.Report, zone: str | None = None) -> Clock:
-    """Return the clock of `zone`, else of the first JobManager log, else of the first dated input, else UTC.
+    """Return the clock of `zone`. By default, it is that of the first JobManager log or the first dated input, and
+    UTC without either.
 
     Raises:
         FlowdiagError: `zone` is not a time zone.
@@ -361,7 +362,7 @@ def job_labels(report: w.Report) -> Callable[[w.Subject], str]:
 
 
 def job_name(subject: w.Subject) -> str:
-    """Return the job or application of a subject, which JUnit shows as the class; empty if it has none."""
+    """Return the job or application of a subject, which JUnit shows as the class, or nothing if it has none."""
     return subject.job_name or subject.job_id or subject.application or ""
 
 
@@ -439,7 +440,7 @@ _PATH_MARGIN: Final = 18  # columns: the indent of evidence, and a line number
 
 
 def paths_of(report: w.Report, page: Page) -> Paths:
-    """Return the names of inputs as given where they fit into a line, else without their common folder."""
+    """Return the names of inputs as given where they fit into a line, otherwise without their common folder."""
     read = [item.source for item in report.inputs if item.kind != "not-read"]
     names = [name.removeprefix(page.folder) if page.folder else name for name in read]
     longest = max(map(len, names), default=0)
@@ -448,7 +449,7 @@ def paths_of(report: w.Report, page: Page) -> Paths:
 
 
 def _common_folder(names: Sequence[str]) -> str:
-    """Return the folder or archive that all names share, with its separator; empty for a single name.
+    """Return the folder or archive that all names share, with its separator, or nothing for a single name.
 
     >>> _common_folder(["logs/a/jm.log", "logs/tm.log"]), _common_folder(["jm.log", "tm.log"])
     ('logs/', '')
@@ -490,7 +491,7 @@ def action_lines(item: w.Action) -> tuple[str, list[str]]:
 
 
 def _setting(item: w.Action | w.Change) -> str | None:
-    """Return an option with its current and its proposed value; None for an action without an option."""
+    """Return an option with its current and its proposed value, or None for an action without an option."""
     if item.option is None:
         return None
     values = []
@@ -526,7 +527,7 @@ def _first_action(report: w.Report) -> list[str]:
 
 
 def next_evidence(report: w.Report) -> w.Suggestion | None:
-    """Return the suggestion that separates the explanations of the first incident; None if its cause is certain."""
+    """Return the suggestion that separates the explanations of the first incident, or None if its cause is certain."""
     stories, suggestions = report.summary.stories, report.summary.suggestions
     one = suggestions[0] if suggestions else None
     if one is None or not stories or one.finding in (None, stories[0].findings[0]):
@@ -780,7 +781,7 @@ def _muted_line(source: str, entries: Sequence[w.BaselineEntry]) -> str:
 
 
 def mute_note(report: w.Report, finding: w.Finding) -> str | None:
-    """Return the expiry and reason of the baseline entry that mutes a finding; None if no entry does."""
+    """Return the expiry and reason of the baseline entry that mutes a finding, or None if no entry does."""
     if report.summary.baseline is None or finding.fingerprint not in muted_fingerprints(report):
         return None
     known = report.summary.baseline.entries

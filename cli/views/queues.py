@@ -232,7 +232,7 @@ def _draw_times(subtask: QueueSubtask | None, page: Page, cells: int) -> Text:
 
 
 def fullest_subtask(vertex: QueueVertex) -> QueueSubtask | None:
-    """Return the subtask with the longest input queue; None for a source and for unmeasured queues."""
+    """Return the subtask with the longest input queue, or None for a source and for unmeasured queues."""
     known = [s for s in vertex.subtasks if s.queue_length is not None]
     if not known or (not vertex.inputs and not any(s.queue_length for s in known)):
         return None

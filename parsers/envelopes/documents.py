@@ -167,7 +167,7 @@ def _events_in(value: object, labels: dict[str, Any], depth: int) -> Iterator[Ev
 
 
 def _nested_in(value: dict[str, Any]) -> Iterable[object] | None:
-    """Return the inner values that contain the events of an object; None if the object is one event."""
+    """Return the inner values that contain the events of an object, or None if the object is one event."""
     for key in _LISTS:
         below = value.get(key)
         if isinstance(below, list) and below and isinstance(below[0], (dict, list)):

@@ -31,7 +31,7 @@ _BEGINS: Final = re.compile(r"\s{0,40}(?:at(?: |\Z)|\.\.\. \d{1,4} |Caused by:|S
 
 
 def unwrapped_lines(data: bytes) -> list[str] | None:
-    r"""Return the original lines of a wrapped text; None if it is not wrapped, or if joining reveals no messages.
+    r"""Return the original lines of a wrapped text, or None if it is not wrapped, or if joining reveals no messages.
 
     >>> head = b"2026-11-20 14:02:11,871 INFO  org.apache.flink.runtime.jobmaster.JobMaster"
     >>> mail = head + b"\n[] - Initializing job 'orders' (7e8abfb847c12f7b04299ff375ce6fdf).\n"

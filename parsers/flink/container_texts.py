@@ -231,7 +231,7 @@ def _described_pods(text: str) -> Iterator[EndedContainer]:
 
 
 def _continued(pending: EndedContainer, line: str) -> EndedContainer | None:
-    """Return a container with its message or exit code from the next line; None for other lines."""
+    """Return a container with its message or exit code from the next line, or None for other lines."""
     text = f"{pending.text}, {line.strip()[:300]}"
     if (hit := _EXIT.match(line)) is not None:
         return replace(pending, exit_code=int(hit[1]), text=text)

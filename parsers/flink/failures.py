@@ -58,7 +58,7 @@ def reason_kind(text: str) -> str | None:
     Returns:
         expired, declined, async, finalize, trigger_io, or one of the consequences: suspended,
         shutdown, subsumed, superseded, cancelled, finished, not_running, postponed, task_failure.
-        None for a text that no known Flink version prints.
+        The result is None for a text that no known Flink version prints.
 
     >>> reason_kind("Checkpoint expired before completing.")
     'expired'
@@ -82,7 +82,7 @@ def failure_kind(text: str) -> str | None:
     Returns:
         network-buffers, out-of-memory, no-resource, task-stuck, taskmanager-lost, transaction,
         storage, expired, declined, snapshot, user-code, or one of the consequences:
-        jobmanager-lost, cancelled, checkpoint-failures. None if the text contains no exception.
+        jobmanager-lost, cancelled, checkpoint-failures. The result is None if the text contains no exception.
 
     >>> failure_kind("java.io.IOException: Insufficient number of network buffers: required 5")
     'network-buffers'

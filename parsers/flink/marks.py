@@ -62,7 +62,7 @@ class StreamMarks(msgspec.Struct, kw_only=True, array_like=True):
 
     `oldest` and `newest` bound the Flink versions that print these records (major * 100 + minor). `active_spans` are
     the time spans with records, without gaps of `SILENCE_US` or more. They are in wall-clock time if any record
-    prints it, else instants.
+    prints it, otherwise instants.
     """
 
     owner: str | None

@@ -484,7 +484,7 @@ def _samples_by_row(used: list[_Series]) -> tuple[list[_Series], list[str], list
 
 
 def _shape_of(state: _Process, lines: list[bytes]) -> _Shape | None:
-    """Return the shape of a report, which the next report probably has as well; None if the report is incomplete."""
+    """Return the shape of a report, which the next report probably has as well, or None if the report is incomplete."""
     if not lines or b"Finished metrics report" not in lines[-1]:
         return None
     beginnings = []

@@ -197,7 +197,7 @@ class SampleFolder:
         self._placed: set[_Place] = set()
 
     def series(self, name: str, labels: Mapping[str, str]) -> _Series | None:
-        """Return the series with this name and these labels; None if the metric is not kept."""
+        """Return the series with this name and these labels, or None if the metric is not kept."""
         named = named_metric(name)
         if named is None or (
             self._metric_names is not None and named.metric.name not in self._metric_names
@@ -311,7 +311,7 @@ class SampleFolder:
 
 
 def _place_of(scope: str, labels: Mapping[str, str]) -> _Place | None:
-    """Read the place from the labels; None for a task metric without a subtask."""
+    """Read the place from the labels, or None for a task metric without a subtask."""
 
     def label(*names: str) -> str | None:
         # Prometheus renames a scraped label that conflicts with one of its own.

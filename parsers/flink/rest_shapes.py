@@ -303,7 +303,7 @@ def ids_of(document: object, file_name: str) -> Ids:
     """Return the ids in the body, otherwise the ids in the names of the file and its folders.
 
     A word before an id labels it: `jobs_<id>`, `vertices/<id>`, `details-7`. An unlabeled id is the
-    vertex's if the response needs one, else the job's.
+    vertex's if the response needs one, otherwise the job's.
     """
     words = _words(unquote(file_name))
     found: dict[str, Any] = {}

@@ -386,7 +386,7 @@ def operator_reason(reason: str) -> str | None:
 
 
 def _event_reason(reason: str, message: str) -> str | None:
-    """Return the name of the problem that an event reports; None if it reports none."""
+    """Return the name of the problem that an event reports, or None if it reports none."""
     if reason in _EVENT_REASONS:
         return _RENAMED.get(reason, reason)
     if reason == "Failed" and "ailed to pull image" in message:

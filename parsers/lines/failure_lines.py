@@ -46,7 +46,7 @@ def failure_lines() -> tuple[FailureLine, ...]:
 
 
 def failure_line(text: str, *, weak: bool = False) -> FailureLine | None:
-    """Return the kind of failure that a line reports; None if it reports none.
+    """Return the kind of failure that a line reports, or None if it reports none.
 
     Args:
         text: the line without its header.
@@ -69,7 +69,7 @@ def failure_line(text: str, *, weak: bool = False) -> FailureLine | None:
 
 
 def ended_by(texts: Iterable[str]) -> str | None:
-    """Return what a failure ended: query, application, job, batch, process or task; None if no text shows it.
+    """Return what a failure ended: query, application, job, batch, process or task, or None if no text shows it.
 
     Args:
         texts: the record above the failure, its exceptions and its stack trace.

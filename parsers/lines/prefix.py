@@ -261,7 +261,7 @@ def load_layouts() -> Layouts:
 
 @functools.lru_cache(maxsize=4096)
 def _day_us(year: str, month: str, day: str) -> int | None:
-    """Return the microseconds from 1970 to a printed date; None for an invalid date."""
+    """Return the microseconds from 1970 to a printed date, or None for an invalid date."""
     number = _MONTHS.get(month) or (int(month) if month.isdecimal() else 0)
     days = days_since_1970(int(year), number, int(day))
     return None if days is None else days * 86_400 * _MICROS
@@ -475,7 +475,7 @@ def time_of_default_layout(line: str) -> int | None:
 
 
 def _default_layout_time_us(found: re.Match[str]) -> int | None:
-    """Return the wall clock from a match of a default layout; None for an invalid time."""
+    """Return the wall clock from a match of a default layout, or None for an invalid time."""
     year, month, day, hour, minute, second, fraction = found.group(1, 2, 3, 4, 5, 6, 7)
     midnight = _day_us(year, month, day)
     hours, minutes, seconds = int(hour), int(minute), int(second)
@@ -579,7 +579,7 @@ def strip_like(line: str, head: Prefix) -> str:
 
 
 def process_of(line: str, head: Prefix) -> str | None:
-    """Return the process label of another line with the same carriers; None if they have no label."""
+    """Return the process label of another line with the same carriers, or None if they have no label."""
     position = 0
     line = strip_colors(line)
     for carrier in head.carriers:

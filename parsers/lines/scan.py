@@ -531,7 +531,7 @@ class LineScanner:
         return self._buffer[self._line_end] == 10
 
     def preceding(self) -> Line | None:
-        """Return the line before the current candidate; None if there is none or it is very long."""
+        """Return the line before the current candidate, or None if there is none or it is very long."""
         end = self._line_start - 1
         if end < 0:
             return None

@@ -260,7 +260,7 @@ def thrown_at(lines: Iterable[str]) -> str | None:
 
 
 def referenced_cause(text: str, known: Iterable[str | None]) -> str:
-    """Return a cause that Java prints only as a reference; empty if it is already known.
+    """Return a cause that Java prints only as a reference, or nothing if it is already known.
 
     Java prints each exception in full only once, which may be below a suppressed exception that has the same cause.
 
@@ -327,7 +327,7 @@ def python_root(text: str) -> str:
 
 
 def _without_wrappers(text: str) -> str | None:
-    """Return the class and message without Flink's wrappers; None if nothing is left."""
+    """Return the class and message without Flink's wrappers, or None if nothing is left."""
     text = text.strip()
     if text.startswith('Exception in thread "'):
         text = text[text.find('" ', 21) + 2 :]

@@ -119,7 +119,7 @@ class Access:
         environ: Mapping[str, str] = os.environ,
         **settings: Any,
     ) -> Access:
-        """Read credentials from files, else from the environment.
+        """Read credentials from files, otherwise from the environment.
 
         Args:
             token_file: file with a bearer token.
@@ -590,7 +590,7 @@ def _retry_after_s(text: str | None) -> float | None:
 
 
 def _reason(content: bytes) -> str:
-    """Return the first line of the message in Flink's `{"errors": [...]}`, after a colon; empty without one."""
+    """Return the first line of the message in Flink's `{"errors": [...]}`, after a colon, or nothing without one."""
     try:
         body = decode_json(content)
     except ValueError:

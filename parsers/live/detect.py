@@ -118,7 +118,7 @@ async def _probe(root: str, access: Access) -> tuple[Server | None, RequestFaile
 
 
 def _version(kind: str, body: Any) -> str | None:
-    """Return the version in a response, or "" without one; None if another kind of server responded."""
+    """Return the version in a response, or "" without one, or None if another kind of server responded."""
     if not isinstance(body, Mapping):
         return None
     if kind == FLINK:

@@ -306,7 +306,7 @@ class _Collector:
         )
 
     async def _find_jobs(self) -> list[_Job] | None:
-        """Return the jobs to watch in this tick; None if there is no response."""
+        """Return the jobs to watch in this tick, or None if there is no response."""
         answer = await self._watch.request("/jobs/overview")
         if answer is None:
             return None

@@ -86,7 +86,7 @@ def statistics_path(run: str) -> str:
 
 
 def progress_of(page: str) -> list[Json]:
-    """Return the triggers on a statistics page as progress reports, oldest first; empty for other pages."""
+    """Return the triggers on a statistics page as progress reports, oldest first, or nothing for other pages."""
     labels = {name: html.unescape(text).strip() for name, text in _LABEL.findall(page)}
     variables = {name: text for name, text in _VARIABLE.findall(page)}
     charts = {chart: _values(variables.get(name, "")) for chart, name in _CHART.findall(page)}

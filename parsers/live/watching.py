@@ -114,7 +114,7 @@ class Watch:
 
         Args:
             work: does the work of one tick, putting responses into `self.tick`. Returns why the tick is the last,
-                else None.
+                otherwise None.
             context: returns names and placement, for the tick file.
             header: more fields for the manifest's line about this run.
 
@@ -153,7 +153,7 @@ class Watch:
         return self._outcome(self._ticks, why, broken=broken)
 
     def _stop_reason(self) -> str | None:
-        """Return why the collection cannot continue; None if it may continue.
+        """Return why the collection cannot continue, or None if it may continue.
 
         Raises:
             FlowdiagError: no request has ever succeeded.

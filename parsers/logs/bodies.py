@@ -31,7 +31,7 @@ _FAILED: Final = re.compile(
 
 
 def message_of_body(body: str) -> str:
-    """Return the service's message in a JSON body; empty if there is none.
+    """Return the service's message in a JSON body, or nothing if there is none.
 
     >>> message_of_body('{"Status": "Fail", "Message": "too many filtered rows", "TxnId": 7}')
     'too many filtered rows'
@@ -159,7 +159,7 @@ class _Folder:
 
 
 def _errors_in(body: str) -> list[str]:
-    """Return the exceptions in a complete response as lines; empty for log records, which are read elsewhere."""
+    """Return the exceptions in a complete response as lines, or nothing for log records, which are read elsewhere."""
     value = decode_or_none(body.strip(" \t\r\n`"))
     is_record = isinstance(value, dict) and not _OF_RECORDS.isdisjoint(value)
     return (

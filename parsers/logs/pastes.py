@@ -71,7 +71,7 @@ def engine_and_class(one: Pasted, known: str | None) -> tuple[str, Classified | 
 
 
 def _json_record(line: str, head: prefix.Prefix) -> Record | None:
-    """Return the record in a JSON object on the line; None for other lines."""
+    """Return the record in a JSON object on the line, or None for other lines."""
     if head.complete or not head.text.startswith("{", head.inner):
         return None
     record = open_record(line)

@@ -156,7 +156,7 @@ class Reader:
                 yield from self._inner_lines(line, record)
 
     def _record(self, line: Line, record: Record) -> dict[str, Any] | None:
-        """Return the row for a candidate line; None if it has no known message or belongs to another record."""
+        """Return the row for a candidate line, or None if it has no known message or belongs to another record."""
         candidate = self._candidate(line.offset, record)
         if candidate is None:
             return None
@@ -232,7 +232,7 @@ class Reader:
         )
 
     def _candidate(self, offset: int, record: Record) -> _Candidate | None:
-        """Return the record of a candidate line; None if the line belongs to another record."""
+        """Return the record of a candidate line, or None if the line belongs to another record."""
         if record.head.complete or record.head.dated:
             return _Candidate(_State.HEADER, offset, record)
         before = self._scanner.preceding()
@@ -449,7 +449,7 @@ class Reader:
 
     @staticmethod
     def _follows(line: Prefix, head: Prefix, first: bool, *, listed: bool = False) -> str | None:
-        """Return the text that a line adds to the record above; None if it starts another record."""
+        """Return the text that a line adds to the record above, or None if it starts another record."""
         text = line.text[line.begin : line.end]
         if listed and not line.complete:  # an item of a list may start with a date
             return line.text

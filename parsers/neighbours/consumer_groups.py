@@ -6,8 +6,8 @@
 | Burrow, and tools that print JSON | objects with a topic, a partition and a lag |
 | kafka_exporter, Burrow's and KMinion's exporters, kafka-lag-exporter | series of the lag with a partition |
 
-A file may contain several outputs, written by a loop. The time of an output is in the line above it, else in the name
-of the file.
+A file may contain several outputs, written by a loop. The time of an output is in the line above it, otherwise in the
+name of the file.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ _ENOUGH: Final = 3
 
 
 def neighbour_kind(text: str) -> NeighbourKind | None:
-    """Return the kind of a text, or of the beginning of a text; None if it is of another kind.
+    """Return the kind of a text, or of the beginning of a text, or None if it is of another kind.
 
     >>> neighbour_kind("GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID")
     <NeighbourKind.LAGS: 'consumer-groups'>

@@ -237,7 +237,7 @@ _ADDRESS: Final = re.compile(
 
 
 def read_address(text: str) -> str | None:
-    """Return the `host:port` that a PostgreSQL server listens on; None for all addresses or only local addresses.
+    """Return the `host:port` that a PostgreSQL server listens on, or None for all addresses or only local addresses.
 
     >>> read_address('LOG:  listening on IPv4 address "10.0.0.12", port 5432')
     '10.0.0.12:5432'

@@ -47,7 +47,7 @@ _WORD_LIKE: Final = frozenset(b"MZ ORC LZIP".split())
 
 
 def binary_reason(head: bytes) -> str | None:
-    """Return why a file that starts like this is not text; None if it may be text."""
+    """Return why a file that starts like this is not text, or None if it may be text."""
     return binary_format(head) or ("binary file" if is_binary(head, 0.3) else None)
 
 

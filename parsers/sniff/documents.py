@@ -35,7 +35,7 @@ _LONG_LINE: Final = 16 * 1024 * 1024  # the first line of an event log can be lo
 
 
 def sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
-    """Return the verdict on text that starts like JSON; None if it is not JSON or is damaged."""
+    """Return the verdict on text that starts like JSON, or None if it is not JSON or is damaged."""
     if (collected := collected_kind(start)) is not None:
         return _COLLECTED.get(collected, not_read("a collection of a kind unknown to this version"))
     if re.match(rb'\{\s*"metric"\s*:', start) and (history := _sniff_history(start)) is not None:

@@ -57,7 +57,7 @@ class Collected:
 
 
 def collected_kind(head: bytes) -> str | None:
-    """Return the kind of a collected file from its first bytes; None for other files.
+    """Return the kind of a collected file from its first bytes, or None for other files.
 
     >>> collected_kind(b'{"schema":"flowdiag.collected/1","kind":"flink","tick":1')
     'flink'

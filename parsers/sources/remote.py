@@ -60,7 +60,7 @@ def is_url(path: str) -> bool:
 
 
 def local_path(url: str) -> str | None:
-    """Return the path of a `file:` URL; None for other URLs.
+    """Return the path of a `file:` URL, or None for other URLs.
 
     >>> local_path("file:///mnt/a%20b"), local_path("s3://bucket/x")
     ('/mnt/a b', None)

@@ -107,7 +107,7 @@ def _waits_for_query(code: str) -> bool:
 
 
 def decisive_exception(chain: Sequence[str]) -> str | None:
-    """Return the decisive exception of a chain: the deepest known root cause, else the deepest exception.
+    """Return the decisive exception of a chain: the deepest known root cause, otherwise the deepest exception.
 
     >>> decisive_exception(["a.B: Multiple streaming queries are concurrently using hdfs://n/ck/offsets/7",
     ...          "c.FileAlreadyExistsException: Rename destination exists"])
@@ -189,7 +189,7 @@ def full_heap(lines: Iterable[str]) -> Mapping[str, str]:
 
 
 def last_cause(text: str) -> str | None:
-    """Return the decisive line of a stack trace; None if the trace has no causes.
+    """Return the decisive line of a stack trace, or None if the trace has no causes.
 
     >>> last_cause("a.E: x\\n\\tat b.C\\nCaused by: d.F: y\\n\\tat b.C\\nCaused by: g.H: z")
     'Caused by: g.H: z'

@@ -286,13 +286,13 @@ def _us(milliseconds: object) -> int | None:
 
 
 def _moment(value: object) -> int | None:
-    """Return epoch milliseconds; None if they are implausible."""
+    """Return epoch milliseconds, or None if they are implausible."""
     time = _non_negative(value)
     return time if time is not None and time <= MOMENT_MAX else None
 
 
 def _non_negative(value: object) -> int | None:
-    """Return an integer in range; None for negative numbers, because PySpark writes -1 for "none"."""
+    """Return an integer in range, or None for negative numbers, because PySpark writes -1 for "none"."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value < 2**62 else None

@@ -31,7 +31,7 @@ TEXT: Final = 400  # maximum characters kept of a description
 
 
 def progress_row(progress: object) -> Row | None:
-    """Return a row of event `spark_progress` without source and offset; None for other objects.
+    """Return a row of event `spark_progress` without source and offset, or None for other objects.
 
     Columns: `utc_us` the start of the trigger, `duration_ms` its execution, `checkpoint` the batch id, and
     `job_name` the name of the query. The keys of `fields` are id, run_id, rows, durations, sources, input_per_s,
@@ -163,7 +163,7 @@ def _offsets(value: object) -> object:
 
 
 def _behind(earlier: object, later: object, depth: int = 0) -> int | None:
-    """Return how far the later offset is ahead, summed over partitions; None if the two are not comparable."""
+    """Return how far the later offset is ahead, summed over partitions, or None if the two are not comparable."""
     if isinstance(later, int) and not isinstance(later, bool):
         before = earlier if isinstance(earlier, int) and not isinstance(earlier, bool) else None
         return None if before is None else max(0, later - before)
@@ -175,7 +175,8 @@ def _behind(earlier: object, later: object, depth: int = 0) -> int | None:
 
 
 def _by_partition(end: object, latest: object) -> dict[str, int]:
-    """Return how far a trigger's end offset is behind the latest one, by `topic-partition`; empty for other offsets.
+    """Return how far a trigger's end offset is behind the latest one, by `topic-partition`, or nothing for other
+    offsets.
 
     >>> _by_partition({"t": {"0": 5, "1": 9}}, {"t": {"0": 15, "1": 9}})
     {'t-0': 10, 't-1': 0}

@@ -64,7 +64,7 @@ def printed_reports(data: bytes) -> Iterator[tuple[int, Row, list[int]]]:
 
 
 def _end(data: bytes, begin: int, following: int) -> int | None:
-    """Return the end of the object that starts at `begin`; None if the next report starts before it is closed."""
+    """Return the end of the object that starts at `begin`, or None if the next report starts before it is closed."""
     depth = 0
     for token in _TOKEN.finditer(data, begin, min(following, begin + PROGRESS_BYTES)):
         if token[0] == b"{":
@@ -79,7 +79,9 @@ def _end(data: bytes, begin: int, following: int) -> int | None:
 
 
 def _decode(text: bytes) -> tuple[Any, list[int]]:
-    """Decode JSON or a Python literal, and return the value with the numbers of damaged lines; None for other text."""
+    """Decode JSON or a Python literal, and return the value with the numbers of damaged lines, or None for other
+    text.
+    """
     try:
         return decode_json(text), []
     except ValueError:
@@ -91,7 +93,7 @@ def _decode(text: bytes) -> tuple[Any, list[int]]:
 
 
 def _without_damage(text: str) -> tuple[Any, list[int]]:
-    """Decode a report with one field per line, leaving out damaged lines; None if there are more than a few.
+    """Decode a report with one field per line, leaving out damaged lines, or None if there are more than a few.
 
     >>> _without_damage('{\\n"batchId": 3,\\n"rows: 4,\\n"name": "orders"\\n}')
     ({'batchId': 3, 'name': 'orders'}, [3])

@@ -131,7 +131,7 @@ def _failure(said: str, name: str) -> Row:
 
 
 def _millis(text: str) -> int | None:
-    """Return the milliseconds of a printed time since 1970 on the same clock; None if there is no such time.
+    """Return the milliseconds of a printed time since 1970 on the same clock, or None if there is no such time.
 
     >>> _millis("2026/11/20 10:00:01"), _millis("2026/13/20 10:00:01")
     (1795168801000, None)
@@ -144,7 +144,7 @@ def _millis(text: str) -> int | None:
 
 
 def _duration(text: str) -> int | None:
-    """Return the milliseconds of a duration; None for a dash.
+    """Return the milliseconds of a duration, or None for a dash.
 
     >>> _duration("1.2 min"), _duration("48 s"), _duration("-")
     (72000, 48000, None)

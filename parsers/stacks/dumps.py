@@ -199,7 +199,7 @@ def reading_fields(reading: Reading) -> dict[str, str]:
 
 
 def owner_columns(name: str) -> dict[str, Any] | None:
-    """Return the columns for a thread that runs a task, query or batch; None for other threads."""
+    """Return the columns for a thread that runs a task, query or batch, or None for other threads."""
     columns, spark = _task_columns(name), _spark_fields(name)
     if columns is None and spark is None:
         return None
@@ -208,14 +208,14 @@ def owner_columns(name: str) -> dict[str, Any] | None:
 
 
 def _task_columns(name: str) -> dict[str, Any] | None:
-    """Return the columns for the thread of a task or of a legacy source; None for other threads."""
+    """Return the columns for the thread of a task or of a legacy source, or None for other threads."""
     task = parse_task(name.removeprefix(_LEGACY))
     known = task.attempt is not None or (name.startswith(_LEGACY) and task.parallelism is not None)
     return task._asdict() if known and not _HELPER.match(name) else None
 
 
 def _spark_fields(name: str) -> dict[str, str] | None:
-    """Return the role, the name and the known task or batch of a Spark thread; None for other threads."""
+    """Return the role, the name and the known task or batch of a Spark thread, or None for other threads."""
     for role, pattern in _SPARK:
         if (found := pattern.match(name)) is not None:
             known = {key: value for key, value in found.groupdict().items() if value}
@@ -231,7 +231,7 @@ _HELPER: Final = re.compile(
 
 
 def _offset_of(thread: Thread, reading: Reading) -> int:
-    """Return the offset of the user's frame in the text, else that of the thread."""
+    """Return the offset of the user's frame in the text, otherwise that of the thread."""
     for found in _AT.finditer(thread.block) if reading.frame is not None else ():
         frame = frame_of(found[1].decode("utf-8", "replace"))
         if frame is not None and frame.text == reading.frame:
@@ -340,7 +340,7 @@ def jcmd_threads(body: Mapping[str, Any]) -> tuple[list[Thread], int | None]:
 
 
 def instant_us(text: str | None) -> int | None:
-    """Return a time in ISO 8601 with its zone, in microseconds; None for other texts."""
+    """Return a time in ISO 8601 with its zone, in microseconds, or None for other texts."""
     try:
         moment = datetime.fromisoformat(text or "")
     except ValueError:

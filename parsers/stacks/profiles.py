@@ -128,7 +128,7 @@ def is_flame_graph(body: Mapping[str, Any]) -> bool:
 
 
 def flame_graph_samples(body: Mapping[str, Any]) -> tuple[list[Sample], int | None]:
-    """Return the stacks of a flame graph, and its time in milliseconds; empty if flame graphs are disabled."""
+    """Return the stacks of a flame graph, and its time in milliseconds, or nothing if flame graphs are disabled."""
     found: list[Sample] = []
     open_nodes: list[tuple[Mapping[str, Any], tuple[str, ...]]] = [(object_at(body, "data"), ())]
     seen = 0

@@ -43,7 +43,7 @@ class StackText(NamedTuple):
 
 
 def stack_text_of(head: bytes) -> StackText | None:
-    """Return the format of a text that consists of stacks; None for other texts."""
+    """Return the format of a text that consists of stacks, or None for other texts."""
     return next((each for each in _FORMATS if each.matches(head)), None)
 
 

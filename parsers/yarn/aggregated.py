@@ -46,7 +46,7 @@ def is_aggregated_log(file: BinaryIO, head: bytes, size: int) -> bool:
 
 
 def _separator_length(head: bytes) -> int:
-    """Return the length of the separator, if an IndexedFile can start like this; 0 for other files."""
+    """Return the length of the separator, if an IndexedFile can start like this, or 0 for other files."""
     if _UUID.match(head):
         return _UUID_BYTES
     return 0 if head[:_HASH_BYTES].isascii() else _HASH_BYTES
@@ -96,7 +96,7 @@ def _tfile_members(file: BinaryIO, size: int) -> Iterator[Member]:
 
 
 def _block_index(file: BinaryIO, size: int) -> tuple[str, list[tuple[int, int]]] | None:
-    """Return the compression and the positions of the data blocks; None without an index."""
+    """Return the compression and the positions of the data blocks, or None without an index."""
     trailer = 8 + 4 + len(TFILE_MAGIC)
     if size < len(TFILE_MAGIC) + trailer:
         return None

@@ -126,7 +126,7 @@ def _container(found: Mapping[str, Any]) -> Iterator[EndedContainer]:
 
 
 def _reason_of(status: int | None, diagnostics: str) -> str | None:
-    """Return why YARN ended a container; None if its application or its own process ended it."""
+    """Return why YARN ended a container, or None if its application or its own process ended it."""
     if _MEMORY.search(diagnostics):
         return "OOMKilled"
     if status == -100:

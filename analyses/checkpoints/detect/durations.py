@@ -9,7 +9,7 @@ from flowdiag.analyses.flink import helpers as h
 
 _UNTIL_FASTER: Final = 2  # number of checkpoints; usually only the first one after a start is slow
 _AT_ONCE: Final = 0.05
-"""Share of a checkpoint's duration within which the next one is triggered if it had to wait."""
+"""If the next trigger follows within this share of a checkpoint's duration, it had waited for that checkpoint."""
 
 
 def with_duration(stretches: list[list[h.Checkpoint]]) -> list[h.Checkpoint]:
@@ -45,9 +45,9 @@ def slow_after_start(
 ) -> tuple[h.Checkpoint, ...]:
     """Return the slow checkpoints after the last start, if fewer than `enough` followed the warm-up.
 
-    Empty if the last two are not slow, or if they get faster, as in a usual start. A checkpoint of at least `floor`
-    (ms) that delays the next trigger is also slow. With few triggers the observed interval, and so `limit_ms`, is too
-    long.
+    The result is empty if the last two are not slow, or if they get faster, as is usual after a start. A checkpoint
+    of at least `floor` (ms) that delays the next trigger is also slow. With few triggers the observed interval, and
+    so `limit_ms`, is too long.
     """
     last = with_duration(h.steady_checkpoints(job, 0)[-1:])
     steady = {(c.run, c.id) for c in with_duration(h.steady_checkpoints(job, h.WARM_UP))}

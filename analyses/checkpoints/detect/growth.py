@@ -42,7 +42,7 @@ class Growth(NamedTuple):
         return (self.after - self.before) / max(1.0, self.span_ms * 0.8) * 3_600_000
 
     def is_steady(self, still: float, straight: float, tau: float) -> bool:
-        """Return whether the growth continues in the second half, is nearly straight, and is rarely interrupted."""
+        """Whether the growth continues in the second half, follows a nearly straight line, and rarely pauses."""
         continues = self.after >= fifth_medians(self.values)[1] * still
         return continues and is_straight(self.values, straight) and self.tau >= tau
 
@@ -93,7 +93,7 @@ def growths(
 
 
 def _growth_of(what: str, unit: str, points: list[tuple[h.Checkpoint, float]]) -> Growth | None:
-    """Return the growth of the values; None if the time of the first or the last trigger is unknown."""
+    """Return the growth of the values, or None if the time of the first or the last trigger is unknown."""
     if not points:
         return None
     checkpoints, values = [c for c, _ in points], [value for _, value in points]

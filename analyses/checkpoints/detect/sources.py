@@ -96,8 +96,8 @@ def shares_back_pressured(job: h.Job, topology: Topology) -> list[float]:
 def share_if_calm(job: h.Job, topology: Topology, limit: float) -> float | None:
     """Return the highest back-pressured share of the sources.
 
-    None if it is unknown, or if back pressure, the work of the sources or garbage collection takes `limit` of the
-    time, and so explains why they begin late.
+    The result is None if the share is unknown. It is also None if back pressure, the sources' own work or garbage
+    collection takes `limit` of the time, which explains why they begin late.
     """
     loads, shares = overall_view(job).loads, shares_back_pressured(job, topology)
     busy = [load.busy or 0.0 for key, load in loads.items() if key.task in topology.sources]

@@ -14,7 +14,7 @@ _HOURS: Final = 3  # an eighth of the day; three quarters of the expiries in it 
 
 
 def time_of_day_text(expired: list[h.Checkpoint]) -> str:
-    """Return a sentence if the expiries cluster by time of day, for example because of a nightly backup."""
+    """Return a sentence if checkpoints expire at similar times of day, for example because of a nightly backup."""
     moments = [c.triggered_us for c in expired if c.triggered_us is not None]
     days = {moment // _DAY_US for moment in moments}
     if len(moments) < _MIN_EXPIRIES or len(days) < _MIN_DAYS:

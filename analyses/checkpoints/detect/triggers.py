@@ -19,7 +19,9 @@ def all_finished(refused: list[h.Incident], *, fewest: float, finishing_ms: floa
 
 
 def refused_triggers(job: h.Job) -> list[h.Incident]:
-    """Return the refused triggers since the last successful one; empty if a failure of the job explains them."""
+    """Return the triggers refused since the last successful trigger, or nothing if a failure of the job explains
+    them.
+    """
     # If the job failed and does not recover, other rules report the reason.
     if any(crisis.state is h.State.ONGOING for crisis in crises(job)):
         return []
@@ -46,7 +48,7 @@ _EXCUSES: Final = (
 
 
 def silence_ms(job: h.Job) -> float | None:
-    """Return the time since the last checkpoint in ms; None if no other checkpoint was provably due."""
+    """Return the time since the last checkpoint in ms, or None if no other checkpoint was provably due."""
     triggered = [c for c in job.checkpoints if c.triggered_us is not None]
     if job.interval_ms is None or job.last_us is None or not triggered:
         return None

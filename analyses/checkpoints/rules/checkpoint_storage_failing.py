@@ -122,7 +122,9 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _unnumbered_fields(job: h.Job, found: Refused, limits: Limits) -> dict[str, Any]:
-    """Return state, severity and times if checkpoints failed before they had a number, which no episode covers."""
+    """Return state, severity and times for checkpoints that failed before they got a number, because no episode
+    covers them.
+    """
     times = [item.time_us for item in found.refusals if item.time_us is not None]
     if not times or all(item.checkpoint is not None for item in found.refusals):
         return {}

@@ -91,7 +91,7 @@ def title_of(kind: str, where: str, *, of_worker: bool) -> str:
 
 
 def amounts_in(text: str | None) -> str:
-    """Return the amounts in an error of Flink's network buffer pool, formatted for a title; empty without any.
+    """Return the amounts in an error of Flink's network buffer pool, formatted for a title, or nothing without any.
 
     >>> amounts_in("NetworkBufferPool (required (MB): 1280, allocated (MB): 1024, missing (MB): 256)")
     ' (1280 MB required, 1024 MB allocated, 256 MB missing)'
@@ -135,7 +135,7 @@ def process_of_pod(
 
 
 def spark_process(name: str | None) -> str | None:
-    """Return whether a pod is a driver or an executor of Spark, based on its name; None for other pods.
+    """Return whether a pod is a driver or an executor of Spark, based on its name, or None for other pods.
 
     >>> spark_process("orders-1a2b-exec-3"), spark_process("orders-driver"), spark_process("orders-0")
     ('executor', 'driver', None)

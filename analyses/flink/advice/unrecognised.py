@@ -20,7 +20,7 @@ from flowdiag.parsers.lines.failure_lines import ended_by, is_routine
 
 
 def is_failure(one: Incident) -> bool:
-    """Return whether an incident is a failure. Requests and elections that failed have an exception as well."""
+    """Return whether an incident is a failure of the job or a process, rather than a failed request or election."""
     failed = one.kind in _FAILURES or "exception" in one.text
     return failed and bool(one.cause) and not is_routine((one.cause or "",))
 
@@ -95,7 +95,7 @@ def occurrence_of(incident: Incident) -> Occurrence:
 
 
 def _class_of(incident: Incident) -> dict[str, str]:
-    """Return the class of a failure whose row has none, as a text. Rows of pasted exceptions have their own."""
+    """Return the exception class in the text of a failure. Rows of pasted exceptions already contain their class."""
     if "class" in incident.text or (incident.kind == "failure" and "exception" in incident.text):
         return {}
     known = classify([incident.text.get("exception", ""), incident.cause or ""], "flink")
@@ -103,7 +103,7 @@ def _class_of(incident: Incident) -> dict[str, str]:
 
 
 def _component(incident: Incident) -> str:
-    """Return the name of the software outside Flink that threw an exception; empty if unknown."""
+    """Return the name of the software outside Flink that threw an exception, or nothing if unknown."""
     source = component_of([incident.text.get("exception", ""), incident.cause or ""])
     return source.name if source is not None and source.role == "part" else ""
 
@@ -169,7 +169,7 @@ def _is_candidate(incident: Incident) -> bool:
 
 
 def _has_own_cause(crises: Sequence[Crisis], incident: Incident) -> bool:
-    """Return whether an exception has its own cause, although no crisis starts with it."""
+    """Return whether an exception is a cause of its own, although no crisis starts with it."""
     return (
         incident.kind == "exception"
         and bool(crises)
@@ -180,7 +180,7 @@ def _has_own_cause(crises: Sequence[Crisis], incident: Incident) -> bool:
 
 
 def _is_another(job: h.Job, incident: Incident) -> bool:
-    """Return whether an undated error explains itself: perhaps that of the next statement in a console."""
+    """Return whether an undated error is a cause of its own: it may belong to the next statement in a console."""
     dated = incident.time_us or any(crisis.failures[0].time_us for crisis in job.crises)
     grave = incident.text.get("level") in ("ERROR", "FATAL")
     known = incident.kind == "failure" and "class" in incident.text
@@ -193,7 +193,7 @@ def _is_failed_snapshot(job: h.JobFacts, incident: Incident) -> bool:
 
 
 def _is_warning(incident: Incident) -> bool:
-    """Return whether the failure was logged below ERROR: Flink retried, or another rule reports its effect."""
+    """Return whether the failure was logged below ERROR, because Flink retries or another rule reports the effect."""
     return incident.kind == "failure" and incident.text.get("level") in ("WARN", "INFO", "DEBUG")
 
 
@@ -203,7 +203,7 @@ def shows_work(job: h.JobFacts) -> bool:
 
 
 def shows_life(job: h.JobFacts) -> bool:
-    """Return whether the input shows more of the job than attempts, which may all have failed."""
+    """Return whether the input shows that the job ran, rather than only attempts that may all have failed."""
     return bool(job.checkpoints) or any(one.kind in _LIFE for one in job.incidents)
 
 

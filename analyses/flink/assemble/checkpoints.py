@@ -92,7 +92,7 @@ def _checkpoint(row: Row, key: JobKey) -> Checkpoint:
 def _ended_us(row: Row, status: Status, end: Row | None, duration: int | None) -> int | None:
     """Return the time of the end record or, without one, the trigger time plus the duration.
 
-    The record of a REST response has the trigger time, so it does not count. The Web UI also shows the
+    A REST response carries the trigger time instead, so it does not count. The Web UI also shows the
     duration of failed checkpoints.
     """
     ended_us: int | None = end["time_us"] if end else None

@@ -227,8 +227,8 @@ def _lost_taskmanager(*texts: str | None) -> dict[str, str]:
     """Return the name and host of the TaskManager that the text of a failure reports as lost.
 
     Args:
-        texts: the deepest exception, then the outermost. The outermost one names the other end of a
-        connection even if the error is at this end.
+        texts: the deepest exception, then the outermost. The outermost exception names the remote end of a
+            connection, even if the error is at the local end.
     """
     found = classify([text for text in reversed(texts) if text], "flink")
     if found is not None and found.kind != "taskmanager-lost":

@@ -176,7 +176,7 @@ class Jobs:
         return starts[first][1]
 
     def of_load(self, row: Row) -> JobKey | None:
-        """Return the job of a metric row: by id, else by name; if several jobs share the name, by cluster and time."""
+        """Return the job of a metric row, by id or by name. If several jobs share the name, cluster and time decide."""
         if row.get("job_id"):
             return next((key for key in self.keys if key.job_id == row["job_id"]), None)
         found = self._by_name.get(row["job_name"] or "", set())
@@ -199,7 +199,7 @@ class Jobs:
         }
 
     def _may_hang(self, key: JobKey, latest_us: int) -> bool:
-        """Return whether a job may still run silently: it did not end, and no job of its name replaced it."""
+        """Return whether a job may still run without logging: it did not end, and no job with its name replaced it."""
         return key not in self._ended and latest_us <= self._lives[key][1]
 
     @property
@@ -209,7 +209,7 @@ class Jobs:
 
 
 def _next_other_starts(starts: Sequence[tuple[int, JobKey]]) -> list[int]:
-    """Return for each start the index of the next start of another job, so that bursts of one job are skipped."""
+    """Return, for each start, the index of the next start of another job. This skips bursts of starts of one job."""
     found = [len(starts)] * len(starts)
     for index in range(len(starts) - 2, -1, -1):
         same = starts[index][1] == starts[index + 1][1]

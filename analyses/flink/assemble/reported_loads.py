@@ -78,7 +78,7 @@ def _load(job: JobKey | None, task: str, index: int, row: Row) -> SubtaskLoad:
 
 
 def _number(value: object) -> float | None:
-    """Parse a finite number; None for placeholders (-1, NaN)."""
+    """Parse a finite number, or None for placeholders (-1, NaN)."""
     try:
         number = float(str(value))
     except ValueError:

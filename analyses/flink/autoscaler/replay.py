@@ -57,7 +57,7 @@ class Replayed:
 
 
 def job_graph(document: Mapping[str, Any]) -> list[Vertex]:
-    """Return the vertices in a `/jobs/:jobid` response, in topological order."""
+    """Read the vertices from a `/jobs/:jobid` response, in topological order."""
     nodes = {str(n.get("id")): n for n in objects_at(object_at(document, "plan"), "nodes")}
     details = {str(vertex.get("id")): vertex for vertex in objects_at(document, "vertices")}
     inputs = {vertex: _inputs(node, nodes) for vertex, node in nodes.items()}
@@ -213,7 +213,7 @@ _REASONS: Final = {
 
 
 def why(proposal: Proposal, decision: str = "scale") -> str:
-    """Return a one-line reason why the parallelism of a vertex changes or stays."""
+    """Return one line on why the parallelism of a vertex changes or stays the same."""
     if proposal.reason in _REASONS:
         return _REASONS[str(proposal.reason)]
     evaluated = proposal.evaluated

@@ -198,9 +198,9 @@ def assign_clusters(writers: Sequence[Writer]) -> list[Writer]:
 def share_within_log(parts: Sequence[Writer]) -> list[Writer]:
     """Share the identity of a process between the parts of its rolled log.
 
-    Version and identity are logged at startup, so only the oldest part contains them. If a restarted process
-    writes to the same log, the last value from earlier parts counts. A value from later parts counts only if
-    all of them agree.
+    Version and identity are logged at startup, so only the oldest part contains them. If a restarted process writes
+    to the same log, the last value from earlier parts counts. A value from later parts counts only if all later parts
+    agree.
 
     Args:
         parts: writers of one group of files and one owner.
@@ -300,7 +300,7 @@ _DAY_IN_NAME: Final = re.compile(
 
 
 def day_in(name: str) -> int | None:
-    """Return the date at the end of a file name, in milliseconds since 1970; None without one.
+    """Return the date at the end of a file name, in milliseconds since 1970, or None without one.
 
     >>> day_in("logs/jobmanager.log.2026-11-21"), day_in("20261121_jm.log"), day_in("jm-2026.log")
     (1795219200000, 1795219200000, None)
@@ -330,7 +330,7 @@ def _compared_clock(
     *,
     elapsed: bool,
 ) -> Clock | None:
-    """Return a clock based on transitions shared with other streams; None if they add nothing.
+    """Return a clock based on transitions shared with other streams, or None if they add nothing.
 
     Args:
         mine: the clock from the stream's own marks. It gives the zone, so transitions add only the drift.
@@ -541,7 +541,7 @@ def _instant(shown_us: int, clock: Clock) -> int:
 
 
 def version_by_wording(oldest: int, newest: int) -> str | None:
-    """Return the range of versions that print these messages; None if it is too wide or contradictory.
+    """Return the range of versions that print these messages, or None if it is too wide or contradictory.
 
     Rules need to know whether the version is at least 1.11, which notifies tasks of aborted checkpoints.
 

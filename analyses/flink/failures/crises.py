@@ -148,7 +148,7 @@ class Crisis:
 
 
 def kind_of(incident: Incident) -> str | None:
-    """Return the kind of failure of an incident; None if it is not a failure or part of a cancellation."""
+    """Return the kind of failure of an incident, or None if it is not a failure or part of a cancellation."""
     if incident.kind in _RESOURCES:
         return "unknown" if incident.kind == "resource-failure" else incident.kind
     if not _is_failure(incident):
@@ -260,7 +260,7 @@ _MEMORY: Final = (
 
 
 def keeps_failing(job: JobFacts, series: Sequence[Crisis]) -> bool:
-    """Return whether crises follow each other so closely that the next one is due when the input ends."""
+    """Return whether crises follow each other so closely that the next was due when the input ended."""
     times = [crisis.first_us for crisis in series if crisis.first_us is not None]
     if len(times) < LOOP or job.last_us is None or finished_us(job) is not None:
         return False

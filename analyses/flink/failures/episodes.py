@@ -185,7 +185,7 @@ def beginnings(job: JobFacts) -> tuple[int, ...]:
 
 @once
 def finished_us(job: JobFacts) -> int | None:
-    """Return the time at which the job finished or stopped with a savepoint; cancellations do not count."""
+    """Return the time at which the job finished or was stopped with a savepoint. Cancellations do not count."""
     times = [
         incident.time_us
         for incident in job.incidents
@@ -259,7 +259,7 @@ BRIDGE: Final = 3
 def spells(series: Sequence[Episode], job: JobFacts) -> list[Episode]:
     """Join episodes that have at most `BRIDGE` completed checkpoints in between.
 
-    The search for a culprit covers a spell, because a series is more informative than single checkpoints.
+    The search for a culprit covers a whole spell, because a series of checkpoints shows more than a single one.
     """
     completed = [(c.run, c.id) for c in in_order(job.checkpoints) if c.status is Status.COMPLETED]
     joined: list[list[Episode]] = []
@@ -355,7 +355,7 @@ class _Stretch:
 
 
 def _missing_at_start(stretch: _Stretch) -> int:
-    """Return how many checkpoints are missing between the start and the first known one of a stretch.
+    """Return how many checkpoints are missing between the start of a stretch and its first known checkpoint.
 
     The result is the lower of two estimates: the gap in the ids and, if the start is known, the number of intervals
     since the start. Ids alone mislead after a restore from an unknown checkpoint, because the numbering continues.

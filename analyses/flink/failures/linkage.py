@@ -17,7 +17,7 @@ _JAVA: Final = re.compile(r"UnsupportedClassVersionError(?:: (?P<name>[^\n]{1,30
 
 
 def linkage(text: str) -> tuple[str, str] | None:
-    """Return the kind of linkage error in a text and the affected class; None for any other text.
+    """Return the kind of linkage error in a text and the affected class, or None for any other text.
 
     >>> linkage("java.lang.NoClassDefFoundError: com/acme/Price")
     ('missing', 'com/acme/Price')

@@ -33,7 +33,8 @@ from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Cited
 
 AT_THE_ABORT_US: Final = 2_000_000
-"""An abort reaches a TaskManager within one RPC heartbeat, even if clocks differ slightly."""
+"""The time within which an abort reaches a TaskManager: one RPC heartbeat, with room for clocks that differ slightly.
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -173,7 +174,7 @@ class Case:
         return None
 
     def at_end(self, key: SubtaskKey) -> bool:
-        """Whether back pressure ends at a subtask, or will end there once upstream tasks wait."""
+        """Whether back pressure ends at a subtask, or would end there if upstream tasks waited."""
         return any(load.key == key for root in self.roots for load in root.subtasks)
 
     def awaited(self, key: SubtaskKey) -> bool:

@@ -51,7 +51,7 @@ CULPRIT_CAUSES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The cause of a suspect's trouble.
+    """The cause that makes a suspect slow.
 
     Args:
         cause: a word from `CAUSES`; None if the input shows none.
@@ -96,7 +96,7 @@ def diagnose(case: Case, suspect: Suspect) -> Diagnosis:
 
 
 class SubtaskCase:
-    """A subtask with the facts that the questions need."""
+    """A subtask, with the facts that the questions are about."""
 
     def __init__(self, case: Case, key: SubtaskKey) -> None:
         self.case = case

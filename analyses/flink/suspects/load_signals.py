@@ -58,8 +58,8 @@ def _most_skewed(case: Case, root: Root) -> list[Load]:
 def skew(case: Case, load: Load) -> float | None:
     """Return a subtask's data relative to its siblings', unless its records are more expensive by the same factor.
 
-    None if most siblings are clearly busier: they wait for something else, and the subtask only keeps up better.
-    A subtask with a hot key is at least as busy as its siblings.
+    The result is None if most siblings are clearly busier: they wait for something else, and the subtask only keeps
+    up better. A subtask with a hot key is at least as busy as its siblings.
     """
     members = case.members(load.key.task)
     if _keeps_up_better(load, members):
@@ -166,7 +166,7 @@ def all_idle(case: Case) -> bool:
 
 
 def subtask_votes(case: Case, suspect: Suspect) -> Iterator[SuspectVote]:
-    """Support the vote for a subtask. Skew and queues alone are common in healthy jobs."""
+    """Vote in support of a suspected subtask. Skew and queues alone are common in healthy jobs."""
     load = case.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
     if load is None:
         return
@@ -204,7 +204,7 @@ def subtask_votes(case: Case, suspect: Suspect) -> Iterator[SuspectVote]:
 
 
 def group_votes(case: Case, suspect: Suspect, worst: Load) -> Iterator[SuspectVote]:
-    """Support the vote for a whole task or a TaskManager."""
+    """Vote in support of a suspected task or TaskManager."""
     root = case.end_of(worst.key.task)
     if suspect.kind == "task" and root is not None and root.whole:
         text = f"{len(root.subtasks)} of {root.siblings} subtasks are equally busy"

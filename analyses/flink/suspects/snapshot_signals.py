@@ -14,7 +14,7 @@ from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
 
 SNAPSHOT_SHARE: Final = 0.3
-"""Share of time; less is the normal cost of synchronous snapshots."""
+"""Minimum share of time. A lower share is the normal cost of synchronous snapshots."""
 
 
 def snapshot_duration(case: Case) -> Iterator[SuspectVote]:
@@ -58,7 +58,7 @@ def snapshot_aborted(case: Case) -> Iterator[SuspectVote]:
 
 
 def snapshot_time(case: Case, suspect: Suspect, key: SubtaskKey) -> Iterator[SuspectVote]:
-    """Support the vote for a subtask that spends much of its time in synchronous snapshots."""
+    """Vote in support of a suspected subtask that spends much of its time in synchronous snapshots."""
     share = sync_share(case.job, key)
     if share is not None and share >= SNAPSHOT_SHARE:
         text = f"{fmt.percent(share)} of its time went into synchronous snapshots"

@@ -36,9 +36,9 @@ def time_per_record(case: Case) -> Iterator[SuspectVote]:
 
 
 def same_taskmanager(case: Case) -> Iterator[SuspectVote]:
-    """Vote for the TaskManager that runs all subtasks at an end of back pressure and no other of their task.
+    """Vote for the TaskManager that runs exactly the subtasks of a task at which back pressure ends.
 
-    Needed for versions without busy times and for jobs with too few records to measure their cost.
+    Versions without busy times need this signal, as do jobs with too few records to measure their cost.
     """
     for root in case.roots[:1]:
         name = only_taskmanager(case, root)

@@ -43,7 +43,7 @@ def collect_votes(case: Case) -> list[SuspectVote]:
 
 
 def supporting_votes(case: Case, suspect: Suspect) -> list[SuspectVote]:
-    """Return the votes of signals that only support others, because healthy jobs also show skew and queues."""
+    """Return the votes of signals that only support other votes, because healthy jobs also show skew and queues."""
     if suspect.kind != "subtask":
         worst = case.worst_of(suspect)
         if worst is None:
@@ -89,7 +89,7 @@ def leading_suspects(case: Case, suspect_votes: Sequence[SuspectVote]) -> tuple[
 def _resolve_tie(
     case: Case, suspect_votes: Sequence[SuspectVote], tied: Sequence[Suspect]
 ) -> tuple[Suspect, ...]:
-    """Return the tied suspects that are culprits. A single suspect always is."""
+    """Return the tied suspects that are culprits. A single suspect is always a culprit."""
     taskmanagers_tied = [suspect for suspect in tied if suspect.kind == "taskmanager"]
     if len(taskmanagers_tied) == 1:
         (taskmanager,) = taskmanagers_tied
@@ -146,7 +146,7 @@ def _slow_taskmanager_of(case: Case, suspect: Suspect) -> Suspect | None:
 
 
 def _placed_by_chance(suspect_votes: Sequence[SuspectVote], suspect: Suspect) -> bool:
-    """Whether only a weak placement votes, which may be chance with few TaskManagers and subtasks."""
+    """Whether the only vote is a weak placement, which may be chance with few TaskManagers and subtasks."""
     weights = {item.signal: item.weight for item in suspect_votes if suspect in item.suspects}
     return weights.keys() == {"placement"} and weights["placement"] < 2
 
@@ -154,9 +154,9 @@ def _placed_by_chance(suspect_votes: Sequence[SuspectVote], suspect: Suspect) ->
 def _are_all_culprits(
     case: Case, suspect_votes: Sequence[SuspectVote], tied: Sequence[Suspect]
 ) -> bool:
-    """Whether tied suspects are all culprits: one signal votes for all of them, and all of them are busy.
+    """Whether all tied suspects are culprits: a single signal votes for all of them, and all are busy.
 
-    They must be a minority of one task, because a majority is not an anomaly.
+    They must be a minority of the subtasks of one task, because a majority is not an anomaly.
     """
     task = tied[0].task
     return (

@@ -250,7 +250,9 @@ def worst_placement(
     settings: Settings,
     version: Version,
 ) -> int:
-    """Return `_worst_of` for the most demanding region, because regions behind blocking edges run later."""
+    """Return `_worst_of` for the most demanding region: regions behind blocking edges run later, so their needs do
+    not add up.
+    """
     by_region = regions(parallelism, edges)
     return max(
         (

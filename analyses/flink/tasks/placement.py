@@ -95,7 +95,7 @@ Places = Mapping[SubtaskKey, str]  # where each subtask ran
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A deployment: the place of each subtask, and how often each was late.
+    """A deployment: where each subtask runs, and how often it was late.
 
     `drawn` contains the weight of each subtask, for each task with late subtasks. `here` contains how many of
     them each TaskManager runs, `late` their weights by TaskManager. `complete` means that the place of every
@@ -155,9 +155,10 @@ class SubtaskPlaces:
 
 
 class PlaceHistory:
-    """The places of a job's subtasks over time: the last deployment before a time, otherwise the first after it.
+    """The places of a job's subtasks over time: the last deployment before a time or, without one, the first after
+    it.
 
-    Between two times, only the deployments in between are applied.
+    To move from one time to another, the class applies only the deployments in between.
     """
 
     def __init__(self, attempts: Iterable[Attempt]) -> None:
@@ -224,12 +225,13 @@ def subtask_places(job: JobFacts, time_us: int | None) -> SubtaskPlaces:
 
 @dataclass(frozen=True, slots=True)
 class LateRecords:
-    """The records of late subtasks by checkpoint, for fast lookup: a bad week has thousands of episodes.
+    """The records of late subtasks by checkpoint. The lookup must be fast, because a bad week has thousands of
+    episodes.
 
     Args:
         messages: late messages of expired checkpoints by run and checkpoint, each with subtask and TaskManager.
-        acknowledgements: per subtask from REST, archives and dumps, by checkpoint. Only those of the
-        last run, because ids may repeat in earlier runs.
+        acknowledgements: per subtask from REST, archives and dumps, by checkpoint. Only acknowledgements of the last
+            run count, because earlier runs may have the same ids.
         last_run: number of the job's last run.
     """
 
@@ -494,7 +496,7 @@ class Tails:
             observed: the sum of the weights there.
 
         Returns:
-            None if the sums are too large for an exact answer.
+            The result is None if the sums are too large for an exact answer.
         """
         populations = list(populations)
         question = tuple((id(weights), here) for weights, here in populations), observed

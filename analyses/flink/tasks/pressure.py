@@ -25,7 +25,9 @@ from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.focus import Focus
 
 ENOUGH_SAMPLES: Final = 5
-"""Samples of buffers and queues are racy (catalogue/flink.md 5.3), so fewer samples prove nothing about a subtask."""
+"""Minimum number of samples. Flink reads buffers and queues without synchronization, so fewer samples prove nothing
+about a subtask.
+"""
 BUSY: Final = (
     0.6  # share of the time; means over minutes blur a saturated subtask but rarely fall below this
 )
@@ -149,7 +151,7 @@ class Load:
 class Root:
     """An end of back pressure: the busy subtasks of one vertex, and the pressure upstream.
 
-    `awaited` is False if the vertex falls behind but no upstream task waits yet.
+    `awaited` is False if the vertex falls behind but no upstream task waits for it yet.
     """
 
     task: str
@@ -306,7 +308,7 @@ def by_task(loads: Loads) -> dict[str, list[Load]]:
 
 
 def is_idle(load: Load) -> bool:
-    """Whether a subtask is neither waiting nor busy most of the time."""
+    """Whether a subtask neither waits nor works most of the time."""
     return not load.waits and (load.busy or 0.0) < BUSY
 
 
@@ -328,7 +330,7 @@ def unblocked_sources(loads: Loads, topology: Topology) -> tuple[SubtaskKey, ...
 
 
 def roots(loads: Loads, topology: Topology) -> list[Root]:
-    """Return the ends of back pressure, most convincing first."""
+    """Return the ends of back pressure, the most convincing first."""
     grouped = by_task(loads)
     found = []
     for task, members in grouped.items():
@@ -428,13 +430,13 @@ def _are_siblings_idle(working: Load, members: Sequence[Load]) -> bool:
 
 
 def median(values: Iterable[float]) -> float | None:
-    """Return the lower median; None for no values."""
+    """Return the lower median, or None for no values."""
     ranked = sorted(values)
     return ranked[(len(ranked) - 1) // 2] if ranked else None
 
 
 def records_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float | None:
-    """Return a subtask's records as a multiple of its siblings' mean; None if there is too little data.
+    """Return a subtask's records as a multiple of its siblings' mean, or None if there is too little data.
 
     Args:
         load: the load of the subtask.
@@ -525,7 +527,7 @@ class SlowTaskManager:
 
 
 def _median_without(ranked: Sequence[float], own: Iterable[float]) -> float | None:
-    """Return the lower median of sorted values except for some of them; None if none remains."""
+    """Return the lower median of sorted values except for some of them, or None if none remains."""
     places: list[int] = []
     for value in sorted(own):
         place = bisect_left(ranked, value)
@@ -578,7 +580,7 @@ def slow_taskmanager(loads: Loads) -> SlowTaskManager | None:
 def _costs_relative(mine: Sequence[Load], ranked: Sequence[float]) -> list[float] | None:
     """Return the cost of a task's subtasks in one place as multiples of the median elsewhere.
 
-    None if the subtasks are idle or run nowhere else. Idle subtasks spend their busy time on barriers
+    The result is None if the subtasks are idle or run nowhere else. Idle subtasks spend their busy time on barriers
     and timers, not on records.
     """
     if max(load.busy or 0.0 for load in mine) < WORKING:

@@ -52,7 +52,7 @@ def standstill_in(
     topology: Topology,
     still_since: Mapping[str, int] | None = None,
 ) -> Standstill | None:
-    """Return the stall based on the steps of each subtask; None if too few subtasks have steps.
+    """Return the stall based on the steps of each subtask, or None if too few subtasks have steps.
 
     Args:
         steps: of each subtask.

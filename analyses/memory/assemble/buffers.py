@@ -78,7 +78,7 @@ def _segments(process: MemoryProcess) -> tuple[int | None, int]:
 def _needs_of(
     job: JobFacts, processes: Sequence[MemoryProcess], plan: Sequence[_Input]
 ) -> tuple[dict[str, list[b.TaskNeed]], int]:
-    """Return the needs of a job by TaskManager, and the need for any placement. Empty without a plan."""
+    """Return the needs of a job by TaskManager, and the need for any placement. Without a plan, both are empty."""
     edges, parallelism = _edges(job, plan)
     by_region = b.regions(parallelism, edges)
     if not edges:

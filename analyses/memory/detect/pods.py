@@ -92,7 +92,7 @@ def _is_host(facts: h.MemoryFacts, name: str | None) -> bool:
 
 
 def refusing_nodes(kill: h.Kill) -> h.Iterator[h.Measurement]:
-    """Yield how many nodes reject the pod, by reason: `0/5 nodes are available: 3 Insufficient memory, …`."""
+    """Yield the number of nodes that reject the pod, by reason: `0/5 nodes are available: 3 Insufficient memory, …`."""
     if kill.reason == "FailedScheduling":
         reasons = kill.text.partition("nodes are available:")[2].partition("preemption:")[0]
         for count, reason in _REFUSAL.findall(reasons):

@@ -133,7 +133,9 @@ def _by_owner(rows: Iterable[Row], owners: Owners) -> dict[JobKey, list[Row]]:
 
 
 def _owner_of_neighbours(jobs: Sequence[JobQueues]) -> JobQueues | None:
-    """Return the only job, else the only running job, else the only running job with a backlog, else None."""
+    """Return the only job, the only running job, or the only running job with a backlog, whichever exists first, or
+    None.
+    """
     running = [
         job
         for job in jobs

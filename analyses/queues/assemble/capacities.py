@@ -19,7 +19,7 @@ from flowdiag.parsers.units import version_of
 def version_by(
     job: JobFacts, common: ClusterFacts, reports: Row
 ) -> tuple[Version | None, str | None]:
-    """Return the version that the input prints, else the oldest version that has all reported metrics."""
+    """Return the version that the input prints, otherwise the oldest version that has all reported metrics."""
     printed = printed_version(job, common, reports)
     if printed is not None:
         return version_of(printed), "said"
@@ -54,7 +54,7 @@ def capacities_of(
     samples: Mapping[SubtaskKey, Sequence[Sample]],
     version: Version | None,
 ) -> dict[SubtaskKey, Capacity]:
-    """Return the input capacities; empty if the edges of the job graph or the version are unknown."""
+    """Return the input capacities, or nothing if the edges of the job graph or the version are unknown."""
     if job.graph is None or not job.graph.edges or version is None:
         return {}
     patterns = {(up, down): pattern for up, down, pattern in job.graph.shipping}
@@ -82,7 +82,7 @@ def capacities_of(
 def _taskmanagers(
     job: JobFacts, samples: Mapping[SubtaskKey, Sequence[Sample]]
 ) -> dict[SubtaskKey, str | None]:
-    """Return the TaskManager of each subtask from its samples, else its attempts, else its loads."""
+    """Return the TaskManager of each subtask, from its samples if possible, or else from its attempts or its loads."""
     found = {key: each[-1].taskmanager for key, each in samples.items()}
     for attempt in job.attempts:
         if attempt.task and attempt.subtask_index is not None:
@@ -100,9 +100,9 @@ def _shape(
     place: Mapping[SubtaskKey, str | None],
     here: Mapping[tuple[str, str | None], int],
 ) -> GateShape:
-    """Return the gate of a subtask for one upstream task, `before`.
+    """Return the gate through which a subtask reads from the upstream task `before`.
 
-    `sizes` contains the parallelism of both tasks, `here` the number of subtasks by task and TaskManager."""
+    `sizes` contains the parallelism of both tasks, and `here` the number of subtasks by task and TaskManager."""
     up, down = sizes
     fed = feeders(pattern, up, down, key.subtask_index)
     if len(fed) == up:

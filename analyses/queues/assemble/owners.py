@@ -29,7 +29,9 @@ class Owners:
                     self._by_name[name].append(job)
 
     def of(self, row: Row) -> JobKey:
-        """Return the job of a row: with its id, else with its name and time, else the only job, else a new job."""
+        """Return the job of a row: by its id, or else by its name and time. Without a match, this is the only job or
+        a new job.
+        """
         if row["job_id"]:
             return self._ids.get(row["job_id"], JobKey("", row["job_id"]))
         name = row["job_name"] or ""
@@ -51,7 +53,7 @@ class Owners:
 
 
 def _jobs_at(jobs: list[JobFacts], row: Row) -> list[JobFacts]:
-    """Return the jobs that have records at the time of a row; all jobs if none has any, or if the row has no time."""
+    """Return the jobs that have records at the time of a row. If none has, or the row has no time, return all jobs."""
     if len(jobs) < 2 or row.get("first_us") is None:
         return jobs
     alive = [

@@ -91,7 +91,7 @@ def samples_of(
 
 
 def _sampling_interval_us(samples: Iterable[Sample]) -> float:
-    """Return the median time between samples, in microseconds; 0 if no window contains two."""
+    """Return the median time between samples, in microseconds, or 0 if no window contains two."""
     steps = [
         (sample.last_us - sample.first_us) / (sample.samples - 1)
         for sample in samples

@@ -34,7 +34,7 @@ def severity_alone(
     throughout: float,
     saturated: float,
 ) -> h.Severity | None:
-    """Return the severity of a task that waits in its code although no task waits for it; None if it is healthy."""
+    """Return the severity of a task that waits in its code although no task waits for it, or None if it is healthy."""
     if code.cause == "deadlock":
         return h.Severity.CRITICAL
     if code.cause == "lock-contention":
@@ -51,7 +51,7 @@ def severity_alone(
 
 
 def record_seconds(spell: h.Spell, *, records: float, measured: float) -> float | None:
-    """Return the time that a culprit needs per record; None if unknown.
+    """Return the time that a culprit needs per record, or None if unknown.
 
     Args:
         spell: the spell of back pressure.

@@ -30,7 +30,7 @@ class HeapGrowth(NamedTuple):
 def heap_growth(
     job: h.JobQueues, *, checkpoints: float, factor: float, tau: float, straight: float
 ) -> HeapGrowth | None:
-    """Return the growth of state on the heap; None if it does not grow steadily."""
+    """Return the growth of state on the heap, or None if it does not grow steadily."""
     if h.backend(job.job) != "heap":
         return None
     stretches = h.steady_checkpoints(job.job, 0)
@@ -47,7 +47,7 @@ def heap_growth(
 
 
 def _free_heap(job: h.JobQueues) -> float | None:
-    """Return the free heap of the TaskManagers in their last minute; None if one is unknown."""
+    """Return the free heap of the TaskManagers in their last minute, or None if one is unknown."""
     free = 0.0
     for reports in job.machines.values():
         used, most = (reports[-1].gauges.get(name) for name in ("heap_used", "heap_max"))

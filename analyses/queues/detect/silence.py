@@ -12,8 +12,8 @@ def stuck_operators(
 ) -> list[tuple[e.Stuck, e.Holder | None]] | None:
     """Return the operators that wait for a watermark, each with the source that holds it back.
 
-    None if a watermark is in the future. During back pressure, queued records delay watermarks, so only a watermark
-    that was never set counts.
+    The result is None if a watermark is in the future. During back pressure, queued records delay watermarks, so only
+    a watermark that was never set counts.
 
     Args:
         job: the job.
@@ -45,7 +45,7 @@ def lasting_pause(job: h.JobQueues, seconds: float) -> PausedSource | None:
 
 
 def silent_task(job: h.JobQueues, *, records: float, seconds: float) -> h.Silence | None:
-    """Return the first task, else operator, that received `records` in at least `seconds` and emitted none."""
+    """Return the first task, otherwise operator, that received `records` in at least `seconds` and emitted none."""
     tasks = (h.silence_of(job, task) for task in job.topology.tasks)
     found = next((each for each in tasks if each is not None and each.records >= records), None)
     silent = found or e.silent_operator(job)

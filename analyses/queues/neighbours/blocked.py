@@ -58,7 +58,7 @@ class Blocked:
 
 @once
 def blocked_sessions(job: JobQueues) -> Blocked | None:
-    """Return the waits of the job's sessions for locks of other sessions; None if they are short or unknown."""
+    """Return the waits of the job's sessions for locks of other sessions, or None if they are short or unknown."""
     return _blocked_in_snapshots(job) or _in_log(job) or _in_refusals(job)
 
 

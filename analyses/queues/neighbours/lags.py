@@ -79,7 +79,7 @@ Point = tuple[int, float]
 def _trend(
     of: str, points: Sequence[Point], rate: float | None, evidence: tuple[Evidence, ...]
 ) -> Trend | None:
-    """Return the trend of a lag from its points in order; None if there are too few points."""
+    """Return the trend of a lag from its points in order, or None if there are too few points."""
     if len(points) < 2 or points[-1][0] <= points[0][0]:
         return None
     lasted_s = (points[-1][0] - points[0][0]) / 1e6
@@ -119,7 +119,7 @@ def pending_of(job: JobQueues, task: str) -> dict[int, dict[SubtaskKey, Gauge]]:
 
 
 def read_rate(job: JobQueues, keys: Sequence[SubtaskKey]) -> float | None:
-    """Return how many records per second the given source subtasks emit; None if unknown."""
+    """Return how many records per second the given source subtasks emit, or None if unknown."""
     records, span = 0.0, 0.0
     for key in keys:
         samples = job.samples.get(key, ())
@@ -327,7 +327,7 @@ Hot = tuple[SubtaskKey, Trend, float]
 def hot_subtask(
     job: JobQueues, task: str, share: float, ratio: float, records: float, behind_s: float
 ) -> Hot | None:
-    """Return the subtask of a source with most of its lag, its trend and its share; None if there is none.
+    """Return the subtask of a source with most of its lag, its trend and its share, or None if there is none.
 
     Args:
         job: the job.

@@ -88,7 +88,7 @@ def _heap(used: float | None) -> h.Iterator[h.Measurement]:
 
 
 def _heap_used(reports: h.Sequence[h.Machine]) -> float | None:
-    """Return the mean share of the heap in use; None if unknown."""
+    """Return the mean share of the heap in use, or None if unknown."""
     used = h.merged_gauge(reports, "heap_used")
     most = h.merged_gauge(reports, "heap_max")
     return used.mean / most.mean if used and most and most.mean > 0 else None

@@ -25,7 +25,7 @@ from flowdiag.parsers.rows import Event
 
 
 def interval_of(about: Sequence[Row], batches: Sequence[Row]) -> tuple[int | None, str | None]:
-    """Return the recorded batch interval, else the greatest common divisor of the distances of batch times."""
+    """Return the recorded batch interval, otherwise the greatest common divisor of the distances of batch times."""
     for row in about:
         text = field_of(row, "interval_ms")
         if text.isdecimal() and int(text) > 0:

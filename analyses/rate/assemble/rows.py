@@ -34,7 +34,7 @@ def ref_of(row: Row) -> Ref:
 
 
 def optional_ref_of(row: Row) -> Ref | None:
-    """Return the record that a merged row comes from; None if it comes from several records."""
+    """Return the record that a merged row comes from, or None if it comes from several records."""
     ref = row.get("ref")
     return Ref(ref["source"], ref["offset"]) if ref else None
 

@@ -75,7 +75,8 @@ def harmless_failure(reason: str | None) -> bool:
 
 
 def stop_us(app: ApplicationFacts) -> int | None:
-    """Return when the application began to stop; None if unknown. From then on, executors stop and their tasks fail.
+    """Return when the application began to stop, or None if unknown. From then on, executors stop and their tasks
+    fail.
 
     A process may stop a context and start another context, so a stop that is followed by new batches does not count.
     """

@@ -43,7 +43,7 @@ def first_verdict(verdicts: Sequence[Verdict]) -> tuple[Stability, str]:
 
 
 def cap_clause(caps: Sequence[Cap]) -> str:
-    """Return a clause about the limit that recent batches reach; empty without a limit."""
+    """Return a clause about the limit that recent batches reach, or nothing without a limit."""
     if not caps:
         return ""
     cap = caps[0]

@@ -326,7 +326,7 @@ def falling_behind(
     overrun: float = d.MOSTLY,
     faster: float = d.FASTER,
 ) -> str | None:
-    """Return a clause with the reason why a query cannot keep up; None if it keeps up.
+    """Return a clause with the reason why a query cannot keep up, or None if it keeps up.
 
     Args:
         state: the measured state of the query.
@@ -423,7 +423,7 @@ def rows_overcounted(query: QueryFacts) -> bool:
 
 
 def _offsets_advanced(trigger: Trigger) -> int | None:
-    """Return by how many offsets a trigger advanced; None unless every source has numeric offsets."""
+    """Return by how many offsets a trigger advanced, or None unless every source has numeric offsets."""
     advances = [s.get("advance") if s.get("partition_count") else None for s in trigger.sources]
     known = [advance for advance in advances if advance is not None]
     return sum(known) if known and len(known) == len(advances) else None

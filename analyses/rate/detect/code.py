@@ -69,7 +69,7 @@ def read_code(
 
 
 def line_of(flow: h.Flow, cause: str) -> CodeReading | None:
-    """Return the line of user code in which the threads of a flow show a cause; None if unknown."""
+    """Return the line of user code in which the threads of a flow show a cause, or None if unknown."""
     code = read_code(flow, alone=len([*h.flows_of(flow.assessed)]) == 1)
     return code if code is not None and code.cause == cause and code.stack.frame else None
 

@@ -60,7 +60,7 @@ def waits_for_task(
 
 
 def is_skewed(stage: h.StageLoad, more: float = 2.0) -> bool | None:
-    """Return whether the slowest task read at least `more` times the records of the others; None without counts."""
+    """Return whether the slowest task read at least `more` times the records of the others, or None without counts."""
     others = stage.others_records
     if others is None or not stage.records:
         return None

@@ -85,7 +85,7 @@ def _is_of_driver(found: Classified) -> bool:
 
 
 def driver_note(found: Classified | None) -> str:
-    """Return a note for an exception of the driver; empty for other exceptions."""
+    """Return a note for an exception of the driver, or nothing for other exceptions."""
     if found is None or not _is_of_driver(found) or cause_of_exception(found)[0] != "out-of-memory":
         return ""
     by = ": a collect transfers the rows of all tasks to it" if "by" in found.values else ""

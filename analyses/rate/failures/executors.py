@@ -85,7 +85,7 @@ def best_explained_loss(lost: h.Sequence[h.Executor]) -> h.Executor:
 
 
 def share_of(one: h.Executor, lost: h.Sequence[h.Executor]) -> str:
-    """Return a clause with the number of executors lost for the same kind of reason; empty if all were."""
+    """Return a clause with the number of executors lost for the same kind of reason, or nothing if all were."""
     alike = sum(weight(each) == weight(one) for each in lost)
     return f" ({alike} of them for this reason)" if alike < len(lost) else ""
 

@@ -88,7 +88,7 @@ class Trouble:
 
 
 def classify_failure(text: str | None) -> tuple[str, str | None] | None:
-    """Return the kind of a failure, and the partition or block in its text; None if its origin is unknown.
+    """Return the kind of a failure, and the partition or block in its text, or None if its origin is unknown.
 
     >>> classify_failure("requirement failed: Failed to get records for g orders-3 12 after polling for 512")
     ('slow-kafka', 'orders-3')
@@ -165,7 +165,7 @@ def error_line(text: str | None) -> str:
 
 
 def failure_rank(reasons: Iterable[str | None]) -> Rank:
-    """Return the rank of a failure: a symptom if Kafka or a lost executor caused it, else the root cause."""
+    """Return the rank of a failure: a symptom if Kafka or a lost executor caused it, otherwise the root cause."""
     texts = list(reasons)
     from_outside = sum(classify_failure(reason) is not None for reason in texts)
     return Rank.SYMPTOM if texts and from_outside > len(texts) / 2 else Rank.ROOT_CAUSE

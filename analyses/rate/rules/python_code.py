@@ -72,7 +72,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def _share(stage: h.StageLoad | None, limits: Limits) -> float | None:
-    """Return the share of a stage's run time in Python workers; None if it is below the limit."""
+    """Return the share of a stage's run time in Python workers, or None if it is below the limit."""
     if stage is None or not stage.run_ms or not stage.python:
         return None
     idle = 1 - (stage.cpu_ms or 0) / stage.run_ms

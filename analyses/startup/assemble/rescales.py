@@ -78,7 +78,7 @@ class Runs:
         return changed or tuple(_from_history(self._history))
 
     def usage(self) -> Usage | None:
-        """Return the slots at the end of the input; None without a run or a declaration."""
+        """Return the slots at the end of the input, or None without a run or a declaration."""
         if self._wanted and self._widths and self._widths[-1] == len(self._allocated):
             time_us, desired, row = self._wanted[-1]
             since_us = max(self._begins[-1], time_us)

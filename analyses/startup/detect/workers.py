@@ -29,7 +29,7 @@ def never_registered(facts: h.StartupFacts) -> list[h.Worker]:
 
 
 def refusal_of(facts: h.StartupFacts) -> tuple[str | None, h.Cited]:
-    """Return the resource manager's reason for refusing requests, with its records; None if it logs no reason."""
+    """Return the resource manager's reason for refusing requests, with its records, or None if it logs no reason."""
     if large := facts.of_kind("yarn-request-too-large"):
         values = large[-1].values
         text = f"{values.get('asked')} requested, the largest container is {values.get('offered')}"

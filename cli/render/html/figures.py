@@ -108,7 +108,7 @@ class ChartRenderer:
         whole: bool = False,
         numbers: Table | None = None,
     ) -> Figure | None:
-        """Return a figure in both widths; None if the page has no room, or drawing does not work at all.
+        """Return a figure in both widths, or None if the page has no room, or drawing does not work at all.
 
         A chart that cannot be drawn is replaced by a message and its data.
 

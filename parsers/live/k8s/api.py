@@ -293,7 +293,7 @@ def _load(configuration: Any, kubeconfig: str | None, context: str | None) -> st
 
 
 def _config_files(kubeconfig: str | None, context: str | None) -> str | None:
-    """Return the paths of the kubeconfig; None if flowdiag runs in a pod without a kubeconfig.
+    """Return the paths of the kubeconfig, or None if flowdiag runs in a pod without a kubeconfig.
 
     Raises:
         FlowdiagError: no file exists.

@@ -236,7 +236,7 @@ class _Collector:
             self._failures.add(failed.why, None if denied else what)
 
     def _get(self, path: str, permission: Permission) -> dict[str, Any] | None:
-        """Return an object; None if there is none. Other failures are noted."""
+        """Return an object, or None if there is none. Other failures are noted."""
         found: list[dict[str, Any]] = []
 
         def work() -> None:

@@ -257,7 +257,7 @@ class _Finder:
         in_parallel(add, sorted(wanted - known))
 
     def _get(self, path: str, permission: Permission) -> dict[str, Any] | None:
-        """Return an object; None if it does not exist or the permission is missing."""
+        """Return an object, or None if it does not exist or the permission is missing."""
         try:
             return self._api.get(path, permission)
         except RequestFailed as failed:

@@ -139,7 +139,7 @@ class _Collector:
         self._cluster = "/v1/cluster" if knox else "/ws/v1/cluster"
 
     async def find(self) -> Json:
-        """Return the application from the ResourceManager, else from the timeline server.
+        """Return the application from the ResourceManager, otherwise from the timeline server.
 
         Raises:
             FlowdiagError: no server responds, or none knows the application.
@@ -220,7 +220,7 @@ class _Collector:
         return self._clients[url]
 
     async def _get(self, url: str, path: str) -> Json | None:
-        """Return a response; None if the server does not know the object."""
+        """Return a response, or None if the server does not know the object."""
         try:
             answer = await (await self._client(url)).get(path)
         except RequestFailed as failed:
@@ -290,7 +290,7 @@ class _Collector:
             self._write(name, answer)
 
     def _know(self, name: object, node: object, *, master: bool = False) -> _Container | None:
-        """Return the container with this name, adding it if it is new; None if the name is invalid."""
+        """Return the container with this name, adding it if it is new, or None if the name is invalid."""
         if not isinstance(name, str) or not _CONTAINER.fullmatch(name):
             return None
         known = self._containers.setdefault(name, _Container())

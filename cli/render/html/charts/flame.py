@@ -31,7 +31,7 @@ class _Node:
 
 
 def flame_graph(stacks: Sequence[StackPath]) -> Markup:
-    """Return the flame graph of some stacks; empty without any."""
+    """Return the flame graph of some stacks, or nothing without any."""
     root = _Node("all samples", sum(stack.samples for stack in stacks))
     for stack in stacks:
         node = root
