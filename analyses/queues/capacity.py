@@ -66,7 +66,7 @@ class Capacity:
 
     @property
     def has_only_own_buffers(self) -> bool:
-        """Whether a long queue consists of this task's own buffers, without a local backlog."""
+        """Whether the queue length counts only this task's own buffers, without a local backlog."""
         return not self.local
 
 

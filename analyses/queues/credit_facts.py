@@ -81,7 +81,7 @@ class ObservedJob:
 
 
 def bytes_of(text: str | None, otherwise: int) -> int:
-    """Return the number of bytes of a size in Flink's notation.
+    """Convert a size in Flink's notation to bytes.
 
     >>> bytes_of("4kb", 0), bytes_of("32768", 0), bytes_of("1 mb", 0), bytes_of("much", 7)
     (4096, 32768, 1048576, 7)
@@ -164,7 +164,7 @@ def debloating_of(version: Version, target_ms: float) -> Debloating:
 
 
 def observe(job: JobQueues, options: Mapping[str, str]) -> ObservedJob | None:
-    """Return the input of the model, or None if the job graph or all rates are unknown.
+    """Return the input of the model, or None if the job graph is unknown or no rate is known.
 
     Args:
         job: the measured job.
@@ -239,7 +239,7 @@ def _places(job: JobQueues) -> dict[SubtaskKey, str]:
 
 
 def _begin_us(job: JobQueues, observed_windows: set[int]) -> int:
-    """Return the start of the observed windows."""
+    """Return the time at which the observed windows start."""
     firsts = (
         sample.first_us
         for each in job.samples.values()

@@ -234,7 +234,7 @@ def what_if(fitted: Fit, unchanged: str) -> list[Prediction]:
 
 
 def reference_task(bottleneck: str | None, job: Job) -> str:
-    """Return the task whose throughput stands for that of the job: the bottleneck, otherwise the last task."""
+    """Return the task whose throughput represents that of the job: the bottleneck or, without one, the last task."""
     ends = [t.name for t in job.tasks if all(edge.upstream != t.name for edge in job.edges)]
     return bottleneck or ends[-1]
 
@@ -410,7 +410,7 @@ def _is_back_pressured(subtask: ObservedSubtask) -> bool:
 
 
 def _ends_pressure(task: ObservedTask, observed: ObservedJob) -> bool:
-    """Return whether upstream tasks are back-pressured and this task is not, so that this is the slow task."""
+    """Return whether this is the slow task: upstream tasks are back-pressured, but this task is not."""
     before = {up for up, down, _ in observed.edges if down == task.name}
     above = any(
         _is_back_pressured(s) for t in observed.tasks if t.name in before for s in t.subtasks
@@ -436,7 +436,9 @@ def _record_bytes(name: str, observed: ObservedJob, notes: list[str]) -> float:
 
 
 def _selectivity(up: str, down: str, pattern: str, observed: ObservedJob) -> float:
-    """Return how many records cross an edge per record that the upstream task receives (a source: sends)."""
+    """Return how many records cross an edge per record that the upstream task receives. For a source, the base is the
+    records that it sends.
+    """
     tasks = {task.name: task for task in observed.tasks}
     inputs = [u for u, d, _ in observed.edges if d == down]
     taken = _received(tasks[down])
@@ -466,7 +468,7 @@ def _shares(task: ObservedTask, pattern: str) -> tuple[float, ...]:
 
 
 def _bottleneck(observed: ObservedJob) -> str | None:
-    """Return the task that blocks its upstream tasks and has the least time left."""
+    """Return the task that blocks its upstream tasks and has the least spare time."""
     has_input = {down for _, down, _ in observed.edges}
     candidates: list[tuple[float, str]] = []
     for task in observed.tasks:

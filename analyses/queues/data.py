@@ -124,7 +124,7 @@ def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
 
 
 def _fill(subtask: wire.QueueSubtask) -> tuple[float, float]:
-    """Return the key by which subtasks are sorted: how full their input is."""
+    """Return the sort key of a subtask, which is how full its input is."""
     return subtask.saturated_share or 0.0, subtask.queue_length or 0.0
 
 

@@ -207,7 +207,8 @@ class Stuck(NamedTuple):
         keys: the subtasks.
         held: the watermark of the first subtask, from the time on when it is stuck for all of them.
         records, emitted: number of records that the operator receives and emits in that time.
-        certain: whether it surely needs event time, because the plan describes its windows or a source has a watermark.
+        certain: whether it certainly needs event time, because the plan describes its windows or a source has a
+            watermark.
     """
 
     task: str
@@ -220,7 +221,9 @@ class Stuck(NamedTuple):
 
 
 def stuck_operators(job: JobQueues) -> Iterator[Stuck]:
-    """Yield the operators that need event time and receive records without it, sources first."""
+    """Yield the operators that need event time but receive records while their watermark does not advance, sources
+    first.
+    """
     times = event_time(job)
     for task, operator in sorted(times.operators, key=lambda each: job.topology.order(each[0])):
         found = stuck_subtasks(job, task)
@@ -270,7 +273,7 @@ def stuck_subtasks(job: JobQueues, task: str) -> tuple[tuple[SubtaskKey, ...], H
 
 
 def holders(job: JobQueues, task: str, standing: Held) -> list[Holder]:
-    """Walk upstream from a task, and return the subtasks that hold its watermark back."""
+    """Follow the job graph upstream from a task to the subtasks that hold its watermark back."""
     times = event_time(job)
     found: dict[str, Holder] = {}
     _walk(job, times, task, standing, found, set())

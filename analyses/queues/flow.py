@@ -34,11 +34,11 @@ from flowdiag.parsers.components import components
 Side = Literal["source", "processing", "sink"]
 
 BUSY: Final = 0.85
-"""Share of time: a source this busy cannot read faster."""
+"""Minimum busy share of a source that cannot read faster."""
 BEHIND_S: Final = 10.0
-"""Seconds behind: bursts, pauses and checkpoints cause shorter lags."""
+"""Minimum lag in seconds. Bursts, pauses and checkpoints cause shorter lags."""
 UNREACHED_S: Final = 30.0
-"""Seconds without a successful connection. Clients retry about once per second."""
+"""Minimum number of seconds without a successful connection. Clients retry about once per second."""
 _WRITERS: Final = ("Sink: ", ": Writer", ": Committer")
 
 

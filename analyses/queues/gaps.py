@@ -49,7 +49,9 @@ def missing_metrics(job: JobQueues, known: float) -> Inconclusive | None:
 
 
 def can_show_back_pressure(job: JobQueues) -> bool:
-    """Return whether samples show busy times or back pressure over time, or a single sample shows that a task waits."""
+    """Return whether the samples show busy times or back pressure over time. A single sample is enough if it shows
+    that a task waits.
+    """
     loads = loads_in(job).values()
     if all(load.busy is None and load.pressed is None for load in loads):
         return False
@@ -76,7 +78,7 @@ def _single_answers(job: JobQueues) -> str:
 
 
 def _busy_tasks(job: JobQueues, busy: Sequence[Load], where: str = "") -> str:
-    """Return a clause about the subtasks that work while tasks wait, without blaming any of them."""
+    """Return a clause that lists the subtasks that work while tasks wait. It blames none of them."""
     names = list(dict.fromkeys(subtask_name(job, load.key) for load in busy))
     hidden = len(names) - _MOST_NAMED
     shown = ", ".join(names[:_MOST_NAMED]) + (f" and {hidden} more" if hidden > 0 else "")

@@ -191,7 +191,7 @@ def records_of(
 
 
 def with_partition(subject: Subject, partition: str | None) -> Subject:
-    """Return a subject with the partition that it reads."""
+    """Add the partition that a subject reads to the subject."""
     return replace(subject, partition=partition)
 
 
@@ -268,7 +268,7 @@ def has_finished(job: JobQueues) -> bool:
 
 
 def tasks_wait(job: JobQueues) -> bool:
-    """Return whether measurements show that any subtask waits most of the time."""
+    """Return whether any subtask, according to its metrics, waits most of the time."""
     return any(load.waits and load.wait_measured for load in loads_in(job).values())
 
 

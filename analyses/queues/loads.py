@@ -26,7 +26,9 @@ from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauge
 from flowdiag.analyses.queues.movement import standstill_of
 
 ENOUGH_TIMES: Final = 2
-"""Minimum number of samples. Each is a mean over seconds, so one may be a burst; two are evidence if others wait."""
+"""Minimum number of samples. A sample is a mean over seconds, so a single one may be a burst. Two are evidence if
+other tasks wait.
+"""
 FILLED: Final = 0.25
 """Mean share of a queue's capacity in use. A subtask that keeps up empties its input between two samples."""
 
@@ -181,7 +183,7 @@ def has_task_order(job: JobQueues) -> bool:
 
 
 def has_long_queue(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
-    """Return whether a subtask's queue is much longer than its siblings' and fills much of its capacity."""
+    """Return whether a subtask's queue is much longer than its siblings' queues, and fills much of its capacity."""
     capacity = job.capacity.get(load.key)
     if load.queue is None or capacity is None:
         return False

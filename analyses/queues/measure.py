@@ -143,7 +143,7 @@ HASHED: Final = {
     "vertex": (("cluster", "job_id", "job_name", "vertex_id", "task"), "subtask_index"),
     "machine": (("cluster", "taskmanager", "host"), "taskmanager"),
 }
-"""By hash: the columns that it stands for, and the column without which it is null."""
+"""For each hash, the columns that it replaces, and the column without which the hash is null."""
 
 
 def _gauges(keys: Iterable[str]) -> str:

@@ -126,7 +126,7 @@ def _trailing_without_output(each: Sequence[Sample]) -> list[Sample]:
 
 
 def is_draining(held: Mapping[SubtaskKey, Sequence[Sample]]) -> bool:
-    """Return whether the backlog of the sources shrinks in the given windows, so that the job is catching up."""
+    """Return whether the job is catching up: the backlog of its sources shrinks in the given windows."""
     ordered: dict[int, float] = defaultdict(float)
     for each in held.values():
         for sample in each:

@@ -63,19 +63,19 @@ from flowdiag.analyses.queues.starts import age_us, begins_near, has_resumed, re
 from flowdiag.analyses.queues.working import cpu_use
 
 BRIDGE: Final = 1
-"""Consecutive windows without the root that a spell may contain."""
+"""Maximum number of consecutive windows in a spell that lack its root."""
 FEW_SAMPLES: Final = 3
 BACKLOG_S: Final = 10.0
-"""Seconds behind: a shorter lag only varies."""
+"""Minimum lag in seconds. A shorter lag only fluctuates."""
 CATCH_UP_US: Final = 600_000_000
 WARM_UP_US: Final = 60_000_000
 SHORT_US: Final = 300_000_000
 BLOCKED: Final = 0.9
-"""Share of time: a source that waits this long could read much more."""
+"""Minimum share of time that a source waits to show that it could read much more."""
 SATURATED: Final = 0.9
 """Minimum share of time that every subtask of a saturated task is busy."""
 QUEUED: Final = 0.75
-"""Mean share of the input buffers in use: records wait all the time."""
+"""Mean share of input buffers in use at which records wait all the time."""
 NEVER_IDLE: Final = 0.97
 """Minimum busy share of every subtask. With an empty input, the records alone do not keep a subtask this busy."""
 PARTLY: Final = 0.1
@@ -88,7 +88,7 @@ FEWEST_EXPIRED: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spell:
-    """A root of back pressure and its time span.
+    """A root of back pressure, and the time span in which it is the root.
 
     Args:
         task: the vertex.
@@ -101,7 +101,7 @@ class Spell:
         age_us: time from the last start of the job to the end of the spell; infinite if unknown.
         blocks_sources: whether a source is back-pressured all the time.
         fatal: whether no checkpoint completes, or no record moves, at the end of the input.
-        then: the culprit after the spell, if tasks continue to wait.
+        then: the next culprit, if tasks still wait after the spell.
     """
 
     task: str
@@ -235,9 +235,10 @@ def _lagging_subtasks(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]
 
 
 def _slow_taskmanagers(job: JobQueues, loads: Loads) -> list[Root]:
-    """Return tasks whose subtasks on one TaskManager are all busy and take twice as long per record as their siblings.
+    """Return tasks whose subtasks on one TaskManager are all busy and take twice as long per record as siblings
+    elsewhere.
 
-    They count even if no task waits for them (see `pressure.slow_taskmanager_of_task`).
+    These tasks count even if no task waits for them (see `pressure.slow_taskmanager_of_task`).
     """
     found = []
     for task, members in by_task(loads).items():
@@ -270,7 +271,7 @@ def _saturated_tasks(job: JobQueues, loads: Loads) -> Iterator[Root]:
 
 
 def _waiting_unawaited(job: JobQueues, loads: Loads) -> Iterator[Root]:
-    """Yield tasks that hang, or wait instead of computing, all the time, although no task waits for them.
+    """Yield tasks that no task waits for, but that hang or wait all the time instead of computing.
 
     Only their own time shows that they limit the job. A task that computes all the time may also be reading a
     backlog, unless its sources are idle. Rules use `busy_unawaited` so that they do not report such a job as healthy.
@@ -283,7 +284,7 @@ def _waiting_unawaited(job: JobQueues, loads: Loads) -> Iterator[Root]:
 
 
 def _reads_no_backlog(job: JobQueues, loads: Loads) -> bool:
-    """Return whether the sources are measurably idle at least half of the time."""
+    """Return whether metrics show that the sources are idle at least half of the time."""
     sources = [load for load in loads.values() if load.key.task in job.topology.sources]
     return bool(sources) and all(
         load.measured and load.wait_measured and (load.busy or 0.0) + (load.pressed or 0.0) <= 0.5
@@ -294,8 +295,8 @@ def _reads_no_backlog(job: JobQueues, loads: Loads) -> bool:
 def busy_unawaited(job: JobQueues, loads: Loads) -> Iterator[list[Load]]:
     """Yield the subtasks of tasks that are busy all the time, although no task waits for them.
 
-    One is the chain that is a whole job, unless a lag shows that it keeps up. Others have an empty input: their time
-    goes to timers, to snapshots, or to threads of their own.
+    One kind is the chain that forms a whole job, unless a lag shows that it keeps up. Others have an empty input:
+    their time goes to timers, to snapshots, or to threads of their own.
     """
     alone = _chain(job, loads)
     if alone and all(map(_is_saturated, alone)):
@@ -657,7 +658,9 @@ def _late_checkpoints(job: JobQueues, keys: set[SubtaskKey]) -> set[int]:
 
 
 def _state(job: JobQueues, windows: Sequence[int] | None, root: Root) -> State:
-    """Return `ONGOING` unless there are enough later samples of the culprit, or of the tasks that wait for it."""
+    """Return the state of a spell. It is `ONGOING` unless there are enough later samples of the culprit, or of the
+    tasks that wait for it.
+    """
     if windows is None:
         return State.ONGOING
     culprits = {load.key for load in root.subtasks}

@@ -21,9 +21,10 @@ from flowdiag.analyses.queues.root import notable_spells
 SPENT: Final = 0.95
 """Minimum share of exclusive and of floating buffers in use: rounding and races keep full pools below 1."""
 NEARLY: Final = 0.9
-"""Minimum share of the capacity in use: the last buffers come and go."""
+"""Minimum share of the capacity in use. A full queue briefly releases its last buffers again and again."""
 OLD_POOL: Final = (1, 9)
-"""Earlier versions count a buffer that has not been flushed as backlog, so full pools are normal."""
+"""The first version that does not count an unflushed buffer as backlog. In earlier versions, full pools are normal.
+"""
 
 
 def saturated_share(job: JobQueues, key: SubtaskKey, samples: Sequence[Sample]) -> float | None:

@@ -51,7 +51,9 @@ def service_name(job: JobQueues, system: str) -> str:
 
 
 def _addresses(job: JobQueues, kind: str) -> set[str]:
-    """Return the brokers in log records of clients, except unreachable brokers, which cannot be the slow broker."""
+    """Return the brokers in log records of clients. Unreachable brokers are left out, because they cannot be the slow
+    broker.
+    """
     found = (i.text.get("address") for i in job.job.incidents if i.kind == kind)
     return {server_name(address) for address in found if address}
 

@@ -14,7 +14,7 @@ _RESUMING: Final = frozenset({"restored", "restart", "job-restarting"})
 
 
 def begins_near(times: Iterable[int], us: int | None) -> bool:
-    """Return whether a time is at most two minutes after, or one minute before, any of `times`."""
+    """Return whether a time is within two minutes after or one minute before any of `times`."""
     return us is not None and any(
         -NEAR_START_US // 2 <= us - start <= NEAR_START_US for start in times
     )

@@ -229,7 +229,7 @@ class Queues(FlinkTopic):
     def notes(
         self, measured: QueueFacts, facts: QueueFacts, options: Options
     ) -> Iterable[InputNote]:
-        """Yield the missing and unusable metrics."""
+        """Yield warnings about missing and unusable metrics."""
         named = len(facts.jobs) > 1
         for job in facts.jobs:
             for gap in job.gaps:

@@ -15,9 +15,9 @@ from flowdiag.analyses.model.finding import Measurement
 from flowdiag.analyses.queues.facts import JobQueues, merge_gauges
 
 WAITS: Final = 0.3
-"""Cores in use per busy subtask below which the tasks wait. It is above 0 because other threads also need CPU."""
+"""Maximum number of cores per busy subtask of tasks that wait. It is above 0 because other threads also need CPU."""
 BUSY_ENOUGH: Final = 0.9
-"""Minimum busy seconds per second of all subtasks: less work is hidden by the load of other threads."""
+"""Minimum busy time of all subtasks, in seconds per second. The load of other threads hides less work than that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class CpuUse:
 
 
 def cpu_use(job: JobQueues, culprits: Iterable[Load], loads: Iterable[Load]) -> CpuUse | None:
-    """Return the use of the TaskManagers that run a culprit, or None if their load or cores are unknown."""
+    """Return how much CPU the TaskManagers that run a culprit use, or None if their load or cores are unknown."""
     names = {load.taskmanager for load in culprits}
     cores = available = 0.0
     for name in names:

@@ -36,7 +36,7 @@ class Prediction:
 
 
 def poor_fit(line: Line | None, interval_ms: int | None) -> str | None:
-    """Return why the batches do not allow a prediction, or None if they do."""
+    """Return why the batches do not allow a prediction, or None if they do allow it."""
     if line is None or line.per_x <= 0 or line.spread < APART:
         return "the batches differ too little in size to show the cost of a record"
     if not interval_ms or line.error > POOR * interval_ms:
@@ -191,7 +191,7 @@ def raise_rate(
 
 
 def unread_per_s(late: h.Sequence[h.Trigger]) -> float | None:
-    """Return by how many rows per second the backlog of the sources grows, or None if it does not."""
+    """Return by how many rows per second the backlog of the sources grows, or None if it does not grow."""
     known = [t for t in late if t.backlog is not None]
     seconds = (known[-1].time_us - known[0].time_us) / 1e6 if len(known) > 1 else 0.0
     growth = ((known[-1].backlog or 0) - (known[0].backlog or 0)) / seconds if seconds else 0.0

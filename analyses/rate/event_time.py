@@ -13,7 +13,7 @@ from flowdiag.analyses.rate.facts import QueryFacts, Trigger
 from flowdiag.analyses.rate.stability import Trend, trend
 
 AHEAD_MS: Final = 600_000.0
-"""Minimum lead of a watermark in the future; a smaller lead may come from different clocks."""
+"""Minimum time by which a watermark is in the future. Different clocks may explain a smaller difference."""
 
 STUCK_TRIGGERS: Final = 8  # triggers with rows; a healthy watermark advances with the next one
 STUCK_TIMES: Final = 3  # different newest event times
@@ -33,7 +33,7 @@ def is_ahead(trigger: Trigger, ahead_ms: float = AHEAD_MS) -> bool:
 
 
 def day_of(time_us: int) -> str:
-    """Return the date of a time, or only its year if Python's calendar ends earlier.
+    """Return the date of a time, or only its year if the date is beyond Python's calendar.
 
     >>> day_of(3_508_012_800_000_000), day_of(1_795_603_680_000_000_000)
     ('2081-03-01', 'year 58870')
@@ -84,7 +84,8 @@ def stuck_triggers(
 
 
 _FIRST_BATCHES: Final = 2
-"""Batches without a watermark: each batch uses the event times of earlier ones."""
+"""Number of batches that may lack a watermark, because each batch derives it from the event times of earlier batches.
+"""
 
 
 def _unset_triggers(query: QueryFacts) -> list[Trigger]:

@@ -15,7 +15,7 @@ from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.stacks import Stack
 
 MANUAL_CLOCK_MS: Final = 365 * 86_400_000
-"""Batch times in the first year come from a manual clock and cannot be compared with other times."""
+"""The end of 1970. Earlier batch times come from a manual clock and are not comparable with other times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTask:
-    """A task of a batch or trigger that has not ended when the input ends.
+    """A task of a batch or trigger that is still running when the input ends.
 
     `ended` is the number of ended tasks of its stage, and `longest_ms` the duration of the longest task.
     """

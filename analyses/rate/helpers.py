@@ -246,7 +246,7 @@ def trigger_finding(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """A batch or a trigger, for rules that judge both.
+    """A batch or a trigger, in the form that rules for both kinds use.
 
     Args:
         record: the batch or trigger.
@@ -360,7 +360,7 @@ def slowest_first(items: Iterable[Batch]) -> list[Batch]:
 
 
 def is_limited(state: StreamState) -> bool:
-    """Return whether a limit or back pressure holds the job back, or the job is overloaded."""
+    """Return whether the job is overloaded, or whether a limit or back pressure restricts it."""
     return state.stability in (Stability.THROTTLED, Stability.OVERLOADED)
 
 

@@ -32,7 +32,7 @@ class Limit:
 
 
 def kind_of(app: ApplicationFacts) -> str | None:
-    """Return where the waiting records are: `memory`, `retention` or `source`, or None if unknown."""
+    """Return the kind of limit for the waiting records: `memory`, `retention` or `source`, or None if unknown."""
     if app.receivers or app.blocks or app.limits:
         return "memory"
     streams = [s for b in app.batches for s in b.streams]

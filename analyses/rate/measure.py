@@ -196,7 +196,9 @@ def _related_application(
 def _is_comparable(
     mine: Mapping[str, Any], known: Mapping[int, str], streams: Mapping[int, Mapping[str, Any]]
 ) -> bool:
-    """Return whether another source also has batch times or runs, so that having none in common proves a difference."""
+    """Return whether another source also has batch times or runs. If so, having none in common proves that they
+    differ.
+    """
     key = "batches" if mine["batches"] else "runs"
     return any(streams[other][key] for other in known)
 

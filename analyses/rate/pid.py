@@ -107,7 +107,7 @@ class Estimator:
     """
 
     def __init__(self, *, batch_interval_ms: int, gains: Gains) -> None:
-        """Start like Spark, without a rate, an error or a batch.
+        """Create an estimator in Spark's initial state: without a rate, an error or a batch.
 
         Raises:
             ValueError: the batch interval is not above zero.

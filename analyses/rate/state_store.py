@@ -58,7 +58,7 @@ def largest_commit_part(triggers: Sequence[Trigger]) -> tuple[str, str | None, f
 
 
 def reloads(triggers: Sequence[Trigger]) -> Iterator[tuple[Trigger, int]]:
-    """Yield the triggers whose tasks did not find their state in memory, with the number of these partitions."""
+    """Yield the triggers whose tasks did not find their state in memory, with the number of affected partitions."""
     for before, trigger in pairwise(triggers):
         count = total([trigger], _LOADED)
         missed = total([trigger], _MISSED) - total([before], _MISSED)

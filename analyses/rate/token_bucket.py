@@ -15,7 +15,7 @@ LONG_MAX = 2**63 - 1
 
 
 class TokenBucket:
-    """One limiter. The caller provides the clock, so a simulation does not have to wait.
+    """A rate limiter. The caller provides the clock, so a simulation does not have to wait.
 
     >>> bucket = TokenBucket(rate=2.0, now_us=0)
     >>> [bucket.acquire(now) for now in (0, 0, 500_000)]  # paid by the next: 0, 0.5 s, 0.5 s more

@@ -99,7 +99,7 @@ def _assembled(
     faults: Faults,
     spans_us: Mapping[str, tuple[int, int]],
 ) -> RateFacts:
-    """Return the facts of all applications except applications that trigger a bug."""
+    """Return the facts of all applications, except those that trigger a bug."""
     user = UserSettings(
         trigger_interval_ms=options.rate.trigger_interval_ms,
         real_time=options.rate.real_time,

@@ -47,7 +47,7 @@ class Owners:
         return JobKey(name, "")
 
     def unknown_job(self, key: JobKey, rows: Sequence[Row]) -> JobFacts:
-        """Return a job that only appears in metrics."""
+        """Return a new job for metrics that belong to no known job."""
         named = next((row["job_name"] for row in rows if row["job_name"]), None)
         return JobFacts(key=key, name=named, version=None)
 
@@ -102,7 +102,7 @@ def with_graph(job: JobFacts, rows: Sequence[Row]) -> JobFacts:
 
 
 def _is_source(task: str) -> bool:
-    """Return whether a task's name marks it as a source, even if a reporter has mangled the name.
+    """Return whether a task's name shows that it is a source, even if a reporter has changed the name.
 
     >>> _is_source("Source: orders"), _is_source("Source:_orders____Map"), _is_source("enrich")
     (True, True, False)
@@ -122,7 +122,7 @@ class Tasks:
                 self._ids.setdefault(attempt.vertex_id, attempt.task)
 
     def of(self, row: Row) -> str | None:
-        """Return the vertex of a row, by its id or else by its (possibly mangled) name."""
+        """Return the vertex of a row, by its id or, without one, by its name, which a reporter may have changed."""
         known = self._ids.get(row["vertex_id"])
         return known or self._topology.canonical(row["task"] or row["vertex_id"])
 

@@ -104,7 +104,7 @@ def _sampling_interval_us(samples: Iterable[Sample]) -> float:
 
 
 def _extend_to_last_report(sample: Sample, pace: float) -> Sample:
-    """Extend a sample to the probable time of its last report, which is missing if a series has a gap."""
+    """Extend a sample to the probable time of its last report, which a series with a gap does not contain."""
     if sample.first_us is None or sample.samples < 2:
         return sample
     probable_us = sample.first_us + round(pace * (sample.samples - 1))
@@ -112,7 +112,9 @@ def _extend_to_last_report(sample: Sample, pace: float) -> Sample:
 
 
 def _without_null_zeros(gauges: dict[str, Gauge]) -> dict[str, Gauge]:
-    """Drop zeros that mean null: busy, idle and back-pressured times of a task must add up to a second."""
+    """Drop zeros that stand for missing values: busy, idle and back-pressured times of a task must add up to a
+    second.
+    """
     times = [gauges.get(name) for name in _TIMES]
     if all(time is not None and time.high <= 0 for time in times):
         for name in _TIMES:
@@ -134,7 +136,7 @@ def _without_null_zeros(gauges: dict[str, Gauge]) -> dict[str, Gauge]:
 
 
 def _merge_reporters(reported: Sequence[Sample]) -> Sample:
-    """Return the sample of the reporter with the most values, and fill its gaps from the other reporters."""
+    """Return the sample of the reporter with the most values. Other reporters supply its missing values."""
     ranked = sorted(reported, key=lambda sample: -sample.samples)
     best = ranked[0]
     if len(ranked) == 1:
@@ -155,7 +157,7 @@ def _merge_reporters(reported: Sequence[Sample]) -> Sample:
 
 
 def machine_of(row: Row) -> Machine:
-    """Return one TaskManager in one window, without impossible values."""
+    """Return the values of one TaskManager in one window, without impossible values."""
     gauges = {name: gauge for name in MACHINE_GAUGES if (gauge := _gauge(row[name])) is not None}
     gc_ms, span_ms = row["gc_ms"], row["span_ms"]
     impossible = []

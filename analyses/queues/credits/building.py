@@ -25,7 +25,7 @@ _FEWEST_PARCELS: Final = 8  # fewest parcels per buffer
 
 
 def parcel(job: Job, flow: Flow, end_ms: float) -> int:
-    """Return how many records move together: fewer give a smoother flow, more a faster simulation."""
+    """Return how many records the simulation moves at once. Fewer records give a smoother flow, more a faster run."""
     rates = flow_rates(job)
     share = sustainable_share(job)
     processed = sum(rates.values()) * share * end_ms / 1000.0

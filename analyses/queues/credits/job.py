@@ -187,7 +187,7 @@ class Outcome:
         return [item for item in self.subtasks if item.task == task]
 
     def throughput(self, task: str) -> float:
-        """Return how many records per second all subtasks of a task receive (a source: send)."""
+        """Return how many records per second all subtasks of a task receive. For a source, return how many they send."""
         return sum(item.records_per_s for item in self.of(task))
 
     @property
@@ -200,7 +200,7 @@ class Outcome:
 
     @property
     def unfinished_ms(self) -> float | None:
-        """How long the unfinished checkpoint has run at the end, if none completed."""
+        """How long the unfinished checkpoint has been running at the end, if none completed."""
         last = self.barriers[-1] if self.barriers else None
         if last is None or last.duration_ms is not None:
             return None

@@ -22,7 +22,7 @@ class Buffer:
 
 @dataclass(slots=True, eq=False)
 class Link:
-    """A subpartition and the input channel that reads it."""
+    """A connection: a subpartition, and the input channel that reads it."""
 
     producer: Subtask
     consumer: Subtask
@@ -70,7 +70,7 @@ class Partition:
     fullest: int = 0
 
     def available(self) -> bool:
-        """Return whether the task may start its next record."""
+        """Return whether the pool has room for the task to start its next record."""
         return self.used < self.size and self.full_links == 0
 
     def gets_buffer(self) -> bool:
@@ -131,7 +131,9 @@ def parcels_of(link: Link) -> int:
 
 
 def buffers_in_use(link: Link) -> int:
-    """Return the sum of the received buffers and those left at the sender, like Flink's `getBuffersInUseCount`."""
+    """Return the number of buffers that were received or are left at the sender, as Flink's `getBuffersInUseCount`
+    counts them.
+    """
     return len(link.received) + link.backlog
 
 

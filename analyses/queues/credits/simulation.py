@@ -34,7 +34,7 @@ _FILLING: Final = (
 
 
 class Simulation:
-    """One run. All times are in milliseconds."""
+    """One run of the simulation. All times are in milliseconds."""
 
     def __init__(self, job: Job, flow: Flow, *, seconds: float, seed: int, fill: bool) -> None:
         """Set up a run; the arguments are those of `simulate`."""
@@ -189,7 +189,9 @@ class Simulation:
                     subtask.pending.append([number, self._choice(partition), size])
 
     def _choice(self, partition: Partition) -> int:
-        """Draw a parcel's link at random, weighted by the links' shares, with the variance of single records."""
+        """Choose the link of a parcel at random, weighted by the shares of the links. The variance is that of single
+        records.
+        """
         if len(partition.links) == 1:
             return 0
         partition.turn = (partition.turn + GOLDEN) % 1.0
@@ -341,7 +343,7 @@ class Simulation:
                 break
 
     def _list(self, link: Link) -> None:
-        """Add a channel to the queue of channels with data, from which its consumer reads in turn."""
+        """Add a channel to its consumer's queue of channels with data. The consumer reads these channels in turn."""
         if link.listed or link.blocked:
             return
         link.listed = True
@@ -404,7 +406,7 @@ class Simulation:
         self._give_back(link, buffer)
 
     def _give_back(self, link: Link, buffer: Buffer) -> None:
-        """Free a received buffer. Its channel gets the credit, or the channel that waits longest."""
+        """Free a received buffer. The credit goes to its channel, or to the channel that has waited longest."""
         gate = link.consumer.gate
         assert gate is not None
         if buffer.floating:

@@ -79,7 +79,9 @@ def flow_rates(job: Job) -> dict[str, float]:
 
 
 def utilization(job: Job) -> dict[str, float]:
-    """Return the utilization that the busiest subtask of each non-source task would have without back pressure."""
+    """Return the utilization of the busiest subtask of each task except sources, as it would be without back
+    pressure.
+    """
     rates = flow_rates(job)
     found = {}
     for task in job.tasks:

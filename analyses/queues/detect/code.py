@@ -34,7 +34,9 @@ def severity_alone(
     throughout: float,
     saturated: float,
 ) -> h.Severity | None:
-    """Return the severity of a task that waits in its code although no task waits for it, or None if it is healthy."""
+    """Return the severity of a task that waits in its own code while no other task waits for it. None means that the
+    task is healthy.
+    """
     if code.cause == "deadlock":
         return h.Severity.CRITICAL
     if code.cause == "lock-contention":

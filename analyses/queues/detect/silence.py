@@ -45,7 +45,9 @@ def lasting_pause(job: h.JobQueues, seconds: float) -> PausedSource | None:
 
 
 def silent_task(job: h.JobQueues, *, records: float, seconds: float) -> h.Silence | None:
-    """Return the first task, otherwise operator, that received `records` in at least `seconds` and emitted none."""
+    """Return the first task that received `records` in at least `seconds` and emitted none. Without such a task,
+    return the first such operator.
+    """
     tasks = (h.silence_of(job, task) for task in job.topology.tasks)
     found = next((each for each in tasks if each is not None and each.records >= records), None)
     silent = found or e.silent_operator(job)

@@ -22,7 +22,9 @@ class Culprit(NamedTuple):
 def culprit_of(
     job: h.JobQueues, task: str, holder: e.Holder | None, reason: str, why: str
 ) -> Culprit:
-    """Return the culprit of a stuck watermark; `reason` and `why` describe it if no source holds the watermark."""
+    """Return the culprit of a stuck watermark. If no source holds the watermark back, `reason` and `why` describe the
+    problem.
+    """
     if holder is None:
         subject = h.task_subject(job, task)
         return Culprit("stuck-watermark", subject, reason, why, ("idleness", "timestamps"))

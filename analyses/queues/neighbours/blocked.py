@@ -158,7 +158,7 @@ def _is_long(wait: DatabaseWait, end_us: int | None) -> bool:
 
 
 REFUSALS: Final = 2
-"""Minimum number of writes that failed to get the lock: a single write may wait for a long transaction."""
+"""Minimum number of writes that failed to get the lock. A single one may have met a long transaction."""
 RECENT_US: Final = 60_000_000
 """A wait ends after the timeout of the database (50 s by default in MariaDB)."""
 

@@ -21,13 +21,13 @@ from flowdiag.analyses.queues.proof import evidence_in
 Direction = Literal["growing", "constant", "shrinking"]
 
 GROWTH: Final = 0.03
-"""Minimum growth as a share of the records read: less is noise."""
+"""Minimum growth as a share of the records read. A smaller change is noise."""
 UNCOMMITTED: Final = 1.5
 """Maximum ratio of records read to records committed: both rates agree while checkpoints complete."""
 FEW_POINTS: Final = 3
 FEW_SAMPLES: Final = 5
 MOST_POINTS: Final = 120
-"""More points would not be visible in a chart."""
+"""Maximum number of points. More would not be visible in a chart."""
 ALMOST: Final = 0.1
 """Share of the total change by which a single step may go the other way, because commits follow checkpoints."""
 
@@ -265,7 +265,7 @@ def is_falling_behind(trend: Trend, behind_s: float) -> bool:
 
 
 def direction_of(trend: Trend, behind_s: float) -> Direction:
-    """Return the direction of a lag. A short lag only varies, because commits follow checkpoints."""
+    """Return the direction of a lag. A short lag only fluctuates, because commits follow checkpoints."""
     most = max(trend.first, trend.last)
     if trend.rate and most < behind_s * trend.rate:
         return "constant"
@@ -273,7 +273,7 @@ def direction_of(trend: Trend, behind_s: float) -> Direction:
 
 
 def lag_measurements(trend: Trend, behind_s: float) -> tuple[Measurement, ...]:
-    """Return the numbers of a lag."""
+    """Return the measurements of a lag."""
     behind = trend.behind_s
     return (
         measurement("lag", round(trend.last), "records", over=f"of {trend.of}, at the end"),

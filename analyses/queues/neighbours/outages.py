@@ -11,7 +11,7 @@ from flowdiag.analyses.model.finding import Evidence
 from flowdiag.analyses.queues.facts import JobQueues
 
 SLACK_US = 30_000_000
-"""Clients lose a broker while it shuts down, or some seconds later."""
+"""Maximum time between a broker's stop and the loss of its clients' connections."""
 
 
 def spells_of_records(records: Iterable[Incident], pause_s: float) -> list[list[Incident]]:

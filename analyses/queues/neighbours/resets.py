@@ -10,7 +10,7 @@ from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.queues.facts import JobQueues
 
 _AFTER_US: Final = 60_000_000
-"""The record with the new position follows within one or two requests."""
+"""Maximum time between the two records: the new position follows within one or two requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

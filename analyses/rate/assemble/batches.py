@@ -25,7 +25,9 @@ from flowdiag.parsers.rows import Event
 
 
 def interval_of(about: Sequence[Row], batches: Sequence[Row]) -> tuple[int | None, str | None]:
-    """Return the recorded batch interval, otherwise the greatest common divisor of the distances of batch times."""
+    """Return the recorded batch interval. Without one, return the greatest common divisor of the gaps between batch
+    times.
+    """
     for row in about:
         text = field_of(row, "interval_ms")
         if text.isdecimal() and int(text) > 0:
@@ -130,7 +132,7 @@ def _batch(row: Row, stage: StageLoad | None, work: Work | None, *, jobs_suffice
 
 
 def _start_ms(row: Row) -> int | None:
-    """Return when a running batch began: REST answers and copied tables only have its time and its delay."""
+    """Return when a running batch began. REST responses and copied tables contain only its batch time and its delay."""
     delayed = None if row.get("scheduling") is None else row["batch"] + row["scheduling"]
     return max((ms for ms in (row.get("begun_ms"), delayed) if ms is not None), default=None)
 

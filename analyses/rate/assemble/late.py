@@ -12,7 +12,7 @@ _MOSTLY_LATE: Final = 0.5
 _SILENT: Final = 3
 """Minimum silence after a series of late triggers that has ended, in durations of its longest trigger."""
 _COLD_US: Final = 120_000_000
-"""A trigger that begins this soon after the first record still starts workers and reads a backlog."""
+"""Maximum time after the first record at which a trigger still starts workers and reads a backlog."""
 
 
 def without_odd_late_triggers(
@@ -92,7 +92,7 @@ def _place(row: Row) -> tuple[int, int]:
 
 
 def _is_late(row: Row) -> bool:
-    """Return whether a row is about a late trigger. In a short text, a second row may describe the same line."""
+    """Return whether a row is about a late trigger. In a short text, two rows may describe the same line."""
     return row.get("template") == "falling-behind" or field_of(row, "class") == "trigger-late"
 
 

@@ -298,7 +298,7 @@ def _keeps_failing(failed: Sequence[Batch], done: Sequence[Batch]) -> bool:
 
 
 def _limit_set(app: ApplicationFacts) -> str | None:
-    """Return the setting that may limit the source. Only record counts would show whether it does."""
+    """Return the setting that may limit the source. Only record counts would show whether it actually does."""
     if pid.is_enabled(app):
         return "back pressure is on"
     for name in (pid.MAX_RATE, pid.MAX_PER_PARTITION):
@@ -412,7 +412,7 @@ def is_overloaded(
 
 
 def _queued_count(waiting: Sequence[Batch]) -> int:
-    """Return how many batches have not begun. An event log alone only contains batches that have."""
+    """Return how many batches have not begun. An event log alone contains only batches that have begun."""
     return sum(batch.state == "queued" for batch in waiting)
 
 

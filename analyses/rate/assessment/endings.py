@@ -69,7 +69,9 @@ _OF_AN_END: Final = (
 
 
 def harmless_failure(reason: str | None) -> bool:
-    """Return whether the reason of a failure is a stop, which cancels the running jobs, or another copy of the task."""
+    """Return whether the reason of a failure is harmless: a stop, which cancels running jobs, or another copy of the
+    task.
+    """
     text = (reason or "").lower()
     return any(message in text for message in (*_OF_A_STOP, "driver denied task commit"))
 
@@ -119,7 +121,7 @@ def _reasons(app: ApplicationFacts) -> Iterator[tuple[str | None, int | None, Re
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """The stop of an application, or else the end of its log: a log at WARN ends with the stop."""
+    """The stop of an application or, if unknown, the end of its log: a log at WARN ends with the stop."""
 
     stop_us: int | None
     end_us: int | None
@@ -160,7 +162,7 @@ class _Ending:
         return replace(query, events=tuple(map(self.settle_record, query.events)), unfinished=last)
 
     def settle_batch(self, batch: Batch, failed: Output | None) -> Batch:
-        """Return the batch, without its failure if the stop caused it.
+        """Remove the failure from a batch if the stop caused the failure.
 
         In an event log, the stop also ends the job of a running batch.
         """

@@ -14,7 +14,7 @@ from flowdiag.analyses.rate.stability import Line, Stability
 
 Unit = TypeVar("Unit", Batch, Trigger)
 Verdict = tuple[object, Stability, str]
-"""A condition, the verdict if it holds, and the reason."""
+"""A condition, the verdict that follows if the condition holds, and the reason."""
 
 _CAPS: Final = {
     "pid": "the estimator's rate",

@@ -212,7 +212,9 @@ def _verdict(
 
 
 def _may_be_start(state: StreamState, query: QueryFacts, late: Sequence[Trigger]) -> bool:
-    """Return whether the overruns may be a start: few triggers, slightly too long, and the last is not the longest."""
+    """Return whether the overruns may belong to a start: there are few, they are slight, and the last is not the
+    longest.
+    """
     if query.real_time or state.interval_ms is None or len(late) >= d.LATE:
         return False
     lasted = [t.duration_ms or 0 for t in late]

@@ -24,7 +24,9 @@ def expected_ms(query: h.QueryFacts) -> float:
 
 
 def user_of_cores(app: h.ApplicationFacts, query: h.QueryFacts) -> h.QueryFacts | None:
-    """Return another query with a long unfinished trigger, while no task of this query runs: it may use all cores."""
+    """Return another query that may use all cores: it has a long unfinished trigger, while no task of this query
+    runs.
+    """
     last = query.unfinished
     if last is None or last.tasks:
         return None
@@ -75,7 +77,7 @@ def running_clause(tasks: h.Sequence[h.OpenTask], work: h.Work | None) -> str:
 
 
 def _code_of(task: h.OpenTask) -> str:
-    """Return the name of the stage if it shows user code, not just the Python gateway that calls it."""
+    """Return the name of the stage if it shows user code rather than the Python gateway that calls the code."""
     name = task.stage_name or ""
     gateways = ("py4j", "NativeMethodAccessorImpl", "<unknown>")
     return "" if any(word in name for word in gateways) else name

@@ -8,7 +8,7 @@ from flowdiag.analyses.rate import helpers as h
 
 
 def restarts(records: list[h.Record]) -> list[h.Record]:
-    """Return each restart of one stream once, even if listener and log both contain it.
+    """Return the restarts of one stream. A restart that both listener and log contain counts once.
 
     A log at WARN contains no starts. There, each stop that announces a restart counts.
     """

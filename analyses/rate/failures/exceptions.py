@@ -115,7 +115,7 @@ _CHANGED: Final = {
     "offsets-gone": "offset",
     "checkpoint-changed": "sources",
 }
-"""Exceptions with the values `before` and `now`, and the name of the value."""
+"""Patterns for exceptions that contain the values `before` and `now`, with the name of the value."""
 
 
 def exception_measurements(found: Classified | None) -> Iterator[Measurement]:

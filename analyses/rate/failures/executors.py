@@ -51,7 +51,9 @@ def place_and_reason(
 
 
 def loss_confidence(app: h.ApplicationFacts, last: h.Executor) -> h.Confidence:
-    """Return low confidence if the log ends with the loss, because a stop removes executors, but kills none."""
+    """Return low confidence if the log ends with the loss: it may be a stop, which removes executors without killing
+    them.
+    """
     at_end = app.ended_us is None and (app.last_us or 0) - (last.removed_us or 0) < 1_000_000
     return h.Confidence.LOW if at_end and not weight(last) else h.Confidence.HIGH
 
@@ -64,7 +66,7 @@ def block_names(blocks: list[Trouble]) -> str:
 
 
 def is_loss(executor: h.Executor) -> bool:
-    """Return whether an executor was lost, and not removed because it was idle or because of a request."""
+    """Return whether an executor was lost, rather than removed on request or because it was idle."""
     return executor.reason is not None and not _BENIGN.search(executor.reason)
 
 
@@ -80,7 +82,7 @@ def weight(executor: h.Executor) -> int:
 
 
 def best_explained_loss(lost: h.Sequence[h.Executor]) -> h.Executor:
-    """Return the loss whose reason explains most; the last one of several."""
+    """Return the loss whose reason explains the most. Of several such losses, return the last."""
     return max(lost, key=lambda one: (weight(one), one.removed_us or 0))
 
 

@@ -25,7 +25,7 @@ _PARTS: Final = {
 def inconclusive_query(
     assessed: h.AssessedApplication, query: h.QueryFacts, state: h.StreamState
 ) -> h.Inconclusive:
-    """Return why a query cannot be judged, with the input or option that would help."""
+    """Return why the rule cannot judge a query, with the input or option that would help."""
     remedy: str | None = None
     reason = f"{query.label}: {state.because}"
     if query.real_time is None and "real-time" in state.because:

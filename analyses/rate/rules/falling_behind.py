@@ -111,7 +111,7 @@ class Limits(h.Limits):
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
-    """Yield one finding per application and query that falls behind."""
+    """Yield one finding per application or query that falls behind."""
     for state in assessed.dstreams:
         if state.stability is h.Stability.INCONCLUSIVE:
             yield h.Inconclusive(
