@@ -115,6 +115,7 @@ GRAMMARS: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
     (r"state\.backend\.rocksdb\.(memory\.partitioned-index-filters|use-.*)", _boolean),
     (r"state\.backend\.rocksdb\..*thread\.num", _whole(1)),
     (r"state\.backend\.rocksdb\.writebuffer\.size", _flink_size),
+    (r"state\.backend\.rocksdb\.manual-compaction\.min-interval", _flink_duration),
     (r"state\.backend(\.type)?", _words("hashmap", "filesystem", "rocksdb", "forst")),
     (
         r"execution\.savepoint\.ignore-unclaimed-state|rest\.flamegraph\.enabled|job\.autoscaler\.[a-z.]+\.enabled|pipeline\.(generic-types|object-reuse)",

@@ -72,6 +72,7 @@ _KEYS: Final[dict[str, tuple[tuple[Version, Version | None, str], ...]]] = {
         ((2, 0), None, "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout"),
     ),
     # The autoscaler of the Kubernetes Operator supports Flink 1.17 and later.
+    "manual-compaction": (((1, 20), None, "state.backend.rocksdb.manual-compaction.min-interval"),),
     "autoscaler-boundary": (((1, 17), None, "job.autoscaler.target.utilization.boundary"),),
     "autoscaler-max-parallelism": (((1, 17), None, "job.autoscaler.vertex.max-parallelism"),),
     "autoscaler-detection": (

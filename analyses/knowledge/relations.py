@@ -225,9 +225,9 @@ RELATIONS: Final = (
     ),
     Relation(
         name="state-grows",
-        causes=("unbounded-state", "unbounded-timers"),
+        causes=("unbounded-state", "unbounded-timers", "stale-state-files", "multiplied-state"),
         explain=("CP105", "IO301", "IO302"),
-        clause="the state grows without bound",
+        clause="the state grows",
         source="RocksDBProperty.EstimateNumKeys; RocksDBKeyedStateBackend has one column family per state",
     ),
     Relation(

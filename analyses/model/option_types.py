@@ -327,6 +327,7 @@ TYPES: Final[dict[str, OptionType]] = {
     "state.backend.rocksdb.use-ingest-db-restore-mode": BOOLEAN,
     "state.backend.rocksdb.use-bloom-filter": BOOLEAN,
     "state.backend.rocksdb.writebuffer.size": MEMORY,
+    "state.backend.rocksdb.manual-compaction.min-interval": DURATION,
     # Kafka.
     "transaction.timeout.ms": MILLIS_INT,
     "retention.ms": MILLIS,

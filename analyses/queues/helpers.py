@@ -120,8 +120,11 @@ from flowdiag.analyses.queues.services import (
     throttle_clause,
 )
 from flowdiag.analyses.queues.stores import (
+    LIVE,
     SLOWED_FILES,
     Store,
+    by_operator,
+    files_and_live,
     store_evidence,
     store_lines,
     stores_of_job,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.engine.frames import PLACE, cached_frame, place_struct
 from flowdiag.analyses.engine.sql import Part, Queries, join_columns, sql_literals, union_all
+from flowdiag.analyses.queues.stores import LEVELS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,6 +69,7 @@ _OF_SPLIT: Final = "^split[.].*[.]watermark[.][a-zA-Z]+$"
 # Metrics of RocksDB and ForSt, for `stores.sql`. A subtask has the sum or the maximum of its column families.
 STORE_SUMS: Final = (
     "cur-size-all-mem-tables",
+    "estimate-live-data-size",
     "estimate-num-keys",
     "estimate-pending-compaction-bytes",
     "live-sst-files-size",
@@ -81,7 +83,7 @@ STORE_METRICS: Final = (
     "*.rocksdb.block-cache-pinned-usage",
     "*.rocksdb.block-cache-usage",
     "*.rocksdb.is-write-stopped",
-    "*.rocksdb.num-files-at-level0",
+    *(f"*.rocksdb.{name}" for name in LEVELS),
     "*.rocksdb.num-immutable-mem-table",
     "rocksdb.block_cache_hit",
     "rocksdb.block_cache_miss",

@@ -70,12 +70,48 @@ class Store:
         return max(known, default=None)
 
     @property
+    def bytes_on_disk(self) -> float | None:
+        """Size of the files of the state, with overwritten and removed entries."""
+        return self.latest("total-sst-files-size") or self.latest("live-sst-files-size")
+
+    @property
     def points(self) -> Sequence[MarkPoint]:
         """The samples of the metric with the most samples."""
         return max((metric.points for metric in self.metrics.values()), key=len)
 
 
 FEWEST: Final = 3
+LEVELS: Final = (
+    "num-files-at-level0",
+    "num-files-at-level1",
+    "num-files-at-level2",
+    "num-files-at-level3",
+    "num-files-at-level4",
+    "num-files-at-level5",
+    "num-files-at-level6",
+)
+"""The metrics with the number of files, from the newest files to the oldest."""
+LIVE: Final = "estimate-live-data-size"
+
+
+def by_operator(job: JobQueues, metric: str) -> dict[tuple[str, str | None], list[Store]]:
+    """Return the stores that have a metric, by task and operator."""
+    found: dict[tuple[str, str | None], list[Store]] = defaultdict(list)
+    for store in stores_of_job(job):
+        if metric in store.metrics:
+            found[store.key.task, store.operator].append(store)
+    return found
+
+
+def files_and_live(stores: Sequence[Store]) -> tuple[float, float] | None:
+    """Return the bytes of the files, and of the entries that are still valid; None if a store lacks either.
+
+    The valid part is the largest of RocksDB's estimates, which are low while files overlap.
+    """
+    sizes = [(store.bytes_on_disk, store.highest(LIVE)) for store in stores]
+    if not sizes or any(size is None or live is None for size, live in sizes):
+        return None
+    return sum(size or 0.0 for size, _ in sizes), sum(live or 0.0 for _, live in sizes)
 
 
 def _rise(first: float | None, last: float | None) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from flowdiag.analyses.flink.job import Checkpoint, Setting, Status
+from flowdiag.analyses.flink.job import Checkpoint, Setting, Status, SubtaskCheckpoint
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Finding, Severity
@@ -15,7 +16,10 @@ from flowdiag.analyses.queues.facts import JobQueues, MarkPoint, StoreMetric
 from flowdiag.analyses.queues.neighbour_facts import Neighbours, StoreRecord
 from flowdiag.analyses.queues.rules import (
     heap_state,
+    multiplied_state,
     small_block_cache,
+    small_state_files,
+    stale_state_files,
     store_errors,
     unbounded_state,
     write_stalls,
@@ -279,3 +283,113 @@ def test_old_keys_should_be_gone_after_two_lifetimes(ttl: str, severity: Severit
 @pytest.mark.parametrize("counts", [FILLING, [5000.0] * 14, RISING[:6], RISING[::-1]])
 def test_state_that_levels_off_or_is_too_short_is_not_growth(counts: list[float]) -> None:
     assert keys(*counts) == []
+
+
+def test_a_time_to_live_without_effect_is_known_soon() -> None:
+    short = RISING[:5]
+    (found,) = keys(*short, **{"table.exec.state.ttl": "30 s"})
+    assert "although the time-to-live is 30" in found.title
+    assert keys(*short, **{"table.exec.state.ttl": "1 h"}) == keys(*short) == []
+
+
+MIB = 1 << 20
+
+
+def files(size: float, live: float, *more: StoreMetric) -> JobQueues:
+    return busy_job(
+        store("total-sst-files-size", size), store("estimate-live-data-size", live), *more
+    )
+
+
+def test_files_of_old_values_are_named_with_both_sizes() -> None:
+    (found,) = findings(stale_state_files, files(600 * MIB, 100 * MIB))
+    assert "600 MiB for about 100 MiB" in found.title
+    assert (found.cause, found.subject.task) == ("stale-state-files", TASK)
+
+
+@pytest.mark.parametrize(("size", "live"), [(400, 100), (60, 1), (400, 400)])
+def test_files_that_compaction_will_merge_are_normal(size: float, live: float) -> None:
+    assert findings(stale_state_files, files(size * MIB, live * MIB)) == []
+
+
+def test_the_valid_data_is_the_largest_estimate() -> None:
+    live = store("estimate-live-data-size", 200 * MIB, 10 * MIB)
+    size = store("total-sst-files-size", 300 * MIB, 300 * MIB)
+    assert findings(stale_state_files, busy_job(live, size)) == []
+
+
+def test_old_versions_of_a_key_are_no_new_keys() -> None:
+    every = [count for count in RISING for _ in range(3)]
+    grown = store("estimate-num-keys", *every)
+    assert findings(unbounded_state, files(400 * MIB, 300 * MIB, grown)) != []
+    assert findings(unbounded_state, files(600 * MIB, 100 * MIB, grown)) == []
+
+
+@pytest.mark.parametrize(
+    ("counts", "severity"),
+    [(range(50, 251, 25), Severity.WARNING), ((250, 250, 250, 250), Severity.INFO)],
+)
+def test_many_small_files_are_counted_in_all_levels(
+    counts: Sequence[float], severity: Severity
+) -> None:
+    levels = (store("num-files-at-level1", *counts), store("num-files-at-level0", 3))
+    (found,) = findings(small_state_files, files(25 * MIB, 25 * MIB, *levels))
+    assert "253 files of 101.2 KiB" in found.title
+    assert found.severity is severity
+
+
+@pytest.mark.parametrize(("count", "size"), [(190, 10), (250, 300)])
+def test_few_or_large_files_are_normal(count: float, size: float) -> None:
+    many = store("num-files-at-level1", count)
+    assert findings(small_state_files, files(size * MIB, size * MIB, many)) == []
+
+
+def sized_job(before: list[float], after: list[float]) -> JobQueues:
+    """Return a job with the sizes of its subtasks, in MiB, before and after a restore."""
+    job = busy_job()
+    rows = tuple(
+        SubtaskCheckpoint(
+            job=job.job.key,
+            checkpoint=number,
+            vertex_id=None,
+            task=TASK,
+            subtask_index=index,
+            acknowledged=True,
+            bytes=int(size * MIB),
+            ref=REF,
+        )
+        for number, sizes in enumerate((before, after), 1)
+        for index, size in enumerate(sizes)
+    )
+    return replace(job, job=replace(job.job, subtask_checkpoints=rows))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text", "severity"),
+    [
+        ([10, 10], [20, 20, 20, 20], "4 subtasks stores the whole list", Severity.WARNING),
+        ([10, 10, 10], [30, 30, 30], "3 subtasks stores the whole list", Severity.WARNING),
+        ([10, 10], [10, 10, 10, 10], "4 subtasks stores a copy", Severity.INFO),
+    ],
+)
+def test_copies_of_a_state_multiply(
+    before: list[float], after: list[float], text: str, severity: Severity
+) -> None:
+    (found,) = findings(multiplied_state, sized_job(before, after))
+    assert text in found.title
+    assert (found.cause, found.severity) == ("multiplied-state", severity)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([20, 20], [10, 10, 10, 10]),
+        ([10, 10], [30, 10, 10, 30]),
+        ([10, 10], [15, 15, 15, 15]),
+        ([1, 1], [2, 2, 2, 2]),
+        ([20, 20, 20, 20], [20, 20]),
+    ],
+    ids=["keyed", "uneven", "grown", "small", "fewer subtasks"],
+)
+def test_other_sizes_are_no_copies(before: list[float], after: list[float]) -> None:
+    assert findings(multiplied_state, sized_job(before, after)) == []

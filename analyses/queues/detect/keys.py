@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
@@ -12,6 +11,8 @@ from flowdiag.analyses.queues import helpers as h
 FEWEST: Final = 5
 """Minimum number of samples: fewer do not allow a comparison of two halves."""
 KEYS: Final = "estimate-num-keys"
+STALE: Final = 5.0
+"""Ratio of all files to valid data from which most of a state has been overwritten or removed."""
 _TIMERS: Final = "_timer_state"
 
 
@@ -49,11 +50,10 @@ def key_growths(
     job: h.JobQueues, *, span_ms: float, factor: float, tau: float, straight: float
 ) -> h.Iterator[KeyGrowth]:
     """Yield the operators whose number of keys grows steadily, and in a straight line, over the whole input."""
-    operators: dict[tuple[str, str | None], list[h.Store]] = defaultdict(list)
-    for store in h.stores_of_job(job):
-        if KEYS in store.metrics:
-            operators[store.key.task, store.operator].append(store)
-    for stores in operators.values():
+    for stores in h.by_operator(job, KEYS).values():
+        size, live = h.files_and_live(stores) or (0.0, 0.0)
+        if live and size >= STALE * live:
+            continue  # the estimate counts each version of a key
         growth = _growth_of(stores)
         if growth is None or growth.lasted_ms < span_ms:
             continue

@@ -17,9 +17,11 @@ adds up the subtasks of an operator. Over at least `span`, the keys must increas
 rank correlation with time (Kendall's tau) of at least `tau`. The increase in the second half must be at least
 `straight` of that in the first half. State that fills up after a start and levels off does not count.
 
-Growth alone is information. It is a warning for timers, and if the job has run for more than `expired` times the
-configured `table.exec.state.ttl`: old keys should be gone by then. The time-to-live of the DataStream API appears
-in no metric and no configuration.
+Growth alone is information, because no input shows when an entry or a timer is due: the state of a window or a timeout
+of half an hour also rises for half an hour. It is a warning for timers, and if the keys have increased for `expired`
+times the configured `table.exec.state.ttl`: old keys should be gone by then. In that case, `span-with-ttl` replaces
+`span`. The time-to-live of the DataStream API appears in no metric and no configuration, and timers on the heap
+(`state.backend.rocksdb.timer-service.factory: HEAP`, or the heap state backend) appear in no metric.
 
 What to do
 ----------
@@ -45,6 +47,9 @@ class Limits(h.Limits):
         "ms",
         "minimum period; a rise within half an hour is a single event, not a trend",
     )
+    span_with_ttl: float = h.limit(
+        180_000.0, "ms", "minimum time with a time-to-live; a start and a first compaction are over"
+    )
     factor: float = h.limit(
         1.5, "ratio", "minimum growth; smaller changes come from a changing load"
     )
@@ -67,19 +72,25 @@ class Limits(h.Limits):
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per operator."""
+    ttl = duration_ms(h.setting(job, "table.exec.state.ttl"))
     for growth in key_growths(
         job,
-        span_ms=limits.span,
+        span_ms=min(limits.span, max(limits.span_with_ttl, limits.expired * ttl))
+        if ttl
+        else limits.span,
         factor=limits.factor,
         tau=limits.tau,
         straight=limits.straight,
     ):
-        yield _finding(job, growth, limits)
+        ineffective = bool(ttl) and growth.lasted_ms >= limits.expired * (ttl or 0)
+        if ineffective or growth.lasted_ms >= limits.span:
+            yield _finding(job, growth, ttl, ineffective=ineffective)
 
 
-def _finding(job: h.JobQueues, growth: KeyGrowth, limits: Limits) -> h.Finding:
-    task, ttl = growth.largest.key.task, duration_ms(h.setting(job, "table.exec.state.ttl"))
-    ineffective = bool(ttl) and growth.lasted_ms >= limits.expired * (ttl or 0)
+def _finding(
+    job: h.JobQueues, growth: KeyGrowth, ttl: float | None, *, ineffective: bool
+) -> h.Finding:
+    task = growth.largest.key.task
     what = "The timers" if growth.are_timers else f"The state {growth.state or ''}".rstrip()
     cause = "unbounded-timers" if growth.are_timers else "unbounded-state"
     rate = h.fmt.number(round(growth.per_hour))

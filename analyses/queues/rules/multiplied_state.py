@@ -1,0 +1,133 @@
+"""State multiplies when a job is rescaled or restored, because each subtask stores a copy.
+
+What it reports
+---------------
+Tasks whose total state grew with a restore, although no record was added: to the new parallelism times the size of
+broadcast state, or to the parallelism times the whole former state for a union list.
+
+Why it matters
+--------------
+Broadcast state is stored once per subtask, so a higher parallelism needs more memory and larger checkpoints. A union
+list passes all elements to each subtask. If the subtasks keep them all, the state multiplies with every restart until
+the heap is full.
+
+How it decides
+--------------
+The rule compares the last checkpoint before a change of the task with the first one after it. Each subtask must have
+the same size, within `even`. For a union list, this size is the former size of all subtasks together. For broadcast
+state, it is the former size of one subtask, and the parallelism has risen. The whole state must grow by at least
+`floor`. Sizes of subtasks are in REST responses, in the job's archive and in DEBUG logs.
+
+What to do
+----------
+After a restore, keep only the elements that belong to the subtask, or use list state with even redistribution. Keep
+large reference data in keyed state or in an external store.
+
+False alarms
+------------
+Keyed state keeps its total size. A task with keyed state that is larger than its broadcast state is not recognized.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from flowdiag.analyses.flink.job import SubtaskCheckpoint
+from flowdiag.analyses.queues import helpers as h
+
+
+class Limits(h.Limits):
+    even: float = h.limit(
+        0.05, "share", "maximum difference between subtasks; copies differ only by their metadata"
+    )
+    floor: float = h.limit(
+        16_777_216.0, "bytes", "minimum growth; a copy of less than 16 MiB is written in a second"
+    )
+
+
+class Multiplied(NamedTuple):
+    """The reports on one task, from the last checkpoint before and the first one after the change."""
+
+    task: str
+    before: Sequence[SubtaskCheckpoint]
+    after: Sequence[SubtaskCheckpoint]
+    is_union: bool
+
+
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield one finding per task, about its largest growth."""
+    found: dict[str, Multiplied] = {}
+    for one in _multiplied(job, limits):
+        if one.task not in found or _total(one.after) > _total(found[one.task].after):
+            found[one.task] = one
+    for one in found.values():
+        yield _finding(job, one, limits)
+
+
+def _multiplied(job: h.JobQueues, limits: Limits) -> h.Iterator[Multiplied]:
+    tasks: dict[str, dict[int, list[SubtaskCheckpoint]]] = defaultdict(lambda: defaultdict(list))
+    for row in job.job.subtask_checkpoints:
+        if row.task is not None and row.acknowledged and row.bytes is not None:
+            tasks[row.task][row.checkpoint].append(row)
+    for task, checkpoints in tasks.items():
+        for (_, before), (_, after) in pairwise(sorted(checkpoints.items())):
+            if _total(after) - _total(before) < limits.floor or not _is_even(after, limits.even):
+                continue
+            each = _total(after) / len(after)
+            is_union = len(before) > 1 and _is_close(each, _total(before), limits.even)
+            is_broadcast = (
+                len(after) > len(before)
+                and _is_even(before, limits.even)
+                and _is_close(each, _total(before) / len(before), limits.even)
+            )
+            if is_union or is_broadcast:
+                yield Multiplied(task, before, after, is_union)
+
+
+def _total(rows: Sequence[SubtaskCheckpoint]) -> int:
+    return sum(row.bytes or 0 for row in rows)
+
+
+def _is_even(rows: Sequence[SubtaskCheckpoint], share: float) -> bool:
+    mean = _total(rows) / len(rows)
+    return len(rows) > 1 and all(_is_close(row.bytes or 0, mean, share) for row in rows)
+
+
+def _is_close(size: float, other: float, share: float) -> bool:
+    return abs(size - other) <= share * other
+
+
+def _finding(job: h.JobQueues, one: Multiplied, limits: Limits) -> h.Finding:
+    before, after = _total(one.before), _total(one.after)
+    each = h.fmt.size(after / len(one.after))
+    text = (
+        f"The state of {h.fmt.shorten(one.task)} grew from {h.fmt.size(before)} to {h.fmt.size(after)}, because each of "
+        f"{len(one.after)} subtasks stores {'the whole list' if one.is_union else 'a copy'} of {each}"
+    )
+    rows = {row.checkpoint: row for row in (*one.before, *one.after)}
+    times = {c.id: c.ended_us for c in job.job.checkpoints if c.id in rows}
+    return h.task_finding(
+        job,
+        one.task,
+        severity=h.Severity.WARNING if one.is_union else h.Severity.INFO,
+        title=text,
+        why=text,
+        cause="multiplied-state",
+        confidence=h.Confidence.MEDIUM,
+        rank=h.Rank.ROOT_CAUSE,
+        first_us=times.get(one.after[0].checkpoint),
+        last_us=max((c.ended_us or 0 for c in job.job.checkpoints), default=None),
+        measurements=(
+            h.measurement("state-before", before, "bytes", over=f"{len(one.before)} subtasks"),
+            h.measurement("state-after", after, "bytes", over=f"{len(one.after)} subtasks"),
+            h.measurement("growth", after - before, "bytes", limits.floor),
+        ),
+        evidence=h.cite((row.cited, None) for row in rows.values()),
+        actions=h.remedies("multiplied-state", job.job, "own" if one.is_union else "smaller"),
+    )
+
+
+RULE = h.Rule("IO308", judge, Limits, causes=("multiplied-state",), needs="records")

@@ -1,0 +1,98 @@
+"""RocksDB collects many small files that it never merges.
+
+What it reports
+---------------
+Tasks whose state in RocksDB (or ForSt) consists of hundreds of small files, with their number and mean size.
+
+Why it matters
+--------------
+Each file costs an open file, memory for its index and filter, and a request to the checkpoint storage, both when it
+is uploaded and when it is restored.
+
+How it decides
+--------------
+The metrics `num-files-at-level0` to `num-files-at-level6` count the files of a state. A subtask is reported if it has
+at least `files` of them with a mean size of at most `small`. The finding is a note, or a warning if their
+number still rises. The rank correlation with time (Kendall's tau) must then be at least `tau`. The increase in the
+second half must be at least `straight` of that in the first half.
+
+Each checkpoint writes a file, whatever its size. RocksDB moves a file to the next level without merging it if no
+other file has keys in its range. This happens if keys, timers or windows of a subtask only increase.
+
+What to do
+----------
+Merge small files with Flink's manual compaction (since Flink 1.20), or trigger checkpoints less often.
+
+False alarms
+------------
+A state with many column families has a file for each. The rule therefore counts the files of the largest only.
+"""
+
+from __future__ import annotations
+
+from flowdiag.analyses.flink.trends import is_straight, kendall
+from flowdiag.analyses.queues import helpers as h
+from flowdiag.analyses.queues.stores import LEVELS
+
+
+class Limits(h.Limits):
+    files: float = h.limit(
+        200, "files", "minimum number per subtask; a merged state of 12 GB has as many"
+    )
+    small: float = h.limit(
+        1_048_576.0, "bytes", "maximum mean size; RocksDB merges files to 64 MiB by default"
+    )
+    tau: float = h.limit(
+        0.8, "ratio", "minimum rank correlation; at 0.8, nine of ten pairs of samples rise"
+    )
+    straight: float = h.limit(
+        0.7, "ratio", "minimum increase in the second half relative to the first half"
+    )
+
+
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield one finding per task, about its subtask with the most files."""
+    worst: dict[str, tuple[float, h.Store]] = {}
+    for store in h.stores_of_job(job):
+        files, size = sum(store.latest(name) or 0.0 for name in LEVELS), store.bytes_on_disk
+        if size is None or files < max(1.0, limits.files) or size > limits.small * files:
+            continue
+        best = worst.get(store.key.task)
+        if best is None or files > best[0]:
+            worst[store.key.task] = files, store
+    for task, (files, store) in worst.items():
+        yield _finding(job, task, files, store, limits)
+
+
+def _finding(
+    job: h.JobQueues, task: str, files: float, store: h.Store, limits: Limits
+) -> h.Finding:
+    level = max(LEVELS, key=lambda name: store.latest(name) or 0.0)
+    counts = [point.last or 0.0 for point in store.metrics[level].points]
+    grows = kendall(counts) >= limits.tau and is_straight(counts, limits.straight)
+    size = (store.bytes_on_disk or 0.0) / files
+    subtask = f"{h.fmt.shorten(task)} ({(store.key.subtask_index or 0) + 1})"
+    text = f"The state of {subtask} has {h.fmt.number(round(files))} files of {h.fmt.size(size)} on average"
+    text += ", and their number rises" if grows else ""
+    return h.task_finding(
+        job,
+        task,
+        severity=h.Severity.WARNING if grows else h.Severity.INFO,
+        title=text,
+        why=text,
+        cause="small-state-files",
+        confidence=h.Confidence.HIGH,
+        rank=h.Rank.ROOT_CAUSE,
+        first_us=store.points[0].time_us,
+        last_us=store.points[-1].until_us,
+        measurements=(
+            h.measurement("files", round(files), "files", limits.files),
+            h.measurement("mean-size", round(size), "bytes", limits.small),
+            h.measurement("level", int(level[-1])),
+        ),
+        evidence=h.cite([(h.store_evidence(store, level), None)]),
+        actions=h.remedies("small-state-files", job.job, "merge", "interval"),
+    )
+
+
+RULE = h.Rule("IO307", judge, Limits, causes=("small-state-files",), needs="stores")
