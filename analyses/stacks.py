@@ -290,7 +290,7 @@ def read_samples(
     causes: Mapping[str, str] = CODE_CAUSES,
     agreement: Agreement = USUAL,
 ) -> CodeReading | None:
-    """Return what threads do in most samples, or None without enough agreement.
+    """Return the activity of the threads in most samples, or None without enough agreement.
 
     Dumps from before or after the problem do not matter, because the threads are idle there.
 

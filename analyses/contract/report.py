@@ -232,7 +232,7 @@ class Understood(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
-    """Evidence that would help, most useful first.
+    """Evidence that would help to find the cause, most useful first.
 
     `wants` is the evidence, `command` gets it, and `decides` explains how it separates the remaining explanations.
     `check` is its stable name, and `cost` is between 1 (a stored file or a request) and 4 (a restart or a large file).
@@ -318,7 +318,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer. `assessed` is false if there was nothing to diagnose.
+    """The answer of the report. `assessed` is false if there was nothing to diagnose.
 
     `first_action` belongs to the finding closest to the root cause. `reason` explains an inconclusive verdict.
     `below_min_severity` counts the findings below `--min-severity`, by severity. Only `findings` omits them.
@@ -471,7 +471,7 @@ class TaskManager(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """Lengths of the complete lists, if `--max-rows` cut them."""
+    """The lengths of the complete lists, if `--max-rows` shortened the lists."""
 
     checkpoints: int
     late_acknowledgements: int
@@ -545,7 +545,7 @@ class PidStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a stream's rate estimator. Rates are records per second.
 
     `new_rate` is null if Spark publishes none. `outcome` is then `first-run` or `skipped`. `exact` is true if every
-    number equals Spark's to the last bit.
+    number is identical to Spark's.
     """
 
     stream_id: int
@@ -649,7 +649,7 @@ class SlowPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RateTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """Lengths of the complete lists, if `--max-rows` cut them."""
+    """The lengths of the complete lists, if `--max-rows` shortened the lists."""
 
     batches: int
     pid: int

@@ -45,12 +45,12 @@ EVENTS: Final = (
     Column(
         "role",
         _TEXT,
-        "the process that wrote it: jobmanager or taskmanager; null if it is not from a log",
+        "the process that wrote the record: jobmanager or taskmanager; null if the record is not from a log",
     ),
     Column(
         "cluster", _TEXT, "distinguishes several clusters with logs in one input; otherwise empty"
     ),
-    Column("writer_taskmanager", _TEXT, "resource ID of the TaskManager that wrote it"),
+    Column("writer_taskmanager", _TEXT, "resource ID of the TaskManager that wrote the record"),
     Column("writer_host", _TEXT, "host of that TaskManager"),
     Column("application", _TEXT, "ID of the Spark application"),
     Column("level", _TEXT, "log level as printed"),

@@ -117,7 +117,7 @@ def is_taskmanager(pod: str) -> bool:
 
 
 def process_text(process: MemoryProcess) -> str:
-    """Return the name of a process for use in a sentence.
+    """Return the name of a process, for use in a sentence.
 
     >>> process_text(MemoryProcess(role="taskmanager"))
     'a TaskManager'

@@ -39,7 +39,7 @@ _SIZES: Final = {
 }
 
 _NUMBERED: Final = ("network", "virtual")
-"""Kinds of memory whose errors contain sizes that are not in the configuration."""
+"""The kinds of memory whose errors contain sizes that the configuration lacks."""
 
 
 @judge.register

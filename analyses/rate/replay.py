@@ -33,7 +33,7 @@ class Replay:
         stream: the id of the stream.
         gains: the configured gains, or the defaults.
         steps: the results, one per completed batch.
-        exact: whether all numbers equal Spark's to the last bit.
+        exact: whether all numbers are identical to Spark's.
         batch_ms: the batch time of each step.
     """
 

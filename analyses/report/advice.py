@@ -41,7 +41,9 @@ def without_repeated_remedies(pairs: Iterable[Pair]) -> list[tuple[Pair, list[st
 
 
 def _equality_keys(action: f.Action, finding: f.Finding) -> Iterator[object]:
-    """Yield keys that are equal for equal remedies: the text, or the option with its value or within one job."""
+    """Yield keys that are equal for equal remedies: the text, the option with its value, or the option within one
+    job.
+    """
     yield action.text, action.option
     if action.option is not None and action.proposed is not None:
         yield action.option, action.proposed

@@ -142,7 +142,7 @@ def _quote(
     sources: Sequence[Source],
     processes: Iterable[Process],
 ) -> _Quotations:
-    """Locate the records that findings cite, and one example of each kind of record."""
+    """Locate the records that findings cite, and an example of each kind of recognized record."""
     from flowdiag.analyses.report.evidence import locate
     from flowdiag.parsers.source import open_source
 
@@ -167,7 +167,7 @@ def _note(note: InputNote, source: str | None) -> w.Note:
 
 
 def _needs_input_summary(outcomes: Sequence[f.RuleOutcome], *, assessed: bool) -> bool:
-    """Whether to list the contents of the inputs, because no finding counts and the verdict is in doubt."""
+    """Whether to list what the inputs contain, because no finding counts and the verdict is in doubt."""
     if v.serious(v.pairs_of(outcomes)):
         return False
     # Outside the requested time range, other commands do not find anything either.
@@ -177,7 +177,7 @@ def _needs_input_summary(outcomes: Sequence[f.RuleOutcome], *, assessed: bool) -
 
 
 def _uneventful(inputs: Sequence[w.Input], sources: Sequence[Source]) -> list[str]:
-    """Return the logs that are certainly those of Spark. At WARN, a healthy job may log no known message."""
+    """Return the logs that are certainly from Spark. A healthy job that logs at WARN may log no known message."""
     return [
         item.source
         for item, source in zip(inputs, sources, strict=False)
@@ -389,7 +389,7 @@ class ReportBuilder:
         """Yield the reasons why core rules are inconclusive for jobs without a serious finding, and the
         rules that were not assessed.
 
-        If a job has a serious finding that is not over, its inconclusive rules are not worth mentioning.
+        If a job has a serious finding that is still ongoing, its inconclusive rules are left out.
         """
         serious = [finding for _, finding in v.serious(v.pairs_of(self.outcomes))]
         failing_jobs = {finding.job for finding in serious if finding.state is f.State.ONGOING}
@@ -468,7 +468,9 @@ class ReportBuilder:
     # -- findings -------------------------------------------------------------------------------------
 
     def _findings(self) -> list[w.Finding]:
-        """Return the findings, with each remedy only in the first of them. Findings that raise errors are omitted."""
+        """Return the findings, with each remedy only in the first finding that has it. Findings that raise errors are
+        omitted.
+        """
         found = []
         pairs = zip(without_repeated_remedies(self._ordered), self._fingerprints, strict=True)
         for ((outcome, finding), elsewhere), fingerprint in pairs:

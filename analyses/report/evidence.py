@@ -137,7 +137,7 @@ def _quote(
 def _nearest_sample(
     text: bytes, focus: Focus, zone: int | None
 ) -> tuple[Sample | None, int | None]:
-    """Return the closest sample and the time of its report, if any. If all samples are too late, return the first."""
+    """Return the closest sample and, if known, the time of its report. If all samples are too late, return the first."""
     from flowdiag.parsers.quotes import samples_in
 
     best, best_us = None, None
@@ -191,7 +191,7 @@ def excerpt(record: bytes) -> str:
 
 
 def instant(record: bytes, zone_ms: int | None = None) -> int | None:
-    """Return the time of a record in microseconds since the epoch, or None if its line has none.
+    """Return the time of a record in microseconds since the epoch, or None if its line prints no time.
 
     Args:
         record: at least its first line.

@@ -52,7 +52,7 @@ def describe_inputs(
 
 
 def input_problems(inputs: Iterable[Input]) -> list[Note]:
-    """Return warnings about inputs that were not read completely (errors with `--strict-inputs`)."""
+    """Return warnings about inputs that were not read completely. With `--strict-inputs`, they are errors."""
     return [
         Note(
             kind=Kind.UNREADABLE if item.kind == NOT_READ else Kind.DAMAGED,
@@ -160,7 +160,9 @@ def _error(source: Source, rows: Iterable[Mapping[str, str]]) -> str | None:
 
 
 def _role(source: Source, written: set[str]) -> str:
-    """Return the role of the process that wrote it. Only sniffing identifies clients, which run no part of a job."""
+    """Return the role of the process that wrote an input. Clients run no part of a job, so only the format detection
+    identifies them.
+    """
     if not written:
         return source.role
     role = _common_value(written) or "mixed"
@@ -172,7 +174,7 @@ def _total(rows: Iterable[Mapping[str, str]], key: str) -> int:
 
 
 def _instants(rows: Sequence[Mapping[str, str]], owners: Sequence[Process], key: str) -> list[int]:
-    """Return the first or last instants: settled instants or, if all have the same zone, printed instants."""
+    """Return the first or last instants. If all have the same zone, printed instants can replace settled ones."""
     settled = [us for owner in owners if (us := getattr(owner, key)) is not None]
     zone = _common_value({owner.zone_offset_ms for owner in owners})
     if settled or zone is None:

@@ -32,7 +32,7 @@ def _names(report: Report) -> Iterator[str]:
 
 
 def engines_of(report: Report) -> frozenset[str]:
-    """Return the engines that have tables in a report: `flink`, `spark`, both or neither."""
+    """Return the engines for which a report has tables: `flink`, `spark`, both or neither."""
     data = report.data
     flink = data.jobs, data.vertices, data.attempts, data.processes, data.scheduling
     found = {"flink": any(flink), "spark": bool(data.applications)}

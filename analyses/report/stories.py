@@ -112,13 +112,13 @@ class LinkedFindings:
 
     @property
     def first_us(self) -> int | None:
-        """The time when any of its findings was first seen."""
+        """The first time of any of its findings."""
         times = (x.first_us for _, x in self.pairs if x.first_us is not None)
         return min(times, default=None)
 
     @property
     def last_us(self) -> int | None:
-        """The time when any of its findings was last seen."""
+        """The last time of any of its findings."""
         times = (x.last_us for _, x in self.pairs if x.last_us is not None)
         return max(times, default=None)
 
@@ -203,7 +203,7 @@ def _place(story: LinkedFindings, order: Callable[[Pair], Any]) -> Any:
 
 
 Explained = Mapping[int, Mapping[int, Relation]]
-"""For each finding, the findings that could explain it (by index), closest to the root first."""
+"""Return, for each finding, the indices of the findings that could explain it, closest to the root first."""
 
 
 def _explanations(ranked: Sequence[Pair], relations: Sequence[Relation]) -> Explained:
@@ -296,7 +296,7 @@ def _meets(relation: Relation, cause: Finding, finding: Finding) -> bool:
 
 
 def _without_circles(ranked: Sequence[Pair], explained: Explained) -> dict[int, int]:
-    """Choose one explanation for each finding: the closest to the root that it does not itself explain."""
+    """Choose one explanation for each finding: the one closest to the root that the finding does not itself explain."""
     parents: dict[int, int] = {}
     for number in range(len(ranked)):
         for other in explained.get(number, {}):
@@ -313,7 +313,7 @@ def _root(number: int, parents: Mapping[int, int]) -> int:
 
 
 def _competing_roots(explained: Explained, roots: Mapping[int, int]) -> Mapping[int, set[int]]:
-    """Return for each root the roots of other stories that could explain one of its consequences, or vice versa."""
+    """Return, for each root, the roots of other stories that could explain one of its consequences, or the reverse."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     for number, by in explained.items():
         root = roots[number]

@@ -328,7 +328,7 @@ def is_certain(story: LinkedFindings) -> bool:
 
 
 def phrase_of(check: str) -> str:
-    """Return what a check examines as a noun phrase, without names."""
+    """Return, as a noun phrase without names, what a check examines."""
     return CHECKS[check].what.format_map(_Place((), _NOTHING).words())
 
 
@@ -361,7 +361,9 @@ def _question(
 
 
 def _rule_questions(outcomes: Sequence[f.RuleOutcome], inputs: Inputs) -> Iterator[_Question]:
-    """Yield questions about what inconclusive rules lack, core rules first, or what all rules lack if there are none."""
+    """Yield questions about the data that inconclusive rules lack, core rules first. If there are no such rules,
+    include all rules.
+    """
     active = [outcome for outcome in outcomes if outcome.ignored is None]
     ranked = sorted(active, key=lambda outcome: not outcome.core)
     listed = False
@@ -384,7 +386,7 @@ def _rule_questions(outcomes: Sequence[f.RuleOutcome], inputs: Inputs) -> Iterat
 
 
 def _options(outcomes: Sequence[f.RuleOutcome]) -> list[w.Suggestion]:
-    """Return the options of flowdiag that inconclusive rules need."""
+    """Return the flowdiag options that would help inconclusive rules."""
     wants = dict.fromkeys(
         (item.remedy, item.reason)
         for outcome in outcomes

@@ -81,7 +81,9 @@ def _judgement(pairs: Iterable[Pair], unsure: bool) -> Judgement:
 
 
 def _cause_of(stories: Sequence[LinkedFindings]) -> str | None:
-    """Return the cause of the first story that has one, but not of what is over if the first story is ongoing."""
+    """Return the cause of the first story that has one. If the first story is ongoing, stories that are over do not
+    count.
+    """
     alike = (story for story in stories if story.state is stories[0].state)
     return next((story.cause for story in alike if story.cause), None)
 
@@ -157,7 +159,7 @@ def pairs_of(outcomes: Iterable[f.RuleOutcome]) -> list[Pair]:
 
 
 def serious(pairs: Iterable[Pair]) -> list[Pair]:
-    """Return the findings above info, which count for the verdict."""
+    """Return the findings more severe than `info`, which count for the verdict."""
     return [(o, x) for o, x in pairs if x.severity is not f.Severity.INFO]
 
 
@@ -249,7 +251,7 @@ def _is_over(finding: f.Finding) -> bool:
 def _culprit_order(pair: Pair) -> tuple[Any, ...]:
     """Return the sort key: ongoing before recovered, root before consequence, then severity and confidence.
 
-    A finding of low confidence never outranks a proven one, at any severity.
+    A finding of low confidence never outranks a proven one, however severe it is.
     """
     outcome, x = pair
     return (

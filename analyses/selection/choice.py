@@ -21,13 +21,13 @@ from flowdiag.parsers.errors import FlowdiagError, nearest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """`--select` and `--ignore`. Every word selects at least one rule."""
+    """The values of `--select` and `--ignore`. Every word matches at least one rule."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
     def ignored(self, rule: Rule) -> str | None:
-        """Return the option that excludes a rule, or None."""
+        """Return the option that excludes a rule, or None if no option does."""
         selected = _most_specific_word(rule, self.select)
         ignored = _most_specific_word(rule, self.ignore)
         if ignored is not None and (selected is None or _length(ignored) >= _length(selected)):

@@ -47,7 +47,7 @@ def reason_of(trouble: Trouble) -> str | None:
 
 
 def disabled_by(trouble: Trouble) -> str | None:
-    """Return the option that turns a scaling report into a mere recommendation."""
+    """Return the option that makes the autoscaler only recommend the reported scaling."""
     found = _DISABLED.search(trouble.values.get("said", ""))
     return found["option"] if found else None
 

@@ -142,7 +142,7 @@ class Initialization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """A message about trouble between a process and a peer, with the number of its occurrences.
+    """A message about a communication problem between a process and a peer, with the number of its occurrences.
 
     Args:
         kind: template id of the message.
@@ -285,7 +285,7 @@ class Worker:
 
     @property
     def is_only_ended(self) -> bool:
-        """Whether the input shows its end but neither a request nor a start."""
+        """Whether the input shows the end of the TaskManager, but neither its request nor its start."""
         return self.requested_us is None and self.started_us is None
 
 

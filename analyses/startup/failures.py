@@ -44,7 +44,7 @@ KEEPS: Final = frozenset(
 
 
 def keeps_from_running(incident: Incident) -> str | None:
-    """Return the class of a job's or a pasted exception if it prevents the job from running."""
+    """Return the class of an exception of a job, or of a pasted exception, if it prevents the job from running."""
     failure = classify_incident(incident) if incident.kind in ("exception", "job-failure") else None
     return failure.name if failure is not None and failure.name in KEEPS else None
 

@@ -21,7 +21,7 @@ _SAME_US: Final = 20_000_000  # both ResourceManager and JobMaster log the loss
 
 
 def losses(facts: StartupFacts) -> list[Incident]:
-    """Return one record per TaskManager that the JobManager gave up because of its heartbeats, in order."""
+    """Return one record per TaskManager whose heartbeat timed out in the JobManager, in order."""
     seen: dict[tuple[object, ...], Incident] = {}
     for incident in incidents_of(facts):
         reported = incident.text.get("template") in _TEMPLATES or (
@@ -34,7 +34,7 @@ def losses(facts: StartupFacts) -> list[Incident]:
 
 
 def while_job_ran(facts: StartupFacts, time_us: int | None) -> bool:
-    """Return whether a job was starting or running at a time, because TaskManagers may leave an idle cluster."""
+    """Return whether a job was starting or running at a given time. If none was, TaskManagers may leave the cluster."""
     if time_us is None:
         return False
     for job in facts.jobs:

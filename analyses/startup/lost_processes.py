@@ -44,7 +44,7 @@ class _Sign(NamedTuple):
 
 @judge.register
 def judge_heartbeats(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """Report each lost TaskManager, and all losses of the JobManager in one finding."""
+    """Report each lost TaskManager in its own finding, and all losses of the JobManager in one."""
     by_worker: dict[str, list[h.Incident]] = defaultdict(list)
     for incident in losses.losses(facts):
         by_worker[incident.taskmanager or "?"].append(incident)

@@ -90,7 +90,7 @@ def _manager_starts(marks: Iterable[Row]) -> list[Row]:
 
 
 def manager_restarts(marks: Iterable[Row], processes: Iterable[Process]) -> Iterator[Trouble]:
-    """Yield the JobManager starts that are restarts: afterwards, no earlier JobManager logs anything in any log.
+    """Yield the JobManager starts that are restarts, because no earlier JobManager logs anything afterwards.
 
     A standby that starts next to a leader is not a restart.
     """
@@ -118,7 +118,7 @@ def manager_restarts(marks: Iterable[Row], processes: Iterable[Process]) -> Iter
 
 
 MANAGER_RESTARTED: Final = "jobmanager-restarted"
-"""Trouble that no message reports: a JobManager process started after an earlier process."""
+"""Trouble that no message reports: a JobManager process that replaced an earlier one."""
 
 
 _OF_CLUSTER: Final = ("jobmanager", "taskmanager")

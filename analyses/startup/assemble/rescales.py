@@ -27,7 +27,7 @@ _CAUSES: Final = {
 
 
 def count_slots(text: str) -> int:
-    """Count the slots in a declaration of required slots."""
+    """Sum up the slots in a declaration of required slots."""
     return sum(int(n) for n in _REQUIRED.findall(text))
 
 
@@ -128,7 +128,7 @@ class Runs:
         )
 
     def _failure(self, begin: int, time_us: int) -> Incident | None:
-        """Return the failure between two runs, preferably the loss of a TaskManager."""
+        """Return the failure between two runs. The loss of a TaskManager takes precedence over other failures."""
         low = max(begin, time_us - _FAILED_US)
         restarts = [
             i

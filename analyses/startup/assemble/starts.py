@@ -43,7 +43,7 @@ _NEVER: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """Input shared by the starts of all jobs, prepared once.
+    """Input that the starts of all jobs share, prepared once.
 
     `strays` are failures that no record assigns to a job.
     """
@@ -323,7 +323,7 @@ def _initialization(row: Row) -> Initialization:
 def _all_running_us(
     tasks: Sequence[TaskTimes], expected: int | None, failed: int | None
 ) -> int | None:
-    """Return when the last task reached RUNNING, or None if a task did not, or failed before that."""
+    """Return when the last task reached RUNNING, or None if a task did not reach it or failed before then."""
     running = [task.running_us for task in tasks if task.running_us is not None]
     if not tasks or len(running) < max(len(tasks), expected or 0):
         return None

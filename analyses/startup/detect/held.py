@@ -45,7 +45,7 @@ def waited_ms(job: h.JobStarting, last: h.Start, ran: int | None) -> int | None:
 
 
 def failure_before(last: h.Start) -> str | None:
-    """Return the failure before this start, which is the only known reason why the job does not run."""
+    """Return the failure before this start, if it is the only known reason why the job does not run."""
     if last.trigger is None:
         return None
     failure = h.fmt.shorten(without_package((last.cause or "").split("\n", 1)[0]), 100)

@@ -18,7 +18,7 @@ def all_jobs_ran_after(facts: h.StartupFacts, moment_us: int | None) -> bool:
 
 
 def never_registered(facts: h.StartupFacts) -> list[h.Worker]:
-    """Return workers that ended without registering and, according to all records, never ran a task."""
+    """Return workers that ended without registering, and for which no record shows a task."""
     dead = [w for w in facts.workers if w.ended_us is not None and w.registered_us is None]
     if not dead:
         return []

@@ -60,7 +60,7 @@ def _is_good(trouble: h.Trouble) -> bool:
 
 
 def message_of(trouble: h.Trouble) -> str:
-    """Return the message of an audit line. In status errors, it is part of a JSON document.
+    """Return the message of an audit line. If the line reports an error status, a JSON document contains the message.
 
     >>> message_of(h.Trouble(kind="operator-status-error", count=1, first_us=None, last_us=None,
     ...     values={"said": '{"type":"x","message":"exceeded quota"}'}))

@@ -112,7 +112,7 @@ def _reason_text(cause: str, text: str) -> str:
 
 
 def _fix_first(cause: str) -> h.Action:
-    """Refer to the remedy for the first failure, which is in another finding or another command."""
+    """Return an action that refers to the remedy for the first failure, which another finding or command lists."""
     command = checking_command(cause) or "checkpoints"
     text = "Fix the first failure, which causes the later ones"
     if command == "startup":
