@@ -64,7 +64,7 @@ def write(
 
 
 def day_of(text: str, today: date) -> date:
-    """Parse a date, or a number of days from today such as `30d`.
+    """Parse a date, or a number of days from today, such as `30d`.
 
     Raises:
         FlowdiagError: the text is not a date, or the date has passed.

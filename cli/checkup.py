@@ -35,7 +35,7 @@ _EXTRAS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "k8s": (("kubernetes",), "flowdiag collect k8s, and k8s:// addresses"),
     "mcp": (("mcp",), "flowdiag mcp, the server for agents"),
 }
-"""The packages and the purpose of each extra."""
+"""Each extra, with its packages and its purpose."""
 
 _PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE")
 
@@ -96,7 +96,7 @@ def _spark() -> Check:
 
 
 def _java(environ: Mapping[str, str]) -> Iterator[Check]:
-    """Yield the runtime that flowdiag would start, and the state of its cached classes."""
+    """Yield checks of the runtime that flowdiag would start, and of its cached classes."""
     try:
         java = find_java(environ)
     except FlowdiagError as error:
@@ -141,7 +141,7 @@ def _temporary_space() -> Check:
 
 
 def _extras() -> Iterator[Check]:
-    """Yield the extras that are installed, and one check for each that is not."""
+    """Yield one check for all installed extras, and one for each missing extra."""
     missing = [name for name, (packages, _) in _EXTRAS.items() if not all(map(find_spec, packages))]
     there = [name for name in _EXTRAS if name not in missing]
     yield _passed_check("extras", listed(there) if there else "none")

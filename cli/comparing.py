@@ -108,7 +108,7 @@ def _reports(
     given: Mapping[str, Any],
     progress: Progress,
 ) -> tuple[Report, Report]:
-    """Return both reports; all inputs are diagnosed in one Spark session."""
+    """Return both reports. A single Spark session diagnoses all inputs."""
     from flowdiag.cli.output.saved import read_report
 
     paths = (before, after)

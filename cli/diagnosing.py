@@ -119,7 +119,7 @@ def diagnosing(
         paths: annotation and default of the argument.
         job: name and annotation of the option that selects a job, if there is one.
         early: start Spark immediately, because the command always needs it.
-        otherwise: returns a replacement for `run` if the inputs are not just paths.
+        otherwise: returns a replacement for `run` if some inputs are not paths.
     """
     accepted = {
         "paths": paths,
@@ -420,7 +420,7 @@ def _keep_for_later(settings: Settings) -> None:
 
 
 def stages(progress: Callable[[str], None], discovery: Discovery) -> Callable[[str], None]:
-    """Return a progress function that adds the number and size of the inputs to the reading stage."""
+    """Return a progress function that also shows the number and size of the inputs while they are read."""
     from flowdiag.analyses.model.fmt import plural, size
 
     readable = [source for source in discovery.sources if source.kind != "not-read"]
@@ -512,7 +512,7 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
 
 @contextmanager
 def library_logging(*, debug: bool) -> Iterator[None]:
-    """Silence the loggers of libraries; py4j, for example, logs a traceback when Ctrl-C ends a query.
+    """Silence the loggers of libraries. For example, py4j logs a traceback when Ctrl-C ends a query.
 
     Args:
         debug: do not silence them, and show the tracebacks of bugs.

@@ -48,8 +48,8 @@ def run(main: Callable[[], int]) -> NoReturn:
 def _open_streams() -> None:
     """Replace closed standard streams.
 
-    Otherwise a file opened later would get the number of a closed stream, and receive text that is meant for a
-    reader. The replacement of standard output is read-only, so writing the report fails with an error.
+    Otherwise a file opened later would get the number of a closed stream, and would receive the text for that stream.
+    The replacement of standard output is read-only, so writing the report fails with an error.
     """
     for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
         try:

@@ -159,7 +159,7 @@ _FALSE: Final = frozenset({"0", "false", "no", "off"})
 
 
 class Origin(StrEnum):
-    """Layer that a value comes from."""
+    """The layer that a value comes from."""
 
     FLAG = "flag"
     ENVIRONMENT = "environment"

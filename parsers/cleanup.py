@@ -149,7 +149,7 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder. Try twice, because a process that was just killed may still have written to it."""
+    """Remove a folder. Try twice, because a process that was just killed may have written to it in the meantime."""
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         time.sleep(0.05)
@@ -161,7 +161,7 @@ def kill_now(process: subprocess.Popen[bytes], *, asked_s: float = 0) -> None:
 
     Args:
         process: a child of this process.
-        asked_s: seconds to wait after SIGTERM before SIGKILL; 0 sends SIGKILL immediately.
+        asked_s: seconds between SIGTERM and SIGKILL; with 0, SIGKILL is sent immediately.
     """
     if process.returncode is not None:
         return

@@ -237,7 +237,7 @@ def _by_text(text: str) -> Component | None:
 
 
 def _by_methods(methods: Sequence[str]) -> tuple[Component | None, bool]:
-    """Return the component of the topmost frames, and whether to continue with the next exception."""
+    """Return the component of the topmost frames, and whether the next exception may give a better answer."""
     weak: Component | None = None
     for method in methods:
         if _ORDINARY.match(method):

@@ -68,7 +68,7 @@ class Discovery:
         errors: notes on arguments that lead to no readable file.
         unread: folders that contain no file to read line by line, with the indexes of their sources. These can
             include files that a topic reads as a whole, such as a configuration.
-        hidden: number of files and folders ignored because their names start with a dot.
+        hidden: number of files and folders that were ignored because their names start with a dot.
         faults: internal faults, with the index of the source that could not be read.
     """
 
@@ -486,7 +486,9 @@ class _Search:
     def _copy_members(
         self, tar: tarfile.TarFile, name: str, path: str, members: dict[str, str]
     ) -> str | None:
-        """Copy the members of a tar archive and add the copies to `members`; return why it stopped early, if it did."""
+        """Copy the members of a tar archive, and add the copies to `members`. If copying stops early, return the
+        reason.
+        """
         folders: dict[str, str] = {}
         for info in tar:
             if not info.isreg() or self._is_hidden(info.name):

@@ -43,7 +43,7 @@ class InputError(FlowdiagError):
 
 
 class Unreadable(ValueError):
-    """An input is damaged, truncated or too large; the message is one clause. Not a bug in flowdiag."""
+    """An input is damaged, truncated or too large. The message is one clause. This is not a bug in flowdiag."""
 
 
 def is_disk_full(error: OSError) -> bool:

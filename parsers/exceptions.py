@@ -23,7 +23,7 @@ _OPTIONS: Final = 6
 
 
 OTHER_CLASS: Final = "other"
-"""Replaces a class if only the message fits that class, but the stack trace or component shows another origin."""
+"""The class of exceptions whose message fits a class, but whose stack trace or component shows another origin."""
 
 
 class FailureClass(NamedTuple):
@@ -86,7 +86,7 @@ def classes() -> tuple[FailureClass, ...]:
 
 
 def classify(chain: Sequence[str], engine: str | None = None) -> Classified | None:
-    """Return the class of the deepest known root cause in a chain, otherwise that of the interrupted operation.
+    """Return the class of the deepest known root cause in a chain or, without one, that of the interrupted operation.
 
     Args:
         chain: exceptions as class and message, outermost first.
@@ -116,7 +116,8 @@ def classify(chain: Sequence[str], engine: str | None = None) -> Classified | No
 
 
 def is_of_other_service(name: str, text: str, source: Component | None) -> bool:
-    """Return whether the exception only sounds like a failure class: it comes from another kind of service.
+    """Return whether only the wording of an exception fits a failure class, while it comes from another kind of
+    service.
 
     Args:
         name: name of the failure class.
@@ -174,7 +175,9 @@ def _is_elsewhere(candidate: FailureClass, texts: Sequence[str], link: int) -> b
 
 _OF_CLASSES: Final = ("class-loading", "class-conflict")
 _OLD_CHECKPOINT: Final = "Failed to read checkpoint from directory"
-"""Begins the exception of a DStream checkpoint, which contains serialized code. Its classes change with the code."""
+"""The start of an exception from a DStream checkpoint. The checkpoint contains serialized code, whose classes change
+with the code.
+"""
 _SIGNS: Final = 4  # exceptions above a file error that may identify the storage system
 
 

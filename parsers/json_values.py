@@ -138,7 +138,7 @@ def decode_leniently(text: bytes | str) -> object:
 
 
 def decode_json(text: Any) -> Any:
-    """Decode JSON, leniently if necessary. Raises nothing but `Unreadable`."""
+    """Decode JSON, leniently if necessary. The only exception raised is `Unreadable`."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):

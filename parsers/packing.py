@@ -31,7 +31,7 @@ LOADS: Final = (
     "numRecordsOut",
     "numBytesIn",
 )
-"""Metrics of a subtask that also have a separate column, because most diagnoses read them from every report."""
+"""The metrics of a subtask that also have separate columns, because most diagnoses read them."""
 _NAMING: Final = ("name", "scope", "operator")
 VALUES: Final = pa.struct([each for each in METRIC if each.name not in _NAMING])
 """The values of one metric in a packed row."""

@@ -105,7 +105,7 @@ def plan_splits(sources: Sequence[Source], target_bytes: int | None = None) -> l
 
 
 def task_bytes(whole: int) -> int:
-    """Return the target size of a task for this many input bytes.
+    """Return the target size of a task, given the number of input bytes.
 
     >>> [task_bytes(megabytes * 10**6) // 10**6 for megabytes in (100, 300, 1000, 10_000)]
     [16, 18, 62, 100]
@@ -291,7 +291,9 @@ _FAILURES: Final = frozenset(
 
 
 def _signs_of(source: Source) -> SignFinder | None:
-    """Return a finder for failures outside known messages, or None if another step searches every line for them."""
+    """Return a finder for failures outside known messages. The result is None if another step searches every line for
+    such failures.
+    """
     plain = source.codec == "none" and source.member is None
     small = plain and 0 <= source.size <= PASTE_BYTES
     return None if small else SignFinder(ERRORS)

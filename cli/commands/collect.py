@@ -433,7 +433,7 @@ def _run(
     work: Callable[[Client, Folder, ShowProgress, str], Awaitable[Outcome]],
     given: Mapping[str, Any],
 ) -> int:
-    """Run a collection, and leave a valid folder however it ends."""
+    """Run a collection. However it ends, the folder stays valid."""
     import asyncio
 
     from flowdiag.cli.exit_codes import ExitCode
@@ -477,7 +477,7 @@ async def _collection(
     progress: Progress,
     signals: list[int],
 ) -> Outcome:
-    """Collect until done or interrupted; a signal appends its number to `signals`."""
+    """Collect until everything is collected or a signal arrives, whose number is appended to `signals`."""
     import asyncio
 
     from flowdiag.analyses.report.version import tool_version

@@ -65,7 +65,7 @@ def _engines(word: str) -> set[str]:
 
 
 def _flink_rows(word: str, remedies: list[Remedy], command: str | None) -> Iterator[str]:
-    """Yield a row per range of versions with the same remedies, and one for all backends if they agree."""
+    """Yield a row per range of versions with the same remedies. State backends with the same remedies share a row."""
     cells = {
         backend: [(version, _remedies_text(remedies, version, backend)) for version in VERSIONS]
         for backend in _BACKENDS

@@ -96,7 +96,7 @@ def _pages(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _with_links(text: str, page: str, root: Path) -> str:
-    """Point links to pages of the site. A link to another file of the repository becomes its path.
+    """Rewrite links so that they point to pages of the site. A link to any other file becomes the path of that file.
 
     Args:
         text: the page's Markdown.

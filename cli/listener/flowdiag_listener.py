@@ -110,7 +110,7 @@ CONFIGURATION = (
     "spark.task.cpus",
     "spark.task.maxFailures",
 )
-"""Options in the header; other options may be secrets and are left out."""
+"""Prefixes of the options in the header. Other options are left out, because they may be secrets."""
 
 _JAVA_FRAME = re.compile(r"\s+(at |\.\.\. \d+ (more|common))")
 _PYSPARK_FRAME = re.compile(r"\s+File \"[^\"]*/(pyspark|py4j)[^\"]*\", line \d")
@@ -428,7 +428,7 @@ class _Writer:
         atexit.register(self.close)
 
     def offer(self, kind: str, read: Callable[[Any], dict[str, Any]], event: Any) -> None:
-        """Enqueue an event, or count it as dropped; never waits, never raises."""
+        """Enqueue an event, or count it as dropped. This never waits and never raises."""
         if self.closed:
             return
         try:

@@ -41,7 +41,7 @@ ROUNDS_DIAGNOSED: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Live servers to diagnose, and how often.
+    """The live servers to diagnose, and how often to do so.
 
     Attributes:
         paths: all inputs as given.
@@ -116,7 +116,7 @@ class Plan:
 
 @dataclass(slots=True, kw_only=True)
 class _Inputs:
-    """Inputs of one round: the collected responses and the other paths."""
+    """The inputs of one round: the collected responses and the other paths."""
 
     plan: Plan
     servers: Servers

@@ -63,7 +63,7 @@ _NORMAL_ENDS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectOptions:
-    """How to collect from all servers.
+    """Options for the collection from all servers.
 
     Attributes:
         access: credentials and TLS settings.
@@ -115,7 +115,7 @@ class _Round:
 
 
 class Servers:
-    """A set of servers that is queried once or repeatedly."""
+    """A set of servers to query, once or repeatedly."""
 
     def __init__(
         self,
@@ -303,7 +303,7 @@ class Servers:
 
 
 def now() -> float:
-    """Seconds of a monotonic clock."""
+    """Return the seconds of a monotonic clock."""
     return time.monotonic()
 
 

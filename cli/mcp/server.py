@@ -61,7 +61,7 @@ class CulpritInfo(TypedDict):
 
 
 class StoryInfo(TypedDict):
-    """A story, or a finding of a report without stories."""
+    """An incident: a story or, in a report without stories, a finding."""
 
     title: str
     cause: str
@@ -85,7 +85,7 @@ class FindingInfo(TypedDict):
 
 
 class ActionInfo(TypedDict):
-    """The first action."""
+    """The first action to take."""
 
     text: str
     option: str | None
@@ -296,7 +296,7 @@ def _cut(text: str) -> str:
 
 
 def _fields_of(source: Any, kind: Callable[..., T], **changed: Any) -> T:
-    """Create an answer from the fields of a report's struct, except the fields in `changed`; enums become words."""
+    """Create an answer from the fields of a report's struct. `changed` overrides fields, and enums become words."""
     fields = {name: getattr(source, name) for name in get_type_hints(kind) if name not in changed}
     enum_words = {name: value.value for name, value in fields.items() if isinstance(value, Enum)}
     return kind(**fields | enum_words | changed)

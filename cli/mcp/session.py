@@ -95,7 +95,7 @@ class Session:
         raise FlowdiagError(f"there is no report '{name}'" if name else "no report yet", hint=known)
 
     async def close(self) -> None:
-        """End the process and its children."""
+        """End the diagnosing process and its children."""
         process, self._process, self._answers = self._process, None, None
         if process is None:
             return

@@ -28,7 +28,7 @@ PANELS: Final = (GENERAL, SPARK)
 
 
 class HelpfulCommand(TyperCommand):
-    """A command with our help text, and with `--debug`, which the error message of a bug mentions."""
+    """A command with flowdiag's help text and with `--debug`, which the error message of a bug mentions."""
 
     exit_codes = SHORT_MEANINGS
 
@@ -52,8 +52,7 @@ class ComparingCommand(HelpfulCommand):
 
 
 class OverviewCommand(HelpfulCommand):
-    """The command with the most options. Its help refers to other commands for the options that they
-    share."""
+    """The command with the most options. Its help refers to other commands for shared options."""
 
     elsewhere: Mapping[str, Sequence[str]] = {
         "collect flink": (
@@ -79,7 +78,7 @@ class OverviewCommand(HelpfulCommand):
 
 
 class HelpfulGroup(TyperGroup):
-    """A command with subcommands and our help text."""
+    """A command with subcommands and flowdiag's help text."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(help_text(self, ctx))

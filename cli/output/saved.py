@@ -12,7 +12,7 @@ from flowdiag.parsers.errors import FlowdiagError, InputError
 
 
 def read_report(path: str) -> Report:
-    """Read a report from a JSON file, a web page, or standard input for `-`.
+    """Read a report from a JSON file, a web page, or (for `-`) standard input.
 
     Raises:
         FlowdiagError: the file does not exist, or is not a report that this version can read.

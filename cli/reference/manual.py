@@ -133,7 +133,7 @@ def _field(heading: str) -> str:
 
 
 def rule_page(rule: Rule) -> str:
-    """Render a rule: five lines to act on, then its page, thresholds, votes and causes."""
+    """Render a rule: five lines with the most important steps, then its page, thresholds, votes and causes."""
     details = [*rule_lines(rule, heading="{}", item="  {}", title=False)]
     details = details[2:] if details[0] == rule.title + "." else details
     summary = _summary_of_rule(rule)
@@ -141,7 +141,7 @@ def rule_page(rule: Rule) -> str:
 
 
 def _summary_of_rule(rule: Rule) -> list[str]:
-    """Return up to five lines to act on, from the sections of the page."""
+    """Return up to five lines with the most important steps, from the sections of the page."""
     parts = sections(rule.page)
     engine = "spark" if rule.code.startswith("RT") else "flink"
     causes = [word for word in rule.causes if word in CAUSES]
@@ -156,7 +156,7 @@ def _summary_of_rule(rule: Rule) -> list[str]:
 
 
 def _cause_lines(word: str) -> Iterator[str]:
-    """Yield five lines to act on, then the checks and remedies of a cause."""
+    """Yield five lines with the most important steps, then the checks and remedies of a cause."""
     cause = CAUSES[word]
     codes = [rule.code for rule in all_rules() if word in rule.causes]
     remedies = [_FILLED.sub("…", remedy.text) for remedy in cause.remedies.values()]

@@ -61,7 +61,7 @@ _BASELINE: Final = 3  # lines
 
 
 def render(report: Report, page: Page) -> str:
-    """Return the longest brief that fits."""
+    """Return the most detailed brief that fits the limit."""
     for limits in _LIMITS:
         text = "".join(f"{_without_markup(line)}\n" for line in _lines(report, page, limits))
         if len(text) <= MOST:
@@ -139,7 +139,7 @@ def _story(
 
 
 def _omission_lines(report: Report, stories: list[s.StoryView], limits: _Limits) -> Iterator[str]:
-    """Yield what the brief omits, and what options hide."""
+    """Yield lines about the findings that the brief omits or that options hide."""
     kind = ("story", "stories") if report.summary.stories else ("finding", "findings")
     left = len(stories[limits.stories :])
     unrelated = len(s.unrelated_findings(report))

@@ -81,7 +81,7 @@ def _report(report: Report, page: Page, clock: words.Clock) -> str:
 
 
 def _topics(report: Report, page: Page) -> list[str]:
-    """Return the topics whose data the report shows: without `-v`, a healthy diagnosis shows the first."""
+    """Return the topics whose data the report shows. Without `-v`, a healthy diagnosis shows only the first topic."""
     topics = views.topics_with_data(report)
     brief = report.tool.command == EVERYTHING and report.summary.verdict == "healthy"
     return topics[:1] if brief and not page.verbose else topics
@@ -170,7 +170,7 @@ def _verdict(report: Report, page: Page) -> RenderableType:
 
 
 def _grounds(report: Report, page: Page) -> Iterator[RenderableType]:
-    """Yield what the verdict rests on: missing inputs, recognized records, or the rules that are clear."""
+    """Yield lines about the basis of the verdict: missing inputs, recognized records, or the rules that are clear."""
     summary = report.summary
     if not summary.assessed:
         missing = f"{words.missing_input(report)} Not assessed does not mean healthy."

@@ -227,7 +227,7 @@ def _parse_parallelism(text: str) -> list[int]:
 
 
 def _parse_service(text: str, tasks: int) -> list[float]:
-    """Return the time per record of each task after the source; a single number is the sink's."""
+    """Return the time per record of each task after the source. A single number applies to the sink."""
     costs = [parse_duration_ms(part, "--service") for part in text.split(",")]
     if len(costs) == 1:
         costs = [0.0] * (tasks - 1) + costs

@@ -21,7 +21,7 @@ from flowdiag.cli.spark.java import Java
 
 _FIRST_WITH_AOT: Final = 25  # in one step (JEP 514); Java 24 needs two
 MAX_ARCHIVES: Final = 2
-"""One for the current Java and one for the previous Java, of about 170 MB each."""
+"""Maximum number of archives: one for the current Java and one for the previous Java, of about 170 MB each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Archive:
         return _is_private(self.path) and _is_private(self.path.parent)
 
     def touch(self) -> None:
-        """Update the time of last use: the least recently used archives are removed first."""
+        """Update the time of last use, because the least recently used archives are removed first."""
         with contextlib.suppress(OSError):
             os.utime(self.path)
 

@@ -76,7 +76,7 @@ class BorrowedSpark(SparkProvider):
         self._callers.sparkContext.addPyFile(str(write_parsers_zip(folder)))
 
     def summary_lines(self) -> list[str]:
-        """Return nothing: the caller knows the session."""
+        """Return an empty text, because the caller knows the session."""
         return []
 
     def environment_error(self, error: Exception) -> FlowdiagError | None:

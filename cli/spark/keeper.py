@@ -33,7 +33,7 @@ from flowdiag.parsers.machine import free_memory_share
 
 _CHECK_INTERVAL_S: Final = 0.5
 _LOW_MEMORY_SHARE: Final = 0.05
-"""If less of the memory is free, other processes need it more."""
+"""Minimum share of free memory. With less, other processes need the memory more."""
 
 
 def keep(config: KeeperConfig) -> int:

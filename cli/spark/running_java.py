@@ -38,10 +38,10 @@ _STOP_TIMEOUT_S: Final = 10.0
 
 # Contents of the lock file.
 BUSY: Final = b"busy"
-"""A command is using Java. If the lock is free, that command was killed."""
+"""The state while a command uses Java. If the lock is free, that command was killed."""
 IDLE: Final = b"idle"
 HEAP_FULL: Final = b"full"
-"""Earlier commands have nearly filled the heap, so the keeper stops Java."""
+"""The state after earlier commands have nearly filled the heap. The keeper then stops Java."""
 
 
 class RunningJava(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -186,7 +186,7 @@ class JavaLease:
         return True
 
     def abandon(self) -> None:
-        """Unlock Java in an unknown state: the keeper ends it."""
+        """Release Java in an unknown state. The keeper then ends it."""
         self._unlock()
 
     def _write_state(self, state: bytes) -> None:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 _CLUSTER_GRACE_S: Final = 3.0
-"""Time for a driver to report to its cluster, after a signal, that the executors are free."""
+"""Time that a driver has, after a signal, to report to its cluster that the executors are free."""
 
 _HEAP_FULL_SHARE: Final = 0.6
 

@@ -42,7 +42,7 @@ _ASCII: Final = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A graphic cell of variable width; a neighboring column has the exact value.
+    """A bar of variable width in a cell. A neighboring column contains the exact value.
 
     Args:
         draw: returns the bar in the given number of columns.
@@ -212,7 +212,7 @@ def _total_width(widths: Sequence[int]) -> int:
 
 
 def _squeeze(widths: list[int], least: dict[int, int], room: int) -> None:
-    """Narrow the widest of some columns step by step, until all columns fit or none can shrink."""
+    """Narrow the widest of some columns step by step, until all columns fit or no column can shrink further."""
     for _ in range(max(0, _total_width(widths) - room)):
         able = [index for index, low in least.items() if widths[index] > low]
         if not able:

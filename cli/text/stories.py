@@ -96,7 +96,7 @@ def _view(
 
 
 def _proof(findings: Sequence[Finding]) -> tuple[Evidence, int] | None:
-    """Return the first record of the first finding with evidence, and how many more it has."""
+    """Return the first record of the first finding with evidence, and the number of its other records."""
     for finding in findings:
         if finding.evidence:
             return finding.evidence[0], max(finding.evidence_total, len(finding.evidence)) - 1
@@ -121,7 +121,7 @@ def finding_title(finding: Finding) -> str:
 
 
 def story_paragraph(view: StoryView, *, most: int | None = None, characters: int = 160) -> str:
-    """Describe a story in sentences: its root, its consequences, and the stories that compete with it.
+    """Describe a story in sentences: its root, its consequences, and the competing stories.
 
     Args:
         view: the story.

@@ -79,7 +79,7 @@ def clock_of(report: w.Report, zone: str | None = None) -> Clock:
 def period(finding: w.Finding | w.Story, clock: Clock, *, date: bool = True) -> str:
     """Return when a finding or story began and ended.
 
-    An ongoing episode ends with the input, so that only its start is informative.
+    An ongoing episode ends with the input, so only its start is informative.
     """
     first = clock.show(finding.first_seen, date=date)
     last = clock.show(finding.last_seen, date=date)
@@ -312,7 +312,9 @@ def culprit_line(culprit: w.Culprit) -> str:
 
 
 def ranked_culprits(report: w.Report) -> list[tuple[w.Culprit, list[str]]]:
-    """Return the culprits in order, each with the jobs for which the report names it with the same evidence."""
+    """Return the culprits in order, each with the jobs for which the report names this culprit with the same
+    evidence.
+    """
     found: dict[tuple[str, str], tuple[w.Culprit, list[str]]] = {}
     label = job_labels(report)
     for culprit in report.summary.culprits:
@@ -546,7 +548,7 @@ def next_steps(report: w.Report) -> list[str]:
 
 
 def compact_step(step: str) -> str:
-    """Shorten a step for one line, except a command: people copy it.
+    """Shorten a step to one line. Commands keep their length, because people copy them.
 
     >>> compact_step("run: jstack c89e4749f345cc86a5934b52b016abe9")
     'run: jstack c89e4749f345cc86a5934b52b016abe9'
@@ -557,7 +559,7 @@ def compact_step(step: str) -> str:
 # --- jobs and applications ------------------------------------------------------------------------
 
 NAME_CHARACTERS: Final = 60
-"""The length of names in tables; JSON has them in full."""
+"""Maximum length of names in tables. JSON contains the full names."""
 
 STATUS_WORDS: Final = {
     "completed": "completed",
@@ -603,7 +605,7 @@ def application_title(app: w.RateApplication) -> str:
 
 
 def batch_counts(app: w.RateApplication) -> str:
-    """Return how many batches completed, failed or did not end."""
+    """Return the number of batches that completed, failed or did not end."""
     done = sum(batch.status == "completed" for batch in app.batches)
     failed = sum(batch.failed_outputs > 0 for batch in app.batches)
     waiting = len(app.batches) - done
@@ -680,7 +682,7 @@ _CHECKPOINT_NEEDS: Final = (
 
 
 def nothing_to_diagnose(report: w.Report) -> tuple[str, str]:
-    """Return what all inputs lack, and a hint about inputs that have it."""
+    """Return the kind of data that all inputs lack, and a hint about inputs that contain it."""
     what, remedy = _NEEDS.get(report.tool.command, _CHECKPOINT_NEEDS)
     if (report.summary.reason or "").startswith("the requested time range"):
         return "the requested time range contains none of the input", "check --since and --until"
@@ -714,7 +716,7 @@ def inconclusive_rules(rules: Sequence[w.Rule]) -> list[w.Rule]:
 
 
 def ignored_rules(rules: Sequence[w.Rule]) -> str | None:
-    """Return how many rules options turned off, with the options.
+    """Return the number of rules that options turned off, with these options.
 
     >>> one = w.Rule(code="CP101", name="n", title="t", status="ignored", reason="--ignore CP1")
     >>> two = w.Rule(code="CP307", name="n", title="t", status="ignored", reason="--ignore slow")
@@ -745,7 +747,7 @@ def hidden_findings(report: w.Report) -> str | None:
 
 
 def baseline_lines(report: w.Report) -> list[str]:
-    """Return what the baseline mutes, then its entries that count again or are gone."""
+    """Return lines about the findings that the baseline mutes, and about entries that count again or no longer occur."""
     baseline = report.summary.baseline
     if baseline is None:
         return []

@@ -42,7 +42,7 @@ class JobSummary:
 def split_by_severity(
     title: str, items: Sequence[T], summary_of: Callable[[T], JobSummary], page: Page
 ) -> tuple[list[RenderableType], list[T]]:
-    """Return an overview, if there are many items, and the worst items, which are shown in full.
+    """Return the worst items, to be shown in full, and an overview if there are many items.
 
     Args:
         title: the heading of the overview.
@@ -117,7 +117,9 @@ def group_columns(most: int) -> tuple[Column, ...]:
 
 
 def verdicts_by_job(report: Report) -> dict[str, tuple[str, str | None]]:
-    """Return verdict and cause by job id, from the findings: some topics have no verdicts of their own."""
+    """Return verdict and cause by job id. They come from the findings, because some topics have no verdicts of their
+    own.
+    """
     found: dict[str, tuple[str, str | None]] = {}
     for finding in report.findings:
         if finding.severity is f.Severity.INFO:

@@ -150,7 +150,7 @@ def _graph(vertices: Sequence[QueueVertex], page: Page, flow: QueueFlow | None) 
 
 
 def flow_lines(flow: QueueFlow | None) -> list[Text]:
-    """Return where the time goes, and how far the job is behind its source, one line each."""
+    """Return one line on how the tasks spend their time, and one on how far the job is behind its source."""
     if flow is None:
         return []
     style = "" if flow.side is None else "bold"
@@ -179,7 +179,7 @@ def flow_lines(flow: QueueFlow | None) -> list[Text]:
 
 
 def _worst_tasks(vertices: Sequence[QueueVertex], most: int) -> list[QueueVertex]:
-    """Return the roots of back pressure, the tasks that wait for them, and the busiest, in graph order."""
+    """Return the roots of back pressure, the tasks that wait for them, and the busiest tasks, in graph order."""
     roles = {"root": 0, "back-pressured": 1, "fed-by-root": 2}
     ranked = sorted(vertices, key=lambda v: (roles.get(v.role, 3), -(v.busy or 0.0)))[:most]
     kept = {id(vertex) for vertex in ranked}

@@ -182,7 +182,7 @@ def _chart(
     line: float | None = None,
     unit: str = "ms",
 ) -> list[RenderableType]:
-    """Return a titled chart; nothing for a terse page or without values."""
+    """Return a chart with a title, or nothing for a terse page or without values."""
     width, height = min(page.width, WIDEST) - LABEL - 4, _HEIGHT[page.terse]
     drawn = chart(values, width=width, height=height, line=line, unicode=page.unicode, unit=unit)
     if not drawn.rows:

@@ -98,7 +98,9 @@ def _job(
 
 
 def _shown_attempts(attempts: Sequence[StartAttempt], page: Page) -> list[StartAttempt]:
-    """Return the first and the last starts; if there is space for one only, the last that did not finish."""
+    """Return the first and the last starts. If there is space for only one, return the last start that did not
+    finish.
+    """
     most = _STARTS[page.terse]
     if page.verbose or len(attempts) <= most:
         return list(attempts)

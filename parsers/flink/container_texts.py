@@ -332,7 +332,7 @@ def _time_of(line: str) -> tuple[float | None, int | None]:
 
 
 def _pauses_with_lines(text: str) -> Iterator[tuple[Pause, str]]:
-    """Yield each pause with the line that contains its time."""
+    """Yield each pause, together with the line that contains its time."""
     open_g1: tuple[Pause, str] | None = None
     stalled = 0.0  # longest stall in ms: threads that wait for the same cycle wait at the same time
     for start, line in _lines(text):

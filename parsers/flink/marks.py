@@ -415,7 +415,7 @@ def _midnights(times: pa.Table, parts: dict[int, Marks]) -> dict[int, list[int]]
 
 
 def is_past_midnight(before_us: int, local_us: int) -> bool:
-    """Return whether a time of day is so much earlier than the time before that it belongs to the next day."""
+    """Return whether a time of day is so much earlier than the previous time that it must belong to the next day."""
     return local_us < before_us - DAY_US // 2
 
 

@@ -122,7 +122,7 @@ class _Rows:
 
 @dataclass(slots=True)
 class _Process:
-    """State of one of the processes in the stream; the log of Docker Compose contains several."""
+    """The state of one process in the stream. A log of Docker Compose contains several processes."""
 
     series: dict[bytes, _Series] = field(default_factory=dict)
     shared_names: list[_Series] = field(default_factory=list)
@@ -161,7 +161,7 @@ class MetricFolder:
     """
 
     def __init__(self, source: int, metric_names: Collection[str] | None = None) -> None:
-        """Create a folder without samples.
+        """Create an aggregator without samples.
 
         Args:
             source: index of the source that contains the reports.

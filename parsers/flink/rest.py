@@ -71,11 +71,12 @@ from flowdiag.parsers.sources.printed import begins_as_json, json_printed
 from flowdiag.parsers.sources.remote import is_url, list_files
 
 MAX_FILE_BYTES: Final = 512 * 1024 * 1024
-"""Maximum size of a file, which must fit in memory; no cluster responds with that much."""
+"""Maximum size of a file, which must fit into memory. No cluster responds with that much data."""
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of one response, in a file or an archive; decoded, it takes about ten times as much memory."""
 MAX_ANSWERS: Final = 1_000_000
-"""Maximum responses in an archive; 5,000 subtasks with all their attempts need less than a tenth of that."""
+"""Maximum number of responses in an archive. 5,000 subtasks with all their attempts need less than a tenth of that.
+"""
 
 _SIBLINGS: Final = 400
 _SIBLING_BYTES: Final = 512 * 1024
@@ -535,7 +536,7 @@ class _Folder:
 
 @dataclass(frozen=True, slots=True)
 class _Neighbours:
-    """The files next to a document. They are read only if the document lacks ids or names."""
+    """The files next to a document, which are read only if the document lacks ids or names."""
 
     path: str | None = None
     member: str | None = None

@@ -27,7 +27,7 @@ class EndedContainer:
     """A container that ended or cannot start, for example OOMKilled, Evicted or ImagePullBackOff.
 
     Attributes:
-        reason: Kubernetes' word for the problem, or a similar one.
+        reason: Kubernetes' word for the problem, or a similar word.
         offset: offset of the reason in the file.
         text: what to quote.
         memory_limit: memory limit in bytes.
@@ -92,7 +92,7 @@ _OPERATOR_REASONS: Final = {
     **dict.fromkeys(("SavepointError", "CheckpointError", "SnapshotError"), "SavepointFailed"),
     **dict.fromkeys(("ScalingReport", "IneffectiveScaling", "Scaling", "MemoryPressure"), None),
 }
-"""Problems by the reason of an operator's warning; None for decisions of the autoscaler, which are no problems."""
+"""Problems by the reason of an operator's warning; None for the autoscaler's decisions, which are not problems."""
 _NOT_STARTED: Final = frozenset(
     {
         "SUBMISSION_FAILED",

@@ -168,7 +168,7 @@ class Layouts:
 
 
 def read_layouts() -> dict[str, Any]:
-    """Return the raw entries of `layouts.toml`, which may be in a zip file on an executor."""
+    """Load the raw entries of `layouts.toml`. On an executor, the file may be in a zip archive."""
     return read_format("formats/layouts.toml")
 
 
@@ -448,7 +448,7 @@ _PLAIN: Final = re.compile(
 
 
 def lines_bounding_time(lines: Iterable[bytes]) -> list[bytes]:
-    """Reduce lines to a few, in any order, that still include the lines with the first and the last time."""
+    """Reduce lines, which may be in any order, to a few that still include those with the first and the last time."""
     plain: list[bytes] = []
     others: list[bytes] = []
     for line in lines:
@@ -732,7 +732,7 @@ def _search(head: Prefix, position: int, layouts: Layouts) -> None:
 
 
 def drop_time_within(head: Prefix, start: int, end: int) -> None:
-    """Remove the time of a line without a header if that time is part of the message at [start, end).
+    """Remove the time of a line without a header if that time lies within the message, at [start, end).
 
     Then it is not the record's time: Flink prints its build date at startup, and exceptions contain lease times and
     deadlines.

@@ -81,7 +81,7 @@ class AutomatonMatcher:
         )
 
     def find(self, region: Region) -> Sequence[tuple[int, int]]:
-        """See `Matcher.find`."""
+        """Implement `Matcher.find`."""
         return [hit[1:] for hit in self._automaton.find_matches_as_indexes(region)]
 
 
@@ -110,7 +110,7 @@ class CoveringMatcher:
         self._cost = [0.0, 0.0]  # seconds per byte: for the automaton alone, and with fragments
 
     def find(self, region: Region) -> Sequence[tuple[int, int]]:
-        """See `Matcher.find`."""
+        """Implement `Matcher.find`."""
         size = len(region)
         if size <= _WORTHWHILE:
             return self._exact.find(region)
@@ -166,7 +166,7 @@ class RegexMatcher:
         self._pattern = re.compile(b"|".join(map(re.escape, sorted(literals, key=len))))
 
     def find(self, region: Region) -> Sequence[tuple[int, int]]:
-        """See `Matcher.find`."""
+        """Implement `Matcher.find`."""
         return [match.span() for match in self._pattern.finditer(region)]
 
 

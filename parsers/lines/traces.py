@@ -168,7 +168,7 @@ def read_trace(lines: Iterable[str], given: str = "") -> Trace:
 
 
 def _with_announced(given: str, lines: Iterable[str]) -> tuple[str, list[str]]:
-    """Join each message that continues on the next lines with them."""
+    """Join messages that continue on the next lines."""
     below = [*lines]
     whole = [given]
     continues = _continues(given, below)
@@ -183,7 +183,7 @@ def _with_announced(given: str, lines: Iterable[str]) -> tuple[str, list[str]]:
 
 
 def _is_below(line: str) -> bool:
-    """Return whether a line begins what is below a message: frames or a cause."""
+    """Return whether a line starts the part below a message: the frames or a cause."""
     return is_trace_line(line) or line.strip().startswith(_BEFORE)
 
 
@@ -314,7 +314,7 @@ def _to_cause_line(line: str) -> str:
 
 
 def python_root(text: str) -> str:
-    """Return the error of a Python traceback in an exception message; other text unchanged.
+    """Return the error of a Python traceback in an exception message. Return other text unchanged.
 
     >>> python_root("a.B: SDK harness: Traceback (most recent call last): File \\"j.py\\", line 2 x[k] KeyError: 'k'")
     "KeyError: 'k'"

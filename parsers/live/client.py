@@ -38,13 +38,13 @@ TIMEOUT_S: Final = 10.0
 ATTEMPTS: Final = 3
 BACKOFF_S: Final = 0.5
 MOST_WAIT_S: Final = 10.0
-"""Maximum wait for `Retry-After`; after that, the next tick is due anyway."""
+"""Maximum wait for `Retry-After`. After a longer wait, the next tick would be due anyway."""
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of an unpacked response; the parsers accept no larger document."""
 MAX_DECODED_BYTES: Final = 256 * 1024 * 1024
 """Maximum estimated memory of a decoded response: the three bytes of `[],` become sixty."""
 SLOW_RESPONSE_FACTOR: Final = 3
-"""Time limit for a slow response, as a multiple of the timeout."""
+"""Time limit for a response that arrives slowly, as a multiple of the timeout."""
 MAX_REDIRECTS: Final = 5
 
 TOKEN_VARIABLE: Final = "FLOWDIAG_COLLECT_TOKEN"
@@ -61,7 +61,7 @@ Got = TypeVar("Got")
 
 
 class RequestFailed(Exception):
-    """A request got no usable response. Other responses remain valid.
+    """Raised if a request gets no usable response. Other responses remain valid.
 
     Args:
         path: path of the request, without its query.

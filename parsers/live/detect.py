@@ -30,7 +30,7 @@ _PROBES: Final = {
 
 
 class NoServer(FlowdiagError):
-    """A server responded, but it is not Flink, Spark or Prometheus. The URL may belong to a file."""
+    """Raised if the server is not Flink, Spark or Prometheus. The URL may belong to a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ MAX_BYTES: Final = 1024 * 1024 * 1024
 """Maximum total size of the logs."""
 
 EMPTY_BYTES: Final = 22
-"""Size of a zip archive without files, which is what a driver returns because it serves no logs."""
+"""Size of a zip archive without files. A driver returns such an archive, because it serves no logs."""
 
 IsSelected = Callable[[str | None, str | None], bool]
 

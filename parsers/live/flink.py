@@ -444,7 +444,7 @@ class _Collector:
         self._watch.keep(answer.path, redact(body), answer.time_ms, compare=False)
 
     async def _collect_rescales(self, job: _Job) -> None:
-        """Collect the details of new rescales (2.3 and later), because the history lacks the parallelism."""
+        """Collect the details of new rescales (2.3 and later), because the history does not contain the parallelism."""
         size = as_count(self._cluster.get("web.adaptive-scheduler.rescale-history.size"))
         if not self._is_adaptive or not size:
             return
@@ -477,7 +477,9 @@ class _Collector:
             self._update_managers(answer)
 
     async def _collect_checkpoints(self, job: _Job, body: Mapping[str, Any]) -> None:
-        """Collect acknowledgements per subtask of checkpoints that just ended or have been pending for long."""
+        """Collect the acknowledgements per subtask, for checkpoints that just ended or have been in progress for
+        long.
+        """
         chosen, ended = self._checkpoints_to_inspect(job, body)
         for number in chosen:
             base = f"/jobs/{job.id}/checkpoints/details/{number}/subtasks"
@@ -508,7 +510,7 @@ class _Collector:
         return chosen, {number for *_, number in ended}
 
     def _suspect_by_acknowledgements(self, job: _Job, answers: Sequence[Answer | None]) -> None:
-        """Suspect the TaskManagers of the late subtasks that are most upstream, unless there are many."""
+        """Mark the TaskManagers of the most upstream late subtasks as suspects, unless there are many."""
         for vertex, answer in zip(job.vertices, answers, strict=True):
             late = [
                 as_count(item.get("index"))
@@ -712,7 +714,7 @@ class _Collector:
     # -- suspects --------------------------------------------------------------------------
 
     def _suspect_by_load(self, job: _Job, values: Values) -> None:
-        """Suspect the TaskManagers of the busiest subtasks, if any subtask is back-pressured or always busy."""
+        """Mark the TaskManagers of the busiest subtasks as suspects, if any subtask is back-pressured or always busy."""
         vertices = {vertex.id: vertex for vertex in job.vertices}
         if not any(
             value.get("backPressuredTimeMsPerSecond", 0.0) >= 500

@@ -208,7 +208,7 @@ class _Collector:
         return self._progress_of(found)
 
     def _progress_of(self, found: list[_Application]) -> str | None:
-        """Show progress. If no application has batches, return that as the reason to stop."""
+        """Show the progress. If no application has batches, return this as the reason to stop."""
         streaming = [each for each in found if each.streaming or each.has_queries]
         batches = sum(len(each.batches) for each in streaming)
         self._progress(f"{batches} batches of {len(streaming)} applications")

@@ -19,7 +19,9 @@ PAUSE_S: Final = 2.0  # seconds between two dumps of a series
 EVERY_TICKS: Final = 4  # ticks between two series of one process
 PROCESSES: Final = 3  # maximum processes dumped in one tick
 MAX_THREADS: Final = 1000
-"""Maximum threads of a process for `auto`: a dump stops the JVM, and killed a JVM with 10,000 (FLINK-39984)."""
+"""Maximum number of threads of a process for `auto`. A dump stops the JVM, and killed a JVM with 10,000 threads
+(FLINK-39984).
+"""
 
 LITE: Final = "mode=lite"
 """Query for a dump without held locks, which stops the JVM for less time. Flink up to 2.3 ignores it (FLINK-39984)."""
@@ -66,7 +68,7 @@ class ThreadDumps:
         self._threads: dict[str, int] = {}
 
     def count_threads(self, path: str, body: object) -> None:
-        """Remember the number of threads from a TaskManager's metrics."""
+        """Store the number of threads that a TaskManager's metrics report."""
         for item in body if isinstance(body, list) else ():
             if isinstance(item, Mapping) and item.get("id") == "Status.JVM.Threads.Count":
                 manager = unquote(path.split("/")[2])

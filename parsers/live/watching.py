@@ -57,7 +57,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Tick:
-    """State of the current tick."""
+    """The state of the current tick."""
 
     began_ms: int
     answers: list[dict[str, Any]] = field(default_factory=list)
@@ -176,7 +176,7 @@ class Watch:
     async def _run_tick(
         self, work: Callable[[], Awaitable[str | None]], context: Callable[[], dict[str, Any]]
     ) -> tuple[str | None, int]:
-        """Run one tick. Return why it is the last (else None), and the number of files written."""
+        """Run one tick. Return why it is the last tick (None if it is not), and the number of files written."""
         ended, complete = None, True
         try:
             async with asyncio.timeout(TICK_S):
@@ -196,7 +196,7 @@ class Watch:
         return ended, self._store(context(), complete=complete)
 
     def _note_start(self, header: dict[str, Any]) -> None:
-        """Write the manifest's line about this run."""
+        """Write the line about this run to the manifest."""
         self.folder.note(
             what="run",
             schema=SCHEMA,

@@ -38,7 +38,7 @@ _QUERY_ID = re.compile(
 _QUERY_CELLS = re.compile(
     r"(?P<name>[^\t|]{0,200}?)[\s|]{1,20}FAILED[\s|]{1,20}(?P<id>[0-9a-f-]{36})[\s|]{1,20}(?P<run>[0-9a-f-]{36})\b"
 )
-"""The first cells of a failed query in the Structured Streaming tab of Spark's Web UI."""
+"""Matches the first cells of a failed query in the Structured Streaming tab of Spark's Web UI."""
 _SILENT = re.compile(r"eartbeat of TaskManager|is no longer reachable")
 _QUIET: Final = ("INFO", "DEBUG", "TRACE")
 _SHUTDOWN: Final = re.compile(r"\bshutdown-hook-\d|ShutdownHook(?:Manager)?\b")
@@ -257,12 +257,12 @@ def _failure(one: Pasted, found: Classified | None, engine: str, source: int) ->
 
 
 def _ended_process(ended: str, process: str | None) -> str:
-    """Return what a failure ended: the main thread of an executor is not the application."""
+    """Return what a failure ended, in the knowledge that the main thread of an executor is not the application."""
     return "process" if (ended, process) == ("application", "spark-executor") else ended
 
 
 def _follows(one: Pasted, cause: str) -> bool:
-    """Return whether an exception only repeats the error of the record above it."""
+    """Return whether an exception merely repeats the error of the record above it."""
     above = one.heading.message if one.heading is not None else ""
     return is_routine((cause,)) or (is_wrapper_failure(cause) and ": " in above)
 

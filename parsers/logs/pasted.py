@@ -103,7 +103,7 @@ class Pasted:
         return found
 
     def classified_by_words(self, engine: str | None) -> Classified | None:
-        """Return the failure class by wording alone, without checking where the exception comes from."""
+        """Return the failure class that the wording alone suggests, without checking where the exception comes from."""
         found = classify(self.chain, engine) or classify(self.glued, engine)
         return found or classify(self._with_method(), engine)
 
@@ -115,7 +115,7 @@ class Pasted:
         return [*self.chain[:-1], f"{self.chain[-1]} at {methods[0]}"] if methods else []
 
     def _is_elsewhere(self, found: Classified, text: str) -> bool:
-        """Return whether the exception only sounds like this class, because it comes from an unrelated place."""
+        """Return whether only the wording of the exception fits this class, while it comes from an unrelated place."""
         logger = self.heading.logger if self.heading is not None else None
         if found.name in _ELSEWHERE and (found.name != "invalid-sql" or text.startswith(OF_TABLES)):
             process = process_of(self.chain, self.lines, logger)

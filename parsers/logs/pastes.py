@@ -49,7 +49,7 @@ _MOST: Final = 200  # maximum exceptions of one text
 
 
 def shown_engine(one: Pasted) -> str | None:
-    """Return the engine that the exception itself shows, if any."""
+    """Return the engine that the exception itself reveals, if any."""
     if one.engine is not None:
         return one.engine
     found = one.classify()
@@ -164,7 +164,7 @@ def failures_in(data: bytes, *, whole: bool = True, vague: bool = True) -> Itera
 
 
 def _is_informative(one: Pasted) -> bool:
-    """Return whether it is more than the name of an exception in a sentence."""
+    """Return whether the text is more than the name of an exception in a sentence."""
     return bool(one.frames or one.python or one.task or one.classify() is not None)
 
 
@@ -251,7 +251,7 @@ class _Segments:
         self.headed = False  # whether any line has been a log record
 
     def blocks(self) -> Iterator[Pasted]:
-        """Yield the failures of the text."""
+        """Yield the failures of the text, in order."""
         for offset, line in lines_of(self._data):
             if not line.strip("> \t\r"):
                 self._blank = True

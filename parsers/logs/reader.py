@@ -222,7 +222,7 @@ class Reader:
         return None if wrapped is None else self._known.recognize(wrapped)
 
     def _is_of_drift_class(self, head: Prefix, body: str, found: Recognized | None) -> bool:
-        """Return whether flowdiag should know this line, because it knows all messages of the class."""
+        """Return whether flowdiag should recognize this line, because it knows all messages of the class."""
         return (
             head.complete
             and head.logger is not None
@@ -665,7 +665,7 @@ def _frames(trace: Trace, lines: list[str]) -> dict[str, str]:
 
 
 def _origin_fields(row: dict[str, Any], trace: Trace, lines: list[str]) -> dict[str, str]:
-    """Return, as fields, the software that threw an exception and, for a query, the process."""
+    """Return the software that threw an exception and, for a query, the process, as fields of the row."""
     if row["event"] not in (*_OF_SPARK, Event.TASK_STATE, Event.JOB_STATE):
         return {}
     chain = trace.chain or tuple(filter(None, (row.get("cause"),)))
@@ -678,14 +678,14 @@ def _origin_fields(row: dict[str, Any], trace: Trace, lines: list[str]) -> dict[
 
 
 def _memory_process_fields(trace: Trace, lines: list[str], logger: str | None) -> dict[str, str]:
-    """Return, as fields, the process that ran out of memory."""
+    """Return the process that ran out of memory, as fields of the row."""
     ran_out = any("MemoryError" in text for text in trace.chain)
     process = process_of((), lines, logger) if ran_out else None
     return {} if process is None else {"process": process.name}
 
 
 def _task_fields(chain: Iterable[str]) -> dict[str, str]:
-    """Return, as fields, the subtask that a chain of exceptions mentions."""
+    """Return the subtask that a chain of exceptions mentions, as fields of the row."""
     named = task_named_in(chain)
     if named is None or not named.task:
         return {}

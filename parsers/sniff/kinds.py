@@ -11,7 +11,9 @@ from typing import Final
 from flowdiag.parsers.lines.traces import is_trace_line
 
 _MARGIN: Final = 1024
-"""An error in this many last bytes of an incomplete document may be only the end of the data."""
+"""Number of bytes at the end of an incomplete document in which a syntax error may only mean that the data ends
+there.
+"""
 _KINDS: Final = (
     (re.compile(r"\s*(?:#|//|--)"), "comment"),
     (re.compile(r"\s*[\w.\-\"']{1,100}\s*[:=](?:\s|$)"), "setting"),

@@ -190,7 +190,7 @@ class PlainFile(io.FileIO):
         return count or 0
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Read up to `size` bytes, or to the end."""
+        """Read up to `size` bytes, or all remaining bytes."""
         try:
             data = super().read(-1 if size is None else size)
         except OSError as trouble:
@@ -216,7 +216,7 @@ class PlainFile(io.FileIO):
 
 
 def decode(raw: BinaryIO, codec: str, *, close: Callable[[], None] | None = None) -> ByteStream:
-    """Decode `raw` from its start.
+    """Return a stream that decodes `raw` from its start.
 
     Args:
         raw: compressed file, read in pieces of `CHUNK`.
@@ -363,7 +363,7 @@ def _inflate_pieces(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
 
 
 def _skip_padding(data: bytes, raw: BinaryIO, magic: bytes) -> bytes:
-    """Skip zero padding after a finished stream; nothing but another stream may follow."""
+    """Skip zero padding after a finished stream. Only another stream may follow."""
     while True:
         data = data.lstrip(b"\0")
         if len(data) >= len(magic):

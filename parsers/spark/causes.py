@@ -162,7 +162,8 @@ _COLLECT: Final = re.compile(
 
 
 def full_heap(lines: Iterable[str]) -> Mapping[str, str]:
-    """Return, as fields, whose heap is full and why, if the frames of an OutOfMemoryError show both.
+    """Return the process whose heap is full and the reason, as fields, if the frames of an OutOfMemoryError show
+    both.
 
     >>> full_heap(["java.lang.OutOfMemoryError: Java heap space", "at a.SparkPlan.executeCollect(S.scala:4)"])
     {'where': 'driver', 'by': 'collect'}

@@ -739,7 +739,7 @@ _READERS: Final[dict[str, Callable[[bytes], list[Row]]]] = {
 
 
 def is_event_log(line: bytes) -> bool:
-    """Return whether a line belongs to an event log or a listener file.
+    """Return whether a line comes from an event log or a listener file.
 
     >>> is_event_log(b'{"Event":"SparkListenerLogStart","Spark Version":"3.5.1"}')
     True

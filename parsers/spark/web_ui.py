@@ -47,10 +47,10 @@ _OPTION: Final = re.compile(
 _OPTIONS: Final = 4
 """Options that identify a copy of the Environment tab. A question may list a few options that are not in effect."""
 _BEHIND: Final = 1.1
-"""Rows that arrive per row that is processed, from which a query falls behind."""
+"""Minimum ratio of arriving rows to processed rows at which a query falls behind."""
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _INTERVALS: Final = 3
-"""Batches whose times show the interval."""
+"""Minimum number of batches whose times show the interval."""
 
 
 def contains_batches(data: bytes) -> bool:

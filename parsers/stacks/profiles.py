@@ -30,7 +30,7 @@ MAX_NODES: Final = 200_000
 MAX_STACKS: Final = 200  # maximum stacks that keep their frames
 MAX_READINGS: Final = 1000  # maximum readings of a profile that keep their frame and call
 PERIOD_MS: Final = 20.0
-"""Time that a sample of Java Flight Recorder stands for: the default period of `ExecutionSample`."""
+"""The time that one sample of Java Flight Recorder represents: the default period of `ExecutionSample`."""
 
 
 class Sample(NamedTuple):

@@ -37,7 +37,7 @@ def title(change: w.FindingChange) -> str:
 
 
 def details(change: w.FindingChange) -> list[str]:
-    """Return where a finding moved, the reason for its status, and whether the baseline mutes it."""
+    """Return where a finding moved, why it has its status, and whether the baseline mutes it."""
     lines = []
     if change.moved and change.before is not None and change.after is not None:
         before, after = (words.subject_name(s.subject) for s in (change.before, change.after))

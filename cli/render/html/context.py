@@ -100,7 +100,7 @@ def figures(*some: Figure | None) -> list[Figure]:
 def split_by_severity(
     items: Sequence[T], summary_of: Callable[[T], JobSummary], page: Page
 ) -> tuple[Table | None, list[T]]:
-    """Return an overview, if there are many items, and the worst items, which are shown in full."""
+    """Return the worst items, to be shown in full, and an overview if there are many items."""
     ranked = sorted(items, key=lambda item: words.verdict_sort_key(summary_of(item).verdict))
     if page.verbose or len(ranked) <= IN_FULL:
         return None, ranked

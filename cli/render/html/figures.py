@@ -77,7 +77,7 @@ class Figure:
 
 @dataclass(slots=True)
 class ChartRenderer:
-    """Draws the charts of a page while there is room.
+    """Draws the charts of a page, as long as the page has room.
 
     Args:
         room: the bytes that remain for charts.
@@ -108,7 +108,7 @@ class ChartRenderer:
         whole: bool = False,
         numbers: Table | None = None,
     ) -> Figure | None:
-        """Return a figure in both widths, or None if the page has no room, or drawing does not work at all.
+        """Return a figure in both widths, or None if the page has no room or no chart can be drawn at all.
 
         A chart that cannot be drawn is replaced by a message and its data.
 

@@ -159,7 +159,7 @@ def _hint(failed: RequestFailed) -> str:
 
 
 class _Stopped(Exception):
-    """The user ended the collection, or the time limit is reached."""
+    """Raised if the user ends the collection or the time limit is reached."""
 
 
 class _Collector:
@@ -226,7 +226,7 @@ class _Collector:
             raise _Stopped(f"the time limit of {TOTAL_S / 60:g} minutes is reached")
 
     def _attempt(self, what: str, work: Callable[[], None]) -> None:
-        """Do one part of the work. Note a failure, unless all later requests would fail as well."""
+        """Do one part of the work. A failure is noted, unless all later requests would fail as well."""
         try:
             work()
         except RequestFailed as failed:
@@ -267,7 +267,7 @@ class _Collector:
         keep: Callable[[Json], bool],
         **query: str | int,
     ) -> list[Json]:
-        """Return the objects of a list that the workload needs, also if the list is incomplete."""
+        """Return the objects of a list that the workload needs, even if the list is incomplete."""
         found: list[Json] = []
 
         def work() -> None:

@@ -290,7 +290,9 @@ class _Collector:
             self._write(name, answer)
 
     def _know(self, name: object, node: object, *, master: bool = False) -> _Container | None:
-        """Return the container with this name, adding it if it is new, or None if the name is invalid."""
+        """Return the container with this name, which is added if it is new. The result is None if the name is
+        invalid.
+        """
         if not isinstance(name, str) or not _CONTAINER.fullmatch(name):
             return None
         known = self._containers.setdefault(name, _Container())

@@ -82,7 +82,7 @@ def _most_relevant(vertices: Sequence[QueueVertex]) -> list[QueueVertex]:
 
 
 def _layers(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[list[str]]:
-    """Group tasks by the longest path to them, each next to its upstream tasks.
+    """Group tasks by the longest path to them, and place each task next to its upstream tasks.
 
     The names are in graph order; edges that lead back are ignored, which cuts loops.
 

@@ -96,7 +96,7 @@ def processes_title(group: Sequence[MemoryProcess]) -> str:
 
 
 def _label(pool: Pool) -> str:
-    """Return a unique name: the pools framework and task exist on and off the heap."""
+    """Return a unique name for a pool: the framework and task pools exist both on and off the heap."""
     part = pool.label in ("framework", "task")
     off = "" if not part else " off-heap" if "off-heap" in pool.name else " heap"
     # Vega removes leading spaces.

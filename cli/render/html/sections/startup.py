@@ -76,7 +76,7 @@ def _job(attempts: Sequence[StartAttempt], context: Context) -> Part:
 
 
 def _drawn_attempts(attempts: Sequence[StartAttempt]) -> list[StartAttempt]:
-    """Return the first start, and the last start that reached the most steps."""
+    """Return the first start, and of the starts that reached the most steps the last."""
     if len(attempts) <= 2:
         return list(attempts)
     latest = max(attempts[1 - _STARTS :], key=lambda attempt: (len(attempt.steps), attempt.number))
