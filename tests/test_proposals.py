@@ -136,6 +136,7 @@ def test_every_remedy_of_spark_can_be_followed() -> None:
                 "code",
                 "call",
                 "task",
+                "holder",
             )
         }
         for action in spark_remedies(word, app, name, **fill):

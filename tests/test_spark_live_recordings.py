@@ -40,6 +40,10 @@ LESS_PRECISE: dict[tuple[str, str], str | None] = {
     **{("code-http", part): "overloaded" for part in PARTS},
     ("code-http", "event log"): None,
     ("kafka-lost", "event log"): "max-rate",
+    # Only the sessions of the database show the lock.
+    **{("database-contended", part): "overloaded" for part in PARTS},
+    **{("database-locked", part): "hanging-batch" for part in PARTS},
+    ("database-contended", "event log"): None,
     ("running-totals", "event log"): None,  # it does not contain the cached blocks
 }
 
@@ -76,6 +80,41 @@ def test_the_first_finding_is_the_fault(
     assert found[0].cause == cause
     failing = expected["verdict"] == "failing" and cause == expected["cause"]
     assert (found[0].severity == "critical") == failing
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        pytest.param(
+            folder,
+            id=f"{folder.parent.name}-{folder.name}",
+            marks=[pytest.mark.full] if number else [],
+        )
+        for number, folder in enumerate(
+            folder for folder in ALL if folder.name.startswith("live-database-")
+        )
+    ],
+)
+def test_the_database_is_the_culprit(folder: Path, spark: SparkSession) -> None:
+    files = unpacked(folder)
+    expected = json.loads((folder / "truth.json").read_text())["expected"]
+
+    def report_on(*names: str) -> Report:
+        paths = [str(files / name) for name in names]
+        return diagnose((RATE,), of_engine(discover(paths), "spark"), lambda: spark)
+
+    whole, dumps = (
+        report_on("driver", "eventlog", "rest", "neighbours"),
+        report_on("driver", "rest"),
+    )
+    if expected["cause"] is None:
+        assert whole.findings == dumps.findings == []
+        return
+    assert (whole.summary.verdict, whole.summary.cause) == (expected["verdict"], "database-lock")
+    [culprit] = whole.summary.culprits
+    assert culprit.subject.kind == "service" and "PostgreSQL at" in (culprit.subject.service or "")
+    assert "cores" not in whole.findings[0].actions[0].text
+    assert dumps.summary.cause == "slow-database"
 
 
 @pytest.mark.parametrize(

@@ -464,6 +464,13 @@ RELATIONS: Final = (
         source="SparkListenerJobEnd per output operation; spark.md 3.1",
     ),
     Relation(
+        name="sink-waits",
+        rules=("RT316",),
+        explain=("RT104", "RT303", "RT308", "RT315"),
+        clause="batches wait for it",
+        source="JdbcUtils.savePartition inserts in the task's thread; spark.md 3.1",
+    ),
+    Relation(
         name="line-of-code",
         rules=("RT104", "RT308", "RT314", "RT409"),
         explain=("RT315",),
@@ -473,7 +480,7 @@ RELATIONS: Final = (
     ),
     Relation(
         name="batches-wait",
-        rules=("RT315",),
+        rules=("RT315", "RT316"),
         explain=("RT101", "RT106", "RT203", "RT306", "RT309", "RT407"),
         clause="batches take longer than the interval, and later batches wait",
         source="JobScheduler runs one batch after the other; MicroBatchExecution; spark.md 2.1, 4.3",

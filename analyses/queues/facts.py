@@ -15,8 +15,8 @@ from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.derived import DerivedValues, once
 from flowdiag.analyses.model.keys import Process, Ref
+from flowdiag.analyses.neighbours.facts import Neighbours
 from flowdiag.analyses.queues.capacity import Capacity
-from flowdiag.analyses.queues.neighbour_facts import Neighbours
 from flowdiag.parsers.notes import InputNote
 
 

@@ -41,6 +41,8 @@ from flowdiag.analyses.model.finding import (
 from flowdiag.analyses.model.option_types import write
 from flowdiag.analyses.model.rule import Limits, Results, Rule, limit
 from flowdiag.analyses.model.signals import Signal
+from flowdiag.analyses.neighbours.facts import StoreRecord
+from flowdiag.analyses.neighbours.locks import Blocked
 from flowdiag.analyses.queues.facts import (
     Flow,
     FlowPoint,
@@ -69,8 +71,7 @@ from flowdiag.analyses.queues.judging import (
 )
 from flowdiag.analyses.queues.loads import has_task_order, loads_in, most_samples, samples_in
 from flowdiag.analyses.queues.movement import Silence, silence_of, standstill_of
-from flowdiag.analyses.queues.neighbour_facts import StoreRecord
-from flowdiag.analyses.queues.neighbours.blocked import Blocked, blocked_sessions, class_of
+from flowdiag.analyses.queues.neighbours.blocked import blocked_sessions, class_of
 from flowdiag.analyses.queues.neighbours.lags import (
     Trend,
     active_loads,
@@ -85,6 +86,7 @@ from flowdiag.analyses.queues.neighbours.lags import (
     partitions_of_job,
     pending_of,
     read_rate,
+    sees_no_lag,
     silent_subtasks,
     trend_of,
     uneven_sources,

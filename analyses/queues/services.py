@@ -43,10 +43,9 @@ class SlowService:
 
 def service_name(job: JobQueues, system: str) -> str:
     """Return the name of a system, with host and port if the inputs contain them."""
-    if system == KAFKA:
-        found = sorted(_addresses(job, "server") - _addresses(job, "unreachable"))
-    else:
-        found = [job.neighbours.addresses[system]] if system in job.neighbours.addresses else []
+    if system != KAFKA:
+        return job.neighbours.named(system)
+    found = sorted(_addresses(job, "server") - _addresses(job, "unreachable"))
     return f"{system} at {fmt.listed(found[:_NAMED], ' and ')}" if found else system
 
 

@@ -11,8 +11,8 @@ from typing import Final
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Evidence
+from flowdiag.analyses.neighbours.facts import StoreRecord
 from flowdiag.analyses.queues.facts import JobQueues, MarkPoint, StoreMetric
-from flowdiag.analyses.queues.neighbour_facts import StoreRecord
 from flowdiag.parsers.focus import Focus
 
 SLOWED_FILES: Final = 20

@@ -19,6 +19,7 @@ from flowdiag.analyses.flink.topic import (
 )
 from flowdiag.analyses.model.finding import RuleOutcome
 from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.neighbours.facts import Neighbours, read_neighbours
 from flowdiag.analyses.queues.assemble import assemble_queues
 from flowdiag.analyses.queues.facts import (
     Flow,
@@ -29,7 +30,6 @@ from flowdiag.analyses.queues.facts import (
     StoreMetric,
 )
 from flowdiag.analyses.queues.gaps import can_show_back_pressure
-from flowdiag.analyses.queues.neighbour_facts import Neighbours, read_neighbours
 from flowdiag.analyses.queues.neighbours.lags import lags_of_job
 from flowdiag.analyses.queues.rules import RULES
 from flowdiag.analyses.selection.options import Options

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from flowdiag.analyses.model.keys import JobKey, Ref
+from flowdiag.analyses.neighbours.facts import Neighbours
 from flowdiag.analyses.stacks import Stack
 
 MANUAL_CLOCK_MS: Final = 365 * 86_400_000
@@ -460,4 +461,7 @@ class ApplicationFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateFacts:
+    """The applications, and the systems around them."""
+
     applications: tuple[ApplicationFacts, ...]
+    neighbours: Neighbours = field(default_factory=Neighbours)

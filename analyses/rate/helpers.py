@@ -45,6 +45,7 @@ from flowdiag.analyses.model.option_types import (
     write,
 )
 from flowdiag.analyses.model.rule import Limits, Results, Rule, limit
+from flowdiag.analyses.neighbours.locks import find_blocked
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.assessment import (
     AssessedApplication,
@@ -74,6 +75,7 @@ from flowdiag.analyses.rate.facts import (
 )
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Stability
+from flowdiag.parsers.neighbours.sessions import POSTGRES
 from flowdiag.parsers.units import duration_ms
 
 # Defaults of the limits of RT202 (see `fixed_cost`).
@@ -120,6 +122,19 @@ def query_subject(app: ApplicationFacts, query: QueryFacts) -> Subject:
         job_name=app.name,
         application=app.application,
         query=query.name or query.id,
+    )
+
+
+def service_subject(
+    app: ApplicationFacts, service: str, query: QueryFacts | None = None
+) -> Subject:
+    """Return a system outside the application as a subject, with the query that waits for it."""
+    return Subject(
+        kind="service",
+        service=service,
+        job_name=app.name,
+        application=app.application,
+        query=None if query is None else query.name or query.id,
     )
 
 

@@ -16,6 +16,7 @@ from flowdiag.analyses.flink.clocks.settle import zone_of
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Confidence, RecognizedRecords, RuleOutcome
 from flowdiag.analyses.model.keys import JobKey, Process
+from flowdiag.analyses.neighbours.facts import DATABASES, Neighbours, read_neighbours
 from flowdiag.analyses.rate.assemble import UserSettings, assemble
 from flowdiag.analyses.rate.assemble.rows import JSON
 from flowdiag.analyses.rate.assessment import AssessedApplication, Assessment, assess
@@ -27,7 +28,7 @@ from flowdiag.analyses.rate.owned import owned_events
 from flowdiag.analyses.rate.rules import RULES
 from flowdiag.analyses.selection.options import Options
 from flowdiag.analyses.selection.span import Span
-from flowdiag.analyses.topic import Measured, SelectableJob, Session, Topic
+from flowdiag.analyses.topic import Measured, SelectableJob, Session, SideInputs, Topic
 from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD
 from flowdiag.parsers.notes import InputNote, Kind
 
@@ -82,8 +83,11 @@ class Spark:
             faults,
             _input_spans(owned.splits, owners),
         )
+        found = {
+            name: replace(facts, neighbours=side_inputs.get(name) or Neighbours()) for name in names
+        }
         return Measured(
-            facts=dict.fromkeys(names, facts),
+            facts=found,
             splits=owned.splits,
             processes=_processes(facts, owners, sources),
             understood=understood_kinds(facts),
@@ -172,6 +176,11 @@ class Rate(Topic):
     engine = SPARK
     rules = RULES
     required = _REQUIRED
+
+    def side_inputs(self, sources: Sequence[Source], options: Options) -> SideInputs:
+        """Read the sessions and the logs of databases."""
+        found = read_neighbours(sources, DATABASES)
+        return SideInputs(content=found, kinds=found.kinds)
 
     def jobs(self, facts: RateFacts) -> Iterable[SelectableJob]:
         return [

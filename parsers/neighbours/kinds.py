@@ -28,8 +28,8 @@ class NeighbourKind(StrEnum):
 
 _REASONS: Final = {
     NeighbourKind.LAGS: "consumer group lag: `flowdiag queues` reads it",
-    NeighbourKind.SESSIONS: "database sessions: `flowdiag queues` reads them",
-    NeighbourKind.DATABASE_LOG: "a PostgreSQL log: `flowdiag queues` reads its lock waits",
+    NeighbourKind.SESSIONS: "database sessions: `flowdiag diagnose` reads them",
+    NeighbourKind.DATABASE_LOG: "a PostgreSQL log: `flowdiag diagnose` reads its lock waits",
     NeighbourKind.BROKER_LOG: "a Kafka broker log: `flowdiag queues` reads its starts and stops",
     NeighbourKind.STORE_LOG: "a RocksDB log: `flowdiag queues` reads its stalls",
 }

@@ -88,6 +88,14 @@ def test_threads_of_spark_itself_name_nothing() -> None:
     assert code_of(app) is None
 
 
+def test_a_database_that_spark_waits_for_is_the_culprit() -> None:
+    app = query_of(threads("task", ["external"] * 3, frame=None, component="postgresql"))
+    found = code_of(app)
+    assert found is not None and found.cause == "slow-database"
+    assert (found.subject.kind, found.subject.service) == ("service", "PostgreSQL")
+    assert found.subject.query == "orders" and "pg_stat_statements" in found.actions[0].text
+
+
 def test_a_healthy_query_gets_nothing_from_its_threads() -> None:
     assert code_of(query_of(threads("task", ["external"] * 6), lasts=300)) is None
 

@@ -10,11 +10,11 @@ from flowdiag.analyses.flink.job import UNKNOWN_JOB, ClusterFacts, Incident
 from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.finding import Confidence, Finding, Severity, State
 from flowdiag.analyses.model.keys import JobKey, Ref
-from flowdiag.analyses.model.rule import Rule
+from flowdiag.analyses.model.rule import Rule, apply
+from flowdiag.analyses.neighbours.facts import DatabaseSession, Lag, Neighbours
 from flowdiag.analyses.queues.assemble import assemble_queues
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.flow import flow_of
-from flowdiag.analyses.queues.neighbour_facts import DatabaseSession, Lag, Neighbours
 from flowdiag.analyses.queues.neighbours.lags import group_trend
 from flowdiag.analyses.queues.neighbours.outages import server_name, spells_of_records
 from flowdiag.analyses.queues.rules import (
@@ -26,9 +26,13 @@ from flowdiag.analyses.queues.rules import (
     refused_records,
     refused_requests,
 )
+from flowdiag.analyses.rate.assessment.assess import assess
+from flowdiag.analyses.rate.facts import RateFacts
+from flowdiag.analyses.rate.rules import blocked_by_database
 from flowdiag.parsers.neighbours.consumer_groups import PartitionLag
 from flowdiag.parsers.neighbours.sessions import Session
 
+from . import rate_workbench as rates
 from .queues_workbench import CHAIN, Queues, findings
 
 SECOND = 1_000_000
@@ -121,6 +125,38 @@ def test_the_end_of_a_chain_of_locks_is_the_culprit() -> None:
     assert finding.subject.service == "PostgreSQL"
     assert "process 99 (idle in transaction)" in finding.title
     assert flow_of(known) is None  # neither busy times nor a lag
+
+
+LOCKED = tuple(
+    each
+    for second in (0, 15)
+    for each in (session(1, second, "Lock", (99,)), session(99, second, "Client", ()))
+)
+
+
+@pytest.mark.parametrize(
+    ("lasts", "sessions", "queries", "found"),
+    [
+        (5000, LOCKED, 1, True),
+        (300, LOCKED, 1, False),  # the query has time to spare
+        (5000, LOCKED[:2], 1, False),  # one output
+        (5000, LOCKED, 2, False),  # either query may wait
+    ],
+)
+def test_a_lock_is_reported_if_a_single_slow_query_may_wait_for_it(
+    lasts: int, sessions: tuple[DatabaseSession, ...], queries: int, found: bool
+) -> None:
+    triggers = [rates.trigger(n, lasts, time_us=BEGIN + 5 * n * SECOND) for n in range(30)]
+    app = rates.application(
+        queries=tuple(replace(rates.query(triggers), id=str(n)) for n in range(queries))
+    )
+    known = Neighbours(sessions=sessions, addresses={"PostgreSQL": "db.example:5432"})
+    facts = assess(RateFacts(applications=(app,), neighbours=known))
+    results = apply((blocked_by_database.RULE,), facts, facts.applications, None)[0].findings
+    assert bool(results) is found
+    if found:
+        assert results[0].subject.service == "PostgreSQL at db.example:5432"
+        assert "process 99 (idle in transaction)" in results[0].title
 
 
 def test_a_lock_that_one_output_shows_is_not_reported() -> None:
@@ -300,6 +336,17 @@ def test_a_sink_that_waits_for_its_broker_is_not_blamed(
     queues.says(CHAIN[-1][0], None, None, **values)
     [culprit] = {finding.cause for finding in findings(queues.job()).values() if finding.why}
     assert culprit == cause
+
+
+@pytest.mark.parametrize(("pending", "cause"), [(0.0, "open-transaction"), (9000.0, "slow-kafka")])
+def test_a_lag_that_the_client_does_not_see_is_an_open_transaction(
+    pending: float, cause: str
+) -> None:
+    queues = Queues()
+    queues.says(CHAIN[0][0], busy=50.0, idle=950.0, pending=pending, records_out=2000.0)
+    known = replace(queues.job(), neighbours=lags([1000, 60_000, 150_000, 250_000]))
+    [finding] = results_of(consumer_lag.RULE, known)
+    assert finding.cause == cause and finding.subject.kind == "service"
 
 
 def test_outages_are_split_by_pauses() -> None:

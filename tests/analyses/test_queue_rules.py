@@ -850,3 +850,13 @@ def test_back_pressure_that_began_late_has_the_shares_of_its_own_time() -> None:
         findings(bench.job())["BP101"].title
         == "1 task is back-pressured up to 90% of the time: enrich"
     )
+
+
+def test_a_blocked_sibling_does_not_make_a_subtask_skewed() -> None:
+    queues = Queues()
+    for task, _ in queues.tasks[:-1]:
+        queues.says(task, busy=50.0, idle=50.0, back_pressured=900.0)
+    sink = queues.tasks[-1][0]
+    queues.says(sink, busy=980.0, idle=20.0, input_queue=9.0, records_in=6000.0)
+    queues.says(sink, 0, records_in=0.0, bytes_in=0.0)
+    assert "SK101" not in findings(queues.job())

@@ -12,8 +12,8 @@ from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Finding, Severity
 from flowdiag.analyses.model.keys import Ref
+from flowdiag.analyses.neighbours.facts import Neighbours, StoreRecord
 from flowdiag.analyses.queues.facts import JobQueues, MarkPoint, StoreMetric
-from flowdiag.analyses.queues.neighbour_facts import Neighbours, StoreRecord
 from flowdiag.analyses.queues.rules import (
     heap_state,
     multiplied_state,

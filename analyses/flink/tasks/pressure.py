@@ -457,13 +457,15 @@ def _comparable_siblings(load: Load, members: Sequence[Load]) -> list[Load]:
     """Return the siblings that were observed at least half as long as the subtask.
 
     With few samples, a single additional sample doubles the time. Totals (no samples) cover the whole life. A shorter
-    report is not compared with a total, and a total is never less than a sibling's window.
+    report is not compared with a total, and a total is never less than a sibling's window. A busy sibling that reads no
+    record at all is blocked in a call, so its number of records does not show how much data it gets.
     """
     least = load.samples if load.samples < ENOUGH_SAMPLES else load.samples / 2
     return [
         other
         for other in members
         if other is not load
+        and not (other.is_working and other.records == 0)
         and (other.samples == 0 or (load.samples > 0 and other.samples >= least))
     ]
 

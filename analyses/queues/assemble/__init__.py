@@ -17,6 +17,7 @@ from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.neighbours.facts import Neighbours
 from flowdiag.analyses.queues.assemble.capacities import capacities_of, printed_version, version_by
 from flowdiag.analyses.queues.assemble.event_times import flows_of, marks_of, stores_of
 from flowdiag.analyses.queues.assemble.owners import Owners, Places, Row, Tasks, with_graph
@@ -28,7 +29,6 @@ from flowdiag.analyses.queues.facts import (
     QueueFacts,
     Sample,
 )
-from flowdiag.analyses.queues.neighbour_facts import Neighbours
 from flowdiag.parsers.json_values import as_number
 from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.units import version_of

@@ -13,9 +13,9 @@ from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import Load
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Evidence, Measurement, cite
+from flowdiag.analyses.neighbours.facts import Lag
 from flowdiag.analyses.queues.facts import Gauge, JobQueues
 from flowdiag.analyses.queues.loads import loads_in
-from flowdiag.analyses.queues.neighbour_facts import Lag
 from flowdiag.analyses.queues.proof import evidence_in
 
 Direction = Literal["growing", "constant", "shrinking"]
@@ -256,6 +256,17 @@ def job_trend(job: JobQueues) -> Trend | None:
     if group is not None and (worst is None or (group.rate and group.last > worst.last)):
         return group
     return worst
+
+
+def sees_no_lag(job: JobQueues, source: str, group: Trend) -> bool:
+    """Return whether a source has read almost everything that Kafka shows it, while the lag of its group is large.
+
+    With `isolation.level=read_committed`, Kafka shows no record after the first open transaction of a partition.
+    """
+    windows = pending_of(job, source)
+    if not windows or group.of in job.topology.sources:
+        return False
+    return sum(gauge.high for gauge in windows[max(windows)].values()) < GROWTH * group.last
 
 
 def is_falling_behind(trend: Trend, behind_s: float) -> bool:

@@ -18,7 +18,8 @@ input, the lag must grow by at least 3% of the records read. The job's delay mus
 downstream is the root of back pressure, the growing lag is a consequence. If all subtasks of the source are busy
 for at least `busy`, the source and the operators chained to it are the culprit. If its subtasks are busy for less
 than `idle` and no task downstream waits, the source waits for Kafka, and Kafka is the culprit. If Kafka's client
-reports a throttle time, a quota on the brokers is the cause.
+reports a throttle time, a quota on the brokers is the cause. If the client reports almost no waiting records while
+the lag of its group grows, an open transaction hides the records from it.
 
 Flink commits offsets only when checkpoints complete. So the lag of the consumer group grows until the next
 checkpoint, and grows forever if no checkpoint completes. `pendingRecords` does not have this problem.
@@ -70,7 +71,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         yield h.job_finding(job, **fields)
     elif busy < limits.idle:
         yield h.job_finding(
-            job, subject=_system(job, source), **(fields | _slow_kafka(job, source, busy))
+            job, subject=_system(job, source), **(fields | _slow_kafka(job, source, busy, trend))
         )
     elif busy >= limits.busy:
         yield h.task_finding(job, source, **(fields | _slow_source(job, busy)))
@@ -108,7 +109,7 @@ def _slow_source(job: h.JobQueues, busy: float) -> h.FindingFields:
     }
 
 
-def _slow_kafka(job: h.JobQueues, source: str, busy: float) -> h.FindingFields:
+def _slow_kafka(job: h.JobQueues, source: str, busy: float, trend: h.Trend) -> h.FindingFields:
     throttled = h.fetch_throttle_delay(job, source)
     if throttled is not None:
         return {
@@ -117,6 +118,15 @@ def _slow_kafka(job: h.JobQueues, source: str, busy: float) -> h.FindingFields:
             "explain": h.explanation("kafka-quota"),
             "why": f"{h.throttle_clause(throttled)}, and the lag grows",
             "actions": h.remedies("kafka-quota", job.job),
+        }
+    if h.sees_no_lag(job, source, trend):
+        return {
+            "cause": "open-transaction",
+            "rank": h.Rank.ROOT_CAUSE,
+            "explain": h.explanation("open-transaction"),
+            "why": f"the client of {h.fmt.shorten(source)} has read all committed records, "
+            f"but {h.fmt.number(round(trend.last))} records wait in the topic",
+            "actions": h.remedies("open-transaction", job.job),
         }
     return {
         "cause": "slow-kafka",
@@ -147,5 +157,9 @@ def _title(trend: h.Trend) -> str:
 
 
 RULE = h.Rule(
-    "IO101", judge, Limits, causes=("slow-operator", "slow-kafka", "kafka-quota"), needs="lags"
+    "IO101",
+    judge,
+    Limits,
+    causes=("slow-operator", "slow-kafka", "kafka-quota", "open-transaction"),
+    needs="lags",
 )

@@ -49,7 +49,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     sinks = h.pressing_sinks(job)
     name = h.service_name(job, blocked.system)
     known = ("end", "timeouts") if blocked.system == h.POSTGRES else ("find", "innodb-timeout")
-    waits, why = _texts(blocked)
+    waits, why = blocked.clauses
     yield h.job_finding(
         job,
         subject=h.service_subject(job, name, sinks[0] if len(sinks) == 1 else None),
@@ -61,42 +61,10 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         rank=h.Rank.ROOT_CAUSE,
         first_us=blocked.first_us,
         last_us=blocked.last_us,
-        measurements=(
-            h.measurement(
-                "waiting-sessions",
-                blocked.waiting or None,
-                "sessions",
-                over=f"of {blocked.sessions} of the job",
-            ),
-            h.measurement(
-                "snapshots",
-                blocked.snapshots[0] or None,
-                "snapshots",
-                limits.snapshots,
-                over=f"of {blocked.snapshots[1]} with a waiting session",
-            ),
-            h.measurement("refused-writes", blocked.refused or None, "writes"),
-            h.measurement("lock", blocked.event),
-            h.measurement("waited", blocked.lasted_ms, "ms"),
-        ),
+        measurements=blocked.measurements(limits.snapshots),
         evidence=blocked.evidence,
         ranked=True,
         actions=h.remedies("database-lock", job.job, *known, holder=str(blocked.holder or "PID")),
-    )
-
-
-def _texts(blocked: h.Blocked) -> tuple[str, str]:
-    """Return two clauses: how many sessions or writes wait for which holder, and the same with the duration."""
-    lasted = "" if blocked.lasted_ms is None else f" for {h.fmt.duration(blocked.lasted_ms)}"
-    if blocked.refused:
-        count = f"{h.fmt.plural(blocked.refused, 'write')} of the job failed to get the lock"
-        return count, f"{count}{lasted}"
-    holder = "another session" if blocked.holder is None else f"process {blocked.holder}"
-    state = f" ({blocked.holder_state})" if blocked.holder_state else ""
-    count = f"{blocked.waiting} of {h.fmt.plural(blocked.sessions, 'session')} of the job"
-    return (
-        f"{count} wait for a lock of {holder}{state}",
-        f"{count} wait{lasted} for a lock that {holder} holds{state}",
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.neighbours.facts import Neighbours
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.assessment.batches import dstream_state
 from flowdiag.analyses.rate.assessment.endings import without_effects_of_stop
@@ -23,6 +24,7 @@ class AssessedApplication:
     estimators: tuple[Replay, ...]
     queries: tuple[tuple[QueryFacts, StreamState], ...]
     others: tuple[ApplicationFacts, ...] = ()  # the other applications of the input
+    neighbours: Neighbours = field(default_factory=Neighbours)
 
     @property
     def key(self) -> JobKey:
@@ -66,6 +68,7 @@ def assess(facts: RateFacts, *, retention_ms: int | None = None) -> Assessment:
                 state=dstream_state(app, estimators, retention_ms) if app.batches else None,
                 queries=tuple((query, query_state(query)) for query in app.queries),
                 others=tuple(one for one in applications if one is not app),
+                neighbours=facts.neighbours,
             )
             for app in applications
         )

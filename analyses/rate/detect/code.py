@@ -31,8 +31,11 @@ ON_DRIVER: Final = 0.5
 
 def is_slow(flow: h.Flow, *, use: float, hanging: float) -> bool:
     """Return whether a flow is at its limit, or its last batch or trigger hangs."""
-    if h.has_no_pause(flow, use=use):
-        return True
+    return h.has_no_pause(flow, use=use) or is_hanging(flow, hanging)
+
+
+def is_hanging(flow: h.Flow, hanging: float) -> bool:
+    """Return whether the last batch or trigger has been running for `hanging` ms."""
     if flow.query is not None:
         last = flow.query.unfinished
         return last is not None and last.lasted_ms >= hanging

@@ -8,6 +8,7 @@ from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.rate.rules import (
     abandoned_batches,
     batch_code,
+    blocked_by_database,
     capped_rate,
     concurrent_jobs,
     driver_gaps,
@@ -85,6 +86,7 @@ RULES: Final[tuple[Rule, ...]] = (
     no_core_left.RULE,
     python_code.RULE,
     batch_code.RULE,
+    blocked_by_database.RULE,
     # RT4xx: Structured Streaming
     late_rows.RULE,
     stuck_watermark.RULE,

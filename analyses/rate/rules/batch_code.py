@@ -21,6 +21,9 @@ samples in which the threads wait for input, tasks or shuffle blocks. At least `
 remain. If at least `alike` of them show the same activity, this activity is the cause. For a lock or a pool,
 `contended` is enough.
 
+If the threads wait in the client of a database that Spark itself calls, as in `DataFrameWriter.jdbc`, the database
+is the culprit.
+
 A dump of the JVM does not show the code of Python workers. In that case, the finding names the Python functions in
 the query's plan, or the line that `py-spy dump` shows for a worker or for the driver.
 
@@ -39,6 +42,8 @@ A single dump may show an untypical moment.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.detect.code import (
     CAUSES,
@@ -53,8 +58,10 @@ from flowdiag.analyses.stacks import (
     agreement_of,
     code_fields,
 )
+from flowdiag.parsers.components import components
 
 _DRIVER = ("stream execution thread", "streaming-job-executor")
+_WAITS = ("slow-external-call", "connection-pool-exhausted")
 
 
 class Limits(CodeLimits):
@@ -81,7 +88,28 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         alone = len(slow) == 1
         code = read_code(flow, agreement_of(limits), driver=limits.driver, alone=alone)
         if code is not None:
-            yield _finding(flow, code, limits)
+            yield _database_finding(flow, code, limits) or _finding(flow, code, limits)
+
+
+def _database_finding(flow: h.Flow, code: CodeReading, limits: Limits) -> h.Finding | None:
+    """Return a finding about the database that threads outside of user code wait for."""
+    component = components().get(code.stack.component or "")
+    if component is None or not component.database or code.stack.frame is not None:
+        return None
+    if code.cause not in _WAITS:
+        return None
+    name = flow.assessed.neighbours.named(component.server or component.what)
+    waits = flow.query.label if flow.query else "the application"
+    found = _finding(flow, code, limits)
+    return replace(
+        found,
+        subject=h.service_subject(flow.assessed.app, name, flow.query),
+        title=f"{name} is slow: {waits} waits for it",
+        why=f"{waits} waits for it: {code.evidence_text}",
+        cause="slow-database",
+        explain=h.explanation("slow-database"),
+        actions=h.remedies("slow-database", flow.assessed.app, "statements", task=waits),
+    )
 
 
 def _finding(flow: h.Flow, code: CodeReading, limits: Limits) -> h.Finding:
@@ -104,4 +132,4 @@ def _finding(flow: h.Flow, code: CodeReading, limits: Limits) -> h.Finding:
     return h.flow_finding(flow, [], **fields)
 
 
-RULE = h.Rule("RT315", judge, Limits, causes=(*CAUSES.values(), "deadlock"))
+RULE = h.Rule("RT315", judge, Limits, causes=(*CAUSES.values(), "deadlock", "slow-database"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from flowdiag.parsers.source import Source
 
 _KINDS: Final = {kind.reason: kind for kind in NeighbourKind}
+DATABASES: Final = frozenset({NeighbourKind.SESSIONS, NeighbourKind.DATABASE_LOG})
 
 
 class Lag(NamedTuple):
@@ -89,6 +90,11 @@ class Neighbours:
     def empty(self) -> bool:
         return not (self.lags or self.sessions or self.waits or self.stores)
 
+    def named(self, system: str) -> str:
+        """Return the name of a system, with host and port if its own log contains them."""
+        address = self.addresses.get(system)
+        return system if address is None else f"{system} at {address}"
+
 
 def _kind_of(source: Source) -> NeighbourKind | None:
     """Return the kind of a source, or None if the source is not output of another system."""
@@ -99,8 +105,10 @@ def _kind_of(source: Source) -> NeighbourKind | None:
     return _KINDS.get(source.reason or "")
 
 
-def read_neighbours(sources: Iterable[Source]) -> Neighbours:
-    """Read the sources that `sniff` recognizes as output of other systems."""
+def read_neighbours(
+    sources: Iterable[Source], kinds: Collection[NeighbourKind] = frozenset(NeighbourKind)
+) -> Neighbours:
+    """Read the sources that `sniff` recognizes as output of other systems, limited to some kinds."""
     from flowdiag.parsers.source import source_text
 
     lags: list[Lag] = []
@@ -109,10 +117,10 @@ def read_neighbours(sources: Iterable[Source]) -> Neighbours:
     events: list[BrokerRecord] = []
     stores: list[StoreRecord] = []
     addresses: dict[str, str] = {}
-    kinds: dict[int, str] = {}
+    read: dict[int, str] = {}
     for source in sources:
         kind = _kind_of(source)
-        if kind is None or not (text := source_text(source)):
+        if kind is None or kind not in kinds or not (text := source_text(source)):
             continue
         index = source.index
         ref = partial(Ref, index)
@@ -131,7 +139,7 @@ def read_neighbours(sources: Iterable[Source]) -> Neighbours:
             stores += (StoreRecord(row, owner, ref(row.offset)) for row in read_store_log(text))
         else:
             events += (BrokerRecord(row, ref(row.offset)) for row in read_broker_log(text))
-        kinds[index] = kind
+        read[index] = kind
     return Neighbours(
         lags=tuple(lags),
         sessions=tuple(sessions),
@@ -139,7 +147,7 @@ def read_neighbours(sources: Iterable[Source]) -> Neighbours:
         events=tuple(events),
         stores=tuple(stores),
         addresses=addresses,
-        kinds=kinds,
+        kinds=read,
     )
 
 

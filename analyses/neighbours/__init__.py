@@ -1,0 +1,4 @@
+"""Facts about the systems around jobs of Flink and Spark, from the output of these systems' own tools.
+
+`facts` reads them, and `locks` finds sessions that wait for locks.
+"""

@@ -1,0 +1,198 @@
+"""Finds database sessions that wait for locks of other sessions, in the output of the database's tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Evidence, Measurement, cite, measurement
+from flowdiag.analyses.neighbours.facts import (
+    DatabaseSession,
+    DatabaseWait,
+    Neighbours,
+    snapshots,
+)
+from flowdiag.parsers.neighbours.sessions import POSTGRES
+
+SNAPSHOTS: Final = 2
+"""Minimum number of snapshots with a wait: one may catch a lock that is held for a moment."""
+LONG_MS: Final = 10_000
+"""Minimum duration of a wait in the server's log: a busy database has many short waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked:
+    """Sessions that wait for a lock.
+
+    Args:
+        waiting: the largest number of the job's sessions that wait at the same time.
+        sessions: number of the job's sessions in that snapshot.
+        holder: the process that holds the lock; None if unknown.
+        holder_state: `idle in transaction`, `active`, …
+        event: the kind of lock: `relation`, `transactionid`, …
+        snapshots: number of snapshots with the wait, and of all snapshots.
+        lasted_ms: time from the first to the last record; None without times.
+        ongoing: whether the last snapshot, or the end of the log, still shows the wait.
+        system: the database.
+        refused: number of writes that the database aborted after a lock timeout; if set, other counts are unknown.
+    """
+
+    waiting: int
+    sessions: int
+    holder: int | None
+    holder_state: str | None
+    event: str | None
+    snapshots: tuple[int, int]
+    first_us: int | None
+    last_us: int | None
+    ongoing: bool
+    system: str
+    refused: int = 0
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def lasted_ms(self) -> float | None:
+        if self.first_us is None or self.last_us is None:
+            return None
+        return (self.last_us - self.first_us) / 1000
+
+    def measurements(self, least: float) -> tuple[Measurement, ...]:
+        """Return the numbers of a finding, with the minimum number of snapshots."""
+        return (
+            measurement(
+                "waiting-sessions",
+                self.waiting or None,
+                "sessions",
+                over=f"of {self.sessions} of the job",
+            ),
+            measurement(
+                "snapshots",
+                self.snapshots[0] or None,
+                "snapshots",
+                least,
+                over=f"of {self.snapshots[1]} with a waiting session",
+            ),
+            measurement("refused-writes", self.refused or None, "writes"),
+            measurement("lock", self.event),
+            measurement("waited", self.lasted_ms, "ms"),
+        )
+
+    @property
+    def clauses(self) -> tuple[str, str]:
+        """How many sessions or writes wait for which holder, without and with the duration."""
+        lasted = "" if self.lasted_ms is None else f" for {fmt.duration(self.lasted_ms)}"
+        if self.refused:
+            count = f"{fmt.plural(self.refused, 'write')} of the job failed to get the lock"
+            return count, f"{count}{lasted}"
+        holder = "another session" if self.holder is None else f"process {self.holder}"
+        state = f" ({self.holder_state})" if self.holder_state else ""
+        count = f"{self.waiting} of {fmt.plural(self.sessions, 'session')} of the job"
+        return (
+            f"{count} wait for a lock of {holder}{state}",
+            f"{count} wait{lasted} for a lock that {holder} holds{state}",
+        )
+
+
+def find_blocked(neighbours: Neighbours, end_us: int | None) -> Blocked | None:
+    """Return the waits of the job's sessions for locks of other sessions, or None if they are short or unknown.
+
+    Args:
+        neighbours: outputs of `pg_stat_activity` or `innodb_trx`, and the database log.
+        end_us: the end of the job's input.
+    """
+    return _blocked_in_snapshots(neighbours) or _in_log(neighbours, end_us)
+
+
+def _blocked_in_snapshots(neighbours: Neighbours) -> Blocked | None:
+    rounds = [(_waiting_sessions(each), each) for each in snapshots(neighbours.sessions)]
+    hit = [(waiting, each) for waiting, each in rounds if waiting]
+    if len(hit) < SNAPSHOTS:
+        return None
+    waiting, everything = max(hit, key=lambda pair: len(pair[0]))
+    holder = _holder(waiting, everything) or _holder_in_log(neighbours, waiting)
+    known = [s for s in everything if s.row.pid == holder]
+    times = [s.row.time_us for found, _ in hit for s in found if s.row.time_us is not None]
+    return Blocked(
+        waiting=len(waiting),
+        sessions=len(_job_sessions(everything)),
+        holder=holder,
+        holder_state=known[0].row.state if known else None,
+        event=waiting[0].row.event,
+        snapshots=(len(hit), len(rounds)),
+        first_us=min(times, default=None),
+        last_us=max(times, default=None),
+        ongoing=hit[-1][1] is rounds[-1][1],
+        system=waiting[0].row.system,
+        evidence=(
+            *cite((s.ref, s.row.time_us) for s in (*waiting, *known)),
+            *cite((wait.ref, wait.row.time_us) for wait in neighbours.waits),
+        ),
+    )
+
+
+def _waiting_sessions(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
+    """Return the job's sessions that wait for a lock."""
+    return [s for s in _job_sessions(sessions) if s.row.waits_for_lock]
+
+
+def _job_sessions(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
+    """Return the sessions of the Java driver. If no session has a name, return all client sessions."""
+    named = [s for s in sessions if s.row.application]
+    if named:
+        return [s for s in named if s.row.uses_jdbc]
+    return [s for s in sessions if s.row.client]
+
+
+def _holder(waiting: list[DatabaseSession], everything: list[DatabaseSession]) -> int | None:
+    """Return the process at the end of most chains of blocking sessions."""
+    blocked_by = {s.row.pid: s.row.blocked_by for s in everything}
+    counts: dict[int, int] = {}
+    for session in waiting:
+        pid = session.row.pid
+        for _ in range(len(everything) + 1):
+            blockers = blocked_by.get(pid, ())
+            if not blockers:
+                break
+            pid = blockers[0]
+        if pid != session.row.pid:
+            counts[pid] = counts.get(pid, 0) + 1
+    return max(counts, key=lambda pid: (counts[pid], -pid), default=None)
+
+
+def _holder_in_log(neighbours: Neighbours, waiting: list[DatabaseSession]) -> int | None:
+    pids = {s.row.pid for s in waiting}
+    holders = (w.row.holders for w in neighbours.waits if w.row.pid in pids)
+    return next((found[0] for found in holders if found and found[0] not in pids), None)
+
+
+def _in_log(neighbours: Neighbours, end_us: int | None) -> Blocked | None:
+    """Return the waits in the database log that have not ended or that took long."""
+    waits = neighbours.waits
+    last_of = {wait.row.pid: wait for wait in waits}
+    long = [wait for wait in last_of.values() if _is_long(wait, end_us)]
+    if not long:
+        return None
+    times = [wait.row.time_us for wait in long if wait.row.time_us is not None]
+    holders = [holder for wait in waits for holder in wait.row.holders if holder not in last_of]
+    ongoing = any(not wait.row.ended for wait in long)
+    return Blocked(
+        waiting=len(long),
+        sessions=len(last_of),
+        holder=holders[0] if holders else None,
+        holder_state=None,
+        event=long[0].row.what.split(" ")[0],
+        snapshots=(0, 0),
+        first_us=min(times, default=None),
+        last_us=end_us if ongoing else max(times, default=None),
+        ongoing=ongoing,
+        system=POSTGRES,
+        evidence=cite((wait.ref, wait.row.time_us) for wait in long),
+    )
+
+
+def _is_long(wait: DatabaseWait, end_us: int | None) -> bool:
+    """Return whether a wait took long, or was already long when the input ended."""
+    if wait.row.ended or end_us is None or wait.row.time_us is None:
+        return wait.row.waited_ms >= LONG_MS
+    return (end_us - wait.row.time_us) / 1000 + wait.row.waited_ms >= LONG_MS
