@@ -69,7 +69,7 @@ class InspectedInputs:
 
     @property
     def empty(self) -> bool:
-        """Whether no source can be read."""
+        """Whether none of the sources is readable."""
         return all(source.kind == "not-read" for source in self.sources)
 
 
@@ -482,7 +482,7 @@ def _derive(topic: Topic, facts: Any, options: Options, faults: Faults) -> tuple
 
 
 def _job_key(subject: Any) -> JobKey | None:
-    """Return the key of the job that a subject is, or belongs to."""
+    """Return the key of a subject's job. The subject may be the job itself."""
     while subject is not None and not hasattr(subject, "key"):
         subject = getattr(subject, "job", None)
     return getattr(subject, "key", None)

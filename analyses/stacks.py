@@ -39,7 +39,9 @@ CODE_CAUSES: Final = {
     "async-queue": "async-queue-full",
     "python": "python-worker-bound",
 }
-"""The cause for each kind of activity that slows a task down. Other kinds wait for other tasks or for snapshots."""
+"""The cause for each kind of activity that slows a task down. Threads in other kinds of activities wait for other
+tasks or for snapshots.
+"""
 ALL_CODE_CAUSES: Final = (*CODE_CAUSES.values(), "deadlock", "blocking-in-async")
 
 WAITING: Final = frozenset({"idle", "output", "job", "shuffle"})

@@ -130,7 +130,7 @@ def find_codes(words: str) -> tuple[Code, ...]:
 
 
 def _code(family: Family, name: str, near: str | None = None) -> Code | None:
-    """Look up a code by name or alias. `near` is the text around it in lower case; None for a user's query."""
+    """Look up a code by name or alias. `near` is the text around it in lower case, or None for a user's query."""
     code = family.aliases.get(name, name)
     entry = family.entry(code)
     if entry is None or (near is not None and entry.get("near", "") not in near):
@@ -223,7 +223,7 @@ def _described_state(code: str) -> Entry | None:
 
 @functools.cache
 def _table(name: str) -> dict[str, Any]:
-    """Load a JSON table from the installed PySpark; empty if PySpark is older than 4.0 and lacks it."""
+    """Load a JSON table from the installed PySpark, or nothing if PySpark is older than 4.0 and lacks it."""
     for jar in _jars():
         try:
             with zipfile.ZipFile(jar) as archive:

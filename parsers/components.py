@@ -82,8 +82,8 @@ def component_of(
 ) -> Component | None:
     """Return the component that threw an exception, or None if the job's own code did, or if it is unknown.
 
-    The deepest exception with a known class, message or stack decides. Engines, and transports such as Netty,
-    only count if nothing more specific does.
+    The deepest exception with a known class, message or stack decides. Engines, and transports such as Netty, count
+    only if nothing more specific does.
 
     Args:
         chain: exceptions as class and message, outermost first.

@@ -91,7 +91,7 @@ _EXECUTION_VERTEX = re.compile(r"([0-9a-fA-F]{32})_([0-9]{1,9})\Z")
 
 
 def parse_attempt_id(text: str) -> AttemptId:
-    """Parse an attempt ID in either format (catalogue 2.3).
+    """Parse an attempt ID in either format.
 
     >>> parse_attempt_id("f2862289958b430bc3dc20f39794ca2c").vertex_id is None
     True
@@ -125,7 +125,7 @@ _NOWHERE: Final = frozenset(
 
 
 def parse_resource_id(text: str) -> Location:
-    """Split off the `(host:port)` that some lines append to YARN's resource IDs (catalogue 2.4).
+    """Split off the `(host:port)` that some lines append to YARN's resource IDs.
 
     >>> parse_resource_id("container_1_000002(worker-3:34772)")
     Location(taskmanager='container_1_000002', host='worker-3', data_port=None)

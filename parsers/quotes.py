@@ -466,7 +466,7 @@ def _progress_parts(progress: Mapping[str, Any]) -> list[str]:
 
 
 def _largest_partition(source: Mapping[str, Any]) -> list[str]:
-    """Describe the partition of a source with the most records; empty without offsets."""
+    """Describe the partition of a source with the most records, or nothing without offsets."""
     start, end = (_offsets(source.get(key)) for key in ("startOffset", "endOffset"))
     counts = {key: end[key] - start[key] for key in end if key in start}
     if len(counts) < 2 or not any(counts.values()):

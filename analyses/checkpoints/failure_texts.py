@@ -116,7 +116,7 @@ class TaskFailure:
 
     @property
     def signals(self) -> dict[str, str | None]:
-        """The text of each signal of CP301; None for signals that do not apply."""
+        """The text of each signal of CP301, or None for signals that do not apply."""
         last, repeated = self.crises[-1], self.task_failure_count
         often = self.restarts > 1 and repeated * 2 > self.restarts
         return {
@@ -174,7 +174,9 @@ class TaskFailure:
 
     @property
     def _other_failures(self) -> str:
-        """A sentence about exceptions of the same kind in other tasks of the last crisis; empty if there are none."""
+        """A sentence about exceptions of the same kind in other tasks of the last crisis, or nothing if there are
+        none.
+        """
         last = self.crises[-1]
         others = {
             h.exception_text(failure.incident.cause, _TEXT): h.subtask_name(failure.incident)
@@ -191,7 +193,9 @@ class TaskFailure:
 
     @property
     def _other_exceptions(self) -> str:
-        """A sentence about pasted exceptions of other kinds, which may belong to other statements; empty without one."""
+        """A sentence about pasted exceptions of other kinds, which may belong to other statements, or nothing if
+        there are none.
+        """
         texts = {
             h.exception_text(failure.incident.cause, _TEXT): None
             for failure in self.crises[-1].failures

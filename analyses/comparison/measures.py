@@ -64,7 +64,7 @@ class Series:
 
     @property
     def summary(self) -> float | None:
-        """The summary of all values; None without values."""
+        """The summary of all values, or None without values."""
         return self.kind.summarize(self.values) if self.values else None
 
 

@@ -9,7 +9,9 @@ import msgspec
 from flowdiag.analyses.contract.redact import printable, visible_json
 
 _INDENTED_BYTES: Final = 1 << 20
-"""Maximum size of indented documents. Programs read larger ones, and indentation adds two thirds."""
+"""Maximum size of indented documents. Usually only programs read larger documents, and indentation adds two thirds to
+the size.
+"""
 
 
 def encode(document: msgspec.Struct) -> bytes:

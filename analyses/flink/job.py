@@ -107,7 +107,7 @@ class LateAcknowledgement:
 
     `expired` is False if the expiry line is missing, so that the end of the checkpoint is unknown. The report
     contract calls these `unmatched`. Late messages of declined or aborted checkpoints are harmless and
-    left out (catalogue/flink.md 1.2).
+    left out.
     """
 
     job: JobKey
@@ -191,7 +191,7 @@ class SubtaskCheckpoint:
 class SubtaskLoad:
     """Metrics of one subtask over a window, in Flink's units.
 
-    `first_us` and `last_us` are the times of the first and the last sample; None for totals since the start.
+    `first_us` and `last_us` are the times of the first and the last sample, or None for totals since the start.
 
     Busy, idle and back-pressured times are medians in milliseconds per second (0 to 1000), usages are 0 to 1.
     `records_in` and `bytes_in` are increases over the window. A counter that restarts counts from zero.

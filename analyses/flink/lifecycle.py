@@ -94,7 +94,7 @@ OF_ATTEMPT: Final = (
     Event.ACKNOWLEDGE_REFUSED,
 )
 
-# Names of the gauges by meaning. Samples are averaged (catalogue/flink.md 5.3).
+# Names of the gauges by meaning. Samples are averaged.
 LOADS: Final = {
     "busy": ("busyTimeMsPerSecond",),
     "idle": ("idleTimeMsPerSecond",),

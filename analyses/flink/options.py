@@ -1,6 +1,6 @@
 """Maps options to their keys in each Flink version, for the actions of rules.
 
-Keys were renamed over the years, and some were removed (catalogue/flink.md 1.4, 7.1, 8.1). Up to Flink 1.10,
+Keys were renamed over the years, and some were removed. Up to Flink 1.10,
 checkpoint settings are only API calls. An action never names a key that the job's version
 does not read. The version ranges were checked against the option classes in the released jars of 1.9, 1.10,
 1.12, 1.14, 1.16, 1.17, 1.18, 1.20 and 2.3.
@@ -169,6 +169,6 @@ def names_of(name: str) -> tuple[str, ...]:
 
 
 def is_at_least(version: str | None, major: int, minor: int) -> bool | None:
-    """Whether a version is at least `major.minor`; None if the version is unknown."""
+    """Whether a version is at least `major.minor`, or None if the version is unknown."""
     seen = version_of(version)
     return None if seen is None else seen >= (major, minor)

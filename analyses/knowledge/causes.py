@@ -71,7 +71,7 @@ class Remedy:
 
     @property
     def engine(self) -> str | None:
-        """`flink` or `spark`; None for both. Only Flink options have names instead of keys."""
+        """`flink` or `spark`, or None for both. Only Flink options have names instead of keys."""
         if self.only_for is not None:
             return self.only_for
         if self.command is not None or (self.option is not None and "." not in self.option):

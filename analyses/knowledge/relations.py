@@ -2,7 +2,7 @@
 
 A row relates findings with certain causes or rules to the findings of the rules in `explain`. Both
 findings must share a job, process or subject, and their times must overlap or almost touch. Each row follows from the
-design of Flink or Spark and cites a source. Findings that no row relates stay separate.
+design of Flink or Spark and names the mechanism. Findings that no row relates stay separate.
 
 To add a relation, add a row. `tests/analyses/test_stories.py` checks that its words and codes exist and that no rule
 explains itself.
@@ -39,7 +39,7 @@ class Relation:
         replaces: causes of the explaining finding that are less specific than the cause of the explained one.
         within_s: the maximum number of seconds from the end of the explaining finding to the start of the explained one.
         clause: how the explained findings follow from the culprit. The report appends their titles after a colon.
-        source: a section of the message catalogue, a class or a document.
+        source: the mechanism behind the relation, usually with its class in Flink, Spark or the connector.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Relation:
     source: str
 
 
-SAME: Final = "same-sickness"
+SAME: Final = "same-problem"
 """The relation between findings of two rules that detect the same problem."""
 
 _SLOW: Final = (
@@ -123,7 +123,7 @@ RELATIONS: Final = (
         same_cause=True,
         shared=Shared.SUBJECT,
         clause="other findings with the same cause",
-        source="one problem in metrics and in acknowledgements; flink.md 1.2 and 7.3",
+        source="one problem in metrics and in acknowledgements",
     ),
     Relation(
         name=SAME,
@@ -135,19 +135,19 @@ RELATIONS: Final = (
         source="the operator writes an error to the status, its log and an event (EventRecorder 1.13)",
     ),
     Relation(
-        name="slow-machine",
+        name="slow-process",
         causes=("garbage-collection", "slow-taskmanager", "out-of-memory", "process-paused"),
         explain=("SK102", "SK105", "BP102", "BP104", "CP201", "CP202", "CP306"),
         shared=Shared.MACHINE,
         clause="its tasks are slow",
-        source="a pause of the JVM stops all its tasks; flink.md 5.3 (GarbageCollector) and 7.3",
+        source="a pause of the JVM stops all its tasks",
     ),
     Relation(
         name="back-pressure",
         causes=(*_SLOW, "checkpoint-lock-held"),
         explain=("BP101", "BP103", "BP203", "BP204", "SK103", "SK106"),
         clause="its input queues fill up, and upstream tasks wait",
-        source="credit-based flow control: no credit without a free buffer; flink.md 7.3",
+        source="credit-based flow control: no credit without a free buffer",
     ),
     Relation(
         name="line-of-code",
@@ -163,28 +163,28 @@ RELATIONS: Final = (
         rules=("BP107",),
         explain=("BP101", "BP103", *_LATE_BARRIERS),
         clause="upstream tasks and barriers wait",
-        source="a thread that waits for a lock processes neither records nor barriers; flink.md 7.3",
+        source="a thread that waits for a lock processes neither records nor barriers",
     ),
     Relation(
         name="sink-waits",
         causes=("database-lock",),
         explain=("BP102", "BP104", "BP105", "CP201", "CP202", "CP306"),
         clause="the sink waits for it",
-        source="JdbcWriter flushes in the task's thread, or holds its lock; flink.md 7.3",
+        source="JdbcWriter flushes in the task's thread, or holds its lock",
     ),
     Relation(
         name="sink-waits",
         rules=("IO203",),
         explain=("BP102", "BP104", "BP105", "BP107", "CP201", "CP202", "CP306", "IO101"),
         clause="the sink waits for it",
-        source="JdbcWriter and KafkaWriter write in the task's thread; flink.md 7.3",
+        source="JdbcWriter and KafkaWriter write in the task's thread",
     ),
     Relation(
         name="back-pressure",
         rules=("IO203",),
         explain=(*("BP101", "BP103", "BP203", "BP204", "SK103", "SK106"), *_LATE_BARRIERS),
         clause="upstream tasks and barriers wait",
-        source="credit-based flow control: no credit without a free buffer; flink.md 7.3",
+        source="credit-based flow control: no credit without a free buffer",
     ),
     Relation(
         name="broker-unreachable",
@@ -200,7 +200,7 @@ RELATIONS: Final = (
         causes=("slow-checkpoint-storage",),
         explain=("CP201", "CP202"),
         clause="the asynchronous parts of snapshots wait for it",
-        source="AsyncCheckpointRunnable closes the stream of the file system; flink.md 4.3",
+        source="AsyncCheckpointRunnable closes the stream of the file system",
     ),
     Relation(
         name="records-refused",
@@ -214,14 +214,14 @@ RELATIONS: Final = (
         causes=("write-stall", "block-cache-too-small"),
         explain=("BP102", "BP104", "BP107", "CP201", "CP202", "CP306", "MM303", "IO302"),
         clause="the task waits for its state",
-        source="RocksDBKeyedStateBackend accesses RocksDB in the thread of the task; flink.md 7.3",
+        source="RocksDBKeyedStateBackend accesses RocksDB in the thread of the task",
     ),
     Relation(
         name="disk-fails",
         causes=("local-disk-fails",),
         explain=("CP301", "CP103", "IO301", "BP102", "BP104", *_RESTARTS),
         clause="the task cannot write its state",
-        source="RocksDB's ErrorHandler stops writes after a background error; flink.md 2.5",
+        source="RocksDB's ErrorHandler stops writes after a background error",
     ),
     Relation(
         name="state-grows",
@@ -235,7 +235,7 @@ RELATIONS: Final = (
         causes=("state-fills-heap",),
         explain=("SK104", "MM304", "CP105", "CP303", "BP102", "BP104", "CP201"),
         clause="the heap fills up",
-        source="HeapKeyedStateBackend keeps each entry as objects; flink.md 5.3 (GarbageCollector)",
+        source="HeapKeyedStateBackend keeps each entry as objects",
     ),
     Relation(
         name="lag-grows",
@@ -256,7 +256,7 @@ RELATIONS: Final = (
         causes=_LATE,
         explain=_LATE_BARRIERS,
         clause="barriers and acknowledgements are late",
-        source="CheckpointCoordinator completes a checkpoint with the last acknowledgement; flink.md 1.1, 1.2",
+        source="CheckpointCoordinator completes a checkpoint with the last acknowledgement",
     ),
     Relation(
         name="late-barriers",
@@ -265,7 +265,7 @@ RELATIONS: Final = (
         without=("snapshot-exception",),
         explain=_LATE_BARRIERS,
         clause="barriers and acknowledgements are late",
-        source="CheckpointCoordinator completes a checkpoint with the last acknowledgement; flink.md 1.1, 1.2",
+        source="CheckpointCoordinator completes a checkpoint with the last acknowledgement",
     ),
     Relation(
         name="checkpoint-lost",
@@ -274,7 +274,7 @@ RELATIONS: Final = (
         causes=("snapshot-exception",),
         explain=("CP103", "CP106", "CP107"),
         clause="checkpoints in progress fail with the task",
-        source="CheckpointFailureManager and the failed task's decline; flink.md 1.4, 1.5",
+        source="CheckpointFailureManager and the failed task's decline",
     ),
     Relation(
         name="checkpoint-lost",
@@ -282,36 +282,36 @@ RELATIONS: Final = (
         without=("snapshot-exception",),
         explain=("CP101", "CP103", "CP106", "CP107"),
         clause="checkpoints in progress fail with the task",
-        source="CheckpointFailureManager and the failed task's decline; flink.md 1.4, 1.5",
+        source="CheckpointFailureManager and the failed task's decline",
     ),
     Relation(
         name="storage-fails",
         causes=("storage-failure", "checkpoint-directory-shared"),
         rules=("CP312",),
         explain=("CP101", "CP103", "CP106", "CP107", "CP301", "CP304", *_RESTARTS),
-        clause="checkpoints fail because of it",
-        source="an exception of the storage declines the checkpoint; flink.md 1.3, 1.4",
+        clause="checkpoints fail for this reason",
+        source="an exception of the storage declines the checkpoint",
     ),
     Relation(
         name="where-time-goes",
         rules=("CP101", "CP104", "CP106"),
         explain=("CP102", "CP203"),
         clause="the checkpoints spend their time here",
-        source="start delay, alignment, snapshot and acknowledgement of CheckpointStats; flink.md 6.2",
+        source="start delay, alignment, snapshot and acknowledgement of CheckpointStats",
     ),
     Relation(
         name="tolerance-exceeded",
         rules=("CP101", "CP103"),
         explain=("CP304",),
         clause="too many failed checkpoints fail the job",
-        source="execution.checkpointing.tolerable-failed-checkpoints, CheckpointFailureManager; flink.md 1.4",
+        source="execution.checkpointing.tolerable-failed-checkpoints, CheckpointFailureManager",
     ),
     Relation(
         name="job-failed",
         rules=("CP304",),
         explain=("CP301", *_RESTARTS),
-        clause="the job fails because of it and restarts",
-        source="CheckpointFailureManager.FailJobCallback; flink.md 1.4",
+        clause="the job fails for this reason and restarts",
+        source="CheckpointFailureManager.FailJobCallback",
     ),
     Relation(
         name="process-lost",
@@ -320,7 +320,7 @@ RELATIONS: Final = (
         explain=("CP302", "CP303", "MM304", "SK104"),
         shared=Shared.MACHINE,
         clause="other processes lose the connection to it",
-        source="HeartbeatManagerImpl, heartbeat.timeout; flink.md 3.6",
+        source="HeartbeatManagerImpl, heartbeat.timeout",
     ),
     Relation(
         name="process-lost",
@@ -329,30 +329,30 @@ RELATIONS: Final = (
         explain=("CP302",),
         shared=Shared.MACHINE,
         clause="other processes lose the connection to it",
-        source="the kubelet ends the pod's containers; heartbeat.timeout; flink.md 3.6",
+        source="the kubelet ends the pod's containers; heartbeat.timeout",
     ),
     Relation(
         name="slots-missing",
         causes=("no-container", "worker-failed", "late-taskmanager", "taskmanager-lost"),
         explain=("ST201", "CP301"),
-        clause="slots are missing without it",
-        source="NoResourceAvailableException after slot.request.timeout; flink.md 3.4",
+        clause="slots are missing as a result",
+        source="NoResourceAvailableException after slot.request.timeout",
     ),
     Relation(
         name="tasks-lost",
         causes=("taskmanager-lost",),
         rules=("CP302",),
         explain=("CP301", "ST301", *_RESTARTS),
-        clause="its tasks fail with it and restart elsewhere from the last checkpoint",
-        source="the failed region restarts from the last checkpoint; flink.md 2.5, 3.6",
+        clause="its tasks fail when the process ends, and restart elsewhere from the last checkpoint",
+        source="the failed region restarts from the last checkpoint",
     ),
     Relation(
         name="tasks-lost",
         causes=("out-of-memory",),
         rules=("CP303",),
         explain=("CP301", "CP302", "ST301", *_RESTARTS),
-        clause="its tasks fail with it, and the job restarts",
-        source="Task.run, FatalExitExceptionHandler: the process ends, its region restarts; flink.md 2.5, 3.6",
+        clause="its tasks fail when the process ends, and the job restarts",
+        source="Task.run, FatalExitExceptionHandler: the process ends, its region restarts",
     ),
     Relation(
         name="tasks-cannot-start",
@@ -369,37 +369,37 @@ RELATIONS: Final = (
         ),
         rules=("MM101", "MM201", "ST104", "ST105", "ST201", "ST202", "ST306", "ST307"),
         explain=("CP301", *_RESTARTS),
-        clause="tasks fail because of it before they run",
-        source="Task.doRun, ResultPartition.setup and the deployment's RPC; flink.md 3.6",
+        clause="tasks fail for this reason before they run",
+        source="Task.doRun, ResultPartition.setup and the deployment's RPC",
     ),
     Relation(
         name="restarts",
         rules=("CP301", "CP303", "CP308", "CP310"),
         explain=_RESTARTS,
         clause="the job restarts after each failure",
-        source="the restart strategy; flink.md 2.5",
+        source="the restart strategy",
     ),
     Relation(
         name="restarts-again",
         rules=("CP301",),
         explain=("BP101", "BP102", "BP103", "BP104", "IO101", "SK103"),
         clause="between failures, tasks wait for each other and read little",
-        source="a restart restores the last checkpoint, and the same record fails again; flink.md 2.5",
+        source="a restart restores the last checkpoint, and the same record fails again",
     ),
     Relation(
         name="submission-fails",
         rules=("CP301", "CP303", "MM201", "ST201", "ST104", "ST307"),
         explain=("ST103",),
         same_cause=True,
-        clause="the job does not run because of it",
-        source="the response to the submission is the job's first failure; flink.md 3.3",
+        clause="the job does not run for this reason",
+        source="the response to the submission is the job's first failure",
     ),
     Relation(
         name="restarts",
         rules=("ST102",),
         explain=("CP311", "ST101"),
         clause="the job restarts after each failure",
-        source="the restart strategy; flink.md 2.5",
+        source="the restart strategy",
     ),
     Relation(
         name="jobmanager-unheard",
@@ -407,7 +407,7 @@ RELATIONS: Final = (
         rules=("CP302", "CP305", "ST304", "CP313"),
         explain=("CP301", "CP313", "CP302", "ST304", "ST306", *_RESTARTS),
         clause="processes that wait for the JobManager give up",
-        source="heartbeat.timeout, akka.ask.timeout; flink.md 3.6",
+        source="heartbeat.timeout, akka.ask.timeout",
     ),
     Relation(
         name="buffers-short",
@@ -415,7 +415,7 @@ RELATIONS: Final = (
         rules=("BP202",),
         explain=("MM202",),
         clause="the buffer pools request more memory than is available",
-        source="NetworkBufferPool; flink.md 7.2",
+        source="NetworkBufferPool",
     ),
     Relation(
         name="tasks-suffer",
@@ -423,7 +423,7 @@ RELATIONS: Final = (
         rules=("RT304",),
         explain=("RT104", "RT107", "RT303"),
         clause="its tasks fail or take longer",
-        source="SparkListenerExecutorRemoved, SparkListenerTaskEnd; spark.md 5.3",
+        source="SparkListenerExecutorRemoved, SparkListenerTaskEnd",
     ),
     Relation(
         name="tasks-suffer",
@@ -432,43 +432,43 @@ RELATIONS: Final = (
         explain=("RT103", "RT409"),
         symptoms=True,
         clause="its tasks fail or take longer",
-        source="SparkListenerExecutorRemoved, SparkListenerTaskEnd; spark.md 5.3",
+        source="SparkListenerExecutorRemoved, SparkListenerTaskEnd",
     ),
     Relation(
         name="batches-fail",
         rules=("RT305",),
         explain=("RT103", "RT304", "RT409"),
         same_cause=True,
-        clause="batches fail because of it",
-        source="KafkaDataConsumer throws in the task of the batch; spark.md 3.1, 4.3",
+        clause="batches fail for this reason",
+        source="KafkaDataConsumer throws in the task of the batch",
     ),
     Relation(
         name="batch-repeated",
         rules=("RT103", "RT305"),
         explain=("RT107", "RT409"),
         clause="the batch does not finish and starts again",
-        source="the offset log is written before the batch, the commit log after it; spark.md 4.3",
+        source="the offset log is written before the batch, the commit log after it",
     ),
     Relation(
         name="more-state",
         causes=("growing-state",),
         explain=("RT407", "RT414"),
         clause="each trigger has more state to commit",
-        source="stateOperators of StreamingQueryProgress; spark.md 4.2",
+        source="stateOperators of StreamingQueryProgress",
     ),
     Relation(
         name="slow-output-of-batch",
         causes=("fixed-cost", "slow-output"),
         explain=("RT309", "RT306"),
         clause="the output takes a long time regardless of the batch size",
-        source="SparkListenerJobEnd per output operation; spark.md 3.1",
+        source="SparkListenerJobEnd per output operation",
     ),
     Relation(
         name="sink-waits",
         rules=("RT316",),
         explain=("RT104", "RT303", "RT308", "RT315"),
         clause="batches wait for it",
-        source="JdbcUtils.savePartition inserts in the task's thread; spark.md 3.1",
+        source="JdbcUtils.savePartition inserts in the task's thread",
     ),
     Relation(
         name="line-of-code",
@@ -483,34 +483,34 @@ RELATIONS: Final = (
         rules=("RT315", "RT316"),
         explain=("RT101", "RT106", "RT203", "RT306", "RT309", "RT407"),
         clause="batches take longer than the interval, and later batches wait",
-        source="JobScheduler runs one batch after the other; MicroBatchExecution; spark.md 2.1, 4.3",
+        source="JobScheduler runs one batch after the other; MicroBatchExecution",
     ),
     Relation(
         name="batches-wait",
         causes=_SLOW_BATCHES,
         explain=("RT101", "RT106", "RT203", "RT407"),
         clause="batches take longer than the interval, and later batches wait",
-        source="JobScheduler runs one batch after the other; MicroBatchExecution; spark.md 2.1, 4.3",
+        source="JobScheduler runs one batch after the other; MicroBatchExecution",
     ),
     Relation(
         name="nothing-runs",
         causes=("no-core-left",),
         explain=("RT101", "RT104", "RT106", "RT305", "RT306"),
         clause="no batch can run, and all wait",
-        source="a receiver is a task that never ends; TaskSchedulerImpl; spark.md 2.1",
+        source="a receiver is a task that never ends; TaskSchedulerImpl",
     ),
     Relation(
         name="rate-held-back",
         causes=("unstable-gains", "skewed-receiver"),
         explain=("RT101", "RT203"),
-        clause="it limits the rate",
-        source="PIDRateEstimator, RateController; spark.md 1.2",
+        clause="the rate falls as a result",
+        source="PIDRateEstimator, RateController",
     ),
     Relation(
         name="seen-with",
         causes=("overloaded", "throttled", "max-rate"),
         explain=("RT106", "RT306"),
         clause="seen at the same time",
-        source="few tasks or low headroom do not explain an overload; spark.md 3.1",
+        source="few tasks or low headroom do not explain an overload",
     ),
 )

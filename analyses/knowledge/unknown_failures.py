@@ -86,7 +86,7 @@ class FailureGroup:
 
     @property
     def ended(self) -> str:
-        """A key of `_ENDS`; empty if the text does not show an end."""
+        """A key of `_ENDS`, or nothing if the text does not show an end."""
         known = [one.text.get("ended", "") for one in self.members]
         return min(known, key=lambda word: [*_ENDS, ""].index(word) if word in _ENDS else 99)
 
@@ -127,7 +127,7 @@ class FailureGroup:
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """The names of the remedies that fit a known cause; empty for all of them."""
+        """The names of the remedies that fit a known cause, or nothing for all of them."""
         return cause_of_class(self.first.text.get("class"), UNRECOGNISED)[1]
 
     @property

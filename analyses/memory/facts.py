@@ -187,7 +187,7 @@ class BufferNeeds:
 
     @property
     def missing(self) -> int:
-        """The number of missing segments; 0 if all pools fit."""
+        """The number of missing segments, or 0 if all pools fit."""
         return 0 if self.segments is None else max(0, self.required - self.segments)
 
     @property

@@ -82,7 +82,7 @@ class Fit:
 
     @property
     def error(self) -> float | None:
-        """The largest factor between observed and modeled values; None if nothing was compared."""
+        """The largest factor between observed and modeled values, or None if nothing was compared."""
         return max((item.times for item in self.compared), default=None)
 
     @property

@@ -152,7 +152,7 @@ class Mark:
 
     @property
     def latest(self) -> float | None:
-        """The last value; None if the gauge had none."""
+        """The last value, or None if the gauge had none."""
         return self.points[-1].last if self.points and self.points[-1].n else None
 
 
@@ -197,7 +197,7 @@ class Flow:
 
     @property
     def constant_since_us(self) -> int | None:
-        """The time from which the counter is constant; None without samples."""
+        """The time from which the counter is constant, or None without samples."""
         for point in reversed(self.points):
             if point.increase > 0:
                 return point.until_us

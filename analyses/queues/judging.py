@@ -248,7 +248,7 @@ def spells_of(job: JobQueues, *causes: str | None) -> list[Spell]:
 
 
 def is_whole_task(spell: Spell) -> bool:
-    """Return whether the whole task is slow, and not single subtasks or a TaskManager."""
+    """Return whether the whole task is slow, rather than single subtasks or a TaskManager."""
     return spell.cause == "slow-operator" or spell.culprit.suspect.kind == "task"
 
 

@@ -114,7 +114,7 @@ def _with_queues_as_work(job: JobQueues, loads: Loads) -> Loads:
     """Treat a subtask with a long queue as busy if the Flink version does not measure busy time.
 
     Buffer usage covers remote channels only. From Flink 1.9 on, the queue length includes data that waits at
-    local producers, so it only counts if it is much longer than the siblings' queues.
+    local producers, so it counts only if it is much longer than the siblings' queues.
     """
     grouped = by_task(loads)
     adjusted = {}

@@ -126,7 +126,7 @@ class Spell:
 
     @property
     def cause(self) -> str | None:
-        """A key of `CAUSES`; None if unknown."""
+        """A key of `CAUSES`, or None if unknown."""
         return self.culprit.cause
 
     @property
@@ -626,7 +626,9 @@ def _failing_episode(job: JobFacts, first_us: int | None, last_us: int | None) -
 
 
 def _culprit_loads(root: Root, found: NamedCulprit) -> tuple[Load, ...]:
-    """Return the loads of the culprit subtasks. For a task or a TaskManager, these are its subtasks at the root."""
+    """Return the loads of the culprit subtasks. If the culprit is a task or a TaskManager, these are its subtasks at
+    the root of the back pressure.
+    """
     loads = {Suspect.of(load.key): load for load in root.subtasks}
     named = [loads[suspect] for suspect in (found.suspect, *found.others) if suspect in loads]
     if found.suspect.kind == "taskmanager":

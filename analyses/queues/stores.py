@@ -59,7 +59,7 @@ class Store:
 
     @cached_property
     def stalled(self) -> float | None:
-        """The share of the time that writes waited; None if no metric shows it."""
+        """The share of the time that writes waited, or None if no metric shows it."""
         grown = self.increase("stall_micros")
         if grown is not None:
             return min(1.0, grown[0] / 1e6 / grown[1])
@@ -104,7 +104,7 @@ def by_operator(job: JobQueues, metric: str) -> dict[tuple[str, str | None], lis
 
 
 def files_and_live(stores: Sequence[Store]) -> tuple[float, float] | None:
-    """Return the bytes of the files, and of the entries that are still valid; None if a store lacks either.
+    """Return the bytes of the files, and of the entries that are still valid, or None if a store lacks either.
 
     The valid part is the largest of RocksDB's estimates, which are low while files overlap.
     """

@@ -317,7 +317,7 @@ class Trigger:
 
     @property
     def state_rows(self) -> int | None:
-        """Rows in the state of all operators; None without state or counts."""
+        """Rows in the state of all operators, or None without state or counts."""
         known = [one["rows"] for one in self.state if one.get("rows") is not None]
         return sum(known) if known else None
 

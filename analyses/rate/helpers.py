@@ -279,7 +279,7 @@ class Unit:
 
     @property
     def records(self) -> int | None:
-        """Number of records in the batch, or of rows in the trigger; None if unknown."""
+        """Number of records in the batch, or of rows in the trigger, or None if unknown."""
         return self.record.records if isinstance(self.record, Batch) else self.record.rows
 
 
@@ -305,7 +305,7 @@ class Flow:
 
     @property
     def of_query(self) -> str:
-        """The query as a clause, such as ` of query clicks`; empty for batches."""
+        """The query as a clause, such as ` of query clicks`, or nothing for batches."""
         return f" of {self.query.label}" if self.query else ""
 
     @property

@@ -52,7 +52,7 @@ def records_by_partition(batch: Batch) -> Mapping[str, int]:
 def backlog_by_partition(trigger: Trigger) -> Mapping[str, int]:
     """Return the backlog that a trigger left, by partition.
 
-    Rows of progress reports only contain the worst partitions of a large topic. Placeholders with the smallest of
+    Progress reports contain only the worst partitions of a large topic. Placeholders with the smallest of
     these backlogs replace the others.
     """
     behind: dict[str, int] = {}

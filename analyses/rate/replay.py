@@ -50,7 +50,7 @@ class Replay:
 
 
 def reads_files(app: ApplicationFacts) -> bool:
-    """Return whether the DStreams only read files. Such a stream takes all new files, regardless of the rate."""
+    """Return whether the DStreams read only files. Such a stream takes all new files, regardless of the rate."""
     described = [s.description or "" for batch in app.batches for s in batch.streams]
     limited = app.receivers or app.blocks or app.partitions or any("topic" in d for d in described)
     return bool(app.incidents_of("new-files")) and not limited

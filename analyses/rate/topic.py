@@ -329,7 +329,7 @@ def understood_kinds(facts: RateFacts) -> tuple[RecognizedRecords, ...]:
 
 
 def _times_by_kind(app: ApplicationFacts) -> Iterator[tuple[str, list[int]]]:
-    """Yield the kinds of records with some of their times, in microseconds; 0 if unknown."""
+    """Yield the kinds of records with some of their times, in microseconds, or 0 if unknown."""
     for batch in app.batches:
         yield f"batches {batch.state}", [batch.time_ms * 1000]
     for query in app.queries:

@@ -25,7 +25,7 @@ def decode(document: bytes) -> Report:
 
 
 def without_less_severe(report: Report, severity: Severity) -> Report:
-    """Remove findings below a severity, count them, and remove the stories that start with one of them."""
+    """Remove findings below a severity, count them, and remove the stories that start with such a finding."""
     below = [found.severity for found in report.findings if found.severity.weight < severity.weight]
     if not below:
         return report

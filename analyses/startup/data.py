@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def start_attempts(
     facts: x.StartupFacts, max_rows: int, *, excerpts: bool = True
 ) -> list[wire.StartAttempt]:
-    """Return the starts of all jobs, at most `max_rows`: the first, the blocked and the last starts."""
+    """Return at most `max_rows` starts over all jobs. The first, the blocked and the last starts take precedence."""
     found = [(job, start) for job in facts.jobs for start in job.starts]
     if len(found) > max_rows:
         places = sorted(

@@ -76,7 +76,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slots:
-    """The required and acquired slots of a start; None if no log shows them."""
+    """The required and acquired slots of a start, or None if no log shows them."""
 
     required: int | None
     acquired: int | None

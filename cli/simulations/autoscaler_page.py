@@ -25,7 +25,7 @@ NO_WINDOW: Final = "no decision: fewer than two samples of every task"
 
 
 def page_of(replayed: Replayed) -> str:
-    """Return the outcomes for a terminal."""
+    """Format the outcomes for a terminal."""
     page = stdout_page()
     names = {vertex.id: _name(vertex) for vertex in replayed.graph}
     blocks: list[RenderableType] = [Text(f"autoscaler of {replayed.state.name}")]

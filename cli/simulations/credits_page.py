@@ -20,7 +20,7 @@ _WIDEST: Final = 114
 
 
 def page_of(fitted: Fit, predictions: Sequence[Prediction], growth: Outcome) -> str:
-    """Return the outcomes for a terminal.
+    """Format the outcomes for a terminal.
 
     Args:
         fitted: the model.

@@ -21,7 +21,7 @@ POOR_FIT: Final = 0.25  # share of the interval; with a larger error predictions
 def page_of(
     load: Workload, outcomes: Mapping[str, Outcome], settings: Mapping[str, Settings]
 ) -> str:
-    """Return the outcomes for a terminal.
+    """Format the outcomes for a terminal.
 
     Args:
         load: the simulated workload.

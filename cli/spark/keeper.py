@@ -94,7 +94,7 @@ def _wait_until_unneeded(files: KeeperFiles, running: RunningJava, jvm: Jvm) -> 
 
 
 def _state_after_last_use(files: KeeperFiles) -> bytes | None:
-    """Return the state that the last command wrote; None while a command uses Java."""
+    """Return the state that the last command wrote, or None while a command uses Java."""
     try:
         lock = lock_file(files.command_lock)
     except BlockingIOError:

@@ -92,17 +92,17 @@ class KeeperFiles:
 
     @property
     def info(self) -> Path:
-        """Describes the running JVM. The file disappears as soon as no command may connect any longer."""
+        """The file that describes the running JVM. It disappears as soon as commands may no longer connect."""
         return self.folder / f"{_PREFIX}{self.key}.json"
 
     @property
     def command_lock(self) -> Path:
-        """Locked by the command that is using Java."""
+        """The file that a command locks while it uses Java."""
         return self.folder / f"{_PREFIX}{self.key}.use"
 
     @property
     def keeper_lock(self) -> Path:
-        """Locked by the keeper while it runs."""
+        """The file that the keeper locks while it runs."""
         return self.folder / f"{_PREFIX}{self.key}.alive"
 
     def read(self) -> RunningJava | None:
@@ -298,7 +298,7 @@ def stop(files: KeeperFiles) -> bool:
 
 
 def _lock_with_retries(path: Path) -> IO[bytes] | None:
-    """Lock a file that its keeper locks briefly for checks; None if a command holds the lock."""
+    """Lock a file that its keeper locks briefly for checks, or None if a command holds the lock."""
     for _ in range(3):
         with contextlib.suppress(OSError):
             return lock_file(path)

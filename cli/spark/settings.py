@@ -139,7 +139,7 @@ def folders(folder: Path) -> dict[str, str]:
 
 
 def by_size(rows: int | None, cores: int) -> Mapping[str, str | None]:
-    """Return the settings that depend on the number of rows; None means to unset.
+    """Return the settings that depend on the number of rows. None means that a setting must be unset.
 
     Args:
         rows: the number of rows to query next; None if unknown.

@@ -136,7 +136,7 @@ class SparkStarter(SparkProvider):
 
     @property
     def process(self) -> subprocess.Popen[bytes] | None:
-        """The JVM's process; None if the JVM is shared or on a cluster."""
+        """The JVM's process, or None if the JVM is shared or on a cluster."""
         return self._jvm.process
 
     @property

@@ -233,7 +233,7 @@ class Indented:
         self._content, self._indent, self._most = content, indent, most
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the lines of the block, each after the indent."""
+        """Yield the indented lines of the block."""
         room = max(1, options.max_width - self._indent)
         for parts in _lines(console, options, self._content, min(room, self._most or room)):
             if parts:
@@ -337,7 +337,7 @@ def block(title: str | Text, *lines: RenderableType) -> Group:
 
 
 def and_more(hidden: int, what: str = "", hint: str = " (-v lists all)") -> list[Text]:
-    """Return a line with the number of omitted rows; nothing if there are none.
+    """Return a line with the number of omitted rows, or nothing if there are none.
 
     >>> [text.plain for text in and_more(3)], and_more(0)
     (['… and 3 more (-v lists all)'], [])

@@ -78,7 +78,7 @@ def sizes_of(process: MemoryProcess) -> dict[str, int]:
 
 
 def with_sums(pools: Mapping[str, int]) -> dict[str, int]:
-    """Add the sums of pools that share one limit in Flink."""
+    """Add the sums of pools for which Flink has a single limit."""
     found = dict(pools)
     for name, parts in (
         ("heap", (f"{_TM}framework.heap.size", f"{_TM}task.heap.size")),

@@ -263,7 +263,7 @@ def _place(subject: w.Subject) -> str:
 
 
 def subject_name(subject: w.Subject, *, most: int = 60) -> str:
-    """Return the name of a subject and where it runs; `most` limits the characters of its task.
+    """Return the name of a subject and where it runs. `most` is the maximum length of its task's name.
 
     >>> subject_name(w.Subject(kind="subtask", task="Map", subtask_index=2, parallelism=6,
     ...                        taskmanager="tm-3"))

@@ -32,7 +32,7 @@ class Pause:
 
     `full` means that no thread gets memory until the pause ends: a full or degenerated collection, or a concurrent
     cycle for which threads stall. For such a cycle, `ms` is the longest stall. `uptime_s` (since the JVM started) and
-    `time_us` (on the JVM's clock) are the end of the pause; None if the log does not print them.
+    `time_us` (on the JVM's clock) are the end of the pause, or None if the log does not print them.
     """
 
     full: bool

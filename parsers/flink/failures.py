@@ -17,7 +17,7 @@ _CHARACTERS: Final = 16_384
 
 
 class Peer(NamedTuple):
-    """A lost TaskManager, as printed in an exception; None for what the exception does not contain."""
+    """A lost TaskManager, as printed in an exception. Fields that it does not contain are None."""
 
     taskmanager: str | None = None
     host: str | None = None
@@ -53,7 +53,7 @@ def _find(table: str, text: str) -> _Failure | None:
 
 
 def reason_kind(text: str) -> str | None:
-    """Classify why a checkpoint did not complete (catalogue section 1.5).
+    """Classify why a checkpoint did not complete.
 
     Returns:
         expired, declined, async, finalize, trigger_io, or one of the consequences: suspended,

@@ -486,10 +486,7 @@ _READ: Final = (*_KEPT, "fields", "logger", "attempt", "checkpoint", "metric")
 
 
 def _version_bounds(table: pa.Table, logged: Any) -> tuple[Any, Any]:
-    """Return the oldest and the newest Flink version that print each record (major * 100 + minor; 0 and 999 if open).
-
-    Sources: catalogue/flink.md 1.1 to 1.4, 2.1 to 2.3.
-    """
+    """Return the oldest and the newest Flink version that print each record (major * 100 + minor; 0 and 999 if open)."""
     event, fields = table["event"], table["fields"]
 
     def of(kind: Event) -> Any:

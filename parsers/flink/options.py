@@ -462,7 +462,7 @@ def _status_problem(root: Any) -> str | None:
 
 
 def _deepest_message(error: str) -> str:
-    """Return the last exception in the operator's JSON as class and message; other text unchanged."""
+    """Return the last exception in the operator's JSON as class and message. Return other text unchanged."""
     try:
         outer = msgspec.json.decode(error)
         last = (outer.get("throwableList") or [outer])[-1]

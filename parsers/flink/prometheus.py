@@ -5,7 +5,7 @@ processes and scrapes), responses of Prometheus' `/api/v1/query_range` and `quer
 VictoriaMetrics. The rows are like those of `metric_reports`: one per series and minute, and a `placed` row for each
 place of a subtask.
 
-The reporter mangles names (catalogue/flink.md 5.4). The name of a metric consists of `flink_`, the logical scope and
+The reporter mangles names. The name of a metric consists of `flink_`, the logical scope and
 the registered name, with `_` in place of all special characters. Label values, such as task names and TaskManager
 IDs, are mangled as well. Metric names are looked up in the table and get their dots back. Label values stay mangled,
 because a `_` can replace any of several characters: use `mangle` to compare them with real names.

@@ -2,8 +2,7 @@
 
 A response is recognized by its keys, because users choose the file names. Most bodies lack the job ID, and some lack
 the vertex ID. These come from the name of the file, the folders above it or the files next to it. An archive is a
-list of such responses with their paths, each as JSON text inside the JSON. For the shapes in Flink 1.4 to 2.3 see
-catalogue/flink.md section 6.
+list of such responses with their paths, each as JSON text inside the JSON.
 
 `flowdiag.parsers.rows` describes the columns in general. The rows from this module:
 

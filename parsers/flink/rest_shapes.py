@@ -1,6 +1,6 @@
 """Recognizes which REST path a JSON document comes from, and finds the ids in its body or file name.
 
-Responses are recognized by their keys, because users choose the file names (catalogue/flink.md section 6).
+Responses are recognized by their keys, because users choose the file names.
 Ids that the body lacks may be in the name of the file or of the folders above it.
 """
 

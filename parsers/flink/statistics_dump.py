@@ -1,7 +1,7 @@
 """Parses the JSON that a JobManager logs at DEBUG when a checkpoint ends.
 
 The log line is `CheckpointStatistics (for jobID=…, checkpointId=…) dump = {json} ` (1.18 and later, loggers
-`CheckpointStatsTracker` and `DefaultCheckpointStatsTracker`; catalogue/flink.md 1.3). The JSON has the shape of the
+`CheckpointStatsTracker` and `DefaultCheckpointStatsTracker`). The JSON has the shape of the
 REST response for one checkpoint, with every vertex.
 """
 

@@ -92,7 +92,7 @@ _OPERATOR_REASONS: Final = {
     **dict.fromkeys(("SavepointError", "CheckpointError", "SnapshotError"), "SavepointFailed"),
     **dict.fromkeys(("ScalingReport", "IneffectiveScaling", "Scaling", "MemoryPressure"), None),
 }
-"""Problems by the reason of an operator's warning; None for the autoscaler's decisions, which are not problems."""
+"""Problems by the reason of an operator's warning, or None for the autoscaler's decisions, which are not problems."""
 _NOT_STARTED: Final = frozenset(
     {
         "SUBMISSION_FAILED",

@@ -165,7 +165,7 @@ class Pasted:
 
     @property
     def engine(self) -> str | None:
-        """The engine, from the classes in the trace; None if they do not show it."""
+        """The engine, from the classes in the trace, or None if they do not show it."""
         above = self.heading.message if self.heading is not None else ""
         text = "\n".join((*self.chain, *self.lines, above))
         flink, spark = text.count("org.apache.flink."), text.count("org.apache.spark.")

@@ -692,7 +692,7 @@ def _message_lines(message: str) -> list[str]:
 
 
 def _is_whole(block: Pasted) -> bool:
-    """Return whether a message ends at a blank line; others introduce a list below it."""
+    """Return whether a message ends at a blank line, rather than introducing a list below the line."""
     return bool(block.chain) and not block.chain[-1].endswith(":")
 
 

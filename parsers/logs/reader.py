@@ -463,7 +463,7 @@ class Reader:
         return text if is_exception_line(text) or is_trace_line(text) else None
 
     def _add_diagnostics(self, record: Record, row: dict[str, Any]) -> None:
-        """Check YARN's diagnostics for an ended container, on the lines below, for exceeded memory."""
+        """Check whether YARN's diagnostics of an ended container, on the lines below, report exceeded memory."""
         below = (text.strip() for text in islice(self._continuation(record), _DIAGNOSTICS))
         diagnostics = " ".join(filter(None, [row.get("cause"), *below]))[:CAUSE_CHARACTERS]
         found = classify([diagnostics], "flink")

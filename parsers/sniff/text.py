@@ -318,7 +318,7 @@ def _may_be_exposition(lines: list[bytes]) -> bool:
 _CONFIGURATION: Final = "looks like a configuration file"
 _SOURCE_CODE: Final = "looks like source code"
 _UNLIKE_LOGS: Final = frozenset({_CONFIGURATION, _SOURCE_CODE})
-"""Texts in which words for failures are only names of options or classes."""
+"""Texts in which words for failures are merely names of options or classes."""
 _KUBECTL: Final = "kubectl output: `flowdiag memory` reads which containers ended and why"
 _YARN: Final = "a YARN response: `flowdiag memory` reads which containers ended and why"
 _FINAL: Final = frozenset(

@@ -2,8 +2,7 @@
 
 Magic bytes identify the codec. Every codec is a generator that takes an open file and yields decoded pieces; `CODECS`
 lists all codecs. A truncated or damaged stream yields everything before the damage and then sets `ByteStream.error`.
-In addition to common formats, flowdiag decodes those of Spark's event logs: lz4-java blocks, snappy-java and lzf
-(catalogue/spark.md section 5).
+In addition to common formats, flowdiag decodes those of Spark's event logs: lz4-java blocks, snappy-java and lzf.
 """
 
 from __future__ import annotations
@@ -75,8 +74,8 @@ def codec_of(head: bytes) -> str:
 class ByteStream(io.RawIOBase):
     """A readable, non-seekable stream of pieces. Errors end the stream instead of raising.
 
-    `error` is one clause for the user about an error in this stream or the stream `below`, for example
-    `truncated gzip after 4096 bytes` (decoded bytes); None without an error. It is final once the stream has ended.
+    `error` is one clause for the user about an error in this stream or the stream `below`, for example `truncated
+    gzip after 4096 bytes` (decoded bytes), or None without an error. It is final once the stream has ended.
     """
 
     def __init__(

@@ -2,8 +2,8 @@
 
 Most of an event log consists of task events, and most of a task event is irrelevant. So only relevant events are
 decoded, and only their required keys. Tasks are summed up per stage and executor while they are read (event
-`spark_tasks`), and not kept individually. The sums of a file's splits are combined later. For the shapes see
-catalogue/spark.md 5.3 (event log) and 4.2 (progress), and docs/listener.md.
+`spark_tasks`), and not kept individually. The sums of a file's splits are combined later. docs/listener.md describes
+the lines of the listener.
 """
 
 from __future__ import annotations

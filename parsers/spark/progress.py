@@ -2,7 +2,7 @@
 
 The event log contains the fields of the class: offsets are JSON in strings, rates may be the text `NaN`, and there
 are no totals. `lastProgress` and the driver's log contain the readable form: offsets are JSON, unknown rates are
-missing, and there are totals (catalogue/spark.md 4.2). Both give the same row.
+missing, and there are totals. Both give the same row.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _first_known(*values: int | None) -> int | None:
 
 
 def _sum_of_known(values: Iterable[N | None]) -> N | None:
-    """Sum the known values; None if all are unknown."""
+    """Sum the known values, or None if all are unknown."""
     known = [value for value in values if value is not None]
     return sum(known[1:], known[0]) if known else None
 
@@ -192,7 +192,7 @@ def _by_partition(end: object, latest: object) -> dict[str, int]:
 
 
 def _partitions(offsets: object) -> int:
-    """Count the partitions in Kafka's offsets; 0 for other offsets."""
+    """Count the partitions in Kafka's offsets, or 0 for other offsets."""
     return sum(len(_map(topic)) for topic in _map(offsets).values())
 
 

@@ -2,7 +2,7 @@
 
 `/environment` is read as well, because no other response shows whether back pressure is enabled.
 
-Only running applications have this API (catalogue/spark.md 3.3 b). The keys of a response show its kind. The
+Only running applications have this API. The keys of a response show its kind. The
 application, which the response does not contain, is identified by an ID in the file name, or later by its batch
 times. `totalDelay` and `schedulingDelay` count from the submission time, which no response contains.
 """

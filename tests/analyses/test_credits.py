@@ -324,7 +324,7 @@ def test_branches_and_joins() -> None:
                 edges=(Edge(upstream="a", downstream="b"),),
             ),
             SMALL,
-            "needs two known tasks",
+            "refers to an unknown task",
         ),
     ],
 )

@@ -98,7 +98,7 @@ def test_the_total_is_omitted_if_unknown() -> None:
 
 @pytest.mark.parametrize(("place", "stories"), [("tm-3", 1), ("tm-77", 2)])
 def test_a_fleet_explains_findings_on_each_of_its_subjects(place: str, stories: int) -> None:
-    """`relations.slow-machine`: garbage collection explains a lost connection on the same TaskManager."""
+    """`relations.slow-process`: garbage collection explains a lost connection on the same TaskManager."""
     subject = f.Subject(kind="taskmanager", job_id=JOB.job_id, taskmanager=place)
     slow = collecting(3, 0.9, cause=None, subject=subject, rank=f.Rank.CONSEQUENCE)
     fleet = merged([collecting(n, 0.3 + n / 100) for n in range(8)])

@@ -1,4 +1,4 @@
-"""Capacity of input queues by Flink version (catalogue/flink.md 7.2)."""
+"""Capacity of input queues by Flink version."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from flowdiag.analyses.flink.job import (
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.parsers.flink.failures import reason_kind
 
-# The end that a reason implies if no record of its own reports it (catalogue/flink.md 1.5).
+# The end that a reason implies if no record of its own reports it.
 _ENDS: Final = {
     "expired": Status.EXPIRED,
     "declined": Status.DECLINED,
@@ -148,7 +148,7 @@ def _end_by_reason(row: Row) -> tuple[Status, str | None, str | None, Row | None
 
 
 def checkpoint_type(printed: str | None, is_savepoint: bool = False) -> str:
-    """Return the kind of checkpoint from the text that any Flink version prints (catalogue/flink.md 1.1, 6.2).
+    """Return the kind of checkpoint from the text that any Flink version prints.
 
     >>> checkpoint_type("CheckpointType{name='Checkpoint', sharingFilesStrategy=FORWARD_BACKWARD}")
     'checkpoint'

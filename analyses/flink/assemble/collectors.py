@@ -146,7 +146,7 @@ def with_collectors(
 def _garbage(
     log: CollectorLog, names: Mapping[int, str], writers: Sequence[Writer]
 ) -> list[Garbage]:
-    """Return the pauses in one TaskManager's log, by window; nothing for other processes."""
+    """Return the pauses in one TaskManager's log, by window, or nothing for other processes."""
     candidates = [
         Candidate(names.get(writer.stream.source), (writer.taskmanager, writer.host))
         for writer in writers

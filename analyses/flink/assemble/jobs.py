@@ -204,7 +204,7 @@ class Jobs:
 
     @property
     def only(self) -> JobKey | None:
-        """The only job; None if there are several or none."""
+        """The only job, or None if there are several or none."""
         return self.keys[0] if len(self.keys) == 1 else None
 
 

@@ -1,7 +1,7 @@
 """Builds the loads of subtasks since their start from REST responses and archives.
 
 `/jobs/:id/vertices/:vid` counts records and bytes per subtask in every version, and from 1.16 on also busy
-and back-pressured time (catalogue/flink.md 6.2). These are totals over the life of an attempt. They
+and back-pressured time. These are totals over the life of an attempt. They
 complete metric reports but never replace them.
 """
 

@@ -14,7 +14,7 @@ from flowdiag.analyses.flink.settings import trigger_gaps_ms
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.parsers.rows import Event
 
-# REST keys of /checkpoints/config and their options (catalogue/flink.md 6.2).
+# REST keys of /checkpoints/config and their options.
 _CONFIG_KEYS: Final = {
     "interval": "execution.checkpointing.interval",
     "timeout": "execution.checkpointing.timeout",

@@ -10,7 +10,7 @@ the sums and `settle` evaluates them, both in Python. `resolve` applies the resu
     events = resolve(events, writers, spark, surveyed)
 
 A clock difference is a whole number of quarter hours (the zone) plus a remainder. The remainder is drift
-and message delay (catalogue/flink.md 1.1 and 2.2).
+and message delay.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Failure:
 
     @property
     def time_us(self) -> int:
-        """The printed time or, without one, the time of the nearest dated record; 0 if there is none."""
+        """The printed time or, without one, the time of the nearest dated record, or 0 if there is none."""
         if self.incident.time_us is not None:
             return self.incident.time_us
         return self.near_us or 0
@@ -322,7 +322,9 @@ def _own_crises(job: JobFacts) -> tuple[Crisis, ...]:
 
 @once
 def _crises_of(facts: ClusterFacts) -> dict[int, tuple[JobFacts, tuple[Crisis, ...]]]:
-    """Return the cached crises by job identity. The cache keeps each job so that its identity stays unique."""
+    """Return the cached crises by the identity of the job object. The cache holds a reference to each job, so that no
+    other object gets its identity.
+    """
     return {}
 
 

@@ -1,9 +1,8 @@
 """Groups unsuccessful checkpoints into episodes, without harmless failures.
 
 A checkpoint may fail because the job is canceled, suspended, rescaled or already finished. These failures
-do not affect the job's health (catalogue/flink.md 1.5: "Checkpoint Coordinator is suspending.",
-"CheckpointCoordinator shutdown.", "Checkpoint has been subsumed.", …). All others are grouped
-into episodes. An episode lasts until a checkpoint completes.
+do not affect the job's health. Flink prints for them, among others, "Checkpoint Coordinator is suspending.",
+"CheckpointCoordinator shutdown." and "Checkpoint has been subsumed." All others are grouped into episodes. An episode lasts until a checkpoint completes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A task requests its buffers at deployment. If the pools of a TaskManager require more segments than exist,
 the last task fails with `Insufficient number of network buffers`. A pool cannot start without its
-required segments, and needs the desired segments for full throughput (catalogue/flink.md 7.2). Test clusters
+required segments, and needs the desired segments for full throughput. Test clusters
 with fewer segments than calculated failed, each time on a TaskManager that this module predicted. With the
 result of `worst_placement` they ran.
 """

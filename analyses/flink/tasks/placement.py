@@ -293,7 +293,7 @@ def unmatched_late(job: JobFacts) -> dict[SubtaskKey, str | None]:
     """Return the late subtasks of checkpoints whose own records are missing from the log.
 
     From Flink 1.19 on, late messages are written only for expired checkpoints. Earlier messages may belong to
-    a declined checkpoint and are not counted (catalogue/flink.md 1.2).
+    a declined checkpoint and are not counted.
     """
     if not is_at_least(job.version, 1, 19):
         return {}

@@ -3,7 +3,7 @@
 Back pressure is followed from the sources downstream to its end: the busy subtasks of the first vertex that
 is not back-pressured although its upstream is. A busy subtask is harmless while no upstream task waits.
 
-Metrics differ by version (catalogue/flink.md 5.3): busy and back-pressured time from 1.13 on, idle time
+Metrics differ by version: busy and back-pressured time from 1.13 on, idle time
 from 1.11, `isBackPressured` from 1.10. Older versions only have buffer usage, which weighs less.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 NOT_SET = "(not set)"
 
 
-# Removed in Flink 2.0: option and replacement (catalogue 7.1, 8.1).
+# Removed in Flink 2.0: option and replacement.
 _REMOVED = {
     "taskmanager.heap.size": "taskmanager.memory.process.size",
     "taskmanager.heap.mb": "taskmanager.memory.process.size",

@@ -3,7 +3,7 @@
 All functions are pure and take options as text. Results, notes and errors are identical to those of Flink's own
 calculator (`BashJavaUtils`, which calls `TaskExecutorProcessUtils` and `JobManagerProcessUtils`).
 `tests/analyses/test_memory_model.py` compares them with its output in ten versions
-(`fixtures/recordings/memory`). See catalogue/flink.md section 8.
+(`fixtures/recordings/memory`).
 
 Pitfalls: fractions are 32-bit floats, widened to doubles and multiplied as decimals (0.1 becomes
 0.10000000149011612). Every product is truncated. If a total and its parts are set, the remainder goes to the JVM

@@ -1,7 +1,6 @@
 """A model of credit-based flow control in one job's network: its queues, barriers and throughput.
 
-The simulation moves parcels (several records) through the job's subtasks as Flink 1.5 to 2.3 does
-(catalogue/flink.md 7):
+The simulation moves parcels (several records) through the job's subtasks as Flink 1.5 to 2.3 does:
 
 - A producer's `LocalBufferPool` lends its subpartitions at most `S * E + F` buffers, and each of them at most
   `max-buffers-per-channel`. A task takes its next record only while all its pools have a buffer left. Otherwise it is

@@ -192,7 +192,7 @@ class Outcome:
 
     @property
     def barrier_ms(self) -> float | None:
-        """Median duration of the completed checkpoints; None if none completed."""
+        """Median duration of the completed checkpoints, or None if none completed."""
         known = sorted(b.duration_ms for b in self.barriers if b.duration_ms is not None)
         if not known:
             return None

@@ -30,7 +30,7 @@ def topological_order(job: Job) -> list[Task]:
     for edge in job.edges:
         if edge.upstream not in tasks or edge.downstream not in tasks:
             raise ModelError(
-                f"the edge '{edge.upstream}' to '{edge.downstream}' needs two known tasks"
+                f"the edge from '{edge.upstream}' to '{edge.downstream}' refers to an unknown task"
             )
         before[edge.downstream].add(edge.upstream)
     found: list[Task] = []

@@ -120,7 +120,7 @@ def clock(value: float | None) -> str:
 
 
 def marks_of(job: h.JobQueues, holder: e.Holder | None) -> h.Iterator[h.Evidence | None]:
-    """Yield the samples of the watermark that is held back; nothing without a holder."""
+    """Yield the samples of the watermark that is held back, or nothing without a holder."""
     if holder is None:
         return
     times = e.event_time(job)

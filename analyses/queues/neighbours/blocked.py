@@ -20,7 +20,7 @@ RECENT_US: Final = 60_000_000
 
 @once
 def blocked_sessions(job: JobQueues) -> Blocked | None:
-    """Return the waits of the job's sessions for locks of other sessions; None if they are short or unknown."""
+    """Return the waits of the job's sessions for locks of other sessions, or None if they are short or unknown."""
     return find_blocked(job.neighbours, job.job.last_us) or _in_refusals(job)
 
 

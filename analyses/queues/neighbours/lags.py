@@ -69,7 +69,7 @@ class Trend:
 
     @property
     def behind_s(self) -> float | None:
-        """The time to read the waiting records at the current rate; None if the job reads nothing."""
+        """The time to read the waiting records at the current rate, or None if the job reads nothing."""
         return self.last / self.rate if self.rate else None
 
 

@@ -158,7 +158,7 @@ def _times(row: Row, completed: bool) -> tuple[int | None, int | None, int | Non
 
 
 def _failed_output_count(row: Row, completed: bool) -> int:
-    """Return the number of failed outputs. An event log alone only shows failed jobs, which a stop may cause."""
+    """Return the number of failed outputs. An event log alone shows only failed jobs, which a stop may cause."""
     if row.get("failed") is not None:
         return int(row["failed"])
     return min(1, row.get("failed_jobs") or 0) if completed else 0

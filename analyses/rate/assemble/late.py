@@ -20,7 +20,7 @@ def without_odd_late_triggers(
 ) -> list[Row]:
     """Return incidents without the late triggers that prove nothing.
 
-    The first trigger after the start is cold, so it does not count. The log only contains late triggers. If most
+    The first trigger after the start is cold, so it does not count. The log contains only late triggers. If most
     triggers may be on time, or a longer log has only one late trigger, the late triggers prove nothing. The same
     applies if they take little of the second half of the time until the end of the log.
 

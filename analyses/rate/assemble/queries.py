@@ -149,7 +149,7 @@ def _add_late(
 class _Sources:
     """Lines of sources in the driver's log.
 
-    They do not name a query, so they only count if there is exactly one query.
+    They do not name a query, so they count only if there is exactly one query.
     """
 
     def __init__(self, incidents: Iterable[Row], *, alone: bool) -> None:
@@ -186,7 +186,7 @@ def _tries(
 ) -> dict[int, int]:
     """Return the number of runs that began each batch, for batches that several runs began.
 
-    Progress reports only contain batches that ended. The event log also has the jobs of other batches.
+    Progress reports contain only batches that ended. The event log also has the jobs of other batches.
     """
     of = set(runs)
     found: dict[int, set[str]] = defaultdict(set)

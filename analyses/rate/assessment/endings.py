@@ -144,7 +144,7 @@ class _Ending:
         return self.has_caused(record.time_us, record.cause, record.ref)
 
     def _is_before(self, ref: Ref | None) -> bool:
-        """Return whether a line precedes the stop in the log. Spark's times only have whole seconds."""
+        """Return whether a line precedes the stop in the log. Spark prints whole seconds only."""
         above = [
             stop.offset for stop in self.stops if ref is not None and stop.source == ref.source
         ]

@@ -275,7 +275,7 @@ def _pauses_ms(late: Sequence[Trigger]) -> list[float]:
 def has_pauses(late: Sequence[Trigger], *, pause_ms: float = d.PAUSE_MS) -> bool:
     """Return whether most triggers with row counts leave no backlog and are followed by a pause.
 
-    Logs at WARN only contain late triggers, without rows.
+    Logs at WARN contain only late triggers, without rows.
     """
     counted = [t for t in late if t.rows is not None]
     gaps = _pauses_ms(counted)

@@ -9,7 +9,7 @@ from flowdiag.analyses.rate import helpers as h
 
 
 def longest_ms(triggers: h.Sequence[h.Trigger]) -> int:
-    """Return the duration of the longest earlier trigger. Cold triggers only count if there are no others."""
+    """Return the duration of the longest earlier trigger. Cold triggers count only if there are no others."""
     warm = [b for a, b in pairwise(triggers) if a.run_id == b.run_id]
     return max((t.duration_ms or 0 for t in warm or triggers), default=0)
 

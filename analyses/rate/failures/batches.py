@@ -13,7 +13,7 @@ from flowdiag.analyses.rate.failures.troubles import error_line, failure_rank
 
 
 def _most_frequent(errors: Iterable[str]) -> str:
-    """Return the most frequent error. Py4J errors of truncated traces only count if there are no others."""
+    """Return the most frequent error. Py4J errors of truncated traces count only if there are no others."""
     lines = [*errors]
     causes = [line for line in lines if not line.startswith("py4j.")]
     return Counter(causes or lines).most_common(1)[0][0]
@@ -110,7 +110,7 @@ def _output_subject(app: h.ApplicationFacts, outputs: h.Sequence[h.Output]) -> h
 
 
 def pasted_exceptions(assessed: h.AssessedApplication, records: list[h.Record]) -> h.Finding:
-    """Return the finding about a batch if the input only contains its exception."""
+    """Return the finding about a batch if the input contains only its exception."""
     error = h.fmt.shorten(error_line(records[-1].cause), 400)
     return _exception_finding(
         assessed, records, "a batch failed", error, severity=h.Severity.CRITICAL
