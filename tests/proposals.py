@@ -141,7 +141,10 @@ GRAMMARS: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
     (r"spark\.scheduler\.mode", _words("FIFO", "FAIR")),
     (r"spark\.sql\.streaming\.multipleWatermarkPolicy", _words("min", "max")),
     (r"spark\.sql\.streaming\.stateStore\.providerClass", _pattern(r"(\w+\.)+[A-Z]\w+")),
-    (r"spark\..*\.enabled?|spark\.speculation|spark\..*\.compactOnCommit", _boolean),
+    (
+        r"spark\..*\.enabled?|spark\.speculation|spark\..*\.(compactOnCommit|boundedMemoryUsage)",
+        _boolean,
+    ),
 )
 
 

@@ -344,6 +344,7 @@ TYPES: Final[dict[str, OptionType]] = {
     "spark.sql.streaming.multipleWatermarkPolicy": one_of("min", "max"),
     "spark.sql.streaming.stateStore.rocksdb.compactOnCommit": BOOLEAN,
     "spark.sql.streaming.stateStore.providerClass": CLASS,
+    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": BOOLEAN,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": BOOLEAN,
     "spark.streaming.backpressure.enabled": BOOLEAN,
     "spark.streaming.kafka.consumer.cache.enabled": BOOLEAN,

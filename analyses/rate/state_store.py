@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from flowdiag.analyses.rate.facts import Trigger
+from flowdiag.analyses.rate.facts import ApplicationFacts, Trigger
+from flowdiag.parsers.spark.progress import LAST_SNAPSHOT
 
 COMMIT_PARTS: Final[Mapping[str, tuple[str, str | None]]] = {
     "rocksdbCommitFileSyncLatencyMs": ("uploading files", "changelog"),
@@ -24,6 +25,8 @@ COMMIT_PARTS: Final[Mapping[str, tuple[str, str | None]]] = {
 """Metrics of the parts of a commit in milliseconds, with a phrase and the remedy in `slow-state-commits`."""
 
 ACCESS: Final = ("rocksdbGetLatency", "rocksdbPutLatency")
+LOAD: Final = "rocksdbLoadLatencyMs"
+BOUNDED: Final = "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage"
 _LOADED: Final = ("rocksdbNumLoadedFromDfs",)  # per trigger
 _MISSED: Final = ("loadedMapCacheMissCount",)  # counts since the start of the executors
 
@@ -64,6 +67,28 @@ def reloads(triggers: Sequence[Trigger]) -> Iterator[tuple[Trigger, int]]:
         missed = total([trigger], _MISSED) - total([before], _MISSED)
         if before.run_id == trigger.run_id and (loaded := max(count, missed)) > 0:
             yield trigger, loaded
+
+
+def oldest_snapshot(trigger: Trigger) -> int | None:
+    """Return the smallest version of the last snapshots of all partitions: -1 without a snapshot, None if unknown."""
+    known = (operator.get("custom", {}).get(LAST_SNAPSHOT) for operator in trigger.state)
+    return min((version for version in known if version is not None), default=None)
+
+
+def has_bounded_memory(app: ApplicationFacts) -> bool:
+    """Return whether all state stores of an executor share one limited block cache."""
+    return app.settings.get(BOUNDED, "false").strip().lower() == "true"
+
+
+def has_unlimited_rocksdb(app: ApplicationFacts) -> bool:
+    """Return whether a query keeps its state in RocksDB without a memory limit."""
+    used = any(
+        operator.get("rocksdb")
+        for query in app.queries
+        for trigger in query.triggers[-1:]
+        for operator in trigger.state
+    )
+    return used and not has_bounded_memory(app)
 
 
 def rows_per_partition(operators: Iterable[Mapping[str, Any]]) -> float | None:

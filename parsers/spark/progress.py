@@ -27,6 +27,8 @@ _CYCLE_US: Final = 146_097 * 86_400_000_000
 _DEPTH: Final = 4  # maximum nesting of offsets: source, topic, partition
 PARTITIONS: Final = 16  # maximum partitions kept, those with the largest backlogs first
 METRICS: Final = 4000  # maximum metrics of a state store that are read
+LAST_SNAPSHOT: Final = "SnapshotLastUploaded"
+"""Metric with the version of a partition's last snapshot, or -1; Spark names only the partitions furthest behind."""
 TEXT: Final = 400  # maximum characters kept of a description
 
 
@@ -125,11 +127,11 @@ def _state(item: object) -> dict[str, Any]:
 
 
 def _custom(metrics: dict[str, Any]) -> dict[str, int]:
-    """Return the metrics of a state store, except metrics per partition, because a large query has hundreds of them."""
-    known = ((str(key)[:80], as_integer(value)) for key, value in metrics.items())
-    return {
-        key: value for key, value in islice(known, METRICS) if value is not None and "." not in key
-    }
+    """Return the metrics of a state store. Of metrics per partition, only the oldest snapshot is kept (Spark 4.1+)."""
+    known = [(str(key)[:80], as_integer(value)) for key, value in islice(metrics.items(), METRICS)]
+    found = {key: value for key, value in known if value is not None and "." not in key}
+    uploaded = [v for key, v in known if v is not None and key.startswith(f"{LAST_SNAPSHOT}.")]
+    return found | ({LAST_SNAPSHOT: min(uploaded)} if uploaded else {})
 
 
 def _rate(progress: dict[str, Any], sources: list[dict[str, Any]], key: str) -> float | None:

@@ -34,7 +34,9 @@ from flowdiag.analyses.rate.failures.troubles import troubles
 from flowdiag.analyses.rate.holding import held_by
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
+from flowdiag.analyses.rate.rules.lagging_snapshots import INTERVAL as MAINTENANCE
 from flowdiag.analyses.rate.stability import Stability
+from flowdiag.analyses.rate.state_store import BOUNDED
 
 from . import rate_workbench as w
 
@@ -898,6 +900,36 @@ def test_state_that_is_loaded_in_each_trigger() -> None:
     cumulative = [{"loadedMapCacheMissCount": 2 * n} for n in range(30)]
     assert [f.cause for f in found(late_state(*cumulative), "RT414")] == ["state-reloaded"]
     assert found(late_state({"loadedMapCacheMissCount": 8}), "RT414") == []
+
+
+def test_a_bounded_store_needs_a_higher_limit() -> None:
+    app = late_state({"rocksdbGetLatency": 8000}, commit_ms=10.0)
+    for value, option in (("false", "blockCacheSizeMB"), ("true", "maxMemoryUsageMB")):
+        settings = {**app.settings, BOUNDED: value}
+        (one,) = found(replace(app, settings=settings), "RT414")
+        assert (one.actions[0].option or "").endswith(option)
+
+
+@pytest.mark.parametrize(
+    ("uploaded", "interval", "reported"),
+    [
+        (10, "1s", True),
+        (-1, "1s", True),
+        (75, "1s", False),
+        (10, "60s", False),
+        (None, "1s", False),
+    ],
+)
+def test_snapshots_that_are_not_uploaded(
+    uploaded: int | None, interval: str, reported: bool
+) -> None:
+    custom = {} if uploaded is None else {"SnapshotLastUploaded": uploaded}
+    triggers = [
+        replace(w.trigger(n, 500, rows=10), state=({"rows": 50, "custom": custom},))
+        for n in range(80)
+    ]
+    app = app_of(triggers, application={"settings": {MAINTENANCE: interval}})
+    assert [f.cause for f in found(app, "RT415")] == ["lagging-snapshots"] * reported
 
 
 # -- texts about the input ---------------------------------------------------------------------------

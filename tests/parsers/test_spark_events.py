@@ -278,6 +278,20 @@ EVENT_LOG_SHAPE: Json = {
 }
 
 
+def test_the_oldest_snapshot_of_all_partitions_is_kept() -> None:
+    custom = {
+        "SnapshotLastUploaded.partition_11_default": 31,
+        "SnapshotLastUploaded.partition_2_default": 29,
+        "rocksdbGetLatency": 4,
+    }
+    progress = {**EVENT_LOG_SHAPE, "stateOperators": [{"customMetrics": custom}]}
+    row = progress_row(progress)
+    assert row is not None
+    assert row["fields"]["state"]
+    (operator,) = json.loads(row["fields"]["state"])
+    assert operator["custom"] == {"SnapshotLastUploaded": 29, "rocksdbGetLatency": 4}
+
+
 def test_both_shapes_of_progress_give_the_same_row() -> None:
     printed = json.loads(json.dumps(EVENT_LOG_SHAPE))
     source = printed["sources"][0]

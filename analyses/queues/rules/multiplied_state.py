@@ -44,7 +44,9 @@ class Limits(h.Limits):
         0.05, "share", "maximum difference between subtasks; copies differ only by their metadata"
     )
     floor: float = h.limit(
-        16_777_216.0, "bytes", "minimum growth; a copy of less than 16 MiB is written in a second"
+        8_388_608.0,
+        "bytes",
+        "minimum growth; Flink reads smaller lists in some seconds at a restore",
     )
 
 

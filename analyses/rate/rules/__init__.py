@@ -23,6 +23,7 @@ from flowdiag.analyses.rate.rules import (
     growing_cache,
     growing_state,
     hanging_batch,
+    lagging_snapshots,
     late_rows,
     little_headroom,
     many_tasks,
@@ -99,4 +100,5 @@ RULES: Final[tuple[Rule, ...]] = (
     no_rows_written.RULE,
     starved_query.RULE,
     slow_state_access.RULE,
+    lagging_snapshots.RULE,
 )

@@ -40,6 +40,7 @@ from typing import Final
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.failures import executors as x
 from flowdiag.analyses.rate.failures.troubles import BLOCK, Trouble, troubles
+from flowdiag.analyses.rate.state_store import has_unlimited_rocksdb
 
 _BY_WHOM: Final = (
     " Exit code 137 means SIGKILL, sent by a user or the node. Memory is the reason only if the "
@@ -98,6 +99,11 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         yield _lost_executors(assessed, lost, blocks, limits)
     elif blocks:
         yield _lost_blocks(assessed, removed, blocks, limits)
+
+
+def _memory_remedies(app: h.ApplicationFacts) -> tuple[h.Action, ...]:
+    limit = ("rocksdb-limit",) if has_unlimited_rocksdb(app) else ()
+    return h.remedies("out-of-memory", app, "spark-overhead", *limit)
 
 
 def _severity(
@@ -163,7 +169,7 @@ def _lost_executors(
     memory = x.is_of_memory(reason)
     cause, actions = "executor-lost", h.remedies("executor-lost", app)
     if memory:
-        cause, actions = "out-of-memory", h.remedies("out-of-memory", app, "spark-overhead")
+        cause, actions = "out-of-memory", _memory_remedies(app)
     elif x.was_killed(reason):
         explain += _BY_WHOM
     executors = h.cite((executor.ref, executor.removed_us) for executor in lost)

@@ -19,11 +19,12 @@ concurrently. The result must be at least `share` of the trigger. The finding al
 writer stalls.
 
 Loads: in at least `mostly` of the triggers, partitions load their state from the checkpoint location
-(`rocksdbNumLoadedFromDfs`), or do not find it in the memory of the executor (`loadedMapCacheMissCount`).
+(`rocksdbNumLoadedFromDfs`), or do not find it in the memory of the executor (`loadedMapCacheMissCount`). Spark 4.1 and
+later also report how long the loads take (`rocksdbLoadLatencyMs`).
 
 What to do
 ----------
-Reads: use a larger block cache and a faster local disk. Loads: use a longer `spark.locality.wait` and a fixed set
+Reads: use a larger block cache, or a higher limit if `boundedMemoryUsage` is on, and a faster local disk. Loads: use a longer `spark.locality.wait` and a fixed set
 of executors.
 
 False alarms
@@ -37,7 +38,14 @@ from statistics import median
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of
-from flowdiag.analyses.rate.state_store import ACCESS, reloads, spent_ms, total
+from flowdiag.analyses.rate.state_store import (
+    ACCESS,
+    LOAD,
+    has_bounded_memory,
+    reloads,
+    spent_ms,
+    total,
+)
 
 
 class Limits(h.Limits):
@@ -112,7 +120,12 @@ def _slow(
         cause="slow-state-access",
         rank=h.Rank.ROOT_CAUSE,
         measurements=tuple(measured),
-        actions=h.remedies("slow-state-access", assessed.app),
+        actions=h.remedies(
+            "slow-state-access",
+            assessed.app,
+            "bound" if has_bounded_memory(assessed.app) else "cache",
+            "disk",
+        ),
     )
 
 
@@ -137,6 +150,9 @@ def _reload_finding(
         measurements=(
             h.measurement("loads", round(share, 3), "share", limits.mostly, over=of),
             h.measurement("partitions", max(count for _, count in loaded), over="most per trigger"),
+            h.measurement(
+                "load-time", total(late, (LOAD,)) or None, "ms", over="sum over partitions"
+            ),
         ),
         actions=h.remedies("state-reloaded", assessed.app),
     )

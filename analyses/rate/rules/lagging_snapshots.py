@@ -1,0 +1,93 @@
+"""The state stores of a query upload no snapshots.
+
+What it reports
+---------------
+A stateful query whose oldest snapshot of a state partition is many batches old.
+
+Why it matters
+--------------
+The query itself runs normally. But a restart, or a task that moves to another executor, has to replay the changes of
+all batches since the last snapshot.
+
+How it decides
+--------------
+Since version 4.1, Spark reports the version of the last snapshot (`SnapshotLastUploaded`) of the partitions that are
+furthest behind. The oldest one must be at least `versions` batches older than the last trigger. At least `intervals`
+times the maintenance interval (`spark.sql.streaming.stateStore.maintenanceInterval`, 60 s by default) must have passed
+since then. Spark itself logs a warning at the same limits.
+
+What to do
+----------
+Find errors and slow uploads of the maintenance in the logs of the executors, and give it more threads.
+
+False alarms
+------------
+If `spark.sql.streaming.stateStore.minDeltasForSnapshot` is higher than `versions`, few snapshots are intended.
+"""
+
+from __future__ import annotations
+
+from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.state_store import oldest_snapshot
+from flowdiag.parsers.units import duration_ms
+
+INTERVAL = "spark.sql.streaming.stateStore.maintenanceInterval"
+DEFAULT_INTERVAL_MS = 60_000
+
+
+class Limits(h.Limits):
+    versions: float = h.limit(
+        50, "batches", "minimum age; by default, Spark is due for a snapshot after 10 batches"
+    )
+    intervals: float = h.limit(
+        10, "ratio", "minimum number of maintenance intervals; each of them may upload a snapshot"
+    )
+
+
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
+    """Yield one finding per query."""
+    interval = duration_ms(assessed.app.settings.get(INTERVAL)) or DEFAULT_INTERVAL_MS
+    for query, _ in assessed.queries:
+        if not query.triggers:
+            continue
+        last = query.triggers[-1]
+        uploaded = oldest_snapshot(last)
+        if uploaded is None or last.batch is None:
+            continue
+        # The state after batch n has the version n + 1.
+        later = [t for t in query.triggers if t.batch is not None and t.batch >= uploaded]
+        lag, lasted_ms = last.batch + 1 - max(0, uploaded), (last.time_us - later[0].time_us) / 1000
+        if lag >= limits.versions and lasted_ms >= limits.intervals * interval:
+            yield _finding(assessed, query, later, lag, lasted_ms, limits)
+
+
+def _finding(
+    assessed: h.AssessedApplication,
+    query: h.QueryFacts,
+    later: list[h.Trigger],
+    lag: int,
+    lasted_ms: float,
+    limits: Limits,
+) -> h.Finding:
+    text = (
+        f"{h.fmt.capital(query.label)} has a state partition without a snapshot for {lag} batches "
+        f"({h.fmt.duration(lasted_ms)})"
+    )
+    return h.trigger_finding(
+        assessed,
+        query,
+        later,
+        severity=h.Severity.WARNING,
+        title=text,
+        why=text,
+        cause="lagging-snapshots",
+        rank=h.Rank.SYMPTOM,
+        measurements=(
+            h.measurement("batches-since-snapshot", lag, "batches", limits.versions),
+            h.measurement("since-snapshot", round(lasted_ms), "ms"),
+        ),
+        actions=h.remedies("lagging-snapshots", assessed.app),
+    )
+
+
+RULE = h.Rule("RT415", judge, Limits, causes=("lagging-snapshots",), needs="triggers")
