@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flowdiag.parsers.source import Source
 
 Session = Callable[[], "SparkSession"]
-"""A function that waits for Spark and returns its session."""
+"""Waits for Spark, and returns its session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

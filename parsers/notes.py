@@ -41,7 +41,7 @@ MEANINGS: Final = {
     Kind.GAP: "a log has a gap where lines were expected: lines are missing, or the process was paused",
     Kind.NO_METRICS: "relevant metrics are missing, for all or some subtasks",
     Kind.NO_TASKMANAGER_LOG: "logs of some TaskManagers that ran tasks are missing",
-    Kind.NO_TIME: "its records have no date, and no other input shows the day",
+    Kind.NO_TIME: "the records of an input have no date, and no other input shows the day",
     Kind.COUNTERS_RESET: "metric counters dropped to zero, as after a restart",
     Kind.IMPOSSIBLE: "metrics have values that no process can have; flowdiag ignores these values",
     Kind.OUTSIDE: "the requested time range contains no records, or none that flowdiag judges",
@@ -49,7 +49,7 @@ MEANINGS: Final = {
     Kind.UNKNOWN_VERSION: "flowdiag does not know this version and uses the nearest one",
     Kind.UNKNOWN_OPTION: "the engine has no such option",
     Kind.PLUG_IN: "a rule or message of another package cannot be used",
-    Kind.OTHER: "anything else, and every warning in reports written before kinds existed",
+    Kind.OTHER: "any other warning, and all warnings in reports from versions without kinds",
 }
 
 

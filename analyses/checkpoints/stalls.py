@@ -260,7 +260,7 @@ def signal_texts(job: h.Job, found: Stalls, together_ms: float) -> dict[str, str
     if found.bursts:
         longest = max(found.bursts, key=lambda burst: burst.ms)
         interval = h.fmt.duration(trigger_interval_ms(job))
-        texts["triggers-made-up"] = (
+        texts["triggers-caught-up"] = (
             f"no checkpoint was triggered for {h.fmt.duration(longest.ms)}, then "
             f"{longest.caught_up} within an interval of {interval}"
         )

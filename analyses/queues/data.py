@@ -185,7 +185,7 @@ def _subtask(
         culprit=key in culprits,
         samples=sum(sample.samples for sample in each),
         busy=_round(load.busy) if load.measured else None,
-        back_pressured=_round(load.pressed) if load.wait_measured else None,
+        back_pressured=_round(load.back_pressured) if load.wait_measured else None,
         idle=_mean(gauge("idle"), 1000),
         records_in=load.records,
         bytes_in=increase("bytes_in"),

@@ -33,7 +33,7 @@ def missing_metrics(job: JobQueues, known: float) -> Inconclusive | None:
     loads = loads_in(job).values()
     if not job.samples and not job.totals:
         reason = "the logs and responses contain no task metrics of this job"
-    elif all(load.busy is None and load.pressed is None for load in loads):
+    elif all(load.busy is None and load.back_pressured is None for load in loads):
         reason = (
             "the metrics contain no busy times, back pressure or buffer usage"
             if job.samples
@@ -53,7 +53,7 @@ def can_show_back_pressure(job: JobQueues) -> bool:
     that a task waits.
     """
     loads = loads_in(job).values()
-    if all(load.busy is None and load.pressed is None for load in loads):
+    if all(load.busy is None and load.back_pressured is None for load in loads):
         return False
     return has_samples_over_time(job) or any(load.waits and load.wait_measured for load in loads)
 

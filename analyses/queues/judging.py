@@ -269,5 +269,5 @@ def waiting_tasks(job: JobQueues, windows: Sequence[int] | None = None) -> list[
     found: dict[str, float] = {}
     for load in loads.values():
         if load.waits and load.wait_measured:
-            found[load.key.task] = max(found.get(load.key.task, 0.0), load.pressed or 0.0)
+            found[load.key.task] = max(found.get(load.key.task, 0.0), load.back_pressured or 0.0)
     return sorted(found.items(), key=lambda pair: job.topology.order(pair[0]))

@@ -160,7 +160,7 @@ class Spell:
         return self.last_us - self.first_us
 
     @property
-    def is_unawaited(self) -> bool:
+    def blocks_no_task(self) -> bool:
         """Whether the task has upstream tasks, and neither they nor its buffers show that records wait."""
         full = any((load.buffers or 0.0) >= HALF_FULL for load in self.culprit_loads)
         return bool(self.before) and not full and all(share < PARTLY for _, share in self.before)
@@ -201,11 +201,11 @@ def find_roots(job: JobQueues, loads: Loads) -> list[Root]:
             *_saturated_tasks(job, loads),
         ]
         found += [root for root in behind if root.task not in known]
-        return found or [*_waiting_unawaited(job, loads)]
+        return found or [*_waiting_but_blocking_no_task(job, loads)]
     return _roots_without_order(job, loads)
 
 
-def _lagging_subtasks(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]:
+def _lagging_subtasks(job: JobQueues, loads: Loads, back_pressured: bool) -> list[Root]:
     """Return subtasks that lag while their siblings are idle, although no task waits for them yet.
 
     They are busy, and their input holds a long queue on average, while a subtask that keeps up empties its input.
@@ -214,14 +214,14 @@ def _lagging_subtasks(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]
     Args:
         job: the job, with the capacity of its inputs and its checkpoints.
         loads: the loads of all subtasks.
-        pressed: whether a root of back pressure was found, which explains late checkpoints.
+        back_pressured: whether a root of back pressure was found, which explains late checkpoints.
     """
     grouped = by_task(loads)
     found = []
     for load in busiest(loads, job.topology):
         members = grouped[load.key.task]
         if not has_long_queue(job, load, members) and (
-            pressed or not _delays_barriers(job, load, members)
+            back_pressured or not _delays_barriers(job, load, members)
         ):
             continue
         before = [
@@ -229,8 +229,8 @@ def _lagging_subtasks(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]
             for name in job.topology.upstream.get(load.key.task, ())
             for other in grouped.get(name, ())
         ]
-        awaited = any(load.waits for load in before)
-        found.append(_root(job, [load], members, before, awaited=awaited))
+        blocks_upstream = any(load.waits for load in before)
+        found.append(_root(job, [load], members, before, blocks_upstream=blocks_upstream))
     return found
 
 
@@ -247,7 +247,7 @@ def _slow_taskmanagers(job: JobQueues, loads: Loads) -> list[Root]:
             continue
         slow = [load for load in members if load.taskmanager == spot.taskmanager]
         slow.sort(key=lambda load: (-(load.busy or 0.0), load.key))
-        found.append(_root(job, slow, members, (), awaited=False))
+        found.append(_root(job, slow, members, (), blocks_upstream=False))
     return found
 
 
@@ -264,35 +264,39 @@ def _saturated_tasks(job: JobQueues, loads: Loads) -> Iterator[Root]:
         complete = len(members) >= job.topology.parallelism.get(task, 0)
         if not before or not complete or not _are_saturated(members):
             continue
-        awaited = any(load.wait_measured and (load.pressed or 0.0) >= PARTLY for load in before)
+        blocks_upstream = any(
+            load.wait_measured and (load.back_pressured or 0.0) >= PARTLY for load in before
+        )
         full = sum((load.buffers or 0.0) >= HALF_FULL for load in members)
-        if awaited or full * 2 > len(members):
-            yield _root(job, members, members, before, awaited=awaited)
+        if blocks_upstream or full * 2 > len(members):
+            yield _root(job, members, members, before, blocks_upstream=blocks_upstream)
 
 
-def _waiting_unawaited(job: JobQueues, loads: Loads) -> Iterator[Root]:
+def _waiting_but_blocking_no_task(job: JobQueues, loads: Loads) -> Iterator[Root]:
     """Yield tasks that no task waits for, but that hang or wait all the time instead of computing.
 
     Only their own time shows that they limit the job. A task that computes all the time may also be reading a
-    backlog, unless its sources are idle. Rules use `busy_unawaited` so that they do not report such a job as healthy.
+    backlog, unless its sources are idle. Rules use `busy_but_blocking_no_task` so that they do not report such a job as healthy.
     """
-    for members in busy_unawaited(job, loads):
+    for members in busy_but_blocking_no_task(job, loads):
         use = cpu_use(job, members, loads.values())
         waits = use is not None and use.waits
         if waits or standstill_of(job) is not None or _reads_no_backlog(job, loads):
-            yield _root(job, members, members, (), awaited=False)
+            yield _root(job, members, members, (), blocks_upstream=False)
 
 
 def _reads_no_backlog(job: JobQueues, loads: Loads) -> bool:
     """Return whether metrics show that the sources are idle at least half of the time."""
     sources = [load for load in loads.values() if load.key.task in job.topology.sources]
     return bool(sources) and all(
-        load.measured and load.wait_measured and (load.busy or 0.0) + (load.pressed or 0.0) <= 0.5
+        load.measured
+        and load.wait_measured
+        and (load.busy or 0.0) + (load.back_pressured or 0.0) <= 0.5
         for load in sources
     )
 
 
-def busy_unawaited(job: JobQueues, loads: Loads) -> Iterator[list[Load]]:
+def busy_but_blocking_no_task(job: JobQueues, loads: Loads) -> Iterator[list[Load]]:
     """Yield the subtasks of tasks that are busy all the time, although no task waits for them.
 
     One kind is the chain that forms a whole job, unless a lag shows that it keeps up. Others have an empty input:
@@ -387,7 +391,7 @@ def _root(
     members: Sequence[Load],
     upstream: Sequence[Load],
     *,
-    awaited: bool = True,
+    blocks_upstream: bool = True,
 ) -> Root:
     """Return a root with measured loads.
 
@@ -396,7 +400,7 @@ def _root(
         subtasks: the busy subtasks.
         members: all known subtasks of the task.
         upstream: the subtasks that may wait for the task.
-        awaited: whether they wait for it.
+        blocks_upstream: whether they wait for it.
     """
     task = subtasks[0].key.task
     return Root(
@@ -404,9 +408,9 @@ def _root(
         subtasks=tuple(subtasks),
         siblings=max(len(members), job.topology.parallelism.get(task, 0)),
         known=len(members),
-        pressed_before=max((load.pressed or 0.0 for load in upstream), default=0.0),
+        back_pressured_before=max((load.back_pressured or 0.0 for load in upstream), default=0.0),
         measured=True,
-        awaited=awaited,
+        blocks_upstream=blocks_upstream,
     )
 
 
@@ -529,14 +533,14 @@ def _spells(
         if only is not None and root.task != only:
             continue
         samples = _samples_of(job, windows, [load.key for load in root.subtasks])
-        enough = ENOUGH_TIMES if root.awaited else FEW_SAMPLES
+        enough = ENOUGH_TIMES if root.blocks_upstream else FEW_SAMPLES
         if has_samples_over_time(job) and samples < (enough if root.measured else ENOUGH_SAMPLES):
             continue
         spell = _judge_root(job, windows, loads, root, samples)
         if spell is None:
             continue
         # While a task starts, Flink counts all its time as busy.
-        starts = spell.is_unawaited and spell.cause == "slow-operator" and spell.is_ordinary
+        starts = spell.blocks_no_task and spell.cause == "slow-operator" and spell.is_ordinary
         if not starts:
             found.append(spell)
     return found
@@ -568,7 +572,7 @@ def _judge_root(
     first_us, last_us = time_span(chain.from_iterable(held.values()))
     episode = _failing_episode(job.job, first_us, last_us)
     view = build_view(loads, job.topology, [root])
-    during = " while upstream tasks waited" if root.awaited else ""
+    during = " while upstream tasks waited" if root.blocks_upstream else ""
     found = find_culprit(Case(job.job, episode, view, end=root, during=during))
     if found is None:
         return None
@@ -639,11 +643,13 @@ def _culprit_loads(root: Root, found: NamedCulprit) -> tuple[Load, ...]:
 def _upstream_waits(job: JobQueues, loads: Loads, task: str) -> tuple[tuple[str, float], ...]:
     """Return the tasks directly upstream, and the highest share of time that a subtask of each waits."""
     if not has_task_order(job):
-        waits = {(load.key.task, load.pressed or 0.0) for load in loads.values() if load.waits}
+        waits = {
+            (load.key.task, load.back_pressured or 0.0) for load in loads.values() if load.waits
+        }
         return tuple(sorted(waits))
     grouped = by_task(loads)
     return tuple(
-        (name, max((load.pressed or 0.0 for load in grouped.get(name, ())), default=0.0))
+        (name, max((load.back_pressured or 0.0 for load in grouped.get(name, ())), default=0.0))
         for name in job.topology.upstream.get(task, ())
     )
 
@@ -667,7 +673,7 @@ def _state(job: JobQueues, windows: Sequence[int] | None, root: Root) -> State:
         return State.ONGOING
     culprits = {load.key for load in root.subtasks}
     known = has_task_order(job)
-    waiting = job.topology.upstream.get(root.task, ()) if root.awaited else ()
+    waiting = job.topology.upstream.get(root.task, ()) if root.blocks_upstream else ()
     later = [
         sample.samples
         for key, each in job.samples.items()
@@ -681,7 +687,7 @@ def _state(job: JobQueues, windows: Sequence[int] | None, root: Root) -> State:
 def _blocks_sources(job: JobQueues, loads: Loads) -> bool:
     """Return whether a subtask of a source is back-pressured all the time."""
     return any(
-        load.wait_measured and (load.pressed or 0.0) >= BLOCKED
+        load.wait_measured and (load.back_pressured or 0.0) >= BLOCKED
         for load in loads.values()
         if load.key.task in job.topology.sources
     )

@@ -30,7 +30,7 @@ def held_by(assessed: AssessedApplication, stream: int) -> tuple[str, str]:
     if not on:
         return (
             "not-enabled",
-            "back pressure is off, and no limit is reached: Spark reads everything",
+            "back pressure is off, and no limit is reached: Spark reads all available data",
         )
     return _held_by_estimator(assessed, stream, reached=any(cap.kind == "pid" for cap in caps))
 

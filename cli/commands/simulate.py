@@ -88,7 +88,7 @@ _PID: Final[Options] = {
         bool,
         _SETTINGS,
         "--back-pressure/--no-back-pressure",
-        help="With or without the estimator (default: as in the report, else with).",
+        help="Simulate with or without the estimator (default: as in the report, otherwise with).",
     ),
     **_REPORT,
 }

@@ -136,14 +136,14 @@ MaxRows = Annotated[
     _output(
         "--max-rows",
         metavar="N",
-        help=f"Maximum list length in JSON; lower for over ten jobs (default: {Settings().max_rows}).",
+        help=f"Maximum list length in JSON, lower for more than ten jobs (default: {Settings().max_rows}).",
     ),
 ]
 Redact = Annotated[
     bool | None,
     _output("--redact", help="Replace hosts, users, jobs, tasks and paths with pseudonyms."),
 ]
-NoExcerpts = Annotated[bool | None, _output("--no-excerpts", help="Quote no log text.")]
+NoExcerpts = Annotated[bool | None, _output("--no-excerpts", help="Do not quote log text.")]
 ColorOption = Annotated[
     When | None,
     _output(

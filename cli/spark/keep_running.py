@@ -32,7 +32,9 @@ def keep_running(stay: str) -> str:
             "--stay 0 keeps nothing running", hint="stop Java with flowdiag warm --stop"
         )
     if os.environ.get("CI"):
-        raise FlowdiagError("Java does not keep running if CI is set: CI jobs leave nothing behind")
+        raise FlowdiagError(
+            "Java does not keep running if CI is set, because CI jobs must leave nothing behind"
+        )
     if running_java.runtime_folder() is None:
         raise FlowdiagError(
             "there is no private folder where later commands can find the running Java",

@@ -87,9 +87,9 @@ def subject_of(job: h.Job, topology: Topology) -> tuple[str, h.Subject | None]:
 def shares_back_pressured(job: h.Job, topology: Topology) -> list[float]:
     """Return the share of time that each source subtask was back-pressured, without unmeasured subtasks."""
     return [
-        load.pressed
+        load.back_pressured
         for key, load in overall_view(job).loads.items()
-        if key.task in topology.sources and load.wait_measured and load.pressed is not None
+        if key.task in topology.sources and load.wait_measured and load.back_pressured is not None
     ]
 
 

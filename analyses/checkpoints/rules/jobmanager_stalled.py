@@ -20,7 +20,7 @@ Any of these is enough:
   confidence.
 - A checkpoint expires too late, by at least `overdue` and at least `overdue-share` of the timeout. The timer runs
   in the JobManager, so no other process can delay it.
-- No checkpoint is in progress for at least `made-up-gap` intervals. Then at least `made-up` of the missed
+- No checkpoint is in progress for at least `caught-up-gap` intervals. Then at least `caught-up` of the missed
   checkpoints are triggered within a single interval. The timer triggers at a fixed rate, so it catches up after a
   pause.
 
@@ -72,10 +72,10 @@ class Limits(h.Limits):
         "minimum delay of an expiry as a share of the timeout; with a long timeout, a delay of seconds proves "
         "nothing",
     )
-    made_up: float = h.limit(
+    caught_up: float = h.limit(
         0.5, "share", "minimum share of the missed triggers that must follow right after the gap"
     )
-    made_up_gap: float = h.limit(
+    caught_up_gap: float = h.limit(
         3.0,
         "intervals",
         "minimum gap before a burst of triggers, in intervals; garbage collection or a pause between checkpoints "
@@ -99,7 +99,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             together_ms=limits.together,
         ),
         overdue=stalls.overdue_expiries(job, overdue_ms=limits.overdue, share=limits.overdue_share),
-        bursts=stalls.catch_up_bursts(job, intervals=limits.made_up_gap, share=limits.made_up),
+        bursts=stalls.catch_up_bursts(job, intervals=limits.caught_up_gap, share=limits.caught_up),
         gaps=stalls.unexplained_gaps(job, intervals=limits.gap),
     )
     if not found.count:

@@ -93,10 +93,13 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
             job=job.key,
         )
         return
-    if (pressed := max(shares)) >= limits.back_pressured:
+    if (back_pressured := max(shares)) >= limits.back_pressured:
         return
     name, subject = subject_of(job, topology)
-    among, most = f"in {len(silent)} of {detailed} expired checkpoints", h.fmt.percent(pressed)
+    among, most = (
+        f"in {len(silent)} of {detailed} expired checkpoints",
+        h.fmt.percent(back_pressured),
+    )
     signals = {
         "sources-missing": f"{among} no source acknowledged",
         "sources-not-back-pressured": f"sources wait for downstream tasks at most {most} of the time",
@@ -111,7 +114,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
         why=f"{name}: no acknowledgement {among}, back-pressured {most} at most",
         measurements=(
             h.measurement(*missing),
-            h.measurement("sources-back-pressured", round(pressed, 3), "share"),
+            h.measurement("sources-back-pressured", round(back_pressured, 3), "share"),
         ),
         evidence=h.end_records(silent),
     )
@@ -128,15 +131,15 @@ def _late_source_findings(job: h.Job, topology: Topology, limits: Limits) -> h.I
     among = {row.checkpoint for row in late}
     if len(among) < max(limits.checkpoints, limits.share * len(detailed)):
         return
-    pressed = share_if_calm(job, topology, limits.back_pressured)
-    if pressed is None:
+    back_pressured = share_if_calm(job, topology, limits.back_pressured)
+    if back_pressured is None:
         return
     row = max(late, key=begun_ms)
     waited = f"{h.fmt.duration(begun_ms(row))} of {h.fmt.duration(row.end_to_end_ms or 0)}"
     signals = {
         "source-late": f"in {len(among)} of {len(detailed)} slow checkpoints, most of the duration passed before a source began",
         "sources-not-back-pressured": (
-            f"sources wait for downstream tasks at most {h.fmt.percent(pressed)} of the time"
+            f"sources wait for downstream tasks at most {h.fmt.percent(back_pressured)} of the time"
         ),
     }
     name = h.fmt.shorten(topology.canonical(row.task) or "a source")
@@ -158,7 +161,7 @@ def _late_source_findings(job: h.Job, topology: Topology, limits: Limits) -> h.I
                 limits.checkpoints,
                 f"{len(detailed)} slow ones with details",
             ),
-            h.measurement("sources-back-pressured", round(pressed, 3), "share"),
+            h.measurement("sources-back-pressured", round(back_pressured, 3), "share"),
         ),
         evidence=tuple(cited for each in late if (cited := each.cited) is not None),
     )

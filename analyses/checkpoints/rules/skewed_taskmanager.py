@@ -90,8 +90,8 @@ def _finding(job: h.Job, placed: Placement, share: Share, limits: Limits) -> h.F
         confidence=h.weigh(votes),
         rank=h.Rank.PLACE,
         count=share.late,
-        explain=f"{placed.distinct} distinct subtasks were late. Wherever only some subtasks of a task were late, "
-        "all of these run there.",
+        explain=f"{placed.distinct} distinct subtasks were late. If only some subtasks of a task were late, all of "
+        "them run there.",
         measurements=(
             h.measurement("late-subtasks", share.late, "subtasks"),
             h.measurement("expected-late-subtasks", share.expected, "subtasks"),

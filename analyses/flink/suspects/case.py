@@ -177,9 +177,9 @@ class Case:
         """Whether back pressure ends at a subtask, or would end there if upstream tasks waited."""
         return any(load.key == key for root in self.roots for load in root.subtasks)
 
-    def awaited(self, key: SubtaskKey) -> bool:
+    def blocks_upstream(self, key: SubtaskKey) -> bool:
         """Whether back pressure ends at a subtask, and upstream tasks wait for it."""
-        return any(load.key == key for r in self.roots if r.awaited for load in r.subtasks)
+        return any(load.key == key for r in self.roots if r.blocks_upstream for load in r.subtasks)
 
     def incidents_of(self, key: SubtaskKey, found: Sequence[Incident]) -> list[Incident]:
         return [

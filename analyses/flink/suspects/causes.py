@@ -91,7 +91,7 @@ def diagnose(case: Case, suspect: Suspect) -> Diagnosis:
         if found is not None and found.cause is not None:
             return replace(found, rank=rank)
         half = half or (found.half if found is not None else None)
-    waits = subtask.shape is Shape.STUCK_BARRIER or case.awaited(key)
+    waits = subtask.shape is Shape.STUCK_BARRIER or case.blocks_upstream(key)
     return Diagnosis(None, half or ("barrier" if waits else None))
 
 
@@ -105,7 +105,7 @@ class SubtaskCase:
         self.members = case.members(key.task)
         self.size = case.size(key.task)
         self.shape = shape_of(case, key)
-        self.awaited = case.awaited(key)
+        self.blocks_upstream = case.blocks_upstream(key)
         self.ratio = None if self.load is None else skew(case, self.load)
 
     @property
@@ -136,14 +136,16 @@ def _aborted_snapshot(subtask: SubtaskCase) -> Diagnosis | None:
     logs do not show whether the checkpoint was unaligned.
     """
     cut = subtask.case.incidents_of(subtask.key, subtask.case.aborted_parts)
-    if not subtask.awaited and any(is_running_at_abort(subtask.case, incident) for incident in cut):
+    if not subtask.blocks_upstream and any(
+        is_running_at_abort(subtask.case, incident) for incident in cut
+    ):
         return Diagnosis("slow-async-snapshot", "async")
     return None
 
 
 def _only_one_late(subtask: SubtaskCase) -> Diagnosis | None:
     """Ask whether the subtask is late but its downstream is not. Then busy time shows which half is slow."""
-    if subtask.shape is Shape.ONE_LATE and (subtask.load is None or subtask.awaited):
+    if subtask.shape is Shape.ONE_LATE and (subtask.load is None or subtask.blocks_upstream):
         return None
     if subtask.shape not in (Shape.SLOW_SNAPSHOT, Shape.ONE_LATE):
         return None
@@ -266,7 +268,7 @@ def _single_subtask(subtask: SubtaskCase) -> Diagnosis | None:
     """Ask whether the subtask is the only one of its task."""
     load = subtask.load
     full = load is not None and load.is_working and (load.buffers or 0.0) >= HALF_FULL
-    if subtask.size == 1 and (subtask.awaited or full):
+    if subtask.size == 1 and (subtask.blocks_upstream or full):
         return Diagnosis("slow-operator", "barrier")
     return None
 
@@ -321,7 +323,7 @@ def suspect_numbers(case: Case, suspect: Suspect) -> dict[str, float]:
     alone = suspect.kind == "subtask"
     known = {
         "busy": load.busy if load.measured else None,
-        "back-pressured": load.pressed if load.wait_measured else None,
+        "back-pressured": load.back_pressured if load.wait_measured else None,
         "input-buffers-in-use": load.buffers if case.end is not None else None,
         "records-ratio": records_ratio(load, members, size) if alone else None,
         "bytes-ratio": bytes_ratio(load, members, size) if alone else None,

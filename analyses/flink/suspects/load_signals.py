@@ -41,11 +41,11 @@ def end_of_back_pressure(case: Case) -> Iterator[SuspectVote]:
         measure = "busy" if root.measured else "input buffers in use"
         detail = f"{measure} {fmt.percent(chosen[0].busy or 0)}"
         text = f"{text}: {detail} and not back-pressured"
-        if root.awaited:
-            before = fmt.percent(root.pressed_before)
+        if root.blocks_upstream:
+            before = fmt.percent(root.back_pressured_before)
             text += f", while upstream tasks wait up to {before} of the time"
             detail += " while upstream waits"
-        signal = "end-of-back-pressure" if root.awaited else "falling-behind"
+        signal = "end-of-back-pressure" if root.blocks_upstream else "falling-behind"
         yield vote_for(signal, suspects, text, detail, cited_work(chosen), certain=certain)
 
 

@@ -70,7 +70,7 @@ class Load:
     key: SubtaskKey
     taskmanager: str | None
     busy: float | None
-    pressed: float | None
+    back_pressured: float | None
     records: float | None
     queue: float | None
     measured: bool
@@ -95,7 +95,7 @@ class Load:
     @property
     def wait(self) -> Evidence | None:
         """The record that reports the back-pressured time."""
-        share = self.pressed
+        share = self.back_pressured
         measured = self.wait_measured and share is not None
         return self._evidence(
             ("backPressuredTimeMsPerSecond", 1000 * (share or 0.0) if measured else None),
@@ -123,14 +123,16 @@ class Load:
     @property
     def waits(self) -> bool:
         """Whether downstream tasks block the subtask most of the time."""
-        return self.pressed is not None and self.pressed >= (
+        return self.back_pressured is not None and self.back_pressured >= (
             PRESSED if self.wait_measured else FULL
         )
 
     @property
     def is_working(self) -> bool:
         """Whether the subtask is busy most of the time rather than blocked."""
-        if self.busy is None or (self.pressed or 0.0) > (CALM if self.wait_measured else PRESSED):
+        if self.busy is None or (self.back_pressured or 0.0) > (
+            CALM if self.wait_measured else PRESSED
+        ):
             return False
         return self.busy >= (BUSY if self.measured else FULL)
 
@@ -151,17 +153,17 @@ class Load:
 class Root:
     """An end of back pressure: the busy subtasks of one vertex, and the pressure upstream.
 
-    `awaited` is False if the vertex falls behind but no upstream task waits for it yet.
+    `blocks_upstream` is False if the vertex falls behind but no upstream task waits for it yet.
     """
 
     task: str
     subtasks: tuple[Load, ...]
     siblings: int
     known: int  # number of siblings with metrics
-    pressed_before: float
+    back_pressured_before: float
     measured: bool
     blocked: bool = False  # siblings wait as well, which makes it less certain
-    awaited: bool = True
+    blocks_upstream: bool = True
 
     @property
     def whole(self) -> bool:
@@ -270,24 +272,24 @@ def load_of(key: SubtaskKey, row: SubtaskLoad) -> Load:
         )
         if value is not None
     ]
-    pressed = max(waits, default=None)
+    back_pressured = max(waits, default=None)
     busy = None if row.busy is None else row.busy / 1000
     measured = True
     # From 1.13 on, a task without busy time is a legacy source, whose idle time is always 0.
     if busy is None and row.idle is not None and row.back_pressured is None:
-        busy = max(0.0, 1 - row.idle / 1000 - (pressed or 0.0))
+        busy = max(0.0, 1 - row.idle / 1000 - (back_pressured or 0.0))
         # Idle time without back-pressured time (1.11, or 1.12 with a blocked task) does not measure work.
-        measured = pressed is not None
+        measured = back_pressured is not None
     if busy is None:
         busy, measured = row.in_pool_usage, False
-    wait_measured = pressed is not None
-    if pressed is None:
-        pressed = row.out_pool_usage
+    wait_measured = back_pressured is not None
+    if back_pressured is None:
+        back_pressured = row.out_pool_usage
     return Load(
         key=key,
         taskmanager=row.taskmanager or row.host,
         busy=busy,
-        pressed=pressed,
+        back_pressured=back_pressured,
         records=row.records_in,
         queue=row.input_queue,
         measured=measured,
@@ -342,7 +344,7 @@ def roots(loads: Loads, topology: Topology) -> list[Root]:
         found,
         key=lambda root: (
             root.blocked,
-            -(root.pressed_before + (root.subtasks[0].busy or 0.0)),
+            -(root.back_pressured_before + (root.subtasks[0].busy or 0.0)),
             root.task,
         ),
     )
@@ -365,7 +367,7 @@ def _root(
         ),
         siblings=max(len(members), topology.parallelism.get(task, 0)),
         known=len(members),
-        pressed_before=max(load.pressed or 0.0 for load in before),
+        back_pressured_before=max(load.back_pressured or 0.0 for load in before),
         measured=all(load.measured for load in busy) and all(load.wait_measured for load in before),
         blocked=blocked,
     )
@@ -622,7 +624,7 @@ def slow_taskmanager_of_task(task: str, members: Sequence[Load]) -> SlowTaskMana
 
 def is_stalled(load: Load) -> bool:
     """Whether a subtask is busy and not blocked but receives no records."""
-    if load.records is None or load.records > 1.0 or (load.pressed or 0.0) > CALM:
+    if load.records is None or load.records > 1.0 or (load.back_pressured or 0.0) > CALM:
         return False
     return load.busy is not None and load.busy >= (BUSY if load.measured else FULL)
 

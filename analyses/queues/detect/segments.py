@@ -58,12 +58,14 @@ def minutes_of_waiting(job: h.JobQueues, *, waits: float, samples: float) -> flo
         samples: minimum number of samples in a window.
     """
 
-    def pressed(loads: h.Iterable[h.Load], fewest: float = 0) -> bool:
+    def back_pressured(loads: h.Iterable[h.Load], fewest: float = 0) -> bool:
         return any(
-            load.wait_measured and (load.pressed or 0.0) > waits and load.samples >= fewest
+            load.wait_measured and (load.back_pressured or 0.0) > waits and load.samples >= fewest
             for load in loads
         )
 
-    if pressed(h.loads_in(job).values()):
+    if back_pressured(h.loads_in(job).values()):
         return inf
-    return sum(pressed(h.loads_in(job, [window]).values(), samples) for window in job.windows)
+    return sum(
+        back_pressured(h.loads_in(job, [window]).values(), samples) for window in job.windows
+    )

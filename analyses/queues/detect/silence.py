@@ -8,7 +8,7 @@ from flowdiag.analyses.queues.alignment import PausedSource, paused_source
 
 
 def stuck_operators(
-    job: h.JobQueues, *, pressed: bool, first: float, seconds: float, records: float
+    job: h.JobQueues, *, back_pressured: bool, first: float, seconds: float, records: float
 ) -> list[tuple[e.Stuck, e.Holder | None]] | None:
     """Return the operators that wait for a watermark, each with the source that holds it back.
 
@@ -17,7 +17,7 @@ def stuck_operators(
 
     Args:
         job: the job.
-        pressed: whether the job is back-pressured.
+        back_pressured: whether the job is back-pressured.
         first, seconds: minimum time without any watermark, and with an unchanged one.
         records: minimum number of records that the operator receives.
     """
@@ -31,7 +31,7 @@ def stuck_operators(
             return None
         holder = next(iter(e.holders(job, stuck.task, stuck.held)), None)
         never_set = stuck.held.value is None and holder is not None and bool(holder.reading)
-        if not pressed or never_set:
+        if not back_pressured or never_set:
             found.append((stuck, holder))
     return found
 

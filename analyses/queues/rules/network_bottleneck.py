@@ -77,7 +77,7 @@ def _finding(
     sender = senders[0].key.task
     places = {load.taskmanager for load in senders}
     alone = next(iter(places)) if len(places) == 1 and len(senders) > 1 else None
-    most = max(min(load.pressed or 0.0, 1.0) for load in senders)
+    most = max(min(load.back_pressured or 0.0, 1.0) for load in senders)
     waits, receives = h.fmt.shorten(sender), h.fmt.shorten(receivers[0].key.task)
     wait = h.fmt.plural(len(senders), f"subtask of {waits} waits", f"subtasks of {waits} wait")
     signals = {

@@ -82,9 +82,13 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Results:
     """Yield one finding per culprit, or the reason why the result is inconclusive."""
     if h.has_finished(job):
         return
-    pressed = bool(h.serious_spells(job))
+    back_pressured = bool(h.serious_spells(job))
     stuck = stuck_operators(
-        job, pressed=pressed, first=limits.first, seconds=limits.seconds, records=limits.records
+        job,
+        back_pressured=back_pressured,
+        first=limits.first,
+        seconds=limits.seconds,
+        records=limits.records,
     )
     if stuck is None:
         return  # BP106 reports it
@@ -92,9 +96,9 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Results:
     for operator, holder in stuck:
         finding = _stuck_operator(job, operator, holder)
         found.setdefault(finding.subject, finding)
-    if not pressed and (paused := lasting_pause(job, limits.seconds)):
+    if not back_pressured and (paused := lasting_pause(job, limits.seconds)):
         yield _paused(job, paused)
-    elif found or pressed or h.has_ended(job):
+    elif found or back_pressured or h.has_ended(job):
         yield from found.values()
     elif (still := h.standstill_of(job)) is not None and not h.works_or_waits(job):
         reason = h.text("BP105.no-record-moves", lasted=h.fmt.duration(still.lasted_ms))

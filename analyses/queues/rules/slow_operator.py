@@ -53,7 +53,7 @@ from __future__ import annotations
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.loads import loads_in
-from flowdiag.analyses.queues.root import busy_unawaited, unmeasured_chain
+from flowdiag.analyses.queues.root import busy_but_blocking_no_task, unmeasured_chain
 
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
@@ -62,7 +62,7 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
         if h.waits_for_database(job, spell.task) or h.slow_service(job, spell) is not None:
             continue
         title = f"{h.fmt.shorten(spell.task)} is too slow for its input"
-        if spell.is_unawaited:
+        if spell.blocks_no_task:
             title = (
                 f"{h.fmt.shorten(spell.task)} is busy all the time, although no task waits for it"
             )
@@ -75,7 +75,7 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
         return
     loads = loads_in(job)
     for members, why in (
-        *((busy, "is busy all the time") for busy in busy_unawaited(job, loads)),
+        *((busy, "is busy all the time") for busy in busy_but_blocking_no_task(job, loads)),
         (unmeasured_chain(job, loads), "is the only task of the job, and reports no busy time"),
     ):
         if members:

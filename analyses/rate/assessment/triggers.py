@@ -169,8 +169,7 @@ def _verdict(
                 counted and behind and _may_be_start(state, query, late),
                 Stability.INCONCLUSIVE,
                 (
-                    f"its first triggers take {use} of the interval and do not become longer, as at a "
-                    "start"
+                    f"its first triggers take {use} of the interval and do not become longer, as is usual at a start"
                 ),
             ),
             (behind, Stability.OVERLOADED, behind or ""),

@@ -78,7 +78,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
                 subject=h.executor_subject(app, executor),
                 title=f"Tasks on executor {executor.executor} take {times} as tasks of the same "
                 "stages elsewhere",
-                why=f"its tasks take {times} as elsewhere, over {executor.stages} stages",
+                why=f"its tasks take {times} as tasks elsewhere, over {executor.stages} stages",
                 cause="slow-executor",
                 rank=h.Rank.ROOT_CAUSE,
                 last_us=None,
