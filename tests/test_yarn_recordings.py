@@ -119,6 +119,7 @@ def test_the_snapshot_with_the_aggregated_copies_of_its_logs(
         states = {(each["cause"], each["state"]) for each in summary["stories"]}
         assert states == {(expected["cause"], expected["state"])}
         assert all(truth["expected"]["text"] in each["narrative"] for each in summary["stories"])
+        assert len(summary["stories"]) == 1, "all attempts of the application have one cause"
 
 
 @pytest.mark.application

@@ -144,6 +144,8 @@ class TaskFailure:
                 "Runtime Environment:"
             )[2]
             event, text = "A JVM crashed", " ".join(report.replace("#", " ").split())
+        elif self.exception is not None and self.exception.name == "specification-refused":
+            event, end = "The operator refused the specification", ""
         elif self.root.task is None:
             event, end = "The job failed", " for good" if end else ""
         times = f", {self.restarts} restarts" if self.restarts > 1 else ""

@@ -253,6 +253,9 @@ _NO_RECORDS: Final = (
     "flink-jobmanager", "flink-client", "flink-main", "flink-history-server", "flink-kubernetes-operator",
 )  # fmt: skip
 """Processes that read configurations and archives, but no records."""
+_OF_YARN: Final = re.compile(
+    r"\A(?:Application diagnostics message: )?User class threw exception: "
+)
 _PACKAGE: Final = re.compile(r"\A(?:[a-z_][\w$]{0,60}\.){1,20}(?=[A-Z][\w$]{0,120}(?::|\Z|\s))")
 _CLIENT: Final = re.compile(r"\A\[\w{1,40} clientId=[^\]]{1,300}\] ")  # of Kafka
 # Exceptions whose message is only another exception.
@@ -316,5 +319,6 @@ def _is_repeated(group: FailureGroup, reported: Sequence[str]) -> bool:
 
 
 def _shape(text: str) -> str:
-    """Remove package names and numbers from a text, for comparison."""
-    return _SHAPE.sub("#", _PACKAGE.sub("", " ".join(text.split()))).rstrip(".")[:120]
+    """Remove package names, numbers and YARN's introduction from a text, for comparison."""
+    bare = _PACKAGE.sub("", _OF_YARN.sub("", " ".join(text.split())))
+    return _SHAPE.sub("#", bare).rstrip(".")[:120]

@@ -155,6 +155,10 @@ WAITING: Final = frozenset(
         "OperatorWarning",
         "RolledBack",
         "SavepointFailed",
+        "JobFailed",
+        "DriverFailed",
+        "ExecutorFailed",
+        "ClockProblem",
         "NodeNotReady",
         "NodeDecommissioned",
     }

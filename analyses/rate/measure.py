@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from flowdiag.analyses.engine.frames import cached_frame
 from flowdiag.analyses.engine.sql import Queries, sql_literals
+from flowdiag.analyses.rate.attempts import last_attempt
 from flowdiag.parsers.rows import Event
 from flowdiag.parsers.spark.rest import application_in
 
@@ -189,7 +190,7 @@ def _related_application(
             near_to[name] = max(near_to[name], near)
         best = max(near_to.values())
         nearest = [name for name in names if near_to[name] == best]
-        return nearest[0] if len(nearest) == 1 else None
+        return last_attempt(nearest)
     return None
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
+from flowdiag.parsers.kubernetes.objects import operator_error
 
 MAX_BYTES: Final = 2 * 1024 * 1024
 MAX_OPTIONS: Final = 20_000
@@ -431,6 +431,7 @@ def _options_in_resource(text: str, kind: str, root: Any) -> OptionFile:
 # Operator 1.x, CommonStatus, FlinkDeploymentStatus).
 _STATES: Final = (
     (("lifecycleState",), {"FAILED", "ROLLING_BACK", "ROLLED_BACK"}),
+    (("reconciliationStatus", "state"), {"ROLLING_BACK", "ROLLED_BACK"}),  # operator 1.0
     (("jobStatus", "state"), {"FAILED", "FAILING", "SUSPENDED"}),
     (("jobManagerDeploymentStatus",), {"ERROR", "MISSING"}),
 )
@@ -452,24 +453,13 @@ def _status_problem(root: Any) -> str | None:
         and isinstance(error.value, str)
         and error.value.strip() not in ("", "null")
     ):
-        return f"error: {_deepest_message(error.value)}"
+        return f"error: {operator_error(error.value)}"
     replaced = any(_text_at(root, path) in states for path, states in _IN_BETWEEN)
     for path, bad in _STATES:
         state = _text_at(status, path)
         if state in bad and not (replaced and state in _EXPECTED):
             return f"{'.'.join(path)}: {state}"
     return None
-
-
-def _deepest_message(error: str) -> str:
-    """Return the last exception in the operator's JSON as class and message. Return other text unchanged."""
-    try:
-        outer = msgspec.json.decode(error)
-        last = (outer.get("throwableList") or [outer])[-1]
-        kind = str(last.get("type") or outer["type"]).rpartition(".")[2]
-        return f"{kind}: {last['message']}"
-    except (msgspec.DecodeError, AttributeError, KeyError, TypeError, RecursionError):
-        return error.strip()
 
 
 def _text_at(node: Any, path: tuple[str, ...]) -> str | None:

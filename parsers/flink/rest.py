@@ -386,14 +386,17 @@ def _parse_collected(data: bytes) -> Collected | None:
 
 
 def _collection_responses(collected: Collected, data: bytes) -> Iterator[_Answer]:
+    # The collector writes one response per line. If the file was reformatted, cite it as a whole.
+    starts = (hit.start() + 1 for hit in _RESPONSE_LINE.finditer(data))
     position = 0
     for answer in collected.answers:
         at_ms = answer.at_ms or answer.time_ms
         moment = Moment(utc_us=at_ms * 1000) if at_ms is not None else NO_MOMENT
-        # The collector writes one response per line. If the file was reformatted, cite it as a whole.
-        found = data.find(b'\n{"path":', position)
-        position = found + 1 if found >= 0 else position
+        position = next(starts, position)
         yield _Answer(position, answer.path, answer.body, moment=moment)
+
+
+_RESPONSE_LINE: Final = re.compile(rb'\n\{"path":')
 
 
 def _measured_subtasks(routed: list[_Routed]) -> frozenset[tuple[str, int]]:

@@ -75,6 +75,7 @@ _EVENT_REASONS: Final = frozenset(
             "NodeHasInsufficientMemory",
             "NodeHasInsufficientPID",
             "NodeNotReady",
+            "NTPIsDown",
         ),
     }
 )
@@ -83,31 +84,54 @@ _RENAMED: Final = {
     "NodeHasDiskPressure": "NodePressure",
     "NodeHasInsufficientMemory": "NodePressure",
     "NodeHasInsufficientPID": "NodePressure",
+    "NTPIsDown": "ClockProblem",
 }
 _OPERATED: Final = frozenset(
     {"FlinkDeployment", "FlinkSessionJob", "FlinkStateSnapshot", "SparkApplication"}
 )
 """Kinds of custom resources whose operators report their problems in events."""
 _OPERATOR_REASONS: Final = {
-    **dict.fromkeys(("SavepointError", "CheckpointError", "SnapshotError"), "SavepointFailed"),
+    **dict.fromkeys(
+        ("SavepointError", "CheckpointError", "SnapshotError", "SnapshotAbandoned"),
+        "SavepointFailed",
+    ),
+    "JobException": "JobFailed",
+    "SparkApplicationSubmissionFailed": "SubmissionFailed",
+    "SparkDriverFailed": "DriverFailed",
+    "SparkApplicationFailed": "DriverFailed",
+    "SparkExecutorFailed": "ExecutorFailed",
     **dict.fromkeys(("ScalingReport", "IneffectiveScaling", "Scaling", "MemoryPressure"), None),
+    **{f"SparkApplication{each}": None for each in ("Suspending", "Suspended", "Resuming")},
 }
-"""Problems by the reason of an operator's warning, or None for the autoscaler's decisions, which are not problems."""
-_NOT_STARTED: Final = frozenset(
-    {
-        "SUBMISSION_FAILED",
-        *("SchedulingFailure", "DriverStartTimedOut", "DriverReadyTimedOut", "DriverEvicted"),
-        "ExecutorsStartTimedOut",
-    }
+"""Problems by the reason of an operator's warning; None for decisions of the autoscaler or the user."""
+_FAILED_STATES: Final = {
+    "SUBMISSION_FAILED": "SubmissionFailed",
+    "FAILED": "DriverFailed",
+    "SchedulingFailure": "SubmissionFailed",
+    "DriverStartTimedOut": "SubmissionFailed",
+    "DriverReadyTimedOut": "SubmissionFailed",
+    "ExecutorsStartTimedOut": "SubmissionFailed",
+    "DriverEvicted": "Evicted",
+    "Failed": "DriverFailed",
+}
+"""States of a SparkApplication that failed, first of `sparkoperator.k8s.io`, then of `spark.apache.org`."""
+_WORKING: Final = frozenset({"RunningHealthy", "RunningWithPartialCapacity", "Succeeded"})
+"""States of `spark.apache.org` that end an earlier failure."""
+_POD_FAILED: Final = re.compile(
+    r"(?:Driver|Executor) (?P<pod>[a-z0-9][a-z0-9.-]{0,252}) failed"
+    r"|\bwith ExitCode: (?P<code>-?[0-9]{1,10}), Reason: (?P<reason>\w{1,60})"
 )
-"""States of a SparkApplication that did not start, first of `sparkoperator.k8s.io`, then of `spark.apache.org`."""
-_PRESSURES: Final = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
-"""Node conditions that indicate a problem if they are true."""
+"""Parts of a message of the operator `sparkoperator.k8s.io`; versions before 1.3 name only the pod."""
+_TROUBLES: Final = {
+    **dict.fromkeys(("MemoryPressure", "DiskPressure", "PIDPressure"), "NodePressure"),
+    "NTPProblem": "ClockProblem",  # node-problem-detector
+}
+"""Problems of nodes by the type of a condition that is true."""
 _INTEREST: Final = re.compile(
     r"OOMKill|SystemOOM|Evict|Preempt|NodeShutdown|NodeLost|Unschedulable|FailedScheduling|FailedMount"
     r"|FailedAttachVolume|ImagePull|InvalidImageName|CrashLoopBackOff|Back-off|Failed to pull"
-    r"|ROLL(?:ING|ED)_BACK|SUBMISSION_FAILED|SchedulingFailure|TimedOut|DriverEvicted"
-    r"|Warning|JobStatusChanged|DisruptionTarget|NodeHas|NodeNotReady|Pressure|liveness probe|Scheduled|Pulled|Started|SuccessfulAttachVolume"
+    r"|ROLL(?:ING|ED)_BACK|FAILED|ABANDONED|Failed|SchedulingFailure|TimedOut|DriverEvicted"
+    r"|Warning|Rollback|SpecChanged|StatusChanged|NTP|DisruptionTarget|NodeHas|NodeNotReady|Pressure|liveness probe|Scheduled|Pulled|Started|SuccessfulAttachVolume"
 )
 RESOLVED_BY: Final = {
     "Scheduled": ("FailedScheduling",),
@@ -120,8 +144,11 @@ RESOLVED_BY: Final = {
         "ErrImagePull",
     ),
     "SuccessfulAttachVolume": ("FailedAttachVolume",),
+    "SpecChanged": ("RolledBack",),
 }
 """The problems that a normal event resolves, by its reason: the pod has its node, its image or its volumes."""
+_STATUS_EVENTS: Final = ("StatusChanged", "JobStatusChanged")
+"""Events of Flink's operator about the state of a job, up to version 1.1 and later."""
 _JSON: Final = re.compile(r"\s*\{")
 _PRINTED: Final = re.compile(
     r"^[\s-]{0,40}\"?(?:containerStatuses|involvedObject)\"?:", re.MULTILINE
@@ -136,7 +163,11 @@ _JSON_KIND: Final = re.compile(
     r"^ {0,12}\"kind\": \"(?:Pod|Event|Node|SparkApplication)(?:List)?\",?$", re.MULTILINE
 )
 _OTHER_KIND: Final = re.compile(r"\"kind\": \"Flink")
-_ROLLBACK: Final = re.compile(r"\blifecycleState\"?: ?\"?ROLL(?:ING|ED)_BACK\b", re.MULTILINE)
+# Version 1.0 of Flink's operator has only the state of the reconciliation.
+_ROLLBACK: Final = re.compile(r"\b(?:lifecycleS|s)tate\"?: ?\"?ROLL(?:ING|ED)_BACK\b", re.MULTILINE)
+_SNAPSHOT: Final = re.compile(
+    r"^(?:\s{0,12}\"|[ -]{0,4})kind\"?: \"?FlinkStateSnapshot\b", re.MULTILINE
+)
 _ITEM: Final = re.compile(r"^- ", re.MULTILINE)
 _BEHIND_ITEMS: Final = re.compile(r"^[A-Za-z]", re.MULTILINE)
 _DOCUMENT: Final = re.compile(r"^---[ \t]*$", re.MULTILINE)
@@ -151,7 +182,7 @@ def looks_like_objects(text: str) -> bool:
     head = text[:65536]
     if _JSON.match(head) is not None and _COMPACT.search(head) is not None:
         return True
-    if _ROLLBACK.search(head) is not None:
+    if _ROLLBACK.search(head) is not None or _SNAPSHOT.search(head) is not None:
         return True
     if _PRINTED.search(head) is not None or _YAML_KIND.search(head) is not None:
         return True
@@ -196,7 +227,7 @@ def _containers_in_object(
     elif value.get("kind") == "SparkApplication":
         yield from _containers_in_application(value, piece, offset)
     elif str(value.get("kind")).startswith("Flink"):
-        yield from _rolled_back(value, piece, offset)
+        yield from _flink_problems(value, piece, offset)
     elif object_at(value, "status"):
         node = as_string(object_at(value, "spec").get("nodeName"))
         yield from (replace(each, node=node) for each in _containers_in_pod(value, piece, offset))
@@ -205,8 +236,8 @@ def _containers_in_object(
 def _resolution(event: Mapping[str, Any]) -> tuple[str, tuple[str, ...], int] | None:
     """Return the pod of a normal event, the problems that the event resolves, and its time."""
     reasons, at = RESOLVED_BY.get(str(event.get("reason"))), _time_of_event(event)
-    if str(event.get("reason")) == "JobStatusChanged" and "RUNNING" in str(event.get("message")):
-        reasons = ("OperatorWarning",)
+    if event.get("reason") in _STATUS_EVENTS and str(event.get("message")).endswith("RUNNING"):
+        reasons = ("OperatorWarning", "JobFailed")
     pod = object_at(event, "involvedObject").get("name")
     return None if reasons is None or at is None else (str(pod), reasons, at)
 
@@ -241,20 +272,44 @@ def _containers_in_pod(pod: Mapping[str, Any], piece: str, offset: int) -> Itera
         yield from (replace(each, heap=heap, component=component) for each in found)
 
 
-def _rolled_back(
-    deployment: Mapping[str, Any], piece: str, offset: int
+def _flink_problems(
+    resource: Mapping[str, Any], piece: str, offset: int
 ) -> Iterator[EndedContainer]:
-    """Yield a Flink resource whose operator went back to the last stable specification."""
-    status = object_at(deployment, "status")
-    state = str(status.get("lifecycleState"))
-    if state in ("ROLLING_BACK", "ROLLED_BACK"):
+    """Yield a resource that Flink's operator rolls back, or a snapshot that failed."""
+    status = object_at(resource, "status")
+    reconciled = object_at(status, "reconciliationStatus").get("state")
+    state = str(status.get("lifecycleState") or reconciled)
+    known = "RolledBack" if state in ("ROLLING_BACK", "ROLLED_BACK") else None
+    if resource.get("kind") == "FlinkStateSnapshot":
+        state = str(status.get("state"))
+        known = "SavepointFailed" if state in ("FAILED", "ABANDONED") else None
+    if known is not None:
         at = max(piece.find(state), 0)
+        error = as_string(status.get("error"))
         yield EndedContainer(
-            "RolledBack",
+            known,
             offset=offset + len(piece[:at].encode("utf-8", "replace")),
-            text=_text(state, status.get("error")),
-            pod=as_string(object_at(deployment, "metadata").get("name")),
+            text=_text(state, operator_error(error) if error else None),
+            pod=as_string(object_at(resource, "metadata").get("name")),
+            time_us=time_of(status.get("resultTimestamp")),
         )
+
+
+def operator_error(error: str) -> str:
+    """Return the last exception in the JSON of Flink's operator as class and message; other text unchanged.
+
+    Versions before 1.3 write the message of the exception.
+
+    >>> operator_error('{"type":"a.B","message":"x","throwableList":[{"type":"c.D","message":"full"}]}')
+    'D: full'
+    """
+    try:
+        outer = msgspec.json.decode(error)
+        last = (outer.get("throwableList") or [outer])[-1]
+        kind = str(last.get("type") or outer["type"]).rpartition(".")[2]
+        return f"{kind}: {last['message']}"
+    except (msgspec.DecodeError, AttributeError, KeyError, TypeError, RecursionError):
+        return error.strip()
 
 
 def _executor_heap(pod: Mapping[str, Any]) -> int | None:
@@ -270,33 +325,71 @@ def _executor_heap(pod: Mapping[str, Any]) -> int | None:
 def _containers_in_application(
     application: Mapping[str, Any], piece: str, offset: int
 ) -> Iterator[EndedContainer]:
-    """Yield an application that its operator could not start, in the format of either API group."""
+    """Yield an application that failed, in the format of either API group."""
     status = object_at(application, "status")
-    old, new = object_at(status, "applicationState"), object_at(status, "currentState")
+    old, new = object_at(status, "applicationState"), _last_failure(status)
     state = str(old.get("state") or new.get("currentStateSummary"))
-    if state in _NOT_STARTED:
-        at = max(piece.find(state), 0)
-        yield EndedContainer(
-            "Evicted" if state == "DriverEvicted" else "SubmissionFailed",
-            offset=offset + len(piece[:at].encode("utf-8", "replace")),
-            text=_text(state, old.get("errorMessage") or new.get("message")),
-            pod=as_string(object_at(application, "metadata").get("name")),
-            time_us=time_of(
-                new.get("lastTransitionTime") or status.get("lastSubmissionAttemptTime")
-            ),
-        )
+    known = _FAILED_STATES.get(state)
+    if known is None:
+        return
+    driver = object_at(status, "driverInfo").get("podName")
+    name = as_string(driver) or as_string(object_at(application, "metadata").get("name"))
+    message = str(old.get("errorMessage") or new.get("message") or "")
+    at = max(piece.find(state), 0)
+    failed = EndedContainer(
+        known,
+        offset=offset + len(piece[:at].encode("utf-8", "replace")),
+        text=_text(state, message),
+        pod=name,
+        time_us=time_of(new.get("lastTransitionTime") or status.get("lastSubmissionAttemptTime")),
+    )
+    observed = objects_at(object_at(new, "lastObservedDriverStatus"), "containerStatuses")
+    killed = [
+        each
+        for container in observed
+        for each in _container_problems(container, name, None, _Position(piece, offset))
+        if each.reason == "OOMKilled"
+    ]
+    yield from killed or [_with_exit(failed, message)]
+
+
+def _last_failure(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the state of a failed application of `spark.apache.org`, also after it released its resources."""
+    history = object_at(status, "stateTransitionHistory")
+    numbered = sorted((int(key), key) for key in history if str(key).isdigit())
+    failed: Mapping[str, Any] = {}
+    for state in (
+        *(object_at(history, key) for _, key in numbered),
+        object_at(status, "currentState"),
+    ):
+        summary = str(state.get("currentStateSummary"))
+        if summary in _FAILED_STATES:
+            failed = state
+        elif summary in _WORKING:
+            failed = {}
+    return failed
+
+
+def _with_exit(failed: EndedContainer, message: str) -> EndedContainer:
+    """Add the pod, exit code and reason in a message of a Spark operator."""
+    for hit in _POD_FAILED.finditer(message):
+        if hit["pod"]:
+            failed = replace(failed, pod=hit["pod"])
+        elif hit["reason"] == "OOMKilled":
+            failed = replace(failed, reason="OOMKilled", exit_code=int(hit["code"]))
+    return failed
 
 
 def _node_problems(node: Mapping[str, Any], at: _Position) -> Iterator[EndedContainer]:
     name = as_string(object_at(node, "metadata").get("name"))
     for each in objects_at(object_at(node, "status"), "conditions"):
         kind, status = str(each.get("type")), each.get("status")
-        pressure = kind in _PRESSURES and status == "True"
-        if pressure or (kind == "Ready" and status in ("False", "Unknown")):
+        trouble = _TROUBLES.get(kind) if status == "True" else None
+        if trouble or (kind == "Ready" and status in ("False", "Unknown")):
             yield EndedContainer(
-                "NodePressure" if pressure else "NodeNotReady",
+                trouble or "NodeNotReady",
                 offset=at(str(each.get("reason"))),
-                text=_text(kind if pressure else f"Ready is {status}", each.get("message")),
+                text=_text(kind if trouble else f"Ready is {status}", each.get("message")),
                 pod=name,
                 node=name,
                 time_us=time_of(each.get("lastTransitionTime")),
@@ -355,25 +448,49 @@ def _problem_in_event(event: Mapping[str, Any], piece: str, offset: int) -> Ende
     about = object_at(event, "involvedObject")
     reason, message = str(event.get("reason")), str(event.get("message") or event.get("note") or "")
     if about.get("kind") in _OPERATED:
-        warns = event.get("type") == "Warning"
-        known = operator_reason(reason) if warns else None
+        known = _operator_problem(event, reason, message)
     else:
         known = _event_reason(reason, message) if about.get("kind") in ("Pod", "Node") else None
     if known is None:
         return None
-    of_node = known in ("NodePressure", "NodeNotReady")
+    of_node = known in ("NodePressure", "NodeNotReady", "ClockProblem")
     host = about.get("name") if of_node else object_at(event, "source").get("host")
-    return EndedContainer(
+    found = EndedContainer(
         known,
         pod=as_string(about.get("name")) if of_node or about.get("kind") != "Node" else None,
         node=as_string(host),
         offset=_Position(piece, offset)(reason),
-        text=_text(reason, message),
+        text=_text(reason, _deepest_exception(message) if known == "JobFailed" else message),
         time_us=_time_of_event(event),
         count=as_count(event.get("count"))
         or as_count(object_at(event, "series").get("count"))
         or 1,
     )
+    return _with_exit(found, message) if known in ("DriverFailed", "ExecutorFailed") else found
+
+
+def _operator_problem(event: Mapping[str, Any], reason: str, message: str) -> str | None:
+    """Return the name of the problem that an event about a custom resource reports; None if it reports none."""
+    if event.get("type") != "Warning":
+        return "RolledBack" if reason == "Rollback" else None
+    # From version 1.12 on, a failed job is an error of the component Job; other errors are the operator's own.
+    of_job = object_at(event, "source").get("component") == "Job"
+    is_deployment = object_at(event, "involvedObject").get("kind") == "FlinkDeployment"
+    if reason == "Error" and of_job and (is_deployment or "Recovery is suppressed" in message):
+        return "JobFailed"
+    return operator_reason(reason)
+
+
+def _deepest_exception(message: str) -> str:
+    """Return the deepest exception in a stack trace, or in a chain of messages.
+
+    >>> _deepest_exception("a.B: x\\n\\tat c.D.e(D.java:1)\\nCaused by: f.G: full\\n\\tat h.I.j(I.java:2)")
+    'f.G: full'
+    >>> _deepest_exception("Recovery is suppressed -> full")
+    'full'
+    """
+    trace = message.rpartition("\nCaused by: ")[2].partition("\n")[0]
+    return trace.rpartition(" -> ")[2]
 
 
 def operator_reason(reason: str) -> str | None:

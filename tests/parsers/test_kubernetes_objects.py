@@ -249,6 +249,8 @@ def test_the_heap_of_a_killed_executor() -> None:
         ("MemoryPressure", "True", "NodePressure"),
         ("DiskPressure", "False", None),
         ("Ready", "Unknown", "NodeNotReady"),
+        ("NTPProblem", "True", "ClockProblem"),
+        ("NTPProblem", "False", None),
         ("Ready", "True", None),
     ],
 )
@@ -266,11 +268,14 @@ def test_the_node_of_a_pod_and_of_an_event() -> None:
     gone = {"kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeName": "n"}, "status": status}
     about = {"kind": "Node", "name": "n"}
     pressure = {"kind": "Event", "involvedObject": about, "reason": "NodeHasDiskPressure"}
-    listed = {"kind": "List", "items": [gone, pressure | {"message": "status is now: x"}]}
+    listed: Json = {"kind": "List", "items": [gone, pressure | {"message": "status is now: x"}]}
+    clock = {"kind": "Event", "involvedObject": about, "reason": "NTPIsDown", "type": "Warning"}
+    listed["items"].append(clock | {"message": "ntp.service is not running"})
     found = list(ended_containers(json.dumps(listed, indent=2)))
     assert [(each.reason, each.pod, each.node) for each in found] == [
         ("Evicted", "a", "n"),
         ("NodePressure", "n", "n"),
+        ("ClockProblem", "n", "n"),
     ]
 
 
@@ -282,10 +287,10 @@ def test_the_node_of_a_pod_and_of_an_event() -> None:
         ({"currentState": {"currentStateSummary": "DriverEvicted"}}, ("Evicted", "DriverEvicted")),
         ({"applicationState": {"state": "RUNNING"}}, None),
         ({"currentState": {"currentStateSummary": "RunningHealthy"}}, None),
-        ({"applicationState": {"state": "FAILED", "errorMessage": "the driver ran"}}, None),
+        ({"applicationState": {"state": "FAILED", "errorMessage": "the driver ran"}}, ("DriverFailed", "FAILED: the driver ran")),
     ],
 )  # fmt: skip
-def test_a_spark_application_that_is_not_started(
+def test_a_spark_application_that_failed(
     status: dict[str, Any], expected: tuple[str, str] | None
 ) -> None:
     application = {"kind": "SparkApplication", "metadata": {"name": "billing"}, "status": status}

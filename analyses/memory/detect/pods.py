@@ -15,7 +15,7 @@ _REFUSAL: Final = re.compile(r"(?:^|,) *([0-9]{1,6}) ([A-Za-z][^,{]{1,200}(?:\{[
 _BAD_NODES: Final = ("NodePressure", "NodeNotReady", "NodeUnhealthy", "NodeDecommissioned")
 
 
-OF_OPERATORS: Final = ("OperatorWarning", "SavepointFailed")
+OF_OPERATORS: Final = ("OperatorWarning", "SavepointFailed", "JobFailed")
 
 
 _VOLUME = ("a volume that cannot be mounted", "deployment-failed", "volume")
@@ -48,6 +48,10 @@ _REASONS = {  # end of the title, cause and remedy
     "RolledBack": ("an upgrade that its operator rolled back", "deployment-failed", "rollback"),
     "OperatorWarning": ("a warning of its operator", "deployment-failed", "operator-log"),
     "SavepointFailed": ("a failed savepoint", "savepoint-failed", "cause"),
+    "JobFailed": ("a failed job", "task-failure", "fix-error"),
+    "DriverFailed": ("failed", "driver-killed", "look"),
+    "ExecutorFailed": ("failed", "executor-lost", "reason"),
+    "ClockProblem": ("a problem with its clock", "wrong-clock", "synchronize"),
     "Throttled": ("too little CPU", "slow-taskmanager", "cpu"),
     "NodePressure": ("run short of a resource", "taskmanager-lost", "node"),
     "NodeNotReady": ("stopped responding", "taskmanager-lost", "node"),

@@ -3,8 +3,8 @@
 What it reports
 ---------------
 Pods that fit on no node, whose image cannot be pulled, whose volume cannot be mounted, or whose container exits
-repeatedly. The rule also reports SparkApplications that their operator cannot start, and warnings of operators
-about their resources, such as failed savepoints. It also reports pods that were preempted, killed by their
+repeatedly. The rule also reports SparkApplications that failed or that their operator cannot start, and warnings of
+operators about their resources, such as failed savepoints and upgrades that were rolled back. It also reports pods that were preempted, killed by their
 liveness probe, or evicted because their node ran out of disk space or process IDs. On YARN, the rule reports
 applications that wait for their queue, files that cannot be localized, failed application masters, and expired
 tokens. It also reports containers that were preempted, killed, or lost with their node. The report quotes the
@@ -20,7 +20,7 @@ The rule reads the output of `kubectl` and of `flowdiag collect k8s`: the reason
 status of pods, and events. It leaves out pods that are scheduled later or whose image is pulled later. On YARN, it
 reads the exit statuses and diagnostics in the responses of the ResourceManager and the timeline server. Containers
 that the application released do not count. An unhealthy node counts only if a job lost a TaskManager there, or a
-pod there ended. In cAdvisor's metrics, a pod has too little CPU if it is throttled in half of its CPU periods for
+pod there ended. The node-problem-detector reports nodes whose clock is not synchronized (`NTPProblem`). In cAdvisor's metrics, a pod has too little CPU if it is throttled in half of its CPU periods for
 five minutes. The problem is over if the job runs again after the last event. CP303 reports containers that were
 killed for exceeding their memory limit.
 
@@ -57,7 +57,7 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
             title=f"{place}{more}{event}: {h.fmt.shorten(message, 200)}",
             why=f"{place}{more}: {h.fmt.shorten(message, 120)}",
             cause=cause,
-            rank=h.Rank.REPORTED_CAUSE,
+            rank=h.Rank.EXPLANATION if cause == "wrong-clock" else h.Rank.REPORTED_CAUSE,
             state=h.State.RECOVERED if recovered else h.State.ONGOING,
             first_us=min(times, default=None),
             last_us=max(times, default=None),
@@ -78,6 +78,8 @@ def _described(kill: h.Kill, problem: str, *, several: bool) -> tuple[str, str, 
             kill.text,
             "The operator reports this about its resource. The job may still run.",
         )
+    if kill.reason == "ClockProblem":
+        return f" has {problem}", kill.text, h.explanation("wrong-clock")
     message = kill.text.partition(f"pod/{kill.pod}")[2] if kill.pod else ""
     return (
         f" {'have' if several else 'has'} {problem}",
@@ -99,6 +101,8 @@ RULE = h.Rule(
         "driver-killed",
         "slow-taskmanager",
         "savepoint-failed",
+        "task-failure",
+        "wrong-clock",
     ),
     needs="pods",
 )

@@ -37,6 +37,7 @@ from flowdiag.analyses.rate.assemble.sums import (
     operations_of,
     partitions_of,
 )
+from flowdiag.analyses.rate.attempts import with_repeated_failures
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, OpenTask, RateFacts, Work
 from flowdiag.analyses.rate.measure import UNKNOWN
 from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD
@@ -79,12 +80,11 @@ def assemble(
         row = JSON.decode(text)
         by_app[row.get("app", "")][what].append(row)
     cut = set(damaged)
-    return RateFacts(
-        applications=tuple(
-            _application(key, kinds, key in cut, user, *spans_us.get(key, (None, None)))
-            for key, kinds in sorted(by_app.items())
-        )
+    applications = (
+        _application(key, kinds, key in cut, user, *spans_us.get(key, (None, None)))
+        for key, kinds in sorted(by_app.items())
     )
+    return RateFacts(applications=with_repeated_failures(tuple(applications)))
 
 
 def _application(

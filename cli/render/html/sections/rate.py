@@ -6,6 +6,7 @@ from typing import Final
 
 from flowdiag.analyses.contract.report import Keeping, RateApplication, RateQuery
 from flowdiag.analyses.model import fmt
+from flowdiag.analyses.rate.attempts import attempt_of
 from flowdiag.cli.render.html.charts import series
 from flowdiag.cli.render.html.context import Context, Part, Section, split_by_severity
 from flowdiag.cli.render.html.figures import Figure, table
@@ -22,9 +23,10 @@ def section(context: Context) -> Section | None:
     if not apps:
         return None
     overview, shown = split_by_severity(apps, job_summary, context.page)
+    distinct = {attempt_of(app.application)[0] if app.application else str(id(app)) for app in apps}
     return Section(
         title="Rates and delays",
-        count=fmt.plural(len(apps), "application"),
+        count=fmt.plural(len(distinct), "application"),
         shown={"overview": overview, "parts": [_part(app, context) for app in shown]},
     )
 
