@@ -38,7 +38,7 @@ from flowdiag.parsers.components import Component, components
 from flowdiag.parsers.exceptions import option_keys_in
 from flowdiag.parsers.lines.failure_lines import failure_line, is_wrapper_failure, short_failure
 
-UNRECOGNISED: Final = "unrecognised-failure"
+UNRECOGNIZED: Final = "unrecognized-failure"
 GROUPS: Final = 5
 """How many kinds of failures to report. Further kinds are usually repetitions or consequences."""
 _TITLE: Final = 400
@@ -123,12 +123,12 @@ class FailureGroup:
     @property
     def cause(self) -> str:
         """A key of `causes.CAUSES`."""
-        return cause_of_class(self.first.text.get("class"), UNRECOGNISED)[0]
+        return cause_of_class(self.first.text.get("class"), UNRECOGNIZED)[0]
 
     @property
     def remedies(self) -> tuple[str, ...]:
         """The names of the remedies that fit a known cause, or nothing for all of them."""
-        return cause_of_class(self.first.text.get("class"), UNRECOGNISED)[1]
+        return cause_of_class(self.first.text.get("class"), UNRECOGNIZED)[1]
 
     @property
     def title(self) -> str:
@@ -169,10 +169,10 @@ class FailureGroup:
         parts += [
             f"{code.code}: {code.meaning}."
             for code in _specific_codes(self.first.failure)[:2]
-            if code.family != "http" or self.cause == UNRECOGNISED  # a known cause is more precise
+            if code.family != "http" or self.cause == UNRECOGNIZED  # a known cause is more precise
         ]
         parts.append(_ENDS.get(self.ended, _MODEST)[1])
-        if self.cause == UNRECOGNISED:
+        if self.cause == UNRECOGNIZED:
             parts.append("flowdiag knows no remedy for this failure.")
         else:
             known = CAUSES[self.cause]

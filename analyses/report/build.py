@@ -112,7 +112,7 @@ def report_of(
             w.Where.RENDER,
             about="suggestions",
         )
-    doubtful = unrecognised(inputs, options.named, logs=_uneventful(inputs, sources))
+    doubtful = unrecognized(inputs, options.named, logs=_uneventful(inputs, sources))
     return ReportBuilder(
         command=command,
         inputs=inputs,
@@ -185,12 +185,12 @@ def _uneventful(inputs: Sequence[w.Input], sources: Sequence[Source]) -> list[st
     ]
 
 
-def unrecognised(
+def unrecognized(
     inputs: Sequence[w.Input], named: Iterable[str], *, logs: Iterable[str] = ()
 ) -> list[str]:
     """Return the user's paths in which nothing was recognized, except empty files and certain `logs`.
 
-    >>> unrecognised([], ["logs/"])
+    >>> unrecognized([], ["logs/"])
     []
     """
     known = [item.source for item in inputs if item.recognised or item.kind in _WHOLE]

@@ -65,7 +65,7 @@ STEP_WORDS: Final = {
     "workers": "the start of workers",
     "restore": "reading state back",
     "deployment": "the deployment of the tasks",
-    "initialisation": "the initialization of the tasks",
+    "initialization": "the initialization of the tasks",
     "first-checkpoint": "the first checkpoint",
 }
 """The steps of a start, as they appear in sentences."""

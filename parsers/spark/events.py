@@ -220,7 +220,7 @@ class EventReader:
                 return []  # some other line that mentions an event
             rows = read(line.data)
         except _DAMAGE:
-            self._add_unrecognised(line.data)
+            self._add_unrecognized(line.data)
             return []
         self._tally.recognised += 1
         if read is plan_rows:
@@ -233,7 +233,7 @@ class EventReader:
             return [*self._flush(None), *rows]
         return rows
 
-    def _add_unrecognised(self, data: bytes | memoryview) -> None:
+    def _add_unrecognized(self, data: bytes | memoryview) -> None:
         self._tally.add_unrecognized(
             bytes(data[:200]).removesuffix(b"\r").decode("utf-8", "replace")
         )
@@ -245,7 +245,7 @@ class EventReader:
         try:
             end = TASK_END.decode(data)
         except _DAMAGE:
-            self._add_unrecognised(data)
+            self._add_unrecognized(data)
             return
         self._tally.recognised += 1
         info = end.info

@@ -29,7 +29,7 @@ from flowdiag.analyses.startup.rules.held_start import RULE as HELD
 from flowdiag.analyses.startup.rules.leadership_lost import RULE as LEADERSHIP
 from flowdiag.analyses.startup.rules.missing_slots import RULE as SLOTS
 from flowdiag.analyses.startup.rules.missing_workers import RULE as WORKERS
-from flowdiag.analyses.startup.rules.slow_initialisation import RULE as INITIALISATION
+from flowdiag.analyses.startup.rules.slow_initialization import RULE as INITIALIZATION
 from flowdiag.analyses.startup.rules.start_loop import RULE as LOOP
 from tests.analyses import startup_workbench as w
 from tests.analyses.judged import cases_of
@@ -146,8 +146,8 @@ def test_reading_state_is_the_reason_from_a_share_on() -> None:
         handles=1,
     )
     seen = w.facts(w.job(w.start(slow, restores=(read,))))
-    assert findings_of(INITIALISATION, seen)[0].cause == "slow-open"
-    assert findings_of(INITIALISATION, seen, reading=0.4)[0].cause == "slow-restore"
+    assert findings_of(INITIALIZATION, seen)[0].cause == "slow-open"
+    assert findings_of(INITIALIZATION, seen, reading=0.4)[0].cause == "slow-restore"
 
 
 def test_all_refusals_of_slots_are_counted() -> None:

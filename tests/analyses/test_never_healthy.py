@@ -29,7 +29,7 @@ from flowdiag.analyses.rate.assemble.late import (
 from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.report import build, verdicts
-from flowdiag.analyses.report.build import unrecognised
+from flowdiag.analyses.report.build import unrecognized
 from flowdiag.analyses.selection.options import MemoryOptions, Options
 from flowdiag.analyses.selection.span import Moment, Selection
 from flowdiag.analyses.startup.facts import StartupFacts
@@ -222,11 +222,11 @@ def test_unknown_versions_and_options_are_warnings() -> None:
 
 def test_named_inputs_must_be_recognised() -> None:
     known, _, other = reports.inputs()
-    assert unrecognised([known, other], ["logs/jobmanager.log", "logs/core.4711"]) == [
+    assert unrecognized([known, other], ["logs/jobmanager.log", "logs/core.4711"]) == [
         "logs/core.4711"
     ]
-    assert unrecognised([known, other], ["logs/"]) == []
-    assert unrecognised([other], [other.source], logs=[other.source]) == []
+    assert unrecognized([known, other], ["logs/"]) == []
+    assert unrecognized([other], [other.source], logs=[other.source]) == []
     kept = build.ReportBuilder(
         command="checkpoints",
         inputs=[known],

@@ -53,7 +53,7 @@ def code_of(job: JobQueues) -> Finding | None:
         (["lock", "cpu"] * 3, "lock-contention", Confidence.HIGH),
         (["sleep", "idle"] * 3, "sleeping-in-operator", Confidence.MEDIUM),
         (["async-queue"] * 6, "async-queue-full", Confidence.MEDIUM),
-        (["state", "state", "cpu", "serialisation"], "state-access-bound", Confidence.LOW),
+        (["state", "state", "cpu", "serialization"], "state-access-bound", Confidence.LOW),
     ],
 )
 def test_most_samples_name_the_cause(kinds: list[str], cause: str, confidence: Confidence) -> None:
@@ -110,7 +110,7 @@ def test_the_first_advice_fits_the_code_and_no_flame_graph_is_needed() -> None:
         ["idle"] * 6,
         ["output"] * 6,
         ["cpu", "idle", "idle", "idle", "idle", "idle"],  # rarely works
-        ["cpu", "external", "sleep", "state", "logging", "serialisation"],  # nothing in common
+        ["cpu", "external", "sleep", "state", "logging", "serialization"],  # nothing in common
         ["snapshot"] * 6,
     ],
 )

@@ -89,8 +89,8 @@ def test_recorded_starts(recorded: Callable[..., Recorded], folder: Path) -> Non
         step = next(s for s in report.data.cluster or [] if s.step == "client")
         assert step.ended_at is None
     if expected["cause"] == "slow-open":
-        assert attempts[0].slowest == "initialisation"
-        slow = next(s for s in attempts[0].steps if s.step == "initialisation")
+        assert attempts[0].slowest == "initialization"
+        slow = next(s for s in attempts[0].steps if s.step == "initialization")
         assert slow.subject is not None
         assert (slow.subject.task, slow.subject.subtask_index) == ("aggregate", 2)
     if expected.get("slow") == "slow-restore":

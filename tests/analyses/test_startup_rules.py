@@ -17,7 +17,7 @@ from flowdiag.analyses.startup.rules.frame_too_large import RULE as FRAMES
 from flowdiag.analyses.startup.rules.missing_workers import RULE as WORKERS
 from flowdiag.analyses.startup.rules.operator_refusal import RULE as OPERATOR
 from flowdiag.analyses.startup.rules.rpc_trouble import RULE as RPC
-from flowdiag.analyses.startup.rules.slow_initialisation import RULE as SLOW
+from flowdiag.analyses.startup.rules.slow_initialization import RULE as SLOW
 from flowdiag.analyses.startup.rules.submission_failed import RULE as SUBMISSION
 from tests.analyses import startup_workbench as w
 

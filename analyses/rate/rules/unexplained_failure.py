@@ -37,7 +37,7 @@ from __future__ import annotations
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.analyses.knowledge.unknown_failures import (
     GROUPS,
-    UNRECOGNISED,
+    UNRECOGNIZED,
     FailureGroup,
     failure_groups,
 )
@@ -128,7 +128,7 @@ def _finding(assessed: h.AssessedApplication, group: FailureGroup) -> h.Finding:
         fields = group.finding_fields(())
         fields["severity"], fields["rank"] = h.Severity.INFO, h.Rank.SYMPTOM
         return h.application_finding(assessed, **fields)
-    if group.cause == UNRECOGNISED or "class" not in text:
+    if group.cause == UNRECOGNIZED or "class" not in text:
         return h.application_finding(assessed, **group.finding_fields(()))
     found = Classified(text["class"], "", 0, dict(text), tuple(text.get("options", "").split()))
     cause, names = exceptions.cause_of_exception(found)
@@ -140,6 +140,6 @@ RULE = h.Rule(
     "RT108",
     judge,
     core=True,
-    causes=(UNRECOGNISED, *dict.fromkeys(word for word, _ in CAUSE_OF_CLASS.values())),
+    causes=(UNRECOGNIZED, *dict.fromkeys(word for word, _ in CAUSE_OF_CLASS.values())),
     last_resort=judge_rest,
 )

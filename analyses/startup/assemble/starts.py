@@ -409,7 +409,7 @@ def _blocking_step(steps: Sequence[Step], tasks: Sequence[TaskTimes]) -> str:
     for step in steps:
         if step.ended_us is None and step.started_us is not None:
             return step.name
-    return "initialisation" if any(t.initializing_us for t in tasks) else "deployment"
+    return "initialization" if any(t.initializing_us for t in tasks) else "deployment"
 
 
 def _slots(marks: Sequence[Row]) -> Slots | None:

@@ -110,7 +110,7 @@ def _own_steps(
     initializing = [t for t in tasks if t.initializing_us is not None]
     if initializing:
         yield _task_step(
-            "initialisation",
+            "initialization",
             initializing,
             lambda task: task.initializing_us,
             lambda task: task.running_us,

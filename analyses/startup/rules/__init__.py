@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.model.rule import Rule
-from flowdiag.analyses.startup import lost_processes, unrecognised_failures
+from flowdiag.analyses.startup import lost_processes, unrecognized_failures
 from flowdiag.analyses.startup.rules import (
     below_parallelism,
     blocked_autoscaler,
@@ -21,7 +21,7 @@ from flowdiag.analyses.startup.rules import (
     operator_refusal,
     rescale_loop,
     rpc_trouble,
-    slow_initialisation,
+    slow_initialization,
     slow_step,
     start_loop,
     submission_failed,
@@ -39,7 +39,7 @@ RULES: Final[tuple[Rule, ...]] = (
     missing_workers.RULE,
     late_taskmanager.RULE,
     # ST3xx: slow or uneven starts
-    slow_initialisation.RULE,
+    slow_initialization.RULE,
     slow_step.RULE,
     crowded_taskmanager.RULE,
     leadership_lost.RULE,
@@ -50,7 +50,7 @@ RULES: Final[tuple[Rule, ...]] = (
     blocked_autoscaler.RULE,
     # CP302, and ST306 and following: processes that do not respond to each other
     lost_processes.RULE,
-    unrecognised_failures.RULE,
+    unrecognized_failures.RULE,
     rpc_trouble.RULE,
     frame_too_large.RULE,
 )

@@ -36,7 +36,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.startup import helpers as h
-from flowdiag.analyses.startup.detect.initialisation import read_ms, signals_of, slow_starts
+from flowdiag.analyses.startup.detect.initialization import read_ms, signals_of, slow_starts
 from flowdiag.analyses.startup.detect.restores import (
     measured_parts,
     remedies_of,
@@ -80,7 +80,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     votes = h.votes_for(signals, RULE.signals)
     as_slow = sum(ms >= took / 2 for ms in (*others, took)) / (len(others) + 1)
     numbers = (
-        ("initialisation", took, "ms", None, f"start {start.number + 1}"),
+        ("initialization", took, "ms", None, f"start {start.number + 1}"),
         ("median", round(worst.usual_ms), "ms", None, "other tasks"),
         ("share-as-slow", round(as_slow, 3), "share"),
     )

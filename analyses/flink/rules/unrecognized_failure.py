@@ -38,18 +38,18 @@ from functools import singledispatch
 from typing import Any, Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.advice import unrecognised as u
+from flowdiag.analyses.flink.advice import unrecognized as u
 from flowdiag.analyses.flink.job import UNKNOWN_JOB
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.analyses.knowledge.unknown_failures import (
     GROUPS,
-    UNRECOGNISED,
+    UNRECOGNIZED,
     FailureGroup,
     failure_groups,
 )
 
 
-class Unrecognised(h.Limits):
+class Unrecognized(h.Limits):
     """Thresholds of CP314."""
 
     before: float = h.limit(
@@ -58,13 +58,13 @@ class Unrecognised(h.Limits):
 
 
 @singledispatch
-def judge(facts: Any, limits: Unrecognised) -> h.Iterator[h.Finding]:
+def judge(facts: Any, limits: Unrecognized) -> h.Iterator[h.Finding]:
     """Report each kind of failure of each job."""
     raise TypeError(f"no topic judges {type(facts).__name__}")
 
 
 @judge.register
-def judge_failures(facts: h.ClusterFacts, limits: Unrecognised) -> h.Iterator[h.Finding]:
+def judge_failures(facts: h.ClusterFacts, limits: Unrecognized) -> h.Iterator[h.Finding]:
     """Report each kind of failure of each job."""
     jobs = h.jobs_of(facts)
     for job in jobs:
@@ -77,7 +77,7 @@ def judge_failures(facts: h.ClusterFacts, limits: Unrecognised) -> h.Iterator[h.
             yield _finding(UNKNOWN_JOB, group)
 
 
-def judge_rest(facts: Any, limits: Unrecognised) -> h.Iterator[h.Finding]:
+def judge_rest(facts: Any, limits: Unrecognized) -> h.Iterator[h.Finding]:
     """Report each kind of failure in a fragment that another rule reports only with more input.
 
     Even a consequence of another failure is better than no finding.
@@ -96,7 +96,7 @@ def judge_rest(facts: Any, limits: Unrecognised) -> h.Iterator[h.Finding]:
 
 
 def _finding(job: h.JobFacts, group: FailureGroup) -> h.Finding:
-    known = group.cause != UNRECOGNISED
+    known = group.cause != UNRECOGNIZED
     place = group.first.place or "the process"
     about = h.with_version_of(job, group.first.failure)
     advice = h.remedies(group.cause, about, *group.remedies, place=place) if known else ()
@@ -106,9 +106,9 @@ def _finding(job: h.JobFacts, group: FailureGroup) -> h.Finding:
 RULE: Final = h.Rule(
     "CP314",
     judge,
-    Unrecognised,
+    Unrecognized,
     whole=True,
-    causes=(UNRECOGNISED, *dict.fromkeys(word for word, _ in CAUSE_OF_CLASS.values())),
+    causes=(UNRECOGNIZED, *dict.fromkeys(word for word, _ in CAUSE_OF_CLASS.values())),
     needs="dated-records",
     last_resort=judge_rest,
 )

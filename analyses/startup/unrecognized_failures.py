@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flowdiag.analyses.flink.rules.unrecognised_failure import (
+from flowdiag.analyses.flink.rules.unrecognized_failure import (
     RULE,
-    Unrecognised,
+    Unrecognized,
     judge,
     judge_failures,
 )
@@ -14,6 +14,6 @@ __all__ = ["RULE"]
 
 
 @judge.register
-def judge_starts(facts: h.StartupFacts, limits: Unrecognised) -> h.Iterator[h.Finding]:
+def judge_starts(facts: h.StartupFacts, limits: Unrecognized) -> h.Iterator[h.Finding]:
     """Report each kind of failure of each job."""
     yield from judge_failures(facts.common, limits)
