@@ -35,12 +35,13 @@ def recordings() -> list[Any]:
 def test_the_cause_of_each_recording(
     folder: Path, truth: dict[str, Any], recorded: Callable[..., Recorded]
 ) -> None:
-    report = recorded(unpacked(folder), topics=("startup",)).report("startup")
-    found = {finding.cause for finding in report.findings if finding.code.startswith("ST4")}
+    measured = recorded(unpacked(folder), topics=("startup", "queues"))
+    findings = [f for topic in ("startup", "queues") for f in measured.report(topic).findings]
+    found = {finding.cause for finding in findings if finding.code.startswith(("ST4", "IO3"))}
     expected = truth["expected"]
     if expected["cause"] is None:
         assert found == set()
     else:
         assert expected.get("rescaling", expected["cause"]) in found
     # A wanted rescale is no restart.
-    assert not any(finding.code in ("CP311", "ST102") for finding in report.findings)
+    assert not any(finding.code in ("CP311", "ST102") for finding in findings)

@@ -13,8 +13,7 @@ How it decides
 --------------
 The metrics `num-files-at-level0` to `num-files-at-level6` count the files of a state. A subtask is reported if it has
 at least `files` of them with a mean size of at most `small`. The finding is a note, or a warning if their
-number still rises. The rank correlation with time (Kendall's tau) must then be at least `tau`. The increase in the
-second half must be at least `straight` of that in the first half.
+number still rises: its rank correlation with time (Kendall's tau) is at least `tau`.
 
 Each checkpoint writes a file, whatever its size. RocksDB moves a file to the next level without merging it if no
 other file has keys in its range. This happens if keys, timers or windows of a subtask only increase.
@@ -30,7 +29,7 @@ A state with many column families has a file for each. The rule therefore counts
 
 from __future__ import annotations
 
-from flowdiag.analyses.flink.trends import is_straight, kendall
+from flowdiag.analyses.flink.trends import kendall
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.stores import LEVELS
 
@@ -44,9 +43,6 @@ class Limits(h.Limits):
     )
     tau: float = h.limit(
         0.8, "ratio", "minimum rank correlation; at 0.8, nine of ten pairs of samples rise"
-    )
-    straight: float = h.limit(
-        0.7, "ratio", "minimum increase in the second half relative to the first half"
     )
 
 
@@ -68,8 +64,8 @@ def _finding(
     job: h.JobQueues, task: str, files: float, store: h.Store, limits: Limits
 ) -> h.Finding:
     level = max(LEVELS, key=lambda name: store.latest(name) or 0.0)
-    counts = [point.last or 0.0 for point in store.metrics[level].points]
-    grows = kendall(counts) >= limits.tau and is_straight(counts, limits.straight)
+    counts = [n for point in store.metrics[level].points for n in (point.first, point.last)]
+    grows = kendall([n for n in counts if n is not None]) >= limits.tau
     size = (store.bytes_on_disk or 0.0) / files
     subtask = f"{h.fmt.shorten(task)} ({(store.key.subtask_index or 0) + 1})"
     text = f"The state of {subtask} has {h.fmt.number(round(files))} files of {h.fmt.size(size)} on average"
