@@ -395,7 +395,7 @@ def confidence_of(code: CodeReading, agreeing: float) -> Confidence:
 
 
 class AdviceNames(TypedDict):
-    """Values for the names in braces in remedies."""
+    """Values for the names in braces that remedies contain."""
 
     code: str
     call: str

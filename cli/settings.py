@@ -41,7 +41,7 @@ class Format(StrEnum):
 
 
 class When(StrEnum):
-    """When to use features that only some terminals support: color, links."""
+    """When to use features that only some terminals support, such as color and links."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -152,7 +152,7 @@ _FORMATS: Final = {
     ".md": Format.MARKDOWN,
     ".xml": Format.JUNIT,
 }
-"""Formats that the name of the output file selects."""
+"""The output formats by the file name extension that selects them."""
 
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off"})

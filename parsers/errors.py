@@ -103,7 +103,8 @@ def no_temporary_space(error: OSError) -> FlowdiagError:
 
 
 def error_clause(error: BaseException) -> str:
-    """Describe an error in one clause: the operating system's message, otherwise the error's own message or type.
+    """Describe an error in one clause: the operating system's message or, failing that, the error's own message or
+    type.
 
     >>> error_clause(OSError(28, "No space left on device")), error_clause(ValueError())
     ('no space left on device', 'ValueError')

@@ -113,7 +113,9 @@ _sent: tuple[Messages, ...] | None = None
 
 
 def messages() -> tuple[Messages, ...]:
-    """Return the catalogues that were sent to this process, otherwise the catalogues of the plug-ins installed here."""
+    """Return the catalogues that were sent to this process or, failing that, the catalogues of the plug-ins installed
+    here.
+    """
     return _installed_messages() if _sent is None else _sent
 
 

@@ -361,7 +361,7 @@ def _add_late(task: _Task) -> bool:
 
 
 ERRORS: Final = (b"ERROR", b"FATAL", b"SEVERE", b"Exception in thread ", b"Traceback (most recent")
-"""Signs of errors in a large log. Exceptions below its other records are often handled."""
+"""Signs of errors in a large log. Exceptions below records without such a sign are often handled."""
 
 
 def _is_grave(one: Pasted, source: Source) -> bool:

@@ -458,7 +458,7 @@ def _inputs(
 
 
 def _user_session(given: SparkSession | None) -> SparkSession | None:
-    """Return the given session, otherwise the active session of the process."""
+    """Return the given session or, failing that, the active session of the process."""
     from flowdiag.cli.spark.borrowed import running
 
     return given if given is not None else running()

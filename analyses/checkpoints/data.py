@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 
 FEW_JOBS: Final = 10
-"""Up to this number of jobs, each job has lists of up to `max_rows` rows. More jobs share half of that number, so
+"""Maximum number of jobs for which each job has lists of up to `max_rows` rows. More jobs share half of that number,
+so
 that the report of a session cluster with 500 jobs is smaller than 5 MB."""
 
 

@@ -154,7 +154,9 @@ class TaskFailure:
 
     @property
     def explanation(self) -> str:
-        """The effect of the cause, otherwise its meaning, with the offset of an unreadable record if it is known."""
+        """The effect of the cause or, if unknown, its meaning. The text includes the offset of an unreadable record
+        if it is known.
+        """
         explanation = _EXPIRED
         if self.cause is not None:
             meaning = CAUSES[self.cause].meaning

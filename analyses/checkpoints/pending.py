@@ -21,9 +21,11 @@ from flowdiag.analyses.model.derived import once
 LEAST_MS: Final = 60_000.0
 """Minimum age. Shorter waits are common, for example with a large snapshot or a moment of back pressure."""
 TIMES: Final = 3.0
-"""Multiple of the longest completed checkpoint, or of the interval if none completed."""
+"""Minimum age of an overdue checkpoint, as a multiple of the longest completed checkpoint or, if none completed, of
+the interval.
+"""
 YOUNG_MS: Final = 10_000.0
-"""Up to this age, a single checkpoint may simply be slow."""
+"""Minimum age. A single checkpoint that is younger may simply be slow."""
 SHORT: Final = 0.02
 """Maximum share of the interval that a short checkpoint takes."""
 _ENDINGS: Final = (

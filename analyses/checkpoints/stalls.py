@@ -204,7 +204,7 @@ def unexplained_gaps(job: h.Job, *, intervals: float) -> list[Gap]:
 
 
 def trigger_interval_ms(job: h.Job) -> float | None:
-    """Return the configured interval, otherwise the median gap, because short gaps may belong to a burst."""
+    """Return the configured interval or, failing that, the median gap, because short gaps may belong to a burst."""
     known = setting(job, *INTERVAL_KEYS)
     if known is not None and known.source != "observed":
         return job.interval_ms

@@ -213,7 +213,7 @@ def _refusals_in(
 
 
 def _path(job: JobFacts, refusals: tuple[Refusal, ...]) -> str | None:
-    """Return the configured location of the checkpoints, otherwise the path in most exceptions."""
+    """Return the configured location of the checkpoints or, failing that, the path in most exceptions."""
     known = setting(job, *DIRECTORY_KEYS)
     if known is not None and known.value:
         return known.value

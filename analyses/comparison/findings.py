@@ -179,7 +179,7 @@ def _change(
 
 
 def latest_finding(old: Finding | None, new: Finding | None) -> Finding:
-    """Return the finding of the second report, otherwise that of the first."""
+    """Return the finding of the second report or, if it is gone, the finding of the first."""
     finding = new or old
     assert finding is not None
     return finding

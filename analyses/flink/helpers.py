@@ -106,7 +106,7 @@ class Job(JobFacts):
 
     @property
     def interval_ms(self) -> float | None:
-        """The configured checkpoint interval, otherwise the observed interval."""
+        """The configured checkpoint interval or, failing that, the observed interval."""
         return settings.interval_ms(self)
 
     @property
@@ -116,7 +116,7 @@ class Job(JobFacts):
 
     @property
     def timeout_ms(self) -> float | None:
-        """The configured checkpoint timeout, otherwise the observed timeout."""
+        """The configured checkpoint timeout or, failing that, the observed timeout."""
         return settings.timeout_ms(self)
 
     @property

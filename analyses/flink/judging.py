@@ -130,7 +130,7 @@ def severity_of(
 
 
 def elapsed_ms(checkpoint: Checkpoint) -> float | None:
-    """Return the duration of a completed checkpoint, as printed or from trigger to end."""
+    """Return the duration of a completed checkpoint: the printed duration, or the time from trigger to end."""
     if checkpoint.duration_ms is not None:
         return checkpoint.duration_ms
     if checkpoint.triggered_us is not None and checkpoint.ended_us is not None:

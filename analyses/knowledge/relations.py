@@ -296,7 +296,7 @@ RELATIONS: Final = (
         name="where-time-goes",
         rules=("CP101", "CP104", "CP106"),
         explain=("CP102", "CP203"),
-        clause="the checkpoints spend their time here",
+        clause="this part takes most of the time of the checkpoints",
         source="start delay, alignment, snapshot and acknowledgement of CheckpointStats",
     ),
     Relation(

@@ -362,7 +362,7 @@ def _source_services(
         rate = subtask.records_out or total / len(task.subtasks)
         if subtask.back_pressured is None:
             notes.append(
-                f"the maximum rate of {task.name} is unknown: twice its current rate is assumed"
+                f"the maximum rate of {task.name} is unknown, so flowdiag assumes twice its current rate"
             )
             free = 0.5
         else:

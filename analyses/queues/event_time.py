@@ -134,8 +134,8 @@ class EventTime:
         yield from self.splits.get(key, {}).items()
 
     def flow(self, task: str, operator: str, name: str) -> Flow | None:
-        """Return a counter of an operator, otherwise that of its task: a task and its only operator may share
-        counters.
+        """Return a counter of an operator or, without one, the counter of its task: a task and its only operator may
+        share counters.
         """
         return self.flows.get((task, operator, name)) or self.flows.get((task, None, name))
 

@@ -30,7 +30,7 @@ ENOUGH_TIMES: Final = 2
 other tasks wait.
 """
 FILLED: Final = 0.25
-"""Mean share of a queue's capacity in use. A subtask that keeps up empties its input between two samples."""
+"""Minimum mean share of a queue's capacity in use. A subtask that keeps up empties its input between two samples."""
 
 Loads = dict[SubtaskKey, Load]
 

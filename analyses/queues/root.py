@@ -75,13 +75,13 @@ BLOCKED: Final = 0.9
 SATURATED: Final = 0.9
 """Minimum share of time that every subtask of a saturated task is busy."""
 QUEUED: Final = 0.75
-"""Mean share of input buffers in use at which records wait all the time."""
+"""Minimum mean share of input buffers in use that shows that records wait all the time."""
 NEVER_IDLE: Final = 0.97
 """Minimum busy share of every subtask. With an empty input, the records alone do not keep a subtask this busy."""
 PARTLY: Final = 0.1
 """Minimum share of time that upstream tasks wait for a saturated task, because its input is sometimes full."""
 MOST_CHANCE_LATE: Final = 2
-"""Number of checkpoints for which a subtask may be late by chance."""
+"""Maximum number of checkpoints for which a subtask may be late by chance."""
 FEWEST_EXPIRED: Final = 2
 """Minimum number of checkpoints: a single checkpoint may expire for any reason."""
 

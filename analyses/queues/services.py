@@ -16,7 +16,7 @@ from flowdiag.parsers.components import components
 SLOW_MS: Final = 500.0
 """Minimum mean latency of a producer's requests. Brokers respond within some ms, or tens of ms with acks=all."""
 FULL: Final = 0.1
-"""Free share of the producer's buffer below which records wait for memory."""
+"""Maximum free share of the producer's buffer at which records wait for memory."""
 THROTTLED_MS: Final = 50.0
 """Minimum mean delay that counts as throttling. Without a quota, the delay is exactly 0."""
 KAFKA: Final = "Kafka"

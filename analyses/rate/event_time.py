@@ -121,7 +121,7 @@ def emitted_rows(query: QueryFacts, trigger: Trigger) -> int | None:
 
 
 def delay_ms(query: QueryFacts) -> float | None:
-    """Return the watermark delay from the plan, otherwise from the newest event and the next watermark."""
+    """Return the watermark delay from the plan or, failing that, from the newest event and the next watermark."""
     if query.plan.delay_ms is not None:
         return float(query.plan.delay_ms)
     newest, gaps = 0, []

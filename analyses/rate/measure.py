@@ -117,7 +117,7 @@ def assign_owners(
 def _recorded_application(
     row: Mapping[str, Any], parts: Sequence[tuple[int, str | None]], source: str
 ) -> str | None:
-    """Return the first ID in a source, otherwise the ID in its name."""
+    """Return the first ID in a source or, failing that, the ID in its name."""
     ids = [name for _, name in parts if name] or list(row["applications"] or ())
     return ids[0] if ids else application_in(source)
 

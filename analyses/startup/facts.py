@@ -264,7 +264,7 @@ class Usage:
 
     @property
     def lasts_ms(self) -> int | None:
-        """How long the job has used this many slots while requesting at least as many."""
+        """The time for which the job has used this number of slots while requesting at least as many."""
         if self.since_us is None or self.last_us is None:
             return None
         return max(0, self.last_us - self.since_us) // 1000

@@ -114,7 +114,7 @@ def _top(report: Report, page: Page) -> RenderableType:
 
 
 def _rules(rules: list[Rule], page: Page) -> list[RenderableType]:
-    """Return all rules on a verbose page, otherwise the inconclusive rules by reason."""
+    """Return all rules for a verbose page, and the inconclusive rules by reason for any other page."""
     tally = words.rule_tally(rules)
     if page.verbose:
         rows = [

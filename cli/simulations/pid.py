@@ -97,7 +97,7 @@ def workload(flags: PidFlags) -> Workload:
 
 
 def _job(flags: PidFlags, app: RateApplication | None) -> Job:
-    """Return the cost of a batch: from the flags, otherwise from the report."""
+    """Return the cost of a batch: from the flags or, failing that, from the report."""
     fixed = _duration_ms(flags.cost_per_batch, "--cost-per-batch")
     each = _duration_ms(flags.cost_per_record, "--cost-per-record")
     if each is not None and each <= 0:

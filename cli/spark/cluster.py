@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXECUTOR_TIMEOUT_S: Final = 300.0
-"""Time for an executor to take a task; clusters that scale up need minutes."""
+"""Maximum time until an executor takes a task. Clusters that scale up need minutes."""
 
 CONNECT_TIMEOUT_S: Final = 10.0
 

@@ -28,7 +28,7 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.machine import memory_bytes
 
 START_TIMEOUT_S: Final = 180.0
-"""Time for the JVM to respond; a loaded host needs up to 30 s."""
+"""Maximum time until the JVM responds. A loaded host needs up to 30 s."""
 
 _OUTPUT_LIMIT: Final = 64 * 1024  # characters of the JVM's output to keep
 _GATEWAY: Final = "org.apache.spark.api.python.PythonGatewayServer"
@@ -321,7 +321,7 @@ class Jvm:
         return "".join(self._lines)[-_OUTPUT_LIMIT:].strip()
 
     def output_hint(self) -> str | None:
-        """Return the last errors in the output, otherwise its last lines, as a hint."""
+        """Return the last errors in the output or, failing that, its last lines, as a hint."""
         lines = self.output().splitlines()
         last = [line for line in lines if " ERROR " in line][-3:] or lines[-12:]
         return "last output of the JVM: " + " / ".join(last) if last else None

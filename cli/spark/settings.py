@@ -80,9 +80,11 @@ _UNUSED_RULES: Final = (
 )
 
 FEW_ROWS: Final = 20_000
-"""Up to this number, code generation costs more than it saves (benchmarks/README.md)."""
+"""Maximum number of rows for which code generation costs more than it saves (benchmarks/README.md)."""
 MANY_ROWS: Final = 300_000
-"""Up to this number, only expressions are compiled: the fastest of three ways with 97,000 rows (benchmarks/README.md)."""
+"""Maximum number of rows for which Spark compiles only expressions, the fastest of three ways with 97,000 rows
+(benchmarks/README.md).
+"""
 
 SMALL: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "1",

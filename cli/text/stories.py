@@ -47,7 +47,7 @@ class StoryView:
 
 
 def story_views(report: Report) -> list[StoryView]:
-    """Return the stories of a report, otherwise its findings, the most important first."""
+    """Return the stories of a report or, without stories, its findings, the most important first."""
     by_code: dict[str, list[Finding]] = {}
     for finding in report.findings:
         by_code.setdefault(finding.code, []).append(finding)

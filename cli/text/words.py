@@ -420,7 +420,7 @@ class Paths:
 
     Args:
         here: the working directory with a trailing slash; names below it are relative.
-        folder: the folder that all inputs share where it is left out of each name.
+        folder: the folder that all inputs share, if names are shown without it.
         linked: whether the terminal opens file links.
     """
 

@@ -113,7 +113,7 @@ def _taskmanagers(job: CheckpointJob, page: Page) -> RenderableType:
         # Twice the expected number stands out, even where p is large on a small cluster.
         style=lambda row: "bold yellow" if row.late and (row.ratio or 0) >= 2 else "",
     )
-    note = "late: subtasks that acknowledged an expired checkpoint; expected: by placement"
+    note = "late: subtasks that acknowledged an expired checkpoint; expected: number according to their placement"
     if any(row.p_value is not None for row in rows):
         note += "; by chance: probability of this many late by chance"
     return Group(table, *and_more(len(job.taskmanagers) - len(rows)), line(note, "dim"))

@@ -300,7 +300,7 @@ def _words(name: str) -> list[str]:
 
 
 def ids_of(document: object, file_name: str) -> Ids:
-    """Return the ids in the body, otherwise the ids in the names of the file and its folders.
+    """Return the ids in the body or, failing that, the ids in the names of the file and its folders.
 
     A word before an id labels it: `jobs_<id>`, `vertices/<id>`, `details-7`. An unlabeled id is the
     vertex's if the response needs one, otherwise the job's.

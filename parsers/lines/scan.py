@@ -44,7 +44,7 @@ LEAST_SAMPLE_BYTES: Final = 16 * 1024
 _WORTHWHILE: Final = 4 * 1024  # bytes; in a smaller region, more than one call does not pay off
 _TRIED_EVERY: Final = 256  # number of regions between two timings
 APART: Final = 4 * 1024
-"""Signs that are closer together (in bytes) count as one place."""
+"""Minimum distance between two places, in bytes. Signs that are closer together count as one place."""
 _SIGNS: Final = 16  # maximum places kept at each end of a range
 
 Region = bytes | bytearray | memoryview

@@ -119,7 +119,7 @@ class Access:
         environ: Mapping[str, str] = os.environ,
         **settings: Any,
     ) -> Access:
-        """Read credentials from files, otherwise from the environment.
+        """Read credentials from files or, failing that, from the environment.
 
         Args:
             token_file: file with a bearer token.
@@ -505,7 +505,7 @@ async def _unpack_body(path: str, response: httpx.Response, most: int) -> AsyncI
 
 
 class _Retryable(Exception):
-    """A request failed and should be retried."""
+    """Raised if a request failed and should be retried."""
 
     def __init__(self, trouble: RequestFailed, wait_s: float | None = None) -> None:
         super().__init__(trouble.why)

@@ -76,7 +76,7 @@ class Folder:
             if (part := found.name.split("-")[1].split(".")[0]).isdecimal()
         ]
         self.tick = max(numbers, default=0)
-        """Number of the last file."""
+        """The number of the last file written."""
 
     def close(self) -> None:
         """Close the manifest and release its lock."""

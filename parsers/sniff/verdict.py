@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 HEAD_BYTES: Final = 256 * 1024
-"""Number of first bytes in a sample."""
+"""Number of bytes at the start of a file that a sample contains."""
 
 
 GC_LOG: Final = "looks like a GC log"

@@ -23,7 +23,7 @@ CHUNK: Final = 64 * 1024
 """Bytes per read from a file, and maximum bytes per decoded piece."""
 
 MAGIC_BYTES: Final = 16
-"""Number of first bytes that `codec_of` needs."""
+"""Number of bytes at the start of a file that `codec_of` needs."""
 
 # For formats that state block sizes; a larger size means damage.
 _MAX_BLOCK: Final = 64 * 1024 * 1024

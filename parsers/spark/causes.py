@@ -107,7 +107,7 @@ def _waits_for_query(code: str) -> bool:
 
 
 def decisive_exception(chain: Sequence[str]) -> str | None:
-    """Return the decisive exception of a chain: the deepest known root cause, otherwise the deepest exception.
+    """Return the decisive exception of a chain: the deepest known root cause or, failing that, the deepest exception.
 
     >>> decisive_exception(["a.B: Multiple streaming queries are concurrently using hdfs://n/ck/offsets/7",
     ...          "c.FileAlreadyExistsException: Rename destination exists"])

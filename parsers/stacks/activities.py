@@ -217,7 +217,7 @@ def _is_user_code(method: str) -> bool:
 
 
 def _component(frames: Iterator[Frame]) -> str | None:
-    """Return the software that user code calls: the first specific component, otherwise a transport."""
+    """Return the software that user code calls: the first specific component or, failing that, a transport."""
     weak: Component | None = None
     for _, each in zip(range(_CALLERS), frames, strict=False):
         found = component_named(each.method)

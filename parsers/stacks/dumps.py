@@ -231,7 +231,7 @@ _HELPER: Final = re.compile(
 
 
 def _offset_of(thread: Thread, reading: Reading) -> int:
-    """Return the offset of the user's frame in the text, otherwise that of the thread."""
+    """Return the offset of the user's frame in the text or, failing that, that of the thread."""
     for found in _AT.finditer(thread.block) if reading.frame is not None else ():
         frame = frame_of(found[1].decode("utf-8", "replace"))
         if frame is not None and frame.text == reading.frame:

@@ -88,7 +88,7 @@ Stack = tuple[str, tuple[str, ...], str, str | None, str | None]
 
 
 Readings = Counter[tuple[str, Reading, str | None, str | None]]
-"""How often each thread, reading, lock and owner of the lock was seen."""
+"""The number of occurrences of each combination of thread, reading, lock and owner of the lock."""
 
 
 def _without_rare_frames(found: Readings) -> Readings:

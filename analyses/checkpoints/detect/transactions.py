@@ -66,7 +66,7 @@ def longest_gap_ms(job: h.Job) -> float:
 
 
 def timeout_ms(job: h.Job) -> float | None:
-    """Return the transaction timeout that a record prints, otherwise the configured timeout, or None."""
+    """Return the transaction timeout that a record prints or that is configured, or None if neither is known."""
     printed = (duration_ms(i.text.get("timeout_ms")) for i in h.incidents(job, "external-failure"))
     known = setting(job, "transaction.timeout.ms", "properties.transaction.timeout.ms")
     configured = duration_ms(known.value) if known is not None else None

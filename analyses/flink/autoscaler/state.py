@@ -50,7 +50,7 @@ class Scaling:
 
     @property
     def past(self) -> Past:
-        """This scaling as history for the formula."""
+        """The scaling, in the form that the formula takes as history."""
         return Past(
             before=self.before,
             after=self.after,

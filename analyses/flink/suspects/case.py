@@ -196,9 +196,11 @@ def _late_managers(job: JobFacts) -> frozenset[str]:
 
 
 GC_SHARE: Final = 0.4
-"""Share of time spent in garbage collection above which a TaskManager is slow because of it."""
+"""Minimum share of time in garbage collection that explains why a TaskManager is slow."""
 GC_TIMES: Final = 2.0
-"""Multiple of the other TaskManagers' median. If all collect alike, none of them is slow."""
+"""Minimum garbage collection time as a multiple of the other TaskManagers' median. If all of them collect garbage
+alike, none is slow.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Evidence
 
 HALF_FULL: Final = 0.5
-"""Mean share of input buffers in use. If peaks reach `FULL` as well, the subtask falls behind."""
+"""Minimum mean share of input buffers in use of a subtask that falls behind. Its peaks must also reach `FULL`."""
 
 
 def cited_work(loads: Iterable[Load]) -> tuple[Evidence, ...]:

@@ -471,7 +471,8 @@ def _shares(
 
 
 class Tails:
-    """Calculates the probability that the late weights on a TaskManager reach a sum, with shared cached results.
+    """Calculates the probability that the late weights on a TaskManager reach a given sum. All calculations share a
+    cache.
 
     Two of four subtasks are late, two of the four run on this TaskManager, and both late ones are among them:
 

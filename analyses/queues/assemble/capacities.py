@@ -19,7 +19,7 @@ from flowdiag.parsers.units import version_of
 def version_by(
     job: JobFacts, common: ClusterFacts, reports: Row
 ) -> tuple[Version | None, str | None]:
-    """Return the version that the input prints, otherwise the oldest version that has all reported metrics."""
+    """Return the version that the input prints or, failing that, the oldest version that has all reported metrics."""
     printed = printed_version(job, common, reports)
     if printed is not None:
         return version_of(printed), "said"

@@ -29,7 +29,9 @@ FEW_SAMPLES: Final = 5
 MOST_POINTS: Final = 120
 """Maximum number of points. More would not be visible in a chart."""
 ALMOST: Final = 0.1
-"""Share of the total change by which a single step may go the other way, because commits follow checkpoints."""
+"""Maximum step in the opposite direction, as a share of the total change. Such steps are normal, because commits
+follow checkpoints.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

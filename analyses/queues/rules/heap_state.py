@@ -38,7 +38,9 @@ from flowdiag.analyses.queues.detect.heap import HeapGrowth, heap_growth, larges
 
 class Limits(h.Limits):
     checkpoints: float = h.limit(
-        10, "checkpoints", "minimum number of checkpoints; with fewer, half of them show no trend"
+        10,
+        "checkpoints",
+        "minimum number of checkpoints; with fewer, the two halves are too short to show a trend",
     )
     factor: float = h.limit(
         1.5, "ratio", "minimum growth; smaller changes come from a changing load"

@@ -34,7 +34,8 @@ class Limits(h.Limits):
     missed: float = h.limit(
         0.25,
         "share",
-        "minimum share of reads that miss the cache; each read also hits cached index blocks",
+        "minimum share of reads that miss the cache; the share stays moderate, because each read also hits cached "
+        "index blocks",
     )
     misses: float = h.limit(
         200, "1/s", "minimum rate of misses per subtask; each miss takes up to 1 ms on an SSD"

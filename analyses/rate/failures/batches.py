@@ -96,7 +96,7 @@ def failed_batches(
 
 
 def _output_subject(app: h.ApplicationFacts, outputs: h.Sequence[h.Output]) -> h.Subject:
-    """Return the output operation that fails most often, otherwise the application."""
+    """Return the output operation that fails most often or, if none is known, the application."""
     if not outputs:
         return h.application_subject(app)
     most = Counter(output.output for output in outputs).most_common(1)[0][0]

@@ -126,7 +126,9 @@ def _failed_runs(query: h.QueryFacts, failed: int, *, pasted: bool) -> str:
 
 
 def _triggers_after(query: h.QueryFacts, failed: set[str | None], last: int) -> int:
-    """Count the triggers after the last exception by time, otherwise the triggers of runs that did not fail."""
+    """Count the triggers after the last exception. If times are unknown, count the triggers of runs that did not
+    fail.
+    """
     if last:
         return sum(trigger.time_us > last for trigger in query.triggers)
     runs = [trigger.run_id for trigger in query.triggers]

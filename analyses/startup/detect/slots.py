@@ -32,7 +32,9 @@ def slots_each(
 
 
 def slot_numbers(job: h.JobStarting, short: list[h.Start]) -> tuple[int | None, int | None]:
-    """Return required and acquired slots of the latest start with numbers, otherwise the slots of the widest vertex."""
+    """Return required and acquired slots of the latest start with numbers or, failing that, the slots of the widest
+    vertex.
+    """
     slots = [start.slots for start in short if start.slots]
     latest = next(
         (s for s in reversed(slots) if s.acquired is not None), slots[0] if slots else None

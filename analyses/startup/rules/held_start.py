@@ -14,7 +14,7 @@ How it decides
 The rule rebuilds the steps of each start from the logs: submission, slots, deployment, initialization. The first
 step that does not end blocks the start. If no start failed, the job must have waited for at least `grace`, because
 the log may simply end there. If the job ran before and was then canceled, it must have waited for at least
-`cancelled`. A start counts as successful unless the job fails within `stable` of reaching RUNNING.
+`canceled`. A start counts as successful unless the job fails within `stable` of reaching RUNNING.
 
 What to do
 ----------
@@ -55,7 +55,7 @@ class Limits(h.Limits):
         "minimum time that the job is not RUNNING; process starts and state downloads "
         "may take less",
     )
-    cancelled: float = h.limit(
+    canceled: float = h.limit(
         30,
         "s",
         "minimum time before a cancellation; users wait longer than this before they cancel a job that "
@@ -85,7 +85,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding | Inconclu
     waited = waited_ms(job, last, ran)
     grace = 0.0 if any(start.failed_us is not None for start in job.starts) else limits.grace
     if job.cancelled and ran is not None:
-        grace = max(grace, limits.cancelled)
+        grace = max(grace, limits.canceled)
     if waited is not None and waited >= grace * 1000:
         yield _finding(job, last, waited)
 

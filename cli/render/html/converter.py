@@ -22,7 +22,7 @@ from flowdiag.parsers.cleanup import Forget, at_exit, kill_now, signals_deferred
 from flowdiag.parsers.errors import FlowdiagError
 
 TIMEOUT_S: Final = 30.0
-"""The timeout of the start and of a chart, which normally takes a few hundredths of a second."""
+"""Timeout for the start and for each chart. A chart normally takes a few hundredths of a second."""
 _PROGRAM: Final = Path(__file__).with_name("converting.py")
 
 

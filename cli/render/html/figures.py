@@ -181,7 +181,8 @@ def join_notes(*notes: tuple[object, str]) -> str:
 
 
 def worst_of(items: Sequence[T], most: int, badness: Callable[[T], float]) -> tuple[list[T], int]:
-    """Return the worst item of each group of consecutive items, at most `most`, and the size of a group.
+    """Divide items into at most `most` groups of consecutive items. Return the worst item of each group, and the size
+    of the groups.
 
     >>> worst_of([1, 5, 2, 3], 2, float), worst_of([1, 2], 2, float)
     (([5, 3], 2), ([1, 2], 1))

@@ -139,7 +139,7 @@ class _Collector:
         self._cluster = "/v1/cluster" if knox else "/ws/v1/cluster"
 
     async def find(self) -> Json:
-        """Return the application from the ResourceManager, otherwise from the timeline server.
+        """Return the application from the ResourceManager or, failing that, from the timeline server.
 
         Raises:
             FlowdiagError: no server responds, or none knows the application.
