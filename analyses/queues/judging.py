@@ -193,7 +193,9 @@ def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
     """Return a finding about a spell. A spell that a start explains is only information."""
     found = spell.culprit
     note = ""
-    if spell.is_ordinary:
+    if spell.is_ordinary and spell.keeps_up:
+        note = " The job keeps up nevertheless: its lag is short and does not grow."
+    elif spell.is_ordinary:
         note = " A start, a restore or a rescaling causes such back pressure until the backlog is processed."
     if spell.then is not None:
         after = spell.then.subject

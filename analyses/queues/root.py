@@ -58,6 +58,7 @@ from flowdiag.analyses.queues.neighbours.lags import (
     group_trend,
     is_falling_behind,
     job_trend,
+    stays_short,
 )
 from flowdiag.analyses.queues.starts import age_us, begins_near, has_resumed, restarted_at_end
 from flowdiag.analyses.queues.working import cpu_use
@@ -121,6 +122,7 @@ class Spell:
     resumed: bool = False
     ended_by_start: bool = False
     draining: bool = False
+    keeps_up: bool = False
     fatal: bool = False
     then: NamedCulprit | None = None
 
@@ -167,7 +169,7 @@ class Spell:
 
     @property
     def is_ordinary(self) -> bool:
-        """Whether this is the usual cost of a start, a restore or a rescaling: processing a backlog.
+        """Whether this is the usual cost of a start, a restore or a rescaling, or of a job that keeps up with its source.
 
         A task that processes its backlog is busy in all its subtasks and catches up. Skewed or slow subtasks are only
         ordinary if they recover soon. A `fatal` spell is never ordinary. An ongoing spell is only ordinary in a young
@@ -175,7 +177,7 @@ class Spell:
         """
         if self.fatal:
             return False
-        if self.draining and self.whole:
+        if (self.draining or self.keeps_up) and self.whole:
             return True
         if self.state is State.RECOVERED and self.then is not None:
             return False
@@ -595,6 +597,7 @@ def _judge_root(
         resumed=has_resumed(job, first_us),
         ended_by_start=state is State.RECOVERED and restarted_at_end(job, last_us),
         draining=is_draining(held) or _works_off_backlog(job),
+        keeps_up=_has_short_lag(job),
         fatal=state is State.ONGOING and _is_fatal(job),
     )
 
@@ -608,6 +611,13 @@ def _works_off_backlog(job: JobQueues) -> bool:
     """Return whether the lag of the job's consumer group shrinks. The source's own number may be old."""
     trend = group_trend(job)
     return trend is not None and direction_of(trend, BACKLOG_S) == "shrinking"
+
+
+@once
+def _has_short_lag(job: JobQueues) -> bool:
+    """Return whether the job is never far behind its source, although tasks wait for each other."""
+    trend = job_trend(job)
+    return trend is not None and stays_short(trend, job, BACKLOG_S)
 
 
 def _failing_episode(job: JobFacts, first_us: int | None, last_us: int | None) -> Episode:

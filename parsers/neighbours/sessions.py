@@ -1,7 +1,7 @@
 """Reads database sessions as printed by database clients, and lock waits from the servers' logs.
 
-Sessions are rows of PostgreSQL's `pg_stat_activity`, or of `innodb_trx` in MariaDB and MySQL, alone or joined with
-`processlist`.
+Sessions are rows of PostgreSQL's `pg_stat_activity`. In MariaDB and MySQL, they are rows of `innodb_trx`, of
+`SHOW PROCESSLIST`, or of both joined.
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ POSTGRES: Final = "PostgreSQL"
 MARIADB: Final = "MySQL or MariaDB"
 _INNODB: Final = "trx_state"
 """The column of `innodb_trx` that shows waits; no view of PostgreSQL has such a column."""
+_PROCESSES: Final = frozenset(("id", "user", "host", "command", "time", "state", "info"))
+"""Columns of `SHOW PROCESSLIST`."""
+_LOCK_STATE: Final = re.compile(
+    r"waiting for (?:\S+ )?(?:metadata|level|global read|user|backup) lock", re.IGNORECASE
+)
+"""States of a thread that waits for the lock of a table. Waits for rows of InnoDB have no state of their own."""
 _THREAD: Final = ("trx_mysql_thread_id", "id", "processlist_id", "thread_id")
 
 
@@ -82,6 +88,10 @@ _HEADER: Final = re.compile(r"^[^\n|]{0,200}\bpid\b[^\n]*$", re.MULTILINE)
 _INNODB_HEADER: Final = re.compile(
     rf"^(?=[^\n]{{0,400}}\btrx_started\b)[^\n]{{0,400}}\b{_INNODB}\b", re.MULTILINE
 )
+_PROCESSES_HEADER: Final = re.compile(
+    r"^[| \t]{0,8}id[| \t]{1,20}user[| \t]{1,40}host[| \t]{1,80}db[| \t]{1,40}command\b",
+    re.MULTILINE | re.IGNORECASE,
+)
 _EXPANDED: Final = re.compile(r"^-\[ RECORD \d+ \]", re.MULTILINE)
 _WAIT: Final = re.compile(
     r"^(?P<head>[^\n]{0,300}?)\bprocess (?P<pid>\d{1,9}) (?P<verb>still waiting for|acquired) (?P<mode>\w{1,40})"
@@ -92,7 +102,7 @@ _HOLDERS: Final = re.compile(r"Process(?:es)? holding the lock: ([\d, ]{1,200})"
 
 
 def looks_like_sessions(text: str) -> bool:
-    """Return whether a text contains rows of `pg_stat_activity` or `innodb_trx`.
+    """Return whether a text contains rows of `pg_stat_activity`, `innodb_trx` or `SHOW PROCESSLIST`.
 
     >>> looks_like_sessions(" pid | state  | wait_event_type | query\\n-----+--------+---\\n   1 | active | Lock | COMMIT\\n")
     True
@@ -101,6 +111,8 @@ def looks_like_sessions(text: str) -> bool:
     """
     head = text[:65536]
     if any(_INNODB in found for found in _INNODB_HEADER.findall(head)):
+        return True
+    if _PROCESSES_HEADER.search(head):
         return True
     if "pid" not in head:
         return False
@@ -169,13 +181,13 @@ def _header(line: str) -> tuple[list[str], str] | None:
         if "pid" in columns and len(_COLUMNS & set(columns)) >= 2:
             return columns, separator
         lower = [column.lower() for column in columns]
-        if _INNODB in lower and set(_THREAD) & set(lower):
+        if set(lower) >= _PROCESSES or (_INNODB in lower and set(_THREAD) & set(lower)):
             return lower, separator
     return None
 
 
 def _session(row: dict[str, str], time_us: int | None, offset: int) -> Iterator[Session]:
-    if _INNODB in row:
+    if _is_of_mysql(row):
         yield from _innodb_session(row, time_us, offset)
         return
     pid = row.get("pid", "")
@@ -196,6 +208,10 @@ def _session(row: dict[str, str], time_us: int | None, offset: int) -> Iterator[
     )
 
 
+def _is_of_mysql(row: dict[str, str]) -> bool:
+    return _INNODB in row or row.keys() >= _PROCESSES
+
+
 def _innodb_session(row: dict[str, str], time_us: int | None, offset: int) -> Iterator[Session]:
     """Yield a session of MariaDB or MySQL. An open transaction without a statement is idle."""
     known = {name: value for name, value in row.items() if value not in ("", "NULL")}
@@ -203,14 +219,15 @@ def _innodb_session(row: dict[str, str], time_us: int | None, offset: int) -> It
     if not pid.isdecimal() or len(pid) > 12:
         return
     blockers = next((value for key, value in known.items() if "block" in key), "")
-    waits = known.get(_INNODB) == "LOCK WAIT"
+    table = _LOCK_STATE.match(known.get("state", ""))
+    waits = known.get(_INNODB) == "LOCK WAIT" or table is not None
     yield Session(
         pid=int(pid),
         application=None,
         client=_remote_address(known.get("host", "")),
         state=_innodb_state(known),
         wait="Lock" if waits else None,
-        event="row" if waits else None,
+        event=None if not waits else "table" if table else "row",
         query=known.get("info", known.get("trx_query")),
         blocked_by=tuple(int(each) for each in re.findall(r"\d{1,12}", blockers)),
         time_us=time_us,

@@ -349,6 +349,24 @@ def test_a_lag_that_the_client_does_not_see_is_an_open_transaction(
     assert finding.cause == cause and finding.subject.kind == "service"
 
 
+@pytest.mark.parametrize(
+    ("per_round", "severity"),
+    [
+        ([90_000, 2000, 3000, 2500], Severity.INFO),
+        ([2000, 20_000, 40_000, 60_000], Severity.WARNING),
+        ([90_000, 20_000, 30_000, 25_000], Severity.WARNING),  # 25 s of reading
+    ],
+)
+def test_back_pressure_of_a_job_that_keeps_up_is_information(
+    per_round: list[int], severity: Severity
+) -> None:
+    queues = Queues()
+    queues.says(CHAIN[0][0], busy=50.0, idle=350.0, back_pressured=600.0)
+    queues.says(CHAIN[1][0], busy=850.0, idle=150.0, input_queue=9.0)
+    known = replace(queues.job(), neighbours=lags(per_round))
+    assert findings(known)["BP102"].severity == severity
+
+
 def test_outages_are_split_by_pauses() -> None:
     found = spells_of_records(unreachable(0, 10, 100), 30)
     assert [len(each) for each in found] == [2, 1]

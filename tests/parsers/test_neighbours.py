@@ -185,3 +185,30 @@ def test_other_texts_are_of_no_kind(text: str) -> None:
 )
 def test_times_above_outputs_are_read(line: str) -> None:
     assert time_of_line(line) == WHEN
+
+
+TABLE = """2026-11-25T21:30:00Z
++----+------+----------------+------+---------+------+---------------------------------+-----------------------+
+| Id | User | Host           | db   | Command | Time | State                           | Info                  |
++----+------+----------------+------+---------+------+---------------------------------+-----------------------+
+|  7 | root | localhost      | shop | Sleep   |   90 |                                 | NULL                  |
+|  9 | app  | 10.0.0.7:51234 | shop | Execute |   80 | Waiting for table metadata lock | INSERT INTO orders (a |
+| 10 | app  | 10.0.0.7:51236 | shop | Sleep   |    1 |                                 | NULL                  |
++----+------+----------------+------+---------+------+---------------------------------+-----------------------+
+"""
+TABBED = "\n".join(
+    line.strip("| ").replace(" | ", "\t") for line in TABLE.splitlines() if not line.startswith("+")
+)
+
+
+@pytest.mark.parametrize("text", [TABLE, TABBED])
+def test_a_process_list_shows_waits_for_locks_of_tables(text: str) -> None:
+    assert neighbour_kind(text) is NeighbourKind.SESSIONS
+    rows = read_sessions(text)
+    assert [(s.pid, s.client, s.state, s.waits_for_lock) for s in rows] == [
+        (7, None, "idle", False),
+        (9, "10.0.0.7", "active", True),
+        (10, "10.0.0.7", "idle", False),
+    ]
+    assert {(s.system, s.time_us) for s in rows} == {(MARIADB, WHEN)}
+    assert rows[1].event == "table"

@@ -285,6 +285,25 @@ def direction_of(trend: Trend, behind_s: float) -> Direction:
     return trend.direction
 
 
+BLOCKED: Final = 0.9
+"""Minimum back-pressured time of a source that hardly polls, so that its own number of waiting records is old."""
+
+
+def stays_short(trend: Trend, job: JobQueues, behind_s: float) -> bool:
+    """Return whether a lag does not grow, and takes less than `behind_s` seconds to read since the middle of the input.
+
+    A backlog at the start does not count.
+    """
+    blocked = any(
+        load.key.task == trend.of and (load.back_pressured or 0.0) >= BLOCKED
+        for load in loads_in(job).values()
+    )
+    if blocked or not trend.rate or trend.direction == "growing":
+        return False
+    late = trend.points[len(trend.points) // 2 :]
+    return all(records <= behind_s * trend.rate for _, records in late)
+
+
 def lag_measurements(trend: Trend, behind_s: float) -> tuple[Measurement, ...]:
     """Return the measurements of a lag."""
     behind = trend.behind_s

@@ -45,7 +45,8 @@ increase the parallelism.
 False alarms
 ------------
 A job that reads a backlog shows the same pattern until it has caught up. After a restore or a rescaling, or
-while the backlog shrinks, the finding mentions the backlog and is only a note.
+while the backlog shrinks, the finding mentions the backlog and is only a note. It is also a note if a known lag
+stays below ten seconds and does not grow: the job keeps up, and only has no room for more.
 """
 
 from __future__ import annotations
