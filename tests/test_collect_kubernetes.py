@@ -495,7 +495,23 @@ def test_of_a_huge_log_the_end_is_kept(
         assert collect(tmp_path, server, "orders", "--no-rest", "--log-size", "1m") == 0
     kept = (tmp_path / "snapshot" / "orders-7d.main.log").read_bytes()
     assert 100_000 < len(kept) < 1 << 20 and b"".join(lines).endswith(kept)
-    assert "larger than 1 MiB: only its last lines are kept" in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert "larger than 1 MiB: only its last lines are kept" in shown.err
+    assert "the warnings show what is missing" in shown.out
+    assert server.paths().count(f"{PODS}/orders-7d/log") == 2
+
+
+def test_a_server_that_ignores_the_limits_of_logs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = cluster()
+    endless = b"a line of an endless log\n" * 500_000
+    world.answers[f"{PODS}/orders-7d/log"] = Reply(endless, kind="text/plain")
+    with serving(world) as server:
+        assert collect(tmp_path, server, "orders", "--no-rest", "--log-size", "1m") == 0
+    kept = (tmp_path / "snapshot" / "orders-7d.main.log").read_bytes()
+    assert len(kept) == 1 << 20 and endless.startswith(kept)
+    assert "larger than 1 MiB: only its first lines are kept" in capsys.readouterr().err
     assert server.paths().count(f"{PODS}/orders-7d/log") == 2
 
 

@@ -57,6 +57,7 @@ _NORMAL_ENDS: Final = frozenset(
         "everything is already stored",
         "all logs are fetched",
         "all data is collected",
+        "the warnings show what is missing",
     }
 )
 

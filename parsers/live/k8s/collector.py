@@ -52,7 +52,7 @@ from flowdiag.parsers.live.k8s.workload import (
     is_coordinator,
     labels_of,
 )
-from flowdiag.parsers.live.snapshots.folder import Failures, SnapshotFolder
+from flowdiag.parsers.live.snapshots.folder import COMPLETE, PARTIAL, Failures, SnapshotFolder
 from flowdiag.parsers.live.snapshots.masking import masked_lines
 from flowdiag.parsers.live.watching import Outcome, ShowProgress
 from flowdiag.parsers.sources.collected import SCHEMA
@@ -71,7 +71,6 @@ TOTAL_S: Final = 600.0
 MAX_NODES: Final = 20
 MAX_CONFIGS: Final = 20
 REST_PORTS: Final = {"jobmanager": 8081, "driver": 4040}
-COMPLETE: Final = "all data is collected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +205,7 @@ class _Collector:
         except _Stopped as stopped:
             why, broken = str(stopped), True
         warnings = (*self._warnings, *self._failures.texts())
+        why = PARTIAL if warnings and not broken else why
         for warning in warnings:
             self._files.note(what="warning", text=warning)
         self._files.note(what="end", time_ms=now_ms(), why=why)
@@ -465,11 +465,14 @@ class _Collector:
         while received >= most and tail > 1:
             tail = max(1, min(tail // 2, lines * 3 // 4))
             size = self._files.write(name, masked_lines(pieces(tailLines=tail)))
+            ignored = lines > tail  # by a proxy that drops the parameters
             why = (
-                f"the log is larger than {most >> 20} MiB: only its last lines are kept;"
-                " --since 2h limits logs by time"
+                f"the log is larger than {most >> 20} MiB:"
+                f" only its {'first' if ignored else 'last'} lines are kept; --since 2h limits logs by time"
             )
             self._failures.add(why, f"{pod}/{container}")
+            if ignored:
+                break
         return size
 
     # --- REST API -------------------------------------------------------------------------------

@@ -101,6 +101,11 @@ def _list_of(items: Sequence[Json]) -> Json:
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
+COMPLETE: Final = "all data is collected"
+PARTIAL: Final = "the warnings show what is missing"
+"""The normal ends of a collection, with and without warnings."""
+
+
 class Failures:
     """Collects reasons why data is missing, and the places that each reason affects."""
 

@@ -26,7 +26,13 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.json_values import as_integer, as_string, object_at, objects_at
 from flowdiag.parsers.live.client import Access, Client, RequestFailed, base_of
 from flowdiag.parsers.live.folder import Folder, now_ms
-from flowdiag.parsers.live.snapshots.folder import Failures, SnapshotFolder, unwritable
+from flowdiag.parsers.live.snapshots.folder import (
+    COMPLETE,
+    PARTIAL,
+    Failures,
+    SnapshotFolder,
+    unwritable,
+)
 from flowdiag.parsers.live.snapshots.masking import masked_lines, masked_values
 from flowdiag.parsers.live.watching import Outcome, ShowProgress, hint_for
 from flowdiag.parsers.sources.collected import SCHEMA
@@ -37,7 +43,6 @@ MAX_CONTAINERS: Final = 100
 """Maximum containers whose logs are read; application masters and failed containers come first."""
 MAX_NODES: Final = 200
 TOTAL_S: Final = 600.0
-COMPLETE: Final = "all data is collected"
 APPLICATION: Final = re.compile(r"application_[0-9]{1,19}_[0-9]{1,9}")
 # Responses are not trusted, because names in them become file names and parts of URLs.
 _CONTAINER: Final = re.compile(
@@ -191,6 +196,7 @@ class _Collector:
                 "no log was readable: pass the folder of the aggregated logs to `flowdiag diagnose` as well"
             )
         warnings = tuple(self._failures.texts())
+        why = PARTIAL if warnings and not broken else why
         for warning in warnings:
             folder.note(what="warning", text=warning)
         folder.note(what="end", time_ms=now_ms(), why=why)
