@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.contract.report import Where
@@ -13,6 +14,7 @@ from flowdiag.analyses.engine.sql import union_all
 from flowdiag.analyses.engine.views import keep_read
 from flowdiag.analyses.faults import Faults
 from flowdiag.analyses.flink.assemble import assemble
+from flowdiag.analyses.flink.batches import batches_of, each_batch, united_measures
 from flowdiag.analyses.flink.clocks.settle import disputed_zones
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.flink.settled import Settled, rows_of, settled_events
@@ -99,6 +101,24 @@ class Flink:
             faults = Faults()
             facts = _facts(topics, [], {}, nothing, (), side_inputs, options, faults)
             return Measured(facts=facts, faults=faults.found)
+        measure = partial(self._measure, topics, session, options, side_inputs)
+        batches = batches_of(sources) if resources.keep is None else [sources]
+        parts = [
+            measure(batch, resources, show)
+            for batch, resources, show in each_batch(batches, resources, progress)
+        ]
+        return united_measures(parts) or measure(sources, resources, progress)
+
+    def _measure(
+        self,
+        topics: Sequence[FlinkTopic],
+        session: Session,
+        options: Options,
+        side_inputs: Mapping[str, Any],
+        sources: Sequence[Source],
+        resources: Resources,
+        progress: ProgressCallback,
+    ) -> Measured:
         metric_names = frozenset(name for topic in topics for name in topic.metrics())
         faults = Faults(resources.explained)
         settled = settled_events(
