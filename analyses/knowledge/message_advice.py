@@ -41,10 +41,10 @@ _ADVICE: Final = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-# Sentences that only refer to a document or a stack trace, or suggest to try again.
+# Sentences that only refer to a document or a stack trace, suggest to try again, or apply to tables of a batch job.
 _ELSEWHERE: Final = re.compile(
     r"stack trace below|deployment section|third-party-projects|\btry (?:the operation |it )?again\b|for more (?:details|information)"
-    r"|^(?:please )?(?:see|refer to|visit)\b|view the Checkpoint History|error information in the logs",
+    r"|^(?:please )?(?:see|refer to|visit)\b|view the Checkpoint History|error information in the logs|'REFRESH TABLE ",
     re.IGNORECASE,
 )
 _CLASS: Final = re.compile(r"\.\w{1,100}(?:Exception|Error|Throwable):\s|\ACaused by: ")
@@ -67,6 +67,8 @@ def advice_in(text: str) -> str:
     "You can increase this number with 'a.b.fraction'."
     >>> advice_in("java.net.ConnectException: Connection refused"), advice_in("Use of closed connection")
     ('', '')
+    >>> advice_in("File a.csv does not exist. You can invalidate the cache in Spark by running 'REFRESH TABLE t'.")
+    ''
     """
     found: list[str] = []
     for sentence in _sentences(_message(text[:_READ])):

@@ -7,7 +7,7 @@ microseconds. `None` always means that the input does not contain the value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -382,6 +382,10 @@ class QueryFacts:
     ended_overload: tuple[
         Trigger, ...
     ] = ()  # late triggers in a log at WARN, before a long silence
+
+    def events_of(self, what: str) -> Iterator[Record]:
+        """Yield the events of a kind: started, idle, terminated."""
+        return (record for record in self.events if record.what == what)
 
     @property
     def label(self) -> str:

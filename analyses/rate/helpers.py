@@ -6,8 +6,9 @@ ongoing until the end of the input, and has the explanation of its cause.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final, TypeVar, Unpack
 
@@ -506,12 +507,26 @@ def remedies(
     return tuple(action for action in advice if action is not None)
 
 
+_IN_LOCAL_MODE: Final = {"spark.executor.memory": "spark.driver.memory"}
+"""Options of executors without effect in local mode, and the options that replace them."""
+
+
+def _in_local_mode(remedy: Remedy, app: ApplicationFacts) -> Remedy:
+    """Return the remedy with the option of the driver, if the driver runs the tasks."""
+    option = _IN_LOCAL_MODE.get(remedy.option or "")
+    if option is None or not re.match(r"local(?!-)", app.settings.get("spark.master", "")):
+        return remedy
+    text = f"{remedy.text}. In local mode, the driver runs the tasks, so its heap counts"
+    return replace(remedy, option=option, text=text)
+
+
 def _action(
     remedy: Remedy, app: ApplicationFacts, proposed: Value | None, fill: Mapping[str, str]
 ) -> Action | None:
-    key, value = remedy.option, remedy.proposed if proposed is None else proposed
     if remedy.engine == "flink":
         return None
+    remedy = _in_local_mode(remedy, app)
+    key, value = remedy.option, remedy.proposed if proposed is None else proposed
     text = write(key, value) if key is not None and value is not None else None
     now = current_value(app, key) if key is not None else None
     known = (app.settings.get(key) or (now.value if now else None)) if key is not None else None

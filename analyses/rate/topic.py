@@ -255,10 +255,12 @@ class Rate(Topic):
         )
 
     def notes(self, measured: RateFacts, facts: RateFacts, options: Options) -> Iterable[InputNote]:
-        """Yield warnings about times without a batch, if the input should contain every batch."""
+        """Yield warnings about times without a batch, if the input should contain every batch, and unexplained ends."""
         for app in facts.applications:
             if app.interval_ms and app.origins & _TELL_OF_EMPTY:
                 yield from gap_notes(app)
+            if app.origins == {"event-log"} and (note := end_note(app)) is not None:
+                yield note
 
     def data(
         self,
@@ -308,6 +310,23 @@ def gap_notes(app: ApplicationFacts) -> Iterator[InputNote]:
             first_us=begun,
             last_us=ended,
         )
+
+
+def end_note(app: ApplicationFacts) -> InputNote | None:
+    """Return a warning about an application that ended while a query was active; None if it did not.
+
+    A stop, a signal and an exception of the script look the same in an event log: `ExitCode` is 0 for all of them.
+    """
+    ended = {one.fields.get("run_id") for q in app.queries for one in q.events_of("terminated")}
+    active = [q for q in app.queries if q.triggers and q.triggers[-1].run_id not in ended]
+    if app.ended_us is None or not active:
+        return None
+    return InputNote(
+        Kind.OTHER,
+        f"{app.name or app.application or 'the application'} ended while {active[0].label} was active: the event log"
+        " does not show whether a stop or an exception of the script ended it, but the driver's log does",
+        last_us=app.ended_us,
+    )
 
 
 def understood_kinds(facts: RateFacts) -> tuple[RecognizedRecords, ...]:

@@ -80,7 +80,9 @@ def paste_rows(
             if pasted.plain != (pasted.level in _QUIET) and len(data) <= PROSE_BYTES:
                 yield _failure(pasted, found, written_by, source) | {"template": KNOWN_RECORD}
             continue
-        if len(data) > PROSE_BYTES and is_routine((pasted.cause(found, outer=False)[0],)):
+        if len(data) > PROSE_BYTES and (
+            _answers_request(pasted) or is_routine((pasted.cause(found, outer=False)[0],))
+        ):
             continue
         if _ends_script(pasted, data):
             row = _failure(pasted, found, written_by, source)
@@ -90,6 +92,16 @@ def paste_rows(
             yield _failure(pasted, found, written_by, source)
         else:
             yield _row(pasted, found, written_by, source)
+
+
+def _answers_request(one: Pasted) -> bool:
+    """Return whether the JobManager failed to answer a question about a job, which changes nothing for the job."""
+    logger = (one.heading.logger if one.heading is not None else None) or ""
+    return _HANDLER.search(logger) is not None and _CHANGES_A_JOB.search(logger) is None
+
+
+_HANDLER: Final = re.compile(r"\brest\.h\w{0,6}\.[\w.]{0,100}Handler\Z")
+_CHANGES_A_JOB: Final = re.compile(r"Jar|Submit|Savepoint|Checkpoint|Rescal|Stop|Cancel|Terminat")
 
 
 def _ends_script(one: Pasted, data: bytes) -> bool:

@@ -30,6 +30,7 @@ from flowdiag.parsers.sources.printed import PrintedJson
 from flowdiag.parsers.spark.events import is_event_log
 from flowdiag.parsers.spark.rest import recognize_response
 
+MANIFEST: Final = "the manifest of a collection; its responses are in the other files of the folder"
 _LINES: Final = 50
 _LONG_LINE: Final = 16 * 1024 * 1024  # the first line of an event log can be longer than the head
 
@@ -41,9 +42,7 @@ def sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
     if re.match(rb'\{\s*"metric"\s*:', start) and (history := _sniff_history(start)) is not None:
         return history
     if MANIFEST_LINE.match(start):
-        return not_read(
-            "the manifest of a collection; its responses are in the other files of the folder"
-        )
+        return not_read(MANIFEST)
     lines = start.split(b"\n")
     if any(is_event_log(line) for line in _first_complete_lines(lines, sample)):
         return Sniffed(kind="spark-events", engine="spark", role="driver")

@@ -22,7 +22,13 @@ from flowdiag.parsers.logs.paste_patterns import engine_in
 from flowdiag.parsers.logs.pastes import PASTE_BYTES, failures_in, shown_engine
 from flowdiag.parsers.neighbours.kinds import NeighbourKind, neighbour_kind
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
-from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed, sniff_wrapped
+from flowdiag.parsers.sniff.documents import (
+    MANIFEST,
+    sniff_export,
+    sniff_json,
+    sniff_printed,
+    sniff_wrapped,
+)
 from flowdiag.parsers.sniff.kinds import kinds_of_lines, syntax_error
 from flowdiag.parsers.sniff.signs import (
     SEATUNNEL,
@@ -322,7 +328,14 @@ _UNLIKE_LOGS: Final = frozenset({_CONFIGURATION, _SOURCE_CODE})
 _KUBECTL: Final = "kubectl output: `flowdiag memory` reads which containers ended and why"
 _YARN: Final = "a YARN response: `flowdiag memory` reads which containers ended and why"
 _FINAL: Final = frozenset(
-    {_KUBECTL, SEATUNNEL, _OTHER_JVM, "binary file", *(kind.reason for kind in NeighbourKind)}
+    {
+        _KUBECTL,
+        MANIFEST,
+        SEATUNNEL,
+        _OTHER_JVM,
+        "binary file",
+        *(kind.reason for kind in NeighbourKind),
+    }
 )
 
 

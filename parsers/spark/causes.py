@@ -189,15 +189,21 @@ def full_heap(lines: Iterable[str]) -> Mapping[str, str]:
     return {"where": "driver", **({"by": "collect"} if collected else {})}
 
 
+_CAUSED: Final = "Caused by: "
+
+
 def last_cause(text: str) -> str | None:
     """Return the decisive line of a stack trace, or None if the trace has no causes.
 
     >>> last_cause("a.E: x\\n\\tat b.C\\nCaused by: d.F: y\\n\\tat b.C\\nCaused by: g.H: z")
     'Caused by: g.H: z'
+    >>> last_cause("a.E: x\\nCaused by: b.S: [MALFORMED_RECORD_IN_PARSING] no\\nCaused by: c.N: For input string: 7")
+    'Caused by: b.S: [MALFORMED_RECORD_IN_PARSING] no'
     """
     lines = text.splitlines()
-    causes = (line for line in reversed(lines) if line.startswith("Caused by: "))
-    return python_error(lines) or next(causes, None)
+    causes = [line for line in lines if line.startswith(_CAUSED)]
+    found = decisive_exception([line.removeprefix(_CAUSED) for line in causes])
+    return python_error(lines) or next((line for line in causes if found and found in line), None)
 
 
 def shorten(text: str, most: int) -> str:

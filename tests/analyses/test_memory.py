@@ -276,3 +276,29 @@ def test_a_configuration_in_an_archive_is_read(tmp_path: Path, form: str) -> Non
     plain.write_bytes(conf)
     (of_archive,), (of_file,) = (_diagnose([each]).data.processes or [] for each in (path, plain))
     assert of_archive.derived and of_archive.derived == of_file.derived
+
+
+@pytest.mark.parametrize(
+    ("managed", "option", "slots"),
+    [
+        ("taskmanager.memory.managed.size: 8m", "taskmanager.memory.managed.size", 4),
+        ("taskmanager.memory.managed.fraction: 0.005", "taskmanager.memory.managed.fraction", 4),
+        ("taskmanager.memory.managed.size: 8m", "taskmanager.memory.managed.size", 1),
+    ],
+)
+def test_advice_for_rocksdb_changes_the_option_that_counts(
+    managed: str, option: str, slots: int, tmp_path: Path
+) -> None:
+    """A configured size overrides the fraction, so a fraction would change nothing."""
+    (tmp_path / "flink-conf.yaml").write_text(
+        f"taskmanager.memory.process.size: 1728m\ntaskmanager.numberOfTaskSlots: {slots}\n"
+        f"state.backend.type: rocksdb\n{managed}\n"
+    )
+    (finding,) = (f for f in _diagnose([tmp_path]).findings if f.code == "MM303")
+    (action,) = finding.actions
+    assert action.option == option and action.proposed
+    assert f"for {slots} slot{'s' if slots > 1 else ''}" in finding.title
+    configuration = tmp_path / "flink-conf.yaml"
+    followed = configuration.read_text().replace(managed, f"{option}: {action.proposed}")
+    configuration.write_text(followed)
+    assert [f for f in _diagnose([tmp_path]).findings if f.code == "MM303"] == []

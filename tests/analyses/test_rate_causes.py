@@ -300,6 +300,20 @@ def test_overhead_of_tasks(values: dict[str, int], cause: str | None) -> None:
     assert [x.cause for x in found(app_of(triggers), "RT307")] == ([cause] if cause else [])
 
 
+@pytest.mark.parametrize(
+    ("master", "option"),
+    [
+        ("local[2]", "spark.driver.memory"),
+        ("local-cluster[2,1,512]", "spark.executor.memory"),
+        ("yarn", "spark.executor.memory"),
+    ],
+)
+def test_in_local_mode_the_heap_of_the_driver_counts(master: str, option: str) -> None:
+    slow = w.application(late_batches(stage=load(gc_ms=1600)), settings={"spark.master": master})
+    (finding,) = found(slow, "RT307")
+    assert [action.option for action in finding.actions] == [option]
+
+
 def test_the_driver_works_while_no_job_runs() -> None:
     def app(busy: int | None, **values: Any) -> ApplicationFacts:
         return w.application(late_batches(work=Work(jobs=2, busy_ms=busy)), **values)

@@ -14,13 +14,22 @@ from flowdiag.analyses.rate.facts import (
     OpenTask,
     OpenTrigger,
     Output,
+    RateFacts,
     StageLoad,
+    Trigger,
     Work,
 )
 from flowdiag.analyses.rate.rules import unexplained_failure
+from flowdiag.analyses.rate.stability import Stability
+from flowdiag.analyses.rate.topic import RATE
+from flowdiag.analyses.selection.options import Options
 
 from . import rate_workbench as w
 
+INTERRUPTED = "RuntimeError: reentrant call inside <_io.BufferedReader name=3>"
+KILLED_TASK = (
+    "org.apache.spark.TaskKilledException (at org.apache.spark.api.python.BasePythonRunner)"
+)
 PEER_GONE = "py4j.Py4JException: Error while sending a command.\nCaused by: py4j.Py4JException: Received empty command"
 NO_SCHEDULER = (
     'java.lang.NullPointerException: Cannot invoke "org.apache.spark.scheduler.DAGScheduler.cleanupQueryJobs(long)"'
@@ -276,6 +285,29 @@ def failed_beside(*others: Any) -> Any:
     return finding
 
 
+@pytest.mark.parametrize("sources", [(0,), (0, 1), (1, 0)])
+def test_the_raising_line_stays_when_the_event_log_is_added(sources: tuple[int, ...]) -> None:
+    """An event log has the whole exception of a query, but not always the frame of the user's function."""
+    error = "ValueError: bad order 17"
+    printed = w.record(
+        kind="spark_query",
+        what="terminated",
+        at=30_000,
+        cause=error,
+        run_id="r",
+        python_frame="enrich(j09.py:6)",
+    )
+    whole = f"org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n{error}\n\tat a.B.c"
+    logged = w.record(
+        kind="spark_query", what="terminated", cause=whole, run_id="r", origin="event-log"
+    )
+    events = tuple((printed, replace(logged, time_us=None))[n] for n in sources)
+    app = w.application(queries=(w.query(HEALTHY, events=events),))
+    (finding,) = next(one for one in w.outcomes(app) if one.code == "RT103").findings
+    assert any("enrich(j09.py:6)" in action.text for action in finding.actions)
+    assert error in finding.title
+
+
 def test_a_failed_query_beside_others_goes_unnoticed() -> None:
     finding = failed_beside(HEALTHY)
     assert "the application continues without it" in finding.title
@@ -405,7 +437,7 @@ def test_a_lost_channel_above_the_stop_in_the_same_second_is_its_effect() -> Non
     assert [event.cause for event in assessed.app.queries[0].events] == [None]
 
 
-@pytest.mark.parametrize("cause", [PEER_GONE, NO_SESSION])
+@pytest.mark.parametrize("cause", [PEER_GONE, NO_SESSION, INTERRUPTED, KILLED_TASK])
 def test_a_fragment_that_shows_only_the_end_of_python_names_no_cause(cause: str) -> None:
     """The last lines of a log may begin in the middle of a stack trace."""
     gone = replace(w.record(kind="spark_failure", cause=cause), time_us=None)
@@ -432,3 +464,37 @@ def test_a_heartbeat_before_the_end_of_a_slow_start_is_no_failure(
     (assessed,) = w.assessed(app).applications
     found = [*unexplained_failure.judge_rest(assessed, Limits())]
     assert [finding.cause for finding in found] == causes
+
+
+def test_an_event_log_does_not_show_why_an_application_ended() -> None:
+    ended = w.record(kind="spark_query", what="terminated", run_id="r")
+    triggers = [w.trigger(n, 500, run_id="r") for n in range(9)]
+    app = w.application(queries=(w.query(triggers),), ended_us=(w.T0 + 60_000) * 1000)
+    app = replace(app, origins=frozenset({"event-log"}))
+
+    def notes(one: ApplicationFacts) -> list[str]:
+        facts = RateFacts(applications=(one,))
+        return [note.text for note in RATE.notes(facts, facts, Options())]
+
+    (text,) = notes(app)
+    assert "ended while query orders was active" in text and "driver's log" in text
+    assert notes(replace(app, queries=(w.query(triggers, events=(ended,)),))) == []
+    assert notes(replace(app, ended_us=None)) == notes(replace(app, origins=frozenset())) == []
+
+
+@pytest.mark.parametrize(
+    ("triggers", "idle_at", "word"),
+    [
+        ([w.trigger(0, 9000), w.trigger(1, 500)], 40_000, Stability.IDLE),
+        ([], 40_000, Stability.IDLE),
+        ([w.trigger(0, 9000), w.trigger(1, 500)], 1000, Stability.INCONCLUSIVE),
+    ],
+)
+def test_a_query_without_new_data_is_idle_after_its_first_triggers(
+    triggers: list[Trigger], idle_at: int, word: Stability
+) -> None:
+    idle = w.record(kind="spark_query", what="idle", at=idle_at)
+    app = w.application(queries=(w.query(triggers, runs=("r",), events=(idle,)),))
+    (assessed,) = w.assessed(app).applications
+    assert assessed.queries[0][1].stability is word
+    assert w.verdict(app) == ("healthy" if word is Stability.IDLE else "inconclusive")

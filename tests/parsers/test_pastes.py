@@ -461,3 +461,25 @@ def test_tasks_that_stop_after_a_failure_are_no_failures_of_their_own() -> None:
     )
     text = around + "".join(f"{head}{line}\n" for line in lines)
     assert [*paste_rows(text.encode(), "spark", 0, whole=True, failed=False)] == []
+
+
+@pytest.mark.parametrize(
+    ("handler", "told"),
+    [
+        ("runtime.rest.handler.job.JobVertexBackPressureHandler", False),
+        ("r.rest.h.j.JobDetailsHandler", False),
+        ("runtime.rest.handler.job.savepoints.SavepointHandlers", True),
+        ("runtime.taskexecutor.TaskExecutor", True),
+    ],
+)
+def test_a_question_that_the_jobmanager_cannot_answer_is_no_failure_of_a_job(
+    handler: str, told: bool, tmp_path: Path
+) -> None:
+    prefix = "2026-11-27 03:27:50,419 {} org.apache.flink.{} [] - "
+    routine = prefix.format("INFO ", "runtime.blob.BlobServer") + "Created BLOB server storage.\n"
+    trace = "java.util.NoSuchElementException: No value present\n\tat java.util.Optional.get(O.java:1)\n"
+    failure = prefix.format("ERROR", handler) + "Unhandled exception.\n" + trace
+    log = tmp_path / "jobmanager.log"
+    log.write_text(60 * routine + failure + routine)
+    found = [row for row in rows_of(log) if row["event"] == "failure"]
+    assert bool(found) is told

@@ -251,6 +251,15 @@ def test_skipped_files_have_a_reason(data: bytes | str, reason: str) -> None:
     assert (found.kind, found.reason) == ("not-read", reason)
 
 
+def test_the_manifest_of_a_collection_is_no_log() -> None:
+    """Its list of failed requests has the words of failures."""
+    run = {"what": "run", "schema": "flowdiag.collected/1", "kind": "spark"}
+    failed = [{"path": "/api/v1/applications", "why": "connection refused"}]
+    tick = {"what": "tick", "file": None, "time_ms": 1_795_748_044_010, "failed": failed}
+    verdict = judge("".join(json.dumps(line) + "\n" for line in (run, tick, tick)))
+    assert verdict.kind == "not-read" and "manifest" in (verdict.reason or "")
+
+
 @pytest.mark.parametrize("start", [GC, OLD_GC, YAML, README, "just some words\n" * 9])
 def test_flinks_messages_make_anything_a_log(start: str) -> None:
     assert judge(start + (LOGS["log4j 2"] + "\n") * 3).kind == "log"

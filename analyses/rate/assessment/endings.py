@@ -39,13 +39,20 @@ _OF_A_STOP: Final = (
     "part of cancelled job group",
     "continuous execution finished",
 )
+# Another attempt of the task has succeeded, or something else cancelled the task.
+_OF_A_COPY: Final = ("driver denied task commit", "taskkilledexception")
 # A stop clears the fields of the context, which causes these null pointers.
 _OF_A_CLEARED_CONTEXT: Final = (
     'sparkcontext.dagscheduler()" is null',
     'sparkplan.session()" is null',
 )
 # Only a stop causes these, so they are never a cause, not even in a fragment without any other line.
-_ONLY_OF_AN_END: Final = ("received empty command", *_OF_A_CLEARED_CONTEXT)
+_ONLY_OF_AN_END: Final = (
+    "received empty command",
+    # Ctrl-C: PySpark's signal handler uses a channel that waits for an answer.
+    "reentrant call inside <_io.bufferedreader",
+    *_OF_A_CLEARED_CONTEXT,
+)
 # Messages about a lost peer or a cancelled thread. Right before a stop, the stop caused them.
 _OF_AN_END: Final = (
     *_ONLY_OF_AN_END,
@@ -73,7 +80,7 @@ def harmless_failure(reason: str | None) -> bool:
     task.
     """
     text = (reason or "").lower()
-    return any(message in text for message in (*_OF_A_STOP, "driver denied task commit"))
+    return any(message in text for message in (*_OF_A_STOP, *_OF_A_COPY))
 
 
 def stop_us(app: ApplicationFacts) -> int | None:

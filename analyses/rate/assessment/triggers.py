@@ -56,6 +56,17 @@ def _is_far_behind(query: QueryFacts) -> bool:
     return (last.input_per_s or 0.0) >= d.TWICE * processed
 
 
+def _idle_since_us(query: QueryFacts) -> int | None:
+    """Return since when a query has had nothing to do at the end of the input; None if it may have had."""
+    end = max((t.time_us + (t.duration_ms or 0) * 1000 for t in query.triggers), default=0)
+    idle = [
+        record.time_us
+        for record in query.events_of("idle")
+        if record.time_us is not None and record.time_us >= end
+    ]
+    return min(idle, default=None) if query.unfinished is None else None
+
+
 def has_recovered(query: QueryFacts, *, worked: float = d.WORKED) -> bool:
     """Return whether at least `worked` triggers follow the last exception of the query."""
     last = max((record.time_us or 0 for record in parts.exception_records(query)), default=0)
@@ -79,6 +90,12 @@ def query_state(query: QueryFacts) -> StreamState:
             interval_ms=interval,
             processing_ms=median(float(t.duration_ms or 0) for t in late) if late else None,
             failed=failed,
+        )
+    if busy < 3 and (since_us := _idle_since_us(query)) is not None:
+        return StreamState(
+            stability=Stability.IDLE,
+            because=f"its source has had no new data since {fmt.moment(since_us)}",
+            interval_ms=interval,
         )
     if busy < 3 and not _is_far_behind(query):
         return StreamState(
@@ -309,8 +326,8 @@ def ended_when_drained(query: QueryFacts) -> bool:
     soon_us = min(1000, (last.duration_ms or 0) / 2) * 1000
     ends = (
         record.time_us - end_us
-        for record in query.events
-        if record.what == "terminated" and not record.cause and record.time_us is not None
+        for record in query.events_of("terminated")
+        if not record.cause and record.time_us is not None
     )
     most = max(t.rows or 0 for t in query.triggers)
     return (last.rows or 0) < most and any(0 <= after <= soon_us for after in ends)
