@@ -930,6 +930,7 @@ def test_a_bounded_store_needs_a_higher_limit() -> None:
         (10, "1s", True),
         (-1, "1s", True),
         (75, "1s", False),
+        (80, "1s", False),  # of the last batch
         (10, "60s", False),
         (None, "1s", False),
     ],

@@ -55,9 +55,12 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         if uploaded is None or last.batch is None:
             continue
         # The state after batch n has the version n + 1.
+        lag = last.batch + 1 - max(0, uploaded)
         later = [t for t in query.triggers if t.batch is not None and t.batch >= uploaded]
-        lag, lasted_ms = last.batch + 1 - max(0, uploaded), (last.time_us - later[0].time_us) / 1000
-        if lag >= limits.versions and lasted_ms >= limits.intervals * interval:
+        if lag < max(1.0, limits.versions) or not later:
+            continue
+        lasted_ms = (last.time_us - later[0].time_us) / 1000
+        if lasted_ms >= limits.intervals * interval:
             yield _finding(assessed, query, later, lag, lasted_ms, limits)
 
 
