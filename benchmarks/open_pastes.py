@@ -15,7 +15,8 @@ An expected answer names what a report must and must not contain:
 - `options`: options of another process that nevertheless fit.
 - `failure = false`: the text has no failure, and the report must not find one.
 
-`engine` and `process` are the place of the failure. Advice for another engine or process is wrong.
+`engine` and `process` are the place of the failure. Advice for another engine or process is wrong, and so is a first
+proposal (`flowdiag next`) to read the log of another process.
 """
 
 from __future__ import annotations
@@ -56,10 +57,13 @@ FIRST_RUNS: Final[dict[str, tuple[int, ...]]] = {
     "flink-6": (14, 4, 2, 2, 3),
     "flink-7": (14, 6, 3, 2, 0),
     "flink-8": (15, 3, 0, 1, 1),
+    "flink-9": (19, 2, 3, 1, 0),
     "spark-1": (9, 9, 1, 4, 2),
     "spark-2": (9, 9, 1, 4, 2),
     "spark-3": (18, 3, 0, 1, 3),
     "spark-4": (14, 8, 2, 1, 0),
+    "spark-5": (22, 1, 1, 1, 0),
+    "mixed-1": (17, 3, 0, 1, 4),
 }
 """The first run of each file of `rounds`: counts of `VERDICTS`."""
 
@@ -98,6 +102,17 @@ _OTHER_PROCESS: Final = {
     "driver": ("spark.executor.",),
     "am": ("spark.executor.", "taskmanager."),
     "executor": ("spark.driver.",),
+}
+
+# Logs and dumps that a first proposal must not name for a failure in another process.
+_OTHER_LOGS: Final = {
+    "jobmanager": r"of the TaskManager|of the executor",
+    "client": r"of the TaskManager|of the executor",
+    "operator": r"of the TaskManager|of the executor",
+    "history-server": r"of the (?:TaskManager|JobManager|executor)",
+    "driver": r"of the executor|of the TaskManager",
+    "taskmanager": r"of the executor",
+    "executor": r"of the TaskManager",
 }
 
 
@@ -201,6 +216,9 @@ def _fault(paste: OpenPaste, report: Report, said: str) -> str | None:
     for found in re.finditer(_OTHER_ENGINE[paste.engine], said):
         if found[0] not in text:
             return f"contains {found[0]!r} for a user of {paste.engine}"
+    proposed = report.summary.suggestions[0].text if report.summary.suggestions else ""
+    if (other := re.search(_OTHER_LOGS.get(paste.process or "", "(?!)"), proposed)) is not None:
+        return f"proposes {other[0]} for the {paste.process}"
     prefixes = _OTHER_PROCESS.get(paste.process or "", ())
     for finding in report.findings:
         for action in finding.actions:

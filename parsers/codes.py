@@ -73,6 +73,7 @@ class Family(NamedTuple):
         classes: entries for whole classes of codes, by prefix.
         aliases: code by alternative name, such as a number or an exception class.
         fallback: looks up codes that have no entry.
+        unless: pattern of texts from another service, whose codes have other meanings.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Family(NamedTuple):
     classes: Mapping[str, Entry]
     aliases: Mapping[str, str]
     fallback: Callable[[str], Entry | None]
+    unless: re.Pattern[str] | None = None
 
     def entry(self, code: str) -> Entry | None:
         """Return the entry for a code: its own entry, the entry of the fallback, or that of its class."""
@@ -109,6 +111,8 @@ def codes_in(text: str) -> tuple[Code, ...]:
     lower = text.lower()
     found: dict[tuple[str, str], tuple[int, Code]] = {}
     for family in families():
+        if family.unless is not None and family.unless.search(text) is not None:
+            continue
         for pattern in family.patterns:
             for match in pattern.finditer(text):
                 code = _code(family, match["code"], lower)
@@ -169,6 +173,7 @@ def _family(name: str) -> Family:
         classes=table.get("classes", {}),
         aliases=aliases,
         fallback=_described_state if name == "sqlstate" else _no_entry,
+        unless=_pattern(table["unless"]) if "unless" in table else None,
     )
 
 

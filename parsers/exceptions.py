@@ -163,7 +163,7 @@ _OF_STORAGE: Final = re.compile(
 def _is_elsewhere(candidate: FailureClass, texts: Sequence[str], link: int) -> bool:
     """Return whether an apparent file error comes from another kind of service, or a class is missing for a checkpoint."""
     if candidate.name in _OF_CLASSES:
-        return any(_OLD_CHECKPOINT in text for text in texts[:link])
+        return any(text_above in text for text in texts[:link] for text_above in _NOT_OF_JOBS)
     if candidate.name not in _OF_FILES:
         return False
     source = component_of(texts[: link + 1])
@@ -174,10 +174,13 @@ def _is_elsewhere(candidate: FailureClass, texts: Sequence[str], link: int) -> b
 
 
 _OF_CLASSES: Final = ("class-loading", "class-conflict")
-_OLD_CHECKPOINT: Final = "Failed to read checkpoint from directory"
-"""The start of an exception from a DStream checkpoint. The checkpoint contains serialized code, whose classes change
-with the code.
-"""
+_NOT_OF_JOBS: Final = (
+    # A DStream checkpoint contains serialized code, and its classes change with the code.
+    "Failed to read checkpoint from directory",
+    "entry point class",
+    "load main class",
+)
+"""Messages above a missing class that another failure class explains."""
 _SIGNS: Final = 4  # exceptions above a file error that may identify the storage system
 
 

@@ -510,6 +510,10 @@ def _read_spark_events(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch
             rows.add(row)
             if rows.full:
                 yield rows.take()
+        for offset, text in reader.exceptions():
+            data = text.encode("utf-8", "replace")
+            for row in paste_rows(data, "spark", split.source.index, whole=True, failed=False):
+                rows.add(row | {"offset": offset})
         tally.error = stream_error(stream) or scanner.error
     finally:
         _count_lines(scanner, tally)

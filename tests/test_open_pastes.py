@@ -72,3 +72,37 @@ def test_the_page_shows_both_halves() -> None:
     for half in PARTS:
         number = sum(paste.half == half for paste in PASTES)
         assert f"**{half} ({number}): right " in page
+
+
+def test_a_proposal_for_another_process_is_a_wrong_answer(tmp_path: Path) -> None:
+    text = (
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most "
+        "recent failure: Lost task 0.3 in stage 3.0 (TID 9) (h executor 1): java.lang.IllegalStateException: no price\n"
+        "\tat com.acme.Price.check(Price.scala:12)\n"
+    )
+    report = PasteJudge(tmp_path, None).report_on_text(text)
+    assert report is not None
+    for process, verdict in (("executor", "right"), ("driver", "wrong")):
+        paste = OpenPaste(
+            half="develop",
+            group="",
+            name="",
+            shape="",
+            engine="spark",
+            process=process,
+            text=text,
+            deepest="no price",
+        )
+        assert judge_open(paste, report).verdict == verdict
+
+
+def test_no_proposal_names_an_input(tmp_path: Path) -> None:
+    log = (
+        "24/05/01 10:00:09 ERROR MicroBatchExecution: Query q [id = 5bd8d6ba-8b9c-4d9a-8df8-5a6e1dd93f5e, "
+        "runId = d3f2f3f8-99dc-4a0e-97c0-5c0c1b2d3e4f] terminated with error\n"
+        "java.lang.IllegalStateException: no price\n\tat com.acme.Price.check(Price.scala:12)\n"
+    )
+    report = PasteJudge(tmp_path, None).report_on_text(log)
+    assert report is not None
+    assert report.summary.suggestions
+    assert not any("driver's log" in one.text for one in report.summary.suggestions)

@@ -226,7 +226,7 @@ class TaskFailure:
         # A command that calculates the required value is better than the options that the exception names.
         if not any(action.command for action in known):
             known = (*known, *option_actions(self.exception, known))
-        texts = (self.root.text.get("exception"), self.root.cause)
+        texts = (*map(self.root.text.get, ("exception", "middle")), self.root.cause)
         return with_advice(known, "\n".join(filter(None, texts)), self.text)
 
     def _remedies(self, job: h.Job) -> tuple[h.Action, ...]:
@@ -290,7 +290,8 @@ def _cause_of(crisis: h.Crisis) -> tuple[str | None, tuple[str, ...]]:
         return word, _ARBITRARY[word][1] if word is not None else ()
     exception = classify_incident(crisis.root.incident)
     if exception is not None and exception.name == "class-loading":
-        error = linkage(crisis.root.incident.cause or "")
+        root = crisis.root.incident
+        error = linkage("\n".join(filter(None, (root.text.get("exception"), root.cause))))
         return "class-loading", (error[0],) if error is not None else ()
     return cause_of_class(exception.name if exception is not None else None, word)
 

@@ -18,6 +18,7 @@ CAUSE_OF_FAILURE: Final = {
 
 CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "trigger-late": ("overloaded", ("partitions",)),
+    "gc-share-high": ("gc-pressure", ("memory",)),
     "network-memory-missing": ("out-of-memory", ("network-fraction", "network-max")),
     "metaspace-full": ("out-of-memory", ("more", "spark-overhead")),
     "direct-memory-full": ("out-of-memory", ("more", "spark-overhead")),
@@ -106,6 +107,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "deployment-failed": ("deployment-failed", ("events",)),
     "specification-refused": ("deployment-failed", ("specification",)),
     "yarn-deployment-failed": ("deployment-failed", ("attempts",)),
+    "kerberos-missing": ("deployment-failed", ("keytab",)),
     "main-class-missing": ("class-loading", ("main",)),
     "quota-exceeded": ("deployment-failed", ("quota",)),
     "restore-by-hand": ("deployment-failed", ("by-hand",)),

@@ -43,8 +43,8 @@ _ADVICE: Final = re.compile(
 )
 # Sentences that only refer to a document or a stack trace, suggest to try again, or apply to tables of a batch job.
 _ELSEWHERE: Final = re.compile(
-    r"stack trace below|deployment section|third-party-projects|\btry (?:the operation |it )?again\b|for more (?:details|information)"
-    r"|^(?:please )?(?:see|refer to|visit)\b|view the Checkpoint History|error information in the logs|'REFRESH TABLE ",
+    r"stack trace below|deployment section|third-party-projects|\btry (?:the operation |it )?again\b|\bretry (?:this|the) (?:request|operation)\b|for more (?:details|information)"
+    r"|^(?:please )?(?:see|refer to|visit)\b|view the Checkpoint History|error information in the logs|\b(?:refer|check)(?: to)? (?:the )?(?:complete |full |detailed )?(?:driver |executor |application )?logs?\b|with error message|'REFRESH TABLE ",
     re.IGNORECASE,
 )
 _CLASS: Final = re.compile(r"\.\w{1,100}(?:Exception|Error|Throwable):\s|\ACaused by: ")

@@ -44,6 +44,7 @@ GROUPS: Final = 5
 _TITLE: Final = 400
 _ENDS: Final = {
     "query": (Severity.CRITICAL, "It ended the query."),
+    "jobmanager": (Severity.CRITICAL, "It ended the JobManager's process."),
     "application": (Severity.CRITICAL, "It ended the application."),
     "job": (Severity.CRITICAL, "It ended the job."),
     "batch": (Severity.CRITICAL, "It ended a batch."),
@@ -106,7 +107,7 @@ class FailureGroup:
         levels = {one.text.get("level") for one in self.members}
         if not levels & {None, "ERROR", "FATAL"}:
             return Confidence.LOW
-        known = self.ended in ("query", "application", "job", "batch")
+        known = self.ended in ("query", "jobmanager", "application", "job", "batch")
         return Confidence.HIGH if known else Confidence.MEDIUM
 
     @property
@@ -210,6 +211,11 @@ class FailureGroup:
     def evidence(self) -> tuple[Evidence, ...]:
         return cite((one.ref, one.time_us) for one in self.members)
 
+    @property
+    def _messages(self) -> str:
+        """The exception, and the exceptions around it, whose messages may contain advice."""
+        return "\n".join(filter(None, (self.first.text.get("middle"), self.first.failure)))
+
     def finding_fields(self, advice: Sequence[Action]) -> FindingFields:
         """Return fields for a finding about these failures.
 
@@ -233,7 +239,7 @@ class FailureGroup:
             "explain": self.explanation,
             "measurements": (Measurement(name="occurrences", value=self.count, unit="times"),),
             "evidence": self.evidence,
-            "actions": with_advice((*advice, *self.actions), self.first.failure, self.title),
+            "actions": with_advice((*advice, *self.actions), self._messages, self.title),
         }
 
 

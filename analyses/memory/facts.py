@@ -165,7 +165,7 @@ WAITING: Final = frozenset(
 )
 _FOR_MEMORY: Final = ("OOMKilled", "OOMKilling", "SystemOOM")
 _OTHER_RESOURCE: Final = re.compile(
-    r"ephemeral-storage|nodefs|imagefs|inodes|DiskPressure|PIDPressure|\bpids?\b"
+    r"ephemeral|emptyDir|nodefs|imagefs|inodes|DiskPressure|PIDPressure|\bpids?\b"
 )
 
 

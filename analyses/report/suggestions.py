@@ -111,7 +111,7 @@ class _Place:
     Args:
         subjects: subjects of the finding, then of its consequences.
         inputs: of the report.
-        texts: titles of these findings, which may reveal the deployment.
+        texts: titles and explanations of these findings, which may reveal the deployment.
     """
 
     subjects: Sequence[f.Subject]
@@ -276,9 +276,17 @@ class _Question:
             for name in names
             if (check := CHECKS[name]).engine in (None, self.engine)
             and not (self.has_stacks and name in _DUMPS)
-            and not (name == "executor-log" and (self.place.in_one_process or self.in_driver))
+            and not (name == "executor-log" and not self._may_be_in_executor)
             and not inputs.answer(check, taskmanager)
         ]
+
+    @property
+    def _may_be_in_executor(self) -> bool:
+        """Whether the log of an executor may explain the question: a failed query shows its tasks' failures."""
+        if self.place.in_one_process or self.in_driver:
+            return False
+        shown = any(_OF_EXECUTOR.search(text) for text in self.place.texts)
+        return shown or "failing-batches" not in self.causes
 
     def _decision(self, name: str, check: Check) -> str:
         clauses = [
@@ -291,6 +299,9 @@ class _Question:
 
 
 _IN_DRIVER: Final = f"It happened in {components()['spark-driver'].what}"
+_OF_EXECUTOR: Final = re.compile(
+    r"(?i)\btasks? (?:[\d.]+ )?(?:failed|in stage)|\bexecutors?\b|Python worker|\breceiver"
+)
 _DUMPS: Final = ("thread-dump", "executor-threads", "driver-threads")
 
 
@@ -349,7 +360,7 @@ def _question(
         place=_Place(
             [finding.subject for _, finding in pairs],
             inputs,
-            [finding.title for _, finding in pairs],
+            [f"{finding.title} {finding.explain or ''}" for _, finding in pairs],
         ),
         codes=[outcome.code for outcome, _ in story.pairs],
         causes=[*dict.fromkeys(cause for cause in causes if cause is not None and cause in CAUSES)],

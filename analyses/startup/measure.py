@@ -62,6 +62,8 @@ _KNOWN: Final = (
 # Troubles around a start. There may be many, so they are counted by place.
 _TROUBLES: Final = (
     "client-failed",
+    "client-deployment-slow",
+    "client-deployed",  # ends the trouble above
     "job-submission-failed",
     "rest-handler-failed",
     "rest-request-failed",

@@ -52,7 +52,7 @@ _REASON: Final = re.compile(r"^ {2,16}Reason: {1,20}(OOMKilled|Error|Evicted|Con
 _STATUS: Final = re.compile(r"^(?:Status|Reason): {1,20}(Evicted|Failed)\b")
 _EXIT: Final = re.compile(r"^ {2,16}Exit Code: {1,20}([0-9]{1,3})$")
 _EVENT: Final = re.compile(
-    r"\b(OOMKilling|OOMKilled|Evicted|FailedScheduling|SystemOOM)\b(?:[^\n]{0,200}?\bpod/(\S{1,253}))?"
+    r"\b(OOMKilling|OOMKilled|Evicted|FailedScheduling|SystemOOM|FailedMount|FailedAttachVolume)\b(?:[^\n]{0,200}?\bpod/(\S{1,253}))?"
 )
 # `[2026-11-22T18:49:19.123+0000][12.345s][info][gc]`, with either or both times; up to Java 8 `DATE: 12.345: [GC`.
 _DECORATED: Final = re.compile(
@@ -97,7 +97,7 @@ _STALL: Final = re.compile(
 # A warning about a custom resource in `get events`; the columns depend on the version of kubectl.
 _OPERATOR_EVENT: Final = re.compile(
     r"\bWarning +(?P<reason>[A-Z]\w{1,60}) +"
-    r"(?:flinkdeployment|flinksessionjob|flinkstatesnapshot|sparkapplication)/(?P<name>\S{1,253}) +(?P<said>\S.*)"
+    r"(?:flink|spark)[a-z]{3,30}/(?P<name>\S{1,253}) +(?P<said>\S.*)"
 )
 # The header of a list of events or pods.
 _LISTED: Final = re.compile(
@@ -125,7 +125,7 @@ _SIZES: Final = {"B": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _DESCRIBED: Final = re.compile(r"^(?:Name|Namespace|Containers|Last State|Events):", re.MULTILINE)
 # A row of `get events` whose header is missing.
 _EVENT_ROW: Final = re.compile(
-    r"^(?:\S{1,253} +)?\S{1,20} +(?:Warning|Normal) +[A-Z]\w{1,60} +(?:pod|flink\w{3,20}|sparkapplication)/\S",
+    r"^(?:\S{1,253} +)?\S{1,20} +(?:Warning|Normal) +[A-Z]\w{1,60} +(?:pod|(?:flink|spark)[a-z]{3,30})/\S",
     re.MULTILINE,
 )
 _METADATA: Final = re.compile(r"^[\s-]{0,40}\"?metadata\"?:")

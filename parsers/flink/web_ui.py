@@ -100,7 +100,7 @@ _COUNTS = re.compile(
 )
 _LATEST_FAILED = re.compile(
     rf"Latest Failed Checkpoint{_S}ID:\s{{0,9}}(?P<id>\d{{1,18}}){_S}Failure Time:\s{{0,9}}(?P<at>{_TIME})"
-    rf"(?:{_S}Cause:\s{{0,9}}(?P<cause>[^\n]{{1,2000}}))?"
+    rf"(?:{_S}(?:Cause|Failure Cause|Failure Message):\s{{0,9}}(?P<cause>[^\n]{{1,2000}}))?"
 )
 _LATEST_COMPLETED = re.compile(
     rf"Latest Completed Checkpoint{_S}ID:\s{{0,9}}(?P<id>\d{{1,18}}){_S}Completion Time:\s{{0,9}}(?P<at>{_TIME})"

@@ -92,7 +92,13 @@ _OPERATED: Final = frozenset(
 """Kinds of custom resources whose operators report their problems in events."""
 _OPERATOR_REASONS: Final = {
     **dict.fromkeys(
-        ("SavepointError", "CheckpointError", "SnapshotError", "SnapshotAbandoned"),
+        (
+            "SavepointFailed",
+            "SavepointError",
+            "CheckpointError",
+            "SnapshotError",
+            "SnapshotAbandoned",
+        ),
         "SavepointFailed",
     ),
     "JobException": "JobFailed",

@@ -60,7 +60,7 @@ def failure_line(text: str, *, weak: bool = False) -> FailureLine | None:
     True
     """
     text = text[:_TEXT].strip()
-    if _harmless_pattern().search(text):
+    if is_harmless(text):
         return None
     for line in failure_lines():
         if line.weak <= weak and any(pattern.search(text) for pattern in line.patterns):
@@ -68,8 +68,17 @@ def failure_line(text: str, *, weak: bool = False) -> FailureLine | None:
     return None
 
 
+def is_harmless(text: str) -> bool:
+    """Return whether a line is a warning of healthy processes.
+
+    >>> is_harmless('Failed to load class "org.slf4j.impl.StaticLoggerBinder".')
+    True
+    """
+    return _harmless_pattern().search(text[:_TEXT]) is not None
+
+
 def ended_by(texts: Iterable[str]) -> str | None:
-    """Return what a failure ended: query, application, job, batch, process or task, or None if no text shows it.
+    """Return what a failure ended: query, jobmanager, application, job, batch, process or task; None if no text shows it.
 
     Args:
         texts: the record above the failure, its exceptions and its stack trace.

@@ -437,6 +437,10 @@ def parse(line: str) -> Prefix:
     return head
 
 
+_EXCEPTION: Final = re.compile(
+    r"(?:[a-z_][\w$]{0,80}\.){1,20}[A-Z][\w$]{0,120}(?:Exception|Error|Throwable): "
+)
+
 # A strict version of Flink's default layout. The first default layout matches all of these lines, and sorting their
 # bytes sorts them by time. Days that not every month has, and messages that may be records themselves, do not match.
 _PLAIN: Final = re.compile(
@@ -611,7 +615,8 @@ def _carrier(
         assert carrier.pattern is not None
         found = carrier.pattern.match(line, position)
         if found is not None:
-            return carrier, found
+            # A class may look like a file name.
+            return None if _EXCEPTION.match(line, position) is not None else (carrier, found)
     return None
 
 

@@ -19,6 +19,7 @@ from flowdiag.parsers.components import component_named
 from flowdiag.parsers.kubernetes_requests import short_request
 
 CAUSE_CHARACTERS: Final = 500
+_MIDDLE: Final = 4  # maximum exceptions in the middle of a chain whose messages are kept
 _LINKS: Final = 32  # maximum exceptions of a chain
 
 _FRAME = r"(?:[\w$.@-]*/{1,2})?(?:[\w$<>-]+\.)+[\w$<>-]+\((?:[\w$.-]+:\d+|[\w$.-]+\.\w+|Native Method|Unknown Source|<[\w ]+>)\)"
@@ -239,6 +240,16 @@ def own_frame(lines: Iterable[str]) -> str | None:
         if not is_library(name) and component_named(name.partition("(")[0]) is None:
             deepest, is_open = name[:CAUSE_CHARACTERS], False
     return deepest
+
+
+def middle_of(chain: Sequence[str]) -> dict[str, str]:
+    """Return the messages between the outermost and the deepest exception, which may contain advice, as a field.
+
+    >>> middle_of(["a.A: x", "b.B: set y", "c.C: z"]), middle_of(["a.A: x", "c.C: z"])
+    ({'middle': 'b.B: set y'}, {})
+    """
+    texts = [text[:CAUSE_CHARACTERS] for text in chain[1:-1]]
+    return {"middle": "\n".join(dict.fromkeys(texts[-_MIDDLE:]))} if texts else {}
 
 
 def thrown_at(lines: Iterable[str]) -> str | None:

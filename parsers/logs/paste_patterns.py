@@ -103,6 +103,7 @@ CUT_MESSAGE = re.compile(
     r"(?i)(?!\")(?!.*Thread\.State).*\b(?:exception|errors?|failed|failure|denied|cannot|can't|could not|unable|invalid|missing"
     r"|refused|timed out|not (?:in|found|supported|exists?|allowed|available))\b"
 )
+CELL = re.compile(r"\s{0,8}[A-Z][\w /()-]{1,40}\t\S")
 EVENT = re.compile(r"\s{0,8}(?:Normal|Warning)\s{1,12}[A-Z]\w{2,40}\s{1,30}\d{1,4}[smhd]")
 # Python marks the failed part of an indented line of code with these characters, but always with a `^`.
 RULER = re.compile(r"\s{0,8}(?:-{12,200}|={12,200}|\*{12,200}|_{12,200})\s*\Z")

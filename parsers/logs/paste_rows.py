@@ -22,7 +22,7 @@ from flowdiag.parsers.lines.failure_lines import (
     is_routine,
     is_wrapper_failure,
 )
-from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, own_frame
+from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, middle_of, own_frame
 from flowdiag.parsers.logs.paste_patterns import GRAVE
 from flowdiag.parsers.logs.pasted import Pasted
 from flowdiag.parsers.logs.pastes import PROSE_BYTES, engine_and_class, failures_in
@@ -111,7 +111,12 @@ def _ends_script(one: Pasted, data: bytes) -> bool:
     """
     if not one.python_trace.in_module or one.python_at is None or one.chain[:1] != [one.python]:
         return False
-    after = data[one.python_at :].partition(b"\n")[2]
+    last = (
+        0
+        if one.then is None
+        else max(0, data.find(one.then.encode(), one.python_at) - one.python_at)
+    )
+    after = data[one.python_at + last :].partition(b"\n")[2]
     return not after.strip() or b" shutdown hook" in after[:_SHUTDOWN_BYTES] or _stops(after)
 
 
@@ -280,7 +285,7 @@ def _follows(one: Pasted, cause: str) -> bool:
 
 
 def _fields(one: Pasted, found: Classified | None, engine: str) -> dict[str, str]:
-    fields = {"exception": one.chain[0][:CAUSE_CHARACTERS]}
+    fields = {"exception": one.chain[0][:CAUSE_CHARACTERS]} | middle_of(one.chain)
     if found is not None:
         fields["class"] = found.name
         fields |= {name: value for name, value in found.values.items() if name not in _VALUES}

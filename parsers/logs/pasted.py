@@ -45,6 +45,7 @@ class Pasted:
         glued: the chain, with wrapped lines joined without spaces.
         at: offset of the first line of each exception.
         python, python_at: the last line of a Python traceback in the exception, and its offset.
+        then: the error that Python raised while it handled `python`, or because of it.
         frames: number of stack frames.
         level: level of the record above; None outside records.
         task, location: the other columns, if the exception is a row of the Web UI's table of exceptions.
@@ -68,6 +69,7 @@ class Pasted:
     at: list[int] = field(default_factory=list)
     python_at: int | None = None
     python: str | None = None
+    then: str | None = None
     frames: int = 0
     level: str | None = None
     task: str | None = None
@@ -98,6 +100,8 @@ class Pasted:
         found = self.classified_by_words(engine)
         if found is None or self._is_elsewhere(found, self.chain[found.link]):
             return None
+        if found.name == "class-loading" and _LOADS_MAIN.search("\n".join(self.lines)) is not None:
+            return found._replace(name="main-class-missing")
         if found.kind == "out-of-memory":
             found.values.update(self._process(engine))
         return found
@@ -139,7 +143,8 @@ class Pasted:
         above = self.heading.message if self.heading is not None and self.level in GRAVE else ""
         if self.python is not None and (found is None or found.link >= len(self.chain) or outer):
             at = self.offset if self.python_at is None else self.python_at
-            return with_context([without_query(self.python)], 0, above), at
+            cause = with_context([without_query(self.python)], 0, above)
+            return (f"{cause} (then {self.then})" if self.then else cause), at
         chain = [
             python_root(without_lost_task(without_query(text[:_MESSAGE]))) for text in self.chain
         ]
@@ -177,6 +182,10 @@ class Pasted:
         return "flink" if flink >= spark else "spark"
 
 
+# `spark-submit` loads the main class.
+_LOADS_MAIN: Final = re.compile(
+    r"Utils\$?\.classForName\([^\n]{0,80}\n\s{0,8}at [^\n]{0,80}\.SparkSubmit\b"
+)
 # The main thread alone proves nothing, because it also sets up the application.
 _OF_BATCH: Final = re.compile(r"Job aborted|streaming\.(?:scheduler|dstream)\.")
 # Processes that do not read records, and those that do not plan statements, where the planner's classes mean bad

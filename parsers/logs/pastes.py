@@ -25,7 +25,7 @@ from flowdiag.parsers.exceptions import (
 from flowdiag.parsers.kubernetes_requests import short_request
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.decoration import COUNT, LINE, strip_decoration, strip_marks, unescape
-from flowdiag.parsers.lines.failure_lines import failure_line
+from flowdiag.parsers.lines.failure_lines import failure_line, is_harmless
 from flowdiag.parsers.lines.traces import (
     ANNOUNCES,
     is_exception_line,
@@ -183,7 +183,7 @@ def _quoted_in_prose(data: bytes) -> Iterator[Pasted]:
 def _vague_failures(data: bytes) -> Iterator[Pasted]:
     """Yield the lines that only mention a failure."""
     explains = False  # whether the paragraph explains failures in general
-    for offset, line in lines_of(data):
+    for offset, line in _with_messages(lines_of(data)):
         head = prefix.parse(line)
         record = _json_record(line, head)
         head = _header_of(head) if record is None else record.head
@@ -192,13 +192,34 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
         if explains or (not head.complete and p.MEANING.match(text) is not None):
             continue
         named = head.complete and p.NAMED.search(text) is not None
-        if not (named or failure_line(text, weak=True) or announces_failure(text)):
+        announced = announces_failure(text) and not is_harmless(text)
+        if not (named or failure_line(text, weak=True) or announced):
             continue
         pasted = Pasted(offset, level=head.level, plain=True)
         pasted.local_us, pasted.utc_us, pasted.clock = head.local_us, head.utc_us, head.clock
         pasted.heading = Heading(offset, head.logger, text, None) if head.complete else None
         pasted.add(offset, text[:_MESSAGE])
         yield pasted
+
+
+_ANNOUNCES_MESSAGE: Final = re.compile(
+    r"(?i)\b(?:failed|failure|error|exception|terminated|aborted)\b.{0,80}\b(?:error message|message|reason|error|cause|with)\s?:?\s*\Z"
+)
+
+
+def _with_messages(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Join each line that only announces an error message with the next line."""
+    above: tuple[int, str] | None = None
+    for offset, line in lines:
+        if above is not None and line.strip():
+            offset, line = above[0], f"{above[1].rstrip()} {line.strip()}"
+            above = None
+        if above is None and _ANNOUNCES_MESSAGE.search(line[-200:]) is not None:
+            above = offset, line
+        elif above is None:
+            yield offset, line
+    if above is not None:
+        yield above
 
 
 def classify_text(text: str | None, engine: str) -> Classified | None:
@@ -224,11 +245,33 @@ _AFTER_MESSAGE: Final = '","additionalMetadata"'
 _CELLS: Final = re.compile(r"\t| {0,4}\|(?: {1,4}|\Z)")
 
 
+# Classes and packages that text recognition misreads in screenshots.
+_MISREAD: Final = re.compile(rb"\blllegal(?=[A-Z])|fIink|\bjava\.Iang|\b[0O]rg\.apache")
+_MISREAD_LETTER: Final = re.compile(
+    rb"(?<=[a-z])1(?=[a-z])|(?<=\d)[Ol](?=[\d:)])|(?<=[\s:(])[Ol](?=\d)"
+)
+_LETTERS: Final = {b"lllegal": b"Illegal", b"fIink": b"flink", b"java.Iang": b"java.lang"}
+
+
+def without_misread_letters(data: bytes) -> bytes:
+    """Correct letters and digits in the text of a screenshot, without changing its length.
+
+    >>> without_misread_letters(b"java.lang.lllegalStateException: No slot avai1able (S.java:34O)")
+    b'java.lang.IllegalStateException: No slot available (S.java:340)'
+    >>> without_misread_letters(b"container a1b")
+    b'container a1b'
+    """
+    if _MISREAD.search(data) is None:
+        return data
+    data = _MISREAD.sub(lambda found: _LETTERS.get(found[0], b"org.apache"), data)
+    return _MISREAD_LETTER.sub(lambda found: {b"1": b"l", b"O": b"0", b"l": b"1"}[found[0]], data)
+
+
 class _Segments:
     """Splits a text into failures."""
 
     def __init__(self, data: bytes, whole: bool) -> None:
-        self._data = data
+        self._data = data = without_misread_letters(data)
         self._whole = whole
         text = data[:HEAD_BYTES]
         self._escaped = any(sign in text for sign in (*_ESCAPES, *_TAGS))
@@ -545,7 +588,7 @@ class _Segments:
         """Process a line of a Python traceback, whose last line is the error; return whether it was one."""
         below_file, self._code = self._code, bare.startswith('File "')
         if self._block is not None:
-            self._block.python_trace.add(bare)
+            self._block.python_trace.add(bare, again=self._kept)
         if self._begins_traceback(offset, text, bare):
             return True
         if self._block is None:
@@ -593,6 +636,7 @@ class _Segments:
             return
         if self._kept:
             self._kept = False  # it only occurred while the first one was handled
+            block.then = text[:_MESSAGE]
             return
         block.python, block.python_at = text[:_MESSAGE], offset
         if not block.chain:
@@ -646,7 +690,8 @@ class _Segments:
 
     def _continue(self, block: Pasted, text: str) -> None:
         """Process the continuation of a message, unless another paragraph begins."""
-        if self._blank and _is_whole(block):
+        next_row = not block.frames and p.CELL.match(text) is not None  # of a table
+        if next_row or (self._blank and _is_whole(block)):
             self._again = True  # another paragraph
         else:
             _continue_message(block, text.strip())

@@ -17,7 +17,7 @@ from flowdiag.parsers.exceptions import classify, task_named_in
 from flowdiag.parsers.flink.metric_reports import MetricFolder
 from flowdiag.parsers.flink.statistics_dump import parse_dump
 from flowdiag.parsers.lines import prefix
-from flowdiag.parsers.lines.contexts import message_of
+from flowdiag.parsers.lines.contexts import message_of, with_context
 from flowdiag.parsers.lines.failure_lines import failure_line
 from flowdiag.parsers.lines.prefix import Prefix, simple_name
 from flowdiag.parsers.lines.scan import Line, LineScanner
@@ -27,6 +27,7 @@ from flowdiag.parsers.lines.traces import (
     Trace,
     is_exception_line,
     is_trace_line,
+    middle_of,
     own_frame,
     read_trace,
     thrown_at,
@@ -504,7 +505,9 @@ class Reader:
         trace = read_trace(lines, row.get("cause") or "")
         of_spark = self._known.catalogue.engine == "spark"
         if trace.cause is not None:
-            row["cause"] = (decisive_exception(trace.chain) if of_spark else None) or trace.cause
+            bare = len(trace.chain) > 1 and not message_of(trace.cause)
+            cause = with_context(trace.chain, -1) if bare else trace.cause
+            row["cause"] = (decisive_exception(trace.chain) if of_spark else None) or cause
         if (row.get("cause") or "").startswith(OF_THE_JVM):
             row["cause"] = python_error(lines) or row["cause"]
         extra = _trace_fields(row, trace, lines, of_spark=of_spark)
@@ -648,6 +651,7 @@ def _trace_fields(
         if row["event"] == Event.JOB_STATE and _GIVEN_UP in trace.exception:
             # This exception only explains why the job does not restart; the exception below is the failure.
             extra["exception"] = trace.second or trace.exception
+    extra |= middle_of(trace.chain)
     extra |= _frames(trace, lines)
     extra |= _origin_fields(row, trace, lines)
     if row["event"] in _NAMING and len(trace.chain) > 2:

@@ -73,8 +73,16 @@ class PythonTrace:
     in_module: bool = False
     _above: str | None = None
 
-    def add(self, line: str) -> None:
-        """Process the line of a frame, or the line of code below it."""
+    def add(self, line: str, *, again: bool = False) -> None:
+        """Process the line of a frame, or the line of code below it.
+
+        Args:
+            line: the line.
+            again: whether it belongs to an error that followed the first one, whose frame is decisive.
+        """
+        if again:
+            self.in_module |= line.endswith(", in <module>")
+            return
         if _waits_for_query(line):
             self.frame = self._above
         found = _PYTHON_FRAME.match(line) if 'File "' in line else None

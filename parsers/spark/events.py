@@ -21,7 +21,7 @@ from flowdiag.parsers.spark.causes import python_frame, shorten
 from flowdiag.parsers.spark.lines import FIRST_KEY, EventScanner
 from flowdiag.parsers.spark.plan import EXECUTION_START, plan_rows
 from flowdiag.parsers.spark.progress import parse_instant, progress_row
-from flowdiag.parsers.spark.tasks import TASK_END, OpenTasks, TaskSum
+from flowdiag.parsers.spark.tasks import TASK_END, OpenTasks, TaskEndReason, TaskSum
 
 # Event names as they appear in lines. The listener's names are distinct words as well.
 _LOGGED: Final = (
@@ -82,6 +82,8 @@ SETTINGS: Final = (
 """Prefixes of the options that a report may need. Other options are dropped, because they may be secrets."""
 
 _TEXT_CHARACTERS: Final = 2000
+_MOST_FAILED: Final = 5
+_EXECUTORS: Final = ("SparkListenerExecutorAdded", "SparkListenerExecutorRemoved")
 _MAX_SETTINGS: Final = 400
 
 
@@ -174,6 +176,8 @@ class EventReader:
         self._open = OpenTasks()
         self._tally = tally
         self._plans: list[Row] = []
+        self._failed: dict[str, tuple[int, int | None, TaskEndReason]] = {}  # by text
+        self._alone = True  # whether no event shows an application or a job
 
     def scanner(self, stream: BinaryIO, start: int = 0, end: int = -1) -> EventScanner:
         """Return a scanner that finds the lines for `rows` in a byte range and passes task events to this reader."""
@@ -200,6 +204,8 @@ class EventReader:
                     self._tally.add_time(time)
                 yield row
         yield from self._flush(None)
+        if self._alone:
+            yield from self._lost_executors()
 
     def _line(self, line: Line) -> list[Row]:
         try:
@@ -223,6 +229,7 @@ class EventReader:
             self._add_unrecognized(line.data)
             return []
         self._tally.recognised += 1
+        self._alone &= name in _EXECUTORS
         if read is plan_rows:
             rows = [row for row in rows if row not in self._plans]  # each trigger repeats the plan
             self._plans += [{**row} for row in rows]
@@ -255,6 +262,25 @@ class EventReader:
         if total is None:
             total = self._tasks[key] = TaskSum(offset, info.host)
         total.add(end)
+        reason = end.end
+        if info.failed and reason is not None and len(self._failed) < _MOST_FAILED:
+            self._failed.setdefault(
+                reason.loss or reason.exception or "", (offset, _us(info.finished), reason)
+            )
+
+    def exceptions(self) -> Iterator[tuple[int, str]]:
+        """Yield the offset and the text of each exception in copied task events, without jobs that show its effect."""
+        for text, (offset, _, reason) in self._failed.items() if self._alone else ():
+            if text and reason.reason != "ExecutorLostFailure":
+                yield offset, text
+
+    def _lost_executors(self) -> Iterator[Row]:
+        """Yield the executors that copied task events lost."""
+        for text, (offset, ended_us, reason) in self._failed.items():
+            if text and reason.reason == "ExecutorLostFailure":
+                fields = _fields({"what": "removed", "executor": reason.executor})
+                row = _row(Event.SPARK_EXECUTOR, ended_us, cause=_text(text), fields=fields)
+                yield row | {"source": self._source, "offset": offset}
 
     def _flush(self, stage: tuple[int, int] | None) -> list[Row]:
         """Return and forget the sums of one stage, or of all stages."""

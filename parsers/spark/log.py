@@ -19,6 +19,8 @@ from flowdiag.parsers.units import duration_ms, size_bytes
 PROGRESS_BYTES: Final = 1024 * 1024
 _REASON_LINES: Final = 60  # maximum lines about a pod's containers, which take a few lines each
 _REASON: Final = 500
+NO_REASON: Final = "an error"
+"""The cause of a failed batch whose record has no exception."""
 _KEPT: Final = ("source", "offset", "template", "local_us", "level", "logger", "process")
 
 
@@ -85,7 +87,7 @@ def _job_error(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
     # For a failed batch, there is no "Total delay" message.
     failed = {"origin": "log", "state": "completed", "failed": "1"}
     batch = {**row, "event": Event.SPARK_BATCH.value, "fields": failed}
-    row["cause"] = python_error(following) or row.get("cause") or "an error"
+    row["cause"] = python_error(following) or row.get("cause") or NO_REASON
     return [row, batch]
 
 

@@ -42,8 +42,18 @@ class _Metrics(msgspec.Struct, gc=False):
     shuffle: _ShuffleRead | None = msgspec.field(name="Shuffle Read Metrics", default=None)
 
 
-class _Reason(msgspec.Struct, gc=False):
+class TaskEndReason(msgspec.Struct, gc=False):
     reason: str = msgspec.field(name="Reason", default="")
+    executor: str | None = msgspec.field(name="Executor ID", default=None)
+    loss: str | None = msgspec.field(name="Loss Reason", default=None)
+    name: str | None = msgspec.field(name="Class Name", default=None)
+    description: str | None = msgspec.field(name="Description", default=None)
+    trace: str | None = msgspec.field(name="Full Stack Trace", default=None)
+
+    @property
+    def exception(self) -> str | None:
+        """The exception with its stack trace, if an exception ended the task."""
+        return self.trace or (self.name and f"{self.name}: {self.description or ''}")
 
 
 class TaskEnd(msgspec.Struct, gc=False):
@@ -51,7 +61,7 @@ class TaskEnd(msgspec.Struct, gc=False):
     info: _TaskInfo = msgspec.field(name="Task Info")
     attempt: int = msgspec.field(name="Stage Attempt ID", default=0)
     metrics: _Metrics | None = msgspec.field(name="Task Metrics", default=None)
-    end: _Reason | None = msgspec.field(name="Task End Reason", default=None)
+    end: TaskEndReason | None = msgspec.field(name="Task End Reason", default=None)
 
 
 TASK_END = msgspec.json.Decoder(TaskEnd)

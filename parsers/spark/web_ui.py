@@ -1,4 +1,4 @@
-"""Reads tables copied from Spark's Web UI: batches, queries that fall behind, receivers, lost executors, options.
+"""Reads tables copied from Spark's Web UI: batches, queries that fall behind, receivers, lost executors, garbage collection, options.
 
 Cells are separated by tabs, bars, spaces or line ends. Each row becomes the equivalent answer of the REST API. The UI
 shows times of the server without a zone.
@@ -30,6 +30,12 @@ _DEAD: Final = re.compile(
     rf"^[ \t|>]{{0,20}}(?P<id>\d{{1,6}}){_S}(?P<host>[\w.-]{{1,255}}):\d{{1,5}}{_S}(?P<state>Dead|Excluded|Blacklisted)\b(?P<rest>.{{0,600}})",
     re.MULTILINE,
 )
+_EXECUTOR: Final = re.compile(
+    rf"^[ \t|>]{{0,20}}(?P<id>driver|\d{{1,6}}){_S}[\w.-]{{1,255}}:\d{{1,5}}{_S}Active\b[^\n]{{0,400}}?(?<![\d.])(?P<task>{_DURATION}) \((?P<gc>{_DURATION})\)",
+    re.MULTILINE,
+)
+_GC_SHARE: Final = 0.1
+"""Share of the task time from which Spark's Web UI shows the time of garbage collection in red."""
 _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _QUERY: Final = re.compile(
     rf"^[ \t|>]{{0,20}}(?P<name>[^\s|][^\t|\n]{{0,200}}?){_S}RUNNING{_S}(?P<id>{_UUID}){_S}(?P<run>{_UUID}){_S}\d{{4}}/\d\d/\d\d \d\d:\d\d:\d\d"
@@ -56,7 +62,7 @@ _INTERVALS: Final = 3
 def contains_batches(data: bytes) -> bool:
     """Return whether a text contains a copied table of batches, queries or executors."""
     text = data.decode("utf-8", "replace")
-    return any(table.search(text) is not None for table in (_BATCH, _QUERY, _DEAD))
+    return any(table.search(text) is not None for table in (_BATCH, _QUERY, _DEAD, _EXECUTOR))
 
 
 def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
@@ -84,6 +90,7 @@ def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
         }
         for row in batch_rows(item):
             yield len(text[: one.start()].encode()), row | {"utc_us": None, "local_us": time * 1000}
+    yield from _collecting(text)
     for one in _DEAD.finditer(text):
         said = (
             f"Executor {one['id']} on {one['host']} is {one['state'].lower()} in the Executors tab"
@@ -91,6 +98,21 @@ def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
         row = _failure(said, "executor-lost")
         row["fields"]["executor"] = one["id"]
         yield len(text[: one.start()].encode()), row
+
+
+def _collecting(text: str) -> Iterator[tuple[int, Row]]:
+    """Yield a failure if executors in the Executors tab spend much of their task time on garbage collection."""
+    times = (
+        (one, _duration(one["task"]) or 0, _duration(one["gc"]) or 0)
+        for one in _EXECUTOR.finditer(text)
+    )
+    found = [(gc / task, one) for one, task, gc in times if task and gc / task > _GC_SHARE]
+    if found:
+        share, worst = max(found, key=lambda each: each[0])
+        names = "The driver spends" if worst["id"] == "driver" else f"Executor {worst['id']} spends"
+        more = f", {len(found)} processes more than 10%" if len(found) > 1 else ""
+        said = f"{names} {share:.0%} of the task time on garbage collection ({worst['gc']} of {worst['task']}){more}"
+        yield len(text[: worst.start()].encode()), _failure(said, "gc-share-high")
 
 
 def _tab_rows(text: str) -> Iterator[tuple[int, Row]]:

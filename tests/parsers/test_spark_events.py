@@ -344,3 +344,25 @@ def test_a_first_line_longer_than_the_head(tmp_path: Path) -> None:
         json.dumps({**HEAD, "Padding": "x" * 400_000}) + "\n" + json.dumps(job(0, [0], 4000))
     )
     assert [row["event"] for row in rows_of(path)][:2] == ["spark_log_started", "spark_job"]
+
+
+def test_a_copied_task_event_is_a_failure(tmp_path: Path) -> None:
+    lost = task(1, 1, 5, Failed=True)
+    lost["Task End Reason"] = {
+        "Reason": "ExecutorLostFailure",
+        "Executor ID": "7",
+        "Loss Reason": "Exit status: 137",
+    }
+    failed = task(1, 2, 5, Failed=True)
+    failed["Task End Reason"] = {
+        "Reason": "ExceptionFailure",
+        "Class Name": "a.b.PriceException",
+        "Description": "no price",
+    }
+
+    def causes(events: list[Json]) -> list[str]:
+        return [row["cause"] for row in rows_of(write(tmp_path / "log", events)) if row["cause"]]
+
+    assert causes([lost, failed]) == ["Exit status: 137", "a.b.PriceException: no price"]
+    # In an event log, the jobs show what the failures ended.
+    assert causes([job(1, [1]), lost, failed]) == []

@@ -47,6 +47,7 @@ _DRIVER: Final = MemoryProcess(
     "the driver", {"container": ("spark-driver-overhead",), "heap": ("spark-driver-heap",)}
 )
 _CLIENT: Final = MemoryProcess("the client that submits the job", {"heap": ("client-heap",)})
+_ANY: Final = MemoryProcess("an unnamed process", {"container": ("find-growth",)})
 UNKNOWN: Final = MemoryProcess("a Flink process", {kind: ("find-process",) for kind in POOLS})
 _BY_COMPONENT: Final = {
     "flink-taskmanager": TASKMANAGER,
@@ -120,6 +121,8 @@ def process_of_pod(
     known = _BY_COMPONENT.get(f"flink-{component}")
     if known is not None:
         return known if known is TASKMANAGER else known._replace(is_pod=True)
+    if not name and engine is None:
+        return _ANY  # a message of the kernel, which does not show what the process is
     name = name or ""
     if _JOBMANAGER_POD.search(name):
         return _JOBMANAGER._replace(is_pod=True)

@@ -74,8 +74,10 @@ def groups_of(found: list[Incident], incidents: tuple[Incident, ...]) -> list[Fa
 def occurrence_of(incident: Incident) -> Occurrence:
     text = dict(incident.text)
     if incident.kind == "process-stopped":
-        text["ended"] = ended_by((text.get("exception", ""),)) or "process"
         of_task = "TaskExecutor" in text.get("component", "") or "task" in text.get("template", "")
+        of_cluster = text.get("template") == "fatal-cluster-error" and not of_task
+        ended = "jobmanager" if of_cluster else ended_by((text.get("exception", ""),))
+        text["ended"] = ended or "process"
         text.setdefault("process", "flink-taskmanager" if of_task else "flink-jobmanager")
     elif incident.kind in _PROCESSES:
         text.setdefault("process", _PROCESSES[incident.kind])

@@ -100,7 +100,12 @@ def _finding(job: h.JobFacts, group: FailureGroup) -> h.Finding:
     place = group.first.place or "the process"
     about = h.with_version_of(job, group.first.failure)
     advice = h.remedies(group.cause, about, *group.remedies, place=place) if known else ()
-    return h.job_finding(job, **group.finding_fields(advice))
+    fields = group.finding_fields(advice)
+    last = group.times[1]
+    runs_after = isinstance(job, h.Job) and last is not None and job.completed_after(last)
+    if group.ended == "jobmanager" and runs_after:
+        fields["severity"], fields["state"] = h.Severity.WARNING, h.State.RECOVERED
+    return h.job_finding(job, **fields)
 
 
 RULE: Final = h.Rule(

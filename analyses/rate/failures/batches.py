@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Unpack
 
-from flowdiag.analyses.knowledge.message_advice import origin_note
+from flowdiag.analyses.knowledge.message_advice import origin_note, with_advice
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.failures import exceptions
 from flowdiag.analyses.rate.failures.troubles import error_line, failure_rank
+from flowdiag.parsers.spark.log import NO_REASON
 
 
 def _most_frequent(errors: Iterable[str]) -> str:
@@ -29,9 +30,19 @@ def reprinted_exceptions(app: h.ApplicationFacts, failed: h.Sequence[h.Batch]) -
     ]
 
 
-def _reasons(app: h.ApplicationFacts, failed: h.Sequence[h.Batch]) -> list[str | None]:
+def _reasons(app: h.ApplicationFacts, failed: h.Sequence[h.Batch]) -> h.Sequence[str | None]:
     times = {b.time_ms for b in failed}
-    return [o.failure for o in app.outputs if o.batch_ms in times] or [b.reason for b in failed]
+    found = [o.failure for o in app.outputs if o.batch_ms in times] or [b.reason for b in failed]
+    is_known = any(reason not in (None, "", NO_REASON) for reason in found)
+    return found if is_known or not found else _task_failures(app) or [None for _ in found]
+
+
+def _task_failures(app: h.ApplicationFacts) -> h.Sequence[str | None]:
+    """Return the last exception of a task or a batch, for batches whose record shows none."""
+    records = [r for r in app.incidents if r.template in ("task-lost", "task-exception")]
+    records += [r for r in app.failures if r.fields.get("ended") == "batch"]
+    found = [r.cause for r in sorted(records, key=lambda r: r.time_us or 0)]
+    return [cause for cause in found if cause][-1:]
 
 
 def failed_batches(
@@ -65,7 +76,11 @@ def failed_batches(
     error = h.fmt.shorten(_most_frequent(map(error_line, reasons)), 400)
     of = f"{len(failed)} of {h.fmt.plural(len(done), 'batch', 'batches')}"
     explain = "The records of these batches were not written."
-    actions = h.remedies("failing-batches", app, *exceptions.failure_remedies(error, "catch"))
+    actions = with_advice(
+        h.remedies("failing-batches", app, *exceptions.failure_remedies(error, "catch")), error
+    )
+    if not any(reasons):
+        actions = (h.Action(text="Read the driver's log below this record for the exception"),)
     if printed:
         state, fatal = h.State.ONGOING, True
         explain += " The exception ended the script."

@@ -69,6 +69,8 @@ _PACKAGES: Final = {
 
 def _linkage_remedies(found: Classified) -> tuple[str, ...]:
     """Return the remedies for a missing class of Spark: add its package, or use another Scala version."""
+    if found.name == "main-class-missing":
+        return ("main",)
     if found.name == "class-conflict":
         return ("spark-version",)
     if found.values.get("identifier", "").lower().rstrip(".") in _PACKAGES:
@@ -180,7 +182,7 @@ def failure_actions(
     """Return the actions for an exception, according to its class or else its message."""
     found = classify_record(record)
     cause, names = cause_of_exception(found)
-    text = "\n".join(filter(None, (record.fields.get("exception"), record.cause)))
+    text = "\n".join(filter(None, (*map(record.fields.get, ("exception", "middle")), record.cause)))
     if cause != "failing-batches" or names:
         known = exception_actions(assessed, cause, names, found, record)
         return with_advice(known or _component_actions(record, ()) or _FIX_ERROR, text, error)

@@ -21,6 +21,17 @@ _KILLED: Final = re.compile(
 )
 
 
+_OF_PODS: Final = re.compile(r"(?i)\bpods?\b|evict|kubelet|-exec-\d|\bThe API gave|OOMKilled")
+_EVICTED: Final = re.compile(r"(?i)evict|ephemeral|low on resource")
+
+
+def loss_remedies(app: h.ApplicationFacts, reason: str) -> tuple[str, ...]:
+    """Return the names of the remedies for a lost executor. Advice about pods is only for Kubernetes."""
+    evicted = ("evicted",) if _EVICTED.search(reason) else ()
+    in_pods = _OF_PODS.search(reason) or app.settings.get("spark.master", "").startswith("k8s")
+    return ("reason", *evicted, *(("pod",) if in_pods else ()))
+
+
 def was_removed(app: h.ApplicationFacts, executor: h.Executor, at_end_ms: float) -> bool:
     """Return whether Spark removed the executor before the application began to stop."""
     removed, stopped = executor.removed_us, app.stopped_us
@@ -42,8 +53,8 @@ def place_and_reason(
             f"after executor {removed[-1].executor} was removed ({reason})",
         )
     how = "although no executor was lost: the executor evicted them for lack of memory"
-    if not app.executors and app.origins.isdisjoint(("log", "event-log")):
-        how = "and only the driver's log would show whether an executor was lost"
+    if not app.executors:
+        how = "and the input does not show whether an executor was lost"
     streams = {name.split("-")[1] for name in names if name.count("-") >= 2}
     if len(streams) == 1:
         return h.receiver_subject(app, int(streams.pop())), how

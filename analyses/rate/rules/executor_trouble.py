@@ -167,7 +167,10 @@ def _lost_executors(
         with_blocks = f", and {x.block_names(blocks)} with {'them' if len(lost) > 1 else 'it'}"
     reason_clause = reason and f": {reason}"
     memory = x.is_of_memory(reason)
-    cause, actions = "executor-lost", h.remedies("executor-lost", app)
+    cause, actions = (
+        "executor-lost",
+        h.remedies("executor-lost", app, *x.loss_remedies(app, reason)),
+    )
     if memory:
         cause, actions = "out-of-memory", _memory_remedies(app)
     elif x.was_killed(reason):

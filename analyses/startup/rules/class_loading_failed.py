@@ -34,6 +34,7 @@ from flowdiag.analyses.flink.failures.linkage import linkage
 from flowdiag.analyses.startup import helpers as h
 
 _TITLES: Final = {
+    "main": "Main class {} is not found",
     "missing": "{} is not found",
     "conflict": "Two versions of a class: {}",
     "java": "Compiled for a newer Java: {}",

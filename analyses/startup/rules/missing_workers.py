@@ -14,7 +14,8 @@ How it decides
 The rule assumes that a worker ended before it registered if the logs show neither its registration nor a task on
 it. When the first request is at least `wait` old, the rule subtracts the workers that registered or ended from the
 requests. The remaining requests are still open. If a container ended, the finding quotes the cluster's
-diagnostics.
+diagnostics. The log of a client counts as well: "Deployment took more than 60 seconds" means that YARN has not
+started the JobManager's container, unless a later line reports the deployed application.
 
 What to do
 ----------
@@ -59,6 +60,8 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
         waited = (jobmanager_logged_until(facts.common, since, until) - since) / 1000
         if waited >= limits.wait * 1000:
             yield _open(facts, facts.wanted_workers, waited, running=running)
+    if not running:
+        yield from _undeployed(facts)
     dead = never_registered(facts)
     begun = [w for w in dead if not w.is_only_ended]
     if begun:
@@ -97,6 +100,29 @@ def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -
         ),
         evidence=h.cite([*refusals, (facts.last_request_ref, None)]),
         actions=h.remedies("no-container", h.UNKNOWN_JOB),
+    )
+
+
+def _undeployed(facts: h.StartupFacts) -> h.Iterator[h.Finding]:
+    """Yield a finding if YARN does not start the JobManager's container while the client waits."""
+    slow, deployed = facts.of_kind("client-deployment-slow"), facts.of_kind("client-deployed")
+    last_us = max((trouble.last_us or 0 for trouble in slow), default=0)
+    if not slow or any((trouble.last_us or 0) >= last_us for trouble in deployed):
+        return
+    begun_us = min(trouble.first_us or last_us for trouble in slow)
+    waited = int(slow[0].values.get("waited") or 60) * 1000 + (last_us - begun_us) / 1000
+    what = f"YARN has not started the JobManager's container for {h.fmt.duration(waited)}"
+    yield h.trouble_finding(
+        facts,
+        slow,
+        ongoing=True,
+        title=what,
+        why=what,
+        cause="no-container",
+        rank=h.Rank.FATAL,
+        explain="The application waits in its queue, or no node has room for the container.",
+        measurements=(h.measurement("waited", waited, "ms"),),
+        actions=h.remedies("no-container", h.UNKNOWN_JOB, "ask", "queue"),
     )
 
 
