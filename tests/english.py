@@ -66,6 +66,10 @@ WORDS: Final[dict[str, str]] = {
     r"does not know which|do not know which": "name the reader's situation",
     r"lets? (?:nothing|in|through)": "permit, admit, pass",
     r"suffices?": "is enough",
+    r"(?:(?:de)?serial|initial|author|organ|normal|optim|summa[r]|util|synchron|final)is(?:e[ds]?|ing|ation)": "US spelling",
+    r"behaviours?|colours?|levelled|labelled|analysed": "US spelling",
+    r"(?:flink|spark)\.md": "(delete: no such file in the repository)",
+    r"(?<=, )else(?= (?:the|its|that|of|from|by)\b)": "or, without one,",
 }
 _WORDS: Final = [
     (re.compile(rf"(?<![\w-])(?:{w})(?![\w-])", re.IGNORECASE), use) for w, use in WORDS.items()

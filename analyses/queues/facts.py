@@ -204,7 +204,6 @@ class Flow:
         return self.points[0].time_us if self.points else None
 
     def increase_since(self, time_us: int) -> float:
-        """Return the increase since a time."""
         return sum(point.increase for point in self.points if point.time_us > time_us)
 
 

@@ -141,7 +141,6 @@ def topic_of(
 
 
 def topic_without_input(name: str) -> Topic:
-    """Return the status of a topic without input."""
     return Topic(
         topic=name,
         status=TopicStatus.NOTHING,

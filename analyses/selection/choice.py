@@ -38,7 +38,6 @@ class Choice:
 
 
 def _most_specific_word(rule: Rule, words: Iterable[str]) -> str | None:
-    """Return the most specific word that matches a rule."""
     return max((word for word in words if matches_rule(word, rule)), key=_length, default=None)
 
 

@@ -81,7 +81,6 @@ def _text_of(content: str) -> str:
 
 
 def statistics_path(run: str) -> str:
-    """Return the path of the statistics page of a run."""
     return f"{QUERIES}statistics/?id={run}"
 
 

@@ -122,7 +122,7 @@ NO_FACTS = {
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize(("tz", "hours"), [(None, 8), ("UTC", 0)])
 def test_a_wall_clock_is_one_instant_in_all_commands(name: str, tz: str | None, hours: int) -> None:
-    """The time zone is that of `--tz`, else the zone in which the report prints its times."""
+    """The time zone is that of `--tz`, or, without one, the zone in which the report prints its times."""
     zone_ms = 8 * 3_600_000
     processes = [
         Process(source=0, label=None, role="taskmanager", cluster="", zone_offset_ms=0),

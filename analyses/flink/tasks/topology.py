@@ -86,7 +86,6 @@ class Topology:
         return self._downstream[task]
 
     def direct_successors(self, task: str) -> tuple[str, ...]:
-        """Return the direct successors of a task."""
         return tuple(other for other in self.tasks if task in self.upstream[other])
 
 

@@ -305,7 +305,6 @@ def stays_short(trend: Trend, job: JobQueues, behind_s: float) -> bool:
 
 
 def lag_measurements(trend: Trend, behind_s: float) -> tuple[Measurement, ...]:
-    """Return the measurements of a lag."""
     behind = trend.behind_s
     return (
         measurement("lag", round(trend.last), "records", over=f"of {trend.of}, at the end"),
