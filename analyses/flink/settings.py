@@ -25,6 +25,12 @@ def setting(job: JobFacts, *keys: str) -> Setting | None:
     return min(found, key=lambda s: order.get(s.source, 3), default=None)
 
 
+def is_reactive(job: JobFacts) -> bool:
+    """Return whether the job rescales with each TaskManager that comes or goes (`scheduler-mode: reactive`)."""
+    mode = setting(job, "scheduler-mode")
+    return mode is not None and mode.value.strip().lower() == "reactive"
+
+
 INTERVAL_KEYS: Final = ("execution.checkpointing.interval", "observed.interval_ms")
 
 

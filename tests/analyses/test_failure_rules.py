@@ -263,6 +263,12 @@ def test_a_taskmanager_that_shuts_down_is_the_lost_one() -> None:
     found = one(process_lost.RULE, job.facts())
     assert found.subject.taskmanager == "tm-3"
     assert {vote.signal for vote in found.votes} == {"shut-down", "named-peer"}
+    assert found.severity is Severity.WARNING
+    # In reactive mode, a job is scaled down by removing a TaskManager.
+    mode = Setting(job=None, key="scheduler-mode", value="reactive", source="log")
+    facts = job.facts()
+    jobs = tuple(replace(each, settings=(*each.settings, mode)) for each in facts.jobs)
+    assert one(process_lost.RULE, replace(facts, jobs=jobs)).severity is Severity.INFO
 
 
 def test_a_loss_without_slots_to_restart() -> None:

@@ -20,7 +20,8 @@ container. The lost TaskManager is the peer in the exceptions or the TaskManager
 The rule identifies it by resource ID if available (1.15+), or else by host. If the records name several
 TaskManagers, the rule reports the most frequent. A failed task alone never implicates its TaskManager.
 If memory ran out, CP303 outranks this rule. The finding is critical if the job failed for good or cannot
-restart. It is a warning if the loss affects over 1% of the checkpoints, and information otherwise.
+restart. It is a warning if the loss affects over 1% of the checkpoints, and information otherwise. In reactive mode,
+it is information if the TaskManager shut down on request and the job recovered.
 
 `flowdiag startup` begins with the record in which the JobManager reports the loss while a job started or ran. It
 takes the reason from records of other logs within `near` of that record:
@@ -62,6 +63,7 @@ from flowdiag.analyses.flink.failures.lost_taskmanagers import (
     loss_signals,
     own_records,
 )
+from flowdiag.analyses.flink.settings import is_reactive
 from flowdiag.analyses.model.keys import Ref
 
 
@@ -135,7 +137,18 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
         actions=h.remedies("taskmanager-lost", job, "find-out", "spare-slots", place=where),
         votes=votes,
     )
-    return replace(finding, severity=h.Severity.CRITICAL) if slots and down else finding
+    severity = _severity(job, votes, down=down, slots=slots)
+    return replace(finding, severity=severity or finding.severity)
+
+
+def _severity(
+    job: h.Job, votes: tuple[h.Vote, ...], *, down: bool, slots: int
+) -> h.Severity | None:
+    """Return the severity of a job that cannot restart, and of a planned loss; None for others."""
+    if down:
+        return h.Severity.CRITICAL if slots else None
+    planned = is_reactive(job) and any(vote.signal == "shut-down" for vote in votes)
+    return h.Severity.INFO if planned else None
 
 
 def _votes(lost: Lost, crisis: h.Crisis) -> tuple[h.Vote, ...]:

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.settings import setting
+from flowdiag.analyses.flink.settings import is_reactive
 from flowdiag.analyses.startup import autoscaling
 from flowdiag.analyses.startup import helpers as h
 
@@ -48,8 +48,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     usage = job.usage
     if usage is None or usage.used >= usage.desired:
         return
-    mode = setting(job.job, "scheduler-mode")
-    if mode is not None and mode.value.lower() == "reactive":
+    if is_reactive(job.job):
         return
     lasts_ms = usage.lasts_ms
     if lasts_ms is None or lasts_ms < limits.lasts * 1000:
