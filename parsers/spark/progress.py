@@ -45,9 +45,9 @@ def progress_row(progress: object) -> Row | None:
     if not isinstance(run, str) or timestamp is None:
         return None
     durations = {
-        str(key): int(value)
+        str(key): int(known)
         for key, value in _map(progress.get("durationMs")).items()
-        if as_number(value) is not None
+        if (known := as_number(value)) is not None
     }
     sources = [_source(item) for item in _list(progress.get("sources")) if isinstance(item, dict)]
     times = _map(progress.get("eventTime"))

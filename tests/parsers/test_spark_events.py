@@ -278,6 +278,14 @@ EVENT_LOG_SHAPE: Json = {
 }
 
 
+def test_durations_that_a_log_store_turned_into_text_are_read() -> None:
+    row = progress_row(
+        {**EVENT_LOG_SHAPE, "durationMs": {"triggerExecution": "12.5", "addBatch": "?"}}
+    )
+    assert row is not None
+    assert (row["duration_ms"], row["fields"]["durations"]) == (12, '{"triggerExecution":12}')
+
+
 def test_the_oldest_snapshot_of_all_partitions_is_kept() -> None:
     custom = {
         "SnapshotLastUploaded.partition_11_default": 31,
