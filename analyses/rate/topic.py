@@ -23,7 +23,7 @@ from flowdiag.analyses.rate.assessment import AssessedApplication, Assessment, a
 from flowdiag.analyses.rate.assessment.batches import failed_tasks, split_at_gaps
 from flowdiag.analyses.rate.assessment.endings import without_effects_of_stop
 from flowdiag.analyses.rate.data import rate_data
-from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
+from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts, Record
 from flowdiag.analyses.rate.owned import owned_events
 from flowdiag.analyses.rate.rules import RULES
 from flowdiag.analyses.selection.options import Options
@@ -255,10 +255,11 @@ class Rate(Topic):
         )
 
     def notes(self, measured: RateFacts, facts: RateFacts, options: Options) -> Iterable[InputNote]:
-        """Yield warnings about times without a batch, if the input should contain every batch, and unexplained ends."""
+        """Yield warnings about times without a batch, if the input should contain every batch, and about runs that were stopped."""
         for app in facts.applications:
             if app.interval_ms and app.origins & _TELL_OF_EMPTY:
                 yield from gap_notes(app)
+            yield from replaced_runs(app)
             if app.origins == {"event-log"} and (note := end_note(app)) is not None:
                 yield note
 
@@ -309,6 +310,21 @@ def gap_notes(app: ApplicationFacts) -> Iterator[InputNote]:
             " driver stalled or was not running. flowdiag does not count that time as waiting",
             first_us=begun,
             last_us=ended,
+        )
+
+
+def replaced_runs(app: ApplicationFacts) -> Iterator[InputNote]:
+    """Yield a warning for each query whose active run a second start has stopped."""
+    by_query: dict[str, list[Record]] = {}
+    for record in app.incidents_of("run-replaced"):
+        by_query.setdefault(record.fields["id"], []).append(record)
+    for query, records in by_query.items():
+        yield InputNote(
+            Kind.OTHER,
+            f"a second start stopped the active run of query {query} ({fmt.plural(len(records), 'time')}). If these"
+            " are two queries, they share a checkpoint location, and each needs its own",
+            first_us=records[0].time_us,
+            last_us=records[-1].time_us,
         )
 
 

@@ -482,6 +482,14 @@ def test_an_event_log_does_not_show_why_an_application_ended() -> None:
     assert notes(replace(app, ended_us=None)) == notes(replace(app, origins=frozenset())) == []
 
 
+def test_a_second_start_that_stops_the_first_run_is_a_warning() -> None:
+    again = [w.record("run-replaced", at=1000 * n, id=name) for n, name in enumerate("aab")]
+    facts = RateFacts(applications=(w.application(incidents=tuple(again)),))
+    first, second = (note.text for note in RATE.notes(facts, facts, Options()))
+    assert "active run of query a (2 times)" in first and "checkpoint location" in first
+    assert "active run of query b (1 time)" in second
+
+
 @pytest.mark.parametrize(
     ("triggers", "idle_at", "word"),
     [
