@@ -395,7 +395,7 @@ def confidence_of(code: CodeReading, agreeing: float) -> Confidence:
 
 
 class AdviceNames(TypedDict):
-    """Values for the names in braces that remedies contain."""
+    """The values that replace the names in braces in remedies."""
 
     code: str
     call: str
@@ -403,7 +403,9 @@ class AdviceNames(TypedDict):
 
 
 def names_in_advice(code: CodeReading, unknown: str) -> AdviceNames:
-    """Return the values for the names in braces in remedies. `unknown` replaces an unknown frame of user code."""
+    """Return the values that replace the names in braces in remedies. `unknown` replaces an unknown frame of user
+    code.
+    """
     stack = code.stack
     return {
         "code": stack.frame.partition("(")[0].rstrip() if stack.frame else unknown,

@@ -65,7 +65,7 @@ _SHORTEST: Final = 2
 
 
 def with_names(facts: Any) -> Any:
-    """Return the facts with each name replaced by a `Name`."""
+    """Return the facts, with a `Name` in place of each name."""
     known = {text for text in _names(facts) if len(text) >= _SHORTEST and not text.isdecimal()}
     return _mark_names(facts, known)
 

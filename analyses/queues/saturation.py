@@ -76,7 +76,7 @@ class FullInput:
 
 
 def full_inputs(job: JobQueues, least: float) -> list[FullInput]:
-    """Return the subtasks whose input is full in a share of at least `least` of five or more samples."""
+    """Return the subtasks with at least five samples whose input is full in at least the share `least` of them."""
     _, windows = notable_spells(job)
     loads = loads_in(job, windows)
     found = []

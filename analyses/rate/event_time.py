@@ -45,7 +45,7 @@ def day_of(time_us: int) -> str:
 
 
 def lead_of(lead_us: int) -> str:
-    """Return how far a time is ahead as text, in years if it is two years or more.
+    """Return, as text, how far a time is ahead. From two years on, the text is in years.
 
     >>> lead_of(7_200_000_000), lead_of(1_712_372_400_000_000)
     ('2 h', '54 years')

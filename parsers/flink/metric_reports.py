@@ -5,7 +5,7 @@ lines. Nearly every line of a TaskManager's log then belongs to a report. So thi
 once. After that, a line costs one dictionary lookup and one call of `float`.
 
 The parts of an identifier are joined by dots. Up to Flink 1.12 the parts themselves (host, job and task
-names) may contain dots; later versions replace those by `_`. Only the whole report shows where each part ends. The
+names) may contain dots; later versions replace those with `_`. Only the whole report shows where each part ends. The
 table in `formats/metrics.toml` identifies the name of the metric. The TaskManager's own `Status.*` metrics identify
 the TaskManager, and the common prefix of its tasks identifies the job.
 """

@@ -1,6 +1,6 @@
 """Folds JSON bodies into exception messages: a client prints the response of a service below its own message.
 
-`fold_bodies` replaces such a body by the message of the service, on the line of the exception. The body may be
+`fold_bodies` replaces such a body with the message of the service, on the line of the exception. The body may be
 truncated, wrapped or fenced, so it is not read as a JSON document.
 """
 

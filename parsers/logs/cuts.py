@@ -14,7 +14,9 @@ _AT: Final = re.compile(r"\s{0,40}at (?:[\w.$@-]{0,80}/{1,2}){0,2}(\S{3,300}\(.{
 
 
 def describe_cut_failure(block: Pasted) -> None:
-    """Replace the missing exception of a failure by a description, if the text allows one. Modifies `block`."""
+    """Replace the missing exception of a failure with a description, if the text allows a description. Modifies
+    `block`.
+    """
     offset, text = block.offset, None
     if block.python_trace.frame is not None:
         text = f"Python traceback without its last line, at {block.python_trace.frame}"

@@ -308,7 +308,7 @@ _EXPOSED: Final = re.compile(
 
 
 def _may_be_exposition(lines: list[bytes]) -> bool:
-    """Return whether less than 30% of the lines have another format; for most other texts, a few lines decide."""
+    """Return whether fewer than 30% of the lines have another format. Most other texts are decided by a few lines."""
     odd, most = 0, 0.3 * len(lines) + 2
     for line in lines:
         if line[:1] != b"2":  # a year: most lines of most logs start with it

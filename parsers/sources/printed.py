@@ -3,7 +3,7 @@
 The JSON may be in the output of `curl -v`, below a prompt, fenced, quoted, colored by `jq`, or printed by
 Python (`print(response.json())`, `pprint`).
 
-Text around the JSON is replaced by spaces, so that offsets stay those of the file.
+Spaces replace the text around the JSON, so that offsets remain those of the file.
 """
 
 from __future__ import annotations

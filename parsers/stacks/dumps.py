@@ -458,7 +458,7 @@ _AFTER = re.compile(
 
 
 def without_dumps(data: bytes) -> bytes:
-    """Replace thread dumps by spaces, because their stack traces belong to no exception.
+    """Replace thread dumps with spaces, because their stack traces belong to no exception.
 
     >>> without_dumps(b"a\\nFull thread dump X\\n\\tat b.C.d(C.java:1)\\njava.io.IOException: e").split()
     [b'a', b'java.io.IOException:', b'e']

@@ -22,7 +22,7 @@ _HEIGHT: Final = 130
 def consumer_lag(
     lag: QueueLag | None, clock: words.Clock, renderer: ChartRenderer
 ) -> Figure | None:
-    """Return the lag of a job over time, or None with less than two points."""
+    """Return the lag of a job over time, or None with fewer than two points."""
     if lag is None or len(lag.points) < 2:
         return None
     rows = [
