@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -14,9 +15,11 @@ def attempt_of(application: str) -> tuple[str, int]:
 
     >>> attempt_of("application_1_0007/2"), attempt_of("application_1_0007")
     (('application_1_0007', 2), ('application_1_0007', 1))
+    >>> attempt_of("application_1_0007/" + "2" * 5000)
+    ('application_1_0007', 1)
     """
     identity, _, attempt = application.partition("/")
-    return identity, int(attempt) if attempt.isdecimal() else 1
+    return identity, int(attempt) if re.fullmatch(r"[0-9]{1,9}", attempt) else 1
 
 
 def last_attempt(applications: Iterable[str]) -> str | None:

@@ -418,7 +418,9 @@ def _match(pattern: list[str], segments: list[str]) -> Ids | None:
     checkpoint, subtask = found.get(":checkpointid"), found.get(":subtaskindex")
     return Ids(
         found.get(":jobid"),
-        int(checkpoint) if checkpoint and checkpoint.isdecimal() else None,
+        int(checkpoint)
+        if checkpoint and checkpoint.isdecimal() and len(checkpoint) <= 18
+        else None,
         found.get(":vertexid"),
         int(subtask) if subtask and subtask.isdecimal() and len(subtask) <= 6 else None,
         found.get(":taskmanagerid"),

@@ -362,7 +362,7 @@ def _containers_in_application(
 def _last_failure(status: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the state of a failed application of `spark.apache.org`, also after it released its resources."""
     history = object_at(status, "stateTransitionHistory")
-    numbered = sorted((int(key), key) for key in history if str(key).isdigit())
+    numbered = sorted((int(key), key) for key in history if re.fullmatch(r"[0-9]{1,9}", str(key)))
     failed: Mapping[str, Any] = {}
     for state in (
         *(object_at(history, key) for _, key in numbered),

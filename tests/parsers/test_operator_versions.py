@@ -150,6 +150,13 @@ def test_states_of_the_newer_spark_operator(state: str, released: bool) -> None:
     assert found == ([(known, f"{state}: why")] if known else [])
 
 
+@pytest.mark.parametrize("key", ["\N{SUPERSCRIPT TWO}", "7" * 5000])
+def test_a_history_with_odd_keys_is_read_without_them(key: str) -> None:
+    failed = {"currentStateSummary": "Failed", "message": "why"}
+    status = {"currentState": {}, "stateTransitionHistory": {"1": failed, key: {}}}
+    assert [each.reason for each in read(BILLING | {"status": status})] == ["DriverFailed"]
+
+
 def test_a_restarted_application_has_no_failure() -> None:
     states = ("DriverRequested", "Failed", "ScheduledToRestart", "DriverReady", "RunningHealthy")
     history = {str(n): {"currentStateSummary": state} for n, state in enumerate(states)}
