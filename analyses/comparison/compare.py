@@ -95,7 +95,7 @@ def compare_reports(
 
 
 def _check(before: Report, after: Report, same_job: bool) -> bool:
-    """Reject reports that are not comparable. Return whether each side has a single job, and it is the same job."""
+    """Reject reports that are not comparable. Return whether both sides contain one and the same job."""
     command, other = before.tool.command, after.tool.command
     if command != other:
         raise FlowdiagError(

@@ -107,7 +107,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A sign that the input already contains the answer of a check. One input must match all fields that are set.
+    """A sign that the input already contains the answer to a check. One input must match all fields that are set.
 
     Args:
         kind, role: of the input, as shown in the report.

@@ -16,7 +16,9 @@ from statistics import median
 from typing import Final
 
 MOST_POINTS: Final = 400
-"""Longer series are thinned evenly, because all pairs of more points would take seconds and change nothing."""
+"""Maximum number of points. Longer series are thinned evenly, because comparing all pairs of points would take
+seconds and change nothing.
+"""
 
 SURE: Final = 1.96  # two-sided 95%
 APART: Final = 0.1  # share of the largest x: closer points do not determine a slope

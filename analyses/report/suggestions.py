@@ -44,7 +44,7 @@ class Inputs:
     data: w.Data
 
     def answer(self, check: Check, taskmanager: str | None) -> bool:
-        """Return whether the inputs contain the answer of a check, about a certain TaskManager if one is given."""
+        """Return whether the inputs contain the answer to a check, about a certain TaskManager if one is given."""
         return any(
             sign.topic in self.topics
             if sign.topic is not None

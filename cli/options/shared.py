@@ -136,7 +136,7 @@ MaxRows = Annotated[
     _output(
         "--max-rows",
         metavar="N",
-        help=f"Maximum list length in JSON, lower for more than ten jobs (default: {Settings().max_rows}).",
+        help=f"Maximum list length in JSON; lower for many jobs (default: {Settings().max_rows}).",
     ),
 ]
 Redact = Annotated[

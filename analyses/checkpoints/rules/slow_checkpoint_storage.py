@@ -182,7 +182,7 @@ def _finding(
     place, took = h.fmt.place(manager, host), h.fmt.duration(middle)
     if manager is None:
         cause = "slow-checkpoint-storage"
-        title = f"Writing state is slow on all subtasks: {took} median"
+        title = f"Writing state is slow on all subtasks: median {took}"
         why = f"the median asynchronous part took {took}"
         votes = h.votes_for({"slow-everywhere": why}, RULE.signals)
         actions = h.remedies(cause, job)

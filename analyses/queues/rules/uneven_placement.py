@@ -98,8 +98,8 @@ def _finding(
         name,
         severity=h.Severity.WARNING if h.tasks_wait(job) else h.Severity.INFO,
         title=f"{place} runs {count} working subtasks, the others {mean:.1f} on average",
-        why=f"{place}: {count} working subtasks against {mean:.1f}, CPU load "
-        f"{h.fmt.percent(load)} against {h.fmt.percent(rest)}",
+        why=f"{place}: {count} working subtasks compared with {mean:.1f}, CPU load "
+        f"{h.fmt.percent(load)} compared with {h.fmt.percent(rest)}",
         cause="slow-taskmanager",
         confidence=h.Confidence.MEDIUM,
         rank=h.Rank.MECHANISM,
