@@ -15,6 +15,8 @@ ENGINES: Final = {
 """The engine of each topic, in the order of the documentation. Each topic is a package with `topic.py` and `rules/`."""
 
 
+PODS: Final = "pods"
+"""Stands for inputs about pods in a set of engines: the topic `memory` reads them for Spark, too."""
 EVERYTHING: Final = "diagnose"
 """The command that runs every topic for which there are inputs."""
 
@@ -23,4 +25,8 @@ def names_of(command: str, engines: Collection[str]) -> tuple[str, ...]:
     """Return the topics of a command: its own topic, or for `diagnose` all topics of these engines."""
     if command != EVERYTHING:
         return (command,)
-    return tuple(name for name, engine in ENGINES.items() if engine in engines)
+    return tuple(
+        name
+        for name, engine in ENGINES.items()
+        if engine in engines or (name == "memory" and PODS in engines)
+    )

@@ -170,6 +170,57 @@ def test_an_operator_that_refuses_an_upgrade(
     assert "initialSavepointPath" in json.dumps(report["findings"])
 
 
+DRIVER = Path(__file__).parents[1] / "fixtures/recordings/yarn/3.4.1/spark-client-memory-kill"
+LOST = """
+The executor with id {} exited with exit code 137(SIGKILL, possible container OOM).
+
+The API gave the following container statuses:
+
+\t container name: spark-kubernetes-executor
+\t container state: terminated
+\t exit code: 137
+\t termination reason: OOMKilled"""
+
+
+def driver_log() -> bytes:
+    """Return a recorded driver's log in which Kubernetes instead of YARN reports how the executors ended.
+
+    The text is that of ExecutorPodsLifecycleManager (Spark 3.5).
+    """
+    text = (unpacked(DRIVER) / "driver.log").read_text()
+    kept = [line for line in text.splitlines() if "Lost executor" in line or "by YARN" not in line]
+    lost = re.compile(r"(Lost executor (\d+) on \S+: )Container killed by YARN.*")
+    return lost.sub(lambda hit: hit[1] + LOST.format(hit[2]), "\n".join(kept)).encode()
+
+
+@pytest.mark.spark
+def test_oom_killed_executors_are_one_story_with_the_driver(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    labels = {"spark-app-selector": "spark-1", "spark-app-name": "orders"}
+    ended = {"reason": "OOMKilled", "exitCode": 137, "finishedAt": "2026-11-27T02:58:31Z"}
+    executors = [
+        pod(
+            f"orders-exec-{n}",
+            labels=labels | {"spark-role": "executor"},
+            resources={"limits": {"memory": "896Mi"}},
+            status={"phase": "Failed"},
+            state={"state": {"terminated": ended}},
+        )
+        for n in (1, 2)
+    ]
+    driver = pod("orders-driver", labels=labels | {"spark-role": "driver"})
+    world = FakeCluster(
+        objects=[driver, *executors], logs={("orders-driver", "main", False): driver_log()}
+    )
+    report = diagnosed(spark, collected(world, tmp_path))
+    (story,) = (each for each in report["summary"]["stories"] if each["cause"] == "out-of-memory")
+    assert story["severity"] == "warning"
+    text = story["narrative"]
+    assert "executor orders-exec-1 and 1 more" in text and "limit 896 MiB" in text
+    assert "2 executors were lost" in text
+
+
 @pytest.mark.spark
 def test_a_healthy_namespace_adds_no_finding(spark: SparkSession, tmp_path: Path) -> None:
     started = event(resource("Pod", KILLED), "Started", "Started container", kind="Normal")

@@ -31,7 +31,7 @@ from flowdiag.analyses.selection.options import (
 )
 from flowdiag.analyses.selection.span import Moment, Selection, parse_moment
 from flowdiag.analyses.selection.zones import zone_name
-from flowdiag.analyses.topic_names import ENGINES, EVERYTHING, names_of
+from flowdiag.analyses.topic_names import ENGINES, EVERYTHING, PODS, names_of
 from flowdiag.analyses.topics import all_rules, topic
 from flowdiag.parsers.errors import FlowdiagError, InputError, nearest
 from flowdiag.parsers.rows import Event
@@ -312,7 +312,7 @@ def read(
         session, resources = stack.enter_context(_spark(user_session, discovery, keep=True))
         move = _move_to_session(user_session)
         parts: list[tuple[DataFrame, DataFrame | None]] = []
-        for engine in sorted(engines):
+        for engine in sorted(engines - {PODS}):
             mine = sources_for_engine(engine, sources)
             if engine == "spark":
                 from flowdiag.analyses.rate.owned import owned_events

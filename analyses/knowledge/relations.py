@@ -332,6 +332,15 @@ RELATIONS: Final = (
         source="the kubelet ends the pod's containers; heartbeat.timeout",
     ),
     Relation(
+        name="process-lost",
+        causes=("out-of-memory", "executor-lost", "driver-killed"),
+        rules=("CP303", "MM305"),
+        explain=("RT304", "RT311"),
+        same_cause=True,
+        clause="the application loses the process",
+        source="ExecutorPodsLifecycleManager, TaskSchedulerImpl",
+    ),
+    Relation(
         name="slots-missing",
         causes=("no-container", "worker-failed", "late-taskmanager", "taskmanager-lost"),
         explain=("ST201", "CP301"),

@@ -63,13 +63,19 @@ def judge_pools(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _kills_by_pod(facts: h.MemoryFacts) -> dict[tuple[str | None, str], list[h.Kill]]:
-    """Group killed containers by pod and kind of memory."""
+    """Group killed containers by pod and kind of memory. All executors have the same size, so they form one group."""
     found: dict[tuple[str | None, str], list[h.Kill]] = {}
+    executors: dict[str, str | None] = {}
     for kill in facts.kills:
         if kill.is_for_memory:
             kind = "virtual" if memory_kind_of_text(kill.text) == "virtual" else "container"
-            found.setdefault((kill.pod, kind), []).append(kill)
+            pod = executors.setdefault(kind, kill.pod) if _is_executor(kill.pod) else kill.pod
+            found.setdefault((pod, kind), []).append(kill)
     return found
+
+
+def _is_executor(pod: str | None) -> bool:
+    return h.spark_loss(pod) == "executor-lost"
 
 
 def _finding(
@@ -96,11 +102,11 @@ def _finding(
     proposal = _proposal(facts, process, kind, limits)
     host = incidents[0].host if incidents else None
     recovered = not incidents and h.has_recovered(facts, max(times, default=None), place)
-    where = _place(place, host, holder)
+    where = _place(place, host, holder) + _others(kills)
     return h.place_finding(
         job,
         *((place, host) if of_worker else (None, None)),
-        severity=_severity(job, recovered=recovered),
+        severity=_severity(job, place, recovered=recovered),
         state=h.State.RECOVERED if recovered else h.State.ONGOING,
         title=f"{title_of(kind, where, of_worker=of_worker)}: {h.fmt.shorten(text, 120)}",
         why=f"{where}: {h.fmt.shorten(text, 120)}",
@@ -119,9 +125,15 @@ def _finding(
     )
 
 
-def _severity(job: h.JobFacts | None, *, recovered: bool) -> h.Severity:
-    survived = recovered or (job is not None and not job_failed(job))
+def _severity(job: h.JobFacts | None, place: str | None, *, recovered: bool) -> h.Severity:
+    # An application continues with its other executors, and its driver starts new ones.
+    survived = recovered or _is_executor(place) or (job is not None and not job_failed(job))
     return h.Severity.WARNING if survived else h.Severity.CRITICAL
+
+
+def _others(kills: h.Sequence[h.Kill]) -> str:
+    more = len({kill.pod for kill in kills}) - 1
+    return f" and {more} more" if more > 0 else ""
 
 
 def _count(kills: h.Sequence[h.Kill]) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from flowdiag.analyses.topic_names import EVERYTHING
+from flowdiag.analyses.topic_names import EVERYTHING, PODS
 
 if TYPE_CHECKING:
     from flowdiag.parsers.source import Source
@@ -120,7 +120,7 @@ def fits(sources: Iterable[Source]) -> list[Fit]:
 
 
 def engines_of(sources: Iterable[Source]) -> tuple[tuple[Source, ...], frozenset[str]]:
-    """Assign an engine to each source, and return all engines found.
+    """Assign an engine to each source, and return all engines found, with `PODS` if an input is about pods.
 
     A source without a sign of its engine (a fragment, an export) gets the engine of the other sources. If they have no
     sign either, the words in the text decide.
@@ -128,6 +128,8 @@ def engines_of(sources: Iterable[Source]) -> tuple[tuple[Source, ...], frozenset
     Args:
         sources: all discovered sources, before a command leaves any out.
     """
+    from flowdiag.parsers.sniff.text import KUBECTL
+
     sources = tuple(sources)
     known = Counter(s.engine for s in sources if s.kind != "not-read" and s.engine != "unknown")
     if known:
@@ -142,7 +144,8 @@ def engines_of(sources: Iterable[Source]) -> tuple[tuple[Source, ...], frozenset
         replace(source, engine=default, guessed=not sure) if source.engine == "unknown" else source
         for source in sources
     )
-    return assigned, frozenset(known) or frozenset({default})
+    engines = frozenset(known) or frozenset({default})
+    return assigned, engines | {PODS} if any(s.reason == KUBECTL for s in sources) else engines
 
 
 def _engine_named(sources: Iterable[Source]) -> str | None:

@@ -290,7 +290,7 @@ def _sniff_container_texts(start: bytes) -> Sniffed | None:
     """Return the verdict on texts about ended containers, which are not logs of Flink or Spark."""
     text = start[:65536].decode("utf-8", "replace")
     if looks_like_kubectl(text):
-        return not_read(_KUBECTL)
+        return not_read(KUBECTL)
     if looks_like_yarn(text):
         return not_read(_YARN)
     if looks_like_throttling(text):
@@ -325,11 +325,11 @@ _CONFIGURATION: Final = "looks like a configuration file"
 _SOURCE_CODE: Final = "looks like source code"
 _UNLIKE_LOGS: Final = frozenset({_CONFIGURATION, _SOURCE_CODE})
 """Texts in which words for failures are merely names of options or classes."""
-_KUBECTL: Final = "kubectl output: `flowdiag memory` reads which containers ended and why"
+KUBECTL: Final = "kubectl output: `flowdiag memory` reads which containers ended and why"
 _YARN: Final = "a YARN response: `flowdiag memory` reads which containers ended and why"
 _FINAL: Final = frozenset(
     {
-        _KUBECTL,
+        KUBECTL,
         MANIFEST,
         SEATUNNEL,
         _OTHER_JVM,
