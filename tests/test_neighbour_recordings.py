@@ -40,6 +40,7 @@ BEHIND = frozenset(
         "kafka-timeout",
         "slow-kafka",
         "kafka-quota",
+        "open-transaction",
         "storage-failure",
     }
 )

@@ -19,6 +19,7 @@ from flowdiag.analyses.queues.neighbours.lags import (
     has_back_pressured_sources,
     is_falling_behind,
     job_trend,
+    sees_no_lag,
 )
 from flowdiag.analyses.queues.neighbours.outages import unreachable_at_end
 from flowdiag.analyses.queues.root import Spell, find_spells
@@ -158,6 +159,8 @@ def _limit_of_source(job: JobQueues, lag: Trend) -> Limit:
     throttled = fetch_throttle_delay(job, task)
     if throttled is not None:
         return "source", task, system, f"{name} waits for {system}: {throttle_clause(throttled)}"
+    if known and sees_no_lag(job, task, lag):
+        return "source", task, system, f"{name} waits behind an open transaction in {system}"
     if known:
         return "source", task, system, f"{name} waits for its records: {system} is slow"
     return "source", task, None, f"{name} falls behind"

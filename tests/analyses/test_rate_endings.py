@@ -506,3 +506,24 @@ def test_a_query_without_new_data_is_idle_after_its_first_triggers(
     (assessed,) = w.assessed(app).applications
     assert assessed.queries[0][1].stability is word
     assert w.verdict(app) == ("healthy" if word is Stability.IDLE else "inconclusive")
+
+
+@pytest.mark.parametrize(
+    ("reason", "before", "reported"),
+    [
+        (
+            "org.apache.spark.SparkException: Job 3 cancelled because SparkContext was shut down",
+            0,
+            False,
+        ),
+        ("java.lang.IllegalStateException: no price", 20_000, True),
+    ],
+)
+def test_python_repeats_the_exception_of_a_stopped_query(
+    reason: str, before: int, reported: bool
+) -> None:
+    again = "pyspark.errors.exceptions.captured.StreamingQueryException: [STREAM_FAILED] Query terminated"
+    printed = w.record("bare-exception", kind="spark_query", cause=again, what="terminated", id="q")
+    failed = replace(ended(reason, END - before), template="query-failed")
+    app = stopping(events=(replace(printed, time_us=None), failed))
+    assert ("RT103" in w.codes(app)) is reported

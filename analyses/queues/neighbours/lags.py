@@ -14,7 +14,7 @@ from flowdiag.analyses.flink.tasks.pressure import Load
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Evidence, Measurement, cite
 from flowdiag.analyses.neighbours.facts import Lag
-from flowdiag.analyses.queues.facts import Gauge, JobQueues
+from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample
 from flowdiag.analyses.queues.loads import loads_in
 from flowdiag.analyses.queues.proof import evidence_in
 
@@ -120,12 +120,22 @@ def pending_of(job: JobQueues, task: str) -> dict[int, dict[SubtaskKey, Gauge]]:
     return dict(sorted(found.items()))
 
 
-def read_rate(job: JobQueues, keys: Sequence[SubtaskKey]) -> float | None:
+def _counting_samples(job: JobQueues, key: SubtaskKey, since_us: int) -> list[Sample]:
+    """Return the samples of a subtask with a number of emitted records that begin at or after a time."""
+    return [
+        sample
+        for sample in job.samples.get(key, ())
+        if sample.increases.get("records_out") is not None and (sample.first_us or 0) >= since_us
+    ]
+
+
+def read_rate(
+    job: JobQueues, keys: Sequence[SubtaskKey], since_us: int | None = None
+) -> float | None:
     """Return how many records per second the given source subtasks emit, or None if unknown."""
     records, span = 0.0, 0.0
     for key in keys:
-        samples = job.samples.get(key, ())
-        known = [s for s in samples if s.increases.get("records_out") is not None]
+        known = _counting_samples(job, key, since_us or 0)
         times = [(s.first_us, s.last_us) for s in known]
         firsts = [first for first, _ in times if first is not None]
         lasts = [last for _, last in times if last is not None]
@@ -223,6 +233,17 @@ def _totals(partitions: Mapping[str, Sequence[Lag]]) -> list[Point]:
     ]
 
 
+def _commit_rate_of(job: JobQueues, since_us: int) -> float | None:
+    """Return the records per second by which all partitions advance from a time on, or None if unknown."""
+    late = (
+        [lag for lag in each if (lag.row.time_us or 0) >= since_us]
+        for each in partitions_of_job(job).values()
+    )
+    rates = [_commit_rate(each) for each in late if each]
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if known else None
+
+
 def _commit_rate(positions: Sequence[Lag]) -> float | None:
     """Return the records per second by which the committed offset of a partition advances."""
     first, last = positions[0].row, positions[-1].row
@@ -238,11 +259,15 @@ def commits_fall_behind(job: JobQueues, group: Trend) -> bool:
     Flink commits offsets when a checkpoint completes. Without checkpoints, the lag of the group grows with every
     record.
     """
-    keys = [key for key in job.samples if key.task in job.topology.sources]
-    read = read_rate(job, keys)
-    if read is None or group.rate is None or has_back_pressured_sources(job):
+    if group.rate is None or has_back_pressured_sources(job):
         return False
-    return read > UNCOMMITTED * group.rate
+    keys = [key for key in job.samples if key.task in job.topology.sources]
+    middle_us = (group.first_us + group.last_us) // 2
+    # Both rates of the same time: a source that has stopped reading commits nothing either.
+    read, committed = read_rate(job, keys, middle_us), _commit_rate_of(job, middle_us)
+    if read is None or committed is None:
+        read, committed = read_rate(job, keys), group.rate
+    return read is not None and read > UNCOMMITTED * committed
 
 
 @once

@@ -166,7 +166,16 @@ class _Ending:
         last = query.unfinished
         if last is not None and self.stop_us is not None:
             last = replace(last, until_us=min(last.until_us, self.stop_us))
-        return replace(query, events=tuple(map(self.settle_record, query.events)), unfinished=last)
+        events = tuple(map(self.settle_record, query.events))
+        failed = [
+            (before.cause, after.cause)
+            for before, after in zip(query.events, events, strict=True)
+            if before.template == "query-failed"
+        ]
+        if any(cause for cause, _ in failed) and not any(left for _, left in failed):
+            # Python prints the exception of the query again, with a part of its text.
+            events = tuple(e for e in events if not _repeats_query_failure(e))
+        return replace(query, events=events, unfinished=last)
 
     def settle_batch(self, batch: Batch, failed: Output | None) -> Batch:
         """Remove the failure from a batch if the stop caused the failure.
@@ -184,6 +193,10 @@ class _Ending:
         if not batch.failed_outputs or not self.has_caused(failed_us, batch.reason, ref):
             return batch
         return replace(batch, failed_outputs=0)
+
+
+def _repeats_query_failure(record: Record) -> bool:
+    return record.template == "bare-exception" and "StreamingQueryException" in (record.cause or "")
 
 
 def _ending_of(app: ApplicationFacts, stop: int | None, place: Ref | None) -> _Ending:
