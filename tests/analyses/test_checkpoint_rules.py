@@ -395,6 +395,19 @@ def test_triggers_refused_at_a_start_are_ordinary() -> None:
     assert results(checkpoint_not_triggered.RULE, job.facts()) == []
 
 
+def test_triggers_refused_while_tasks_restore_are_no_finished_tasks() -> None:
+    job = Bench()
+    job.completes(20)
+    for number in range(8):
+        cause = "Checkpoint triggering task price (1/4) is not being executed at the moment"
+        job.happens("not-triggered", second=job.now_s + 5 * number, cause=cause)
+    job.now_s += 60
+    found = finding(checkpoint_not_triggered.RULE, job.facts())
+    assert found.cause is None
+    assert [action.option for action in found.actions] == [None]
+    assert "restore" in found.actions[0].text
+
+
 def test_silence() -> None:
     job = Bench()
     job.completes(30)

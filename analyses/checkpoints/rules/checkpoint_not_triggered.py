@@ -125,12 +125,7 @@ def _refusal_finding(job: h.Job, refused: list[h.Incident], limits: Limits) -> h
         severity = h.Severity.INFO
     elif len(refused) >= limits.critical * limits.attempts:
         severity = h.Severity.CRITICAL
-    explain = h.explanation("finished-tasks")
-    actions = h.remedies("finished-tasks", job, "let-them-finish") or h.remedies(
-        "finished-tasks", job, "keep-running"
-    )
-    if main_kind == "trigger_io" and not finished:
-        explain, actions = h.text("CP107.broken"), h.shared_remedies(job, "deepest-exception")
+    explain, actions = _advice(job, main_kind, finished=finished)
     over = "since the last triggered checkpoint"
     number = h.measurement("refused-triggers", len(refused), "attempts", limits.attempts, over)
     return h.incident_finding(
@@ -146,6 +141,17 @@ def _refusal_finding(job: h.Job, refused: list[h.Incident], limits: Limits) -> h
         measurements=(number,),
         actions=actions,
     )
+
+
+def _advice(job: h.Job, kind: str | None, *, finished: bool) -> tuple[str, tuple[h.Action, ...]]:
+    """Return the explanation and the remedies of refused triggers."""
+    if finished:
+        return h.explanation("finished-tasks"), h.remedies(
+            "finished-tasks", job, "let-them-finish"
+        ) or h.remedies("finished-tasks", job, "keep-running")
+    if kind == "trigger_io":
+        return h.text("CP107.broken"), h.shared_remedies(job, "deepest-exception")
+    return h.text("CP107.waiting"), h.shared_remedies(job, "waiting-tasks")
 
 
 RULE: Final = h.Rule("CP107", judge, Limits, causes=("finished-tasks",), needs="dated-records")
