@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from flowdiag.analyses.rate.facts import ApplicationFacts, Trigger
-from flowdiag.parsers.spark.progress import LAST_SNAPSHOT
+from flowdiag.parsers.spark import LAST_SNAPSHOT
 
 COMMIT_PARTS: Final[Mapping[str, tuple[str, str | None]]] = {
     "rocksdbCommitFileSyncLatencyMs": ("uploading files", "changelog"),

@@ -11,6 +11,7 @@ import msgspec
 
 from flowdiag.parsers.messages import MOMENT_MAX
 from flowdiag.parsers.rows import Event, Row
+from flowdiag.parsers.spark import NO_REASON
 from flowdiag.parsers.spark.causes import python_error
 from flowdiag.parsers.spark.progress import progress_row
 from flowdiag.parsers.units import duration_ms, size_bytes
@@ -19,8 +20,6 @@ from flowdiag.parsers.units import duration_ms, size_bytes
 PROGRESS_BYTES: Final = 1024 * 1024
 _REASON_LINES: Final = 60  # maximum lines about a pod's containers, which take a few lines each
 _REASON: Final = 500
-NO_REASON: Final = "an error"
-"""The cause of a failed batch whose record has no exception."""
 _KEPT: Final = ("source", "offset", "template", "local_us", "level", "logger", "process")
 
 

@@ -10,7 +10,7 @@ from flowdiag.analyses.knowledge.message_advice import origin_note, with_advice
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.failures import exceptions
 from flowdiag.analyses.rate.failures.troubles import error_line, failure_rank
-from flowdiag.parsers.spark.log import NO_REASON
+from flowdiag.parsers.spark import NO_REASON
 
 
 def _most_frequent(errors: Iterable[str]) -> str:
