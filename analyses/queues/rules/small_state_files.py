@@ -13,7 +13,8 @@ How it decides
 --------------
 The metrics `num-files-at-level0` to `num-files-at-level6` count the files of a state. A subtask is reported if it has
 at least `files` of them with a mean size of at most `small`. The finding is a note, or a warning if their
-number still rises: its rank correlation with time (Kendall's tau) is at least `tau`.
+number still rises: its rank correlation with time (Kendall's tau) is at least `tau`. Flink reports these metrics only if
+`state.backend.rocksdb.metrics.num-files-at-level` and `….total-sst-files-size` are `true`.
 
 Each checkpoint writes a file, whatever its size. RocksDB moves a file to the next level without merging it if no
 other file has keys in its range. This happens if keys, timers or windows of a subtask only increase.

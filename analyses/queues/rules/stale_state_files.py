@@ -14,7 +14,8 @@ How it decides
 --------------
 The rule compares the metrics `total-sst-files-size` and `estimate-live-data-size`, added up over the subtasks of an
 operator. RocksDB estimates the valid data from files that do not overlap. The files must be at least `factor` times
-as large as the largest of these estimates, and at least `floor` larger.
+as large as the largest of these estimates, and at least `floor` larger. Flink reports both metrics only if
+`state.backend.rocksdb.metrics.total-sst-files-size` and `….estimate-live-data-size` are `true`.
 
 What to do
 ----------
