@@ -331,3 +331,16 @@ POLL = (
 def test_a_poll_that_ended_a_query_is_reported_once(tmp_path: Path) -> None:
     finding = only(POLL + DRIVER_STACK, tmp_path)
     assert (finding.code, finding.cause) == ("RT103", "kafka-timeout")
+
+
+def test_advice_for_an_unreadable_record_names_options_of_spark(tmp_path: Path) -> None:
+    text = (
+        ENDED
+        + "org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file p8.csv.\n"
+        "Caused by: org.apache.spark.SparkException: [MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records "
+        "are detected in record parsing: [null].\n"
+        'Caused by: java.lang.NumberFormatException: For input string: "x7"\n'
+    )
+    finding = only(text, tmp_path)
+    assert finding.cause == "unreadable-record"
+    assert "PERMISSIVE" in advice(finding) and "ignore-parse-errors" not in advice(finding)
