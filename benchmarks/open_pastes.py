@@ -64,6 +64,7 @@ FIRST_RUNS: Final[dict[str, tuple[int, ...]]] = {
     "spark-4": (14, 8, 2, 1, 0),
     "spark-5": (22, 1, 1, 1, 0),
     "mixed-1": (17, 3, 0, 1, 4),
+    "mixed-2": (12, 3, 0, 3, 0),
 }
 """The first run of each file of `rounds`: counts of `VERDICTS`."""
 

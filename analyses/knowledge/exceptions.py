@@ -107,6 +107,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "deployment-failed": ("deployment-failed", ("events",)),
     "specification-refused": ("deployment-failed", ("specification",)),
     "yarn-deployment-failed": ("deployment-failed", ("attempts",)),
+    "yarn-resources-missing": ("deployment-failed", ("size",)),
     "kerberos-missing": ("deployment-failed", ("keytab",)),
     "main-class-missing": ("class-loading", ("main",)),
     "quota-exceeded": ("deployment-failed", ("quota",)),

@@ -139,6 +139,7 @@ WAITING: Final = frozenset(
         "Preempted",
         "NodeLost",
         "NodeShutdown",
+        "CreateContainerConfigError",
         "FailedMount",
         "FailedAttachVolume",
         "ProbeKilled",

@@ -262,7 +262,7 @@ class _Question:
             )
         if not self.has_frame:  # another check is more precise
             others = [each for each in found if each[0] != "user-code"]
-            found = others if others or self.in_driver else found
+            found = others if others or not self._may_be_in_executor else found
         return sorted(found, key=lambda each: (each[1].cost, -self._decided_causes(each[0])))
 
     def _decided_causes(self, name: str) -> int:

@@ -22,6 +22,7 @@ KEEPS: Final = frozenset(
         "submission-failed",
         "deployment-failed",
         "yarn-deployment-failed",
+        "yarn-resources-missing",
         "kerberos-missing",
         "quota-exceeded",
         "restore-by-hand",

@@ -31,7 +31,7 @@ _TIME: Final = (
 )  # fmt: skip
 _LEVEL: Final = (
     "level", "log.level", "loglevel", "log_level", "levelname", "_level", "severity",
-    "severityText", "LogLevel", "messageType", "@l", "status",
+    "severityText", "LogLevel", "messageType", "@l", "lvl", "status",
 )  # fmt: skip
 _LOGGER: Final = (
     "loggerName", "logger_name", "log.logger", "logger", "_logger", "LoggerName", "logger.name",

@@ -243,6 +243,12 @@ def process_of_labels(labels: Fields) -> str | None:
     return process_of(values_by_meaning({"labels": labels}))
 
 
+_TRACE_HEAD: Final = 8000  # characters
+_PRINTED: Final = re.compile(
+    r"Traceback \(most recent call last\)|(?:[a-z_][\w$]{0,80}\.){1,20}[A-Z][\w$]{0,120}(?:Exception|Error|Throwable)\b[\s\S]{0,6000}?\n\s{0,8}at [\w$.]{3,300}\("
+)
+
+
 def _trace_of(hits: list[tuple[int, Any]]) -> str | None:
     for _, found in hits:
         if isinstance(found, str) and found and not found.isspace():
@@ -254,6 +260,13 @@ def _trace_of(hits: list[tuple[int, Any]]) -> str | None:
     return None
 
 
+def _printed_trace(value: Fields) -> str | None:
+    """Return the stack trace in a string with an unknown key, below the record's own text."""
+    texts = (text for text in value.values() if isinstance(text, str) and "\n" in text)
+    found = next((text for text in texts if _PRINTED.match(text[:_TRACE_HEAD])), None)
+    return None if found is None else found.rstrip()
+
+
 def _errors_of(value: Fields) -> str | None:
     """Return the exceptions described by an object inside a record, in the format of a stack trace."""
     inner = {
@@ -261,7 +274,7 @@ def _errors_of(value: Fields) -> str | None:
         for key in ("error", "errors", "exceptions")
         if isinstance(value.get(key), (dict, list))
     }
-    return "\n".join(lines_of_errors(inner)) or None if inner else None
+    return ("\n".join(lines_of_errors(inner)) if inner else None) or _printed_trace(value)
 
 
 def _throwable(thrown: Fields, depth: int) -> Iterator[str]:

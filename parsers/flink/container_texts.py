@@ -113,6 +113,9 @@ _WAITING: Final = re.compile(
     r"\b(ImagePullBackOff|ErrImagePull|InvalidImageName|CrashLoopBackOff)\b"
 )
 _NO_IMAGE: Final = re.compile(r"\bFailed to pull image\b")
+_NO_CONFIGURATION: Final = re.compile(
+    r"\bError: (?:secret|configmap) \"[^\"\n]{1,253}\" not found|\bcouldn't find key \S{1,253} in (?:Secret|ConfigMap)\b"
+)
 _CRASHES: Final = re.compile(r"\bBack-off restarting failed container\b")
 _OF_POD: Final = re.compile(r"\bpod/(\S{1,253})")
 # Problems that are resolved once the pod has its node or its image.
@@ -269,6 +272,8 @@ def _ended_in_line(line: str, start: int, pod: str | None) -> EndedContainer | N
         reason = hit[1]
     elif _NO_IMAGE.search(line):
         reason = "ErrImagePull"
+    elif _NO_CONFIGURATION.search(line):
+        reason = "CreateContainerConfigError"
     elif _CRASHES.search(line):
         reason = "CrashLoopBackOff"
     else:

@@ -55,7 +55,13 @@ class EndedContainer:
 
 
 _WAITING: Final = frozenset(
-    {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CrashLoopBackOff"}
+    {
+        "ImagePullBackOff",
+        "ErrImagePull",
+        "InvalidImageName",
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+    }
 )
 _POD_REASONS: Final = frozenset({"Evicted", "Preempted", "NodeShutdown", "NodeLost"})
 _DISRUPTIONS: Final = {
@@ -135,7 +141,7 @@ _TROUBLES: Final = {
 """Problems of nodes by the type of a condition that is true."""
 _INTEREST: Final = re.compile(
     r"OOMKill|SystemOOM|Evict|Preempt|NodeShutdown|NodeLost|Unschedulable|FailedScheduling|FailedMount"
-    r"|FailedAttachVolume|ImagePull|InvalidImageName|CrashLoopBackOff|Back-off|Failed to pull"
+    r"|FailedAttachVolume|ImagePull|CreateContainerConfig|InvalidImageName|CrashLoopBackOff|Back-off|Failed to pull"
     r"|ROLL(?:ING|ED)_BACK|FAILED|ABANDONED|Failed|SchedulingFailure|TimedOut|DriverEvicted"
     r"|Warning|Rollback|SpecChanged|StatusChanged|NTP|DisruptionTarget|NodeHas|NodeNotReady|Pressure|liveness probe|Scheduled|Pulled|Started|SuccessfulAttachVolume"
 )

@@ -77,7 +77,8 @@ def paste_rows(
         written_by, found = engine_and_class(pasted, given)
         if _is_reported(pasted, known):
             # Rules may ignore records below INFO, and then the exception may be the only sign of the failure.
-            if pasted.plain != (pasted.level in _QUIET) and len(data) <= PROSE_BYTES:
+            quiet = pasted.level in _QUIET
+            if not (pasted.plain and quiet) and len(data) <= PROSE_BYTES:
                 yield _failure(pasted, found, written_by, source) | {"template": KNOWN_RECORD}
             continue
         if len(data) > PROSE_BYTES and (

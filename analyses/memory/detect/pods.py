@@ -32,6 +32,11 @@ _REASONS = {  # end of the title, cause and remedy
     "NodeLost": ("lost its node", "taskmanager-lost", "find-out"),
     "NodeShutdown": ("lost its node", "taskmanager-lost", "find-out"),
     "ProbeKilled": ("been killed by its liveness probe", "taskmanager-lost", "find-out"),
+    "CreateContainerConfigError": (
+        "a secret or config map that is missing",
+        "deployment-failed",
+        "volume",
+    ),
     "FailedMount": _VOLUME,
     "FailedAttachVolume": _VOLUME,
     "Unscheduled": ("no container for its application master", "no-container", "queue"),
