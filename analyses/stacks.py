@@ -120,7 +120,7 @@ class Stack:
         chained: whether it processes a record of another operator, instead of reading a source.
         legacy: whether it is the thread of a legacy source, and not the task's own.
         lock, owner: the lock that the thread waits for, and the thread that holds it.
-        owner_frame, owner_activity: `frame` and `activity` of that thread.
+        owner_frame, owner_activity, owner_component: `frame`, `activity` and `component` of that thread.
         deadlock: the threads that wait for each other in a circle.
         threads: number of threads in the whole dump.
         crowd: size of the largest group of threads with similar names.
@@ -147,6 +147,7 @@ class Stack:
     owner: str | None = None
     owner_frame: str | None = None
     owner_activity: str | None = None
+    owner_component: str | None = None
     deadlock: tuple[str, ...] = ()
     cpu_ms: float | None = None
     threads: int = 0
@@ -190,6 +191,7 @@ def stack_of(
         owner=fields.get("owner"),
         owner_frame=fields.get("owner_frame"),
         owner_activity=fields.get("owner_activity"),
+        owner_component=fields.get("owner_component"),
         deadlock=tuple(fields.get("deadlock", "").splitlines()),
         cpu_ms=None if cpu is None else float(cpu),
         threads=int(fields.get("threads", 0)),

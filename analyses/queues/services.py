@@ -11,7 +11,9 @@ from flowdiag.analyses.model.finding import Measurement
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauges
 from flowdiag.analyses.queues.neighbours.outages import server_name
 from flowdiag.analyses.queues.root import Spell
-from flowdiag.parsers.components import components
+from flowdiag.analyses.stacks import CODE_CAUSES, CodeReading
+from flowdiag.parsers.components import Component, components
+from flowdiag.parsers.stacks.activities import activity_named
 
 SLOW_MS: Final = 500.0
 """Minimum mean latency of a producer's requests. Brokers respond within some ms, or tens of ms with acks=all."""
@@ -75,15 +77,30 @@ def slow_service(job: JobQueues, spell: Spell) -> SlowService | None:
     Only waits in connectors count. Calls in the job's own code can be changed there, so other rules report them.
     """
     code = spell.culprit.code
-    if code is not None and code.cause in _WAITS and code.stack.frame is None:
-        component = components().get(code.stack.component or "")
-        if component is not None and component.database:
-            return SlowService(
-                name=service_name(job, component.server or component.what),
-                cause="slow-database",
-                why=f"its connection waits for a response in {code.evidence_text}",
-            )
+    component = None if code is None else _waited_for(code)
+    if code is not None and component is not None and component.database:
+        return SlowService(
+            name=service_name(job, component.server or component.what),
+            cause="slow-database",
+            why=f"its connection waits for a response in {code.evidence_text}",
+        )
     return _slow_broker(job, spell.task)
+
+
+def _waited_for(code: CodeReading) -> Component | None:
+    """Return the client that a task's thread waits in, or the thread whose lock it waits for, such as the thread that
+    writes the batches of a sink.
+    """
+    stack = code.stack
+    if stack.frame is not None:
+        return None
+    if code.cause in _WAITS:
+        return components().get(stack.component or "")
+    owner = activity_named(stack.owner_activity or "")
+    waits = owner is not None and CODE_CAUSES.get(owner.kind) in _WAITS
+    if code.cause != "lock-contention" or not waits or stack.owner_frame is not None:
+        return None
+    return components().get(stack.owner_component or "")
 
 
 def _slow_broker(job: JobQueues, task: str) -> SlowService | None:

@@ -16,7 +16,7 @@ Interesting are threads that run tasks, streaming queries or batches, and thread
 | fields.dump | identifier of the dump |
 | fields.activity, kind, frame, call, component, async, chained, path | see `activities.Reading` |
 | fields.legacy | whether the thread is that of a legacy source |
-| fields.lock, owner, owner_frame, owner_activity | the lock that the thread waits for, and the thread that holds it |
+| fields.lock, owner, owner_frame, owner_activity, owner_component | the lock that the thread waits for, and the thread that holds it |
 | fields.deadlock | the threads that wait for each other |
 | fields.crowd, crowd_name | size and name of the largest group of threads with similar names, if it has at least
 `CROWD` threads |
@@ -84,6 +84,7 @@ class Thread:
         lines: the frames as printed, topmost first.
         lock: the lock that the thread waits for.
         owner: name of the thread that holds the lock.
+        number, owner_number: IDs of the thread and of the owner, because several threads may have the same name.
         cpu_ms: CPU time since the thread started.
         offset: offset of the first line.
         block: the lines below the first line, in HotSpot's text.
@@ -95,6 +96,8 @@ class Thread:
     lines: Sequence[str] = ()
     lock: str | None = None
     owner: str | None = None
+    number: str | None = None
+    owner_number: str | None = None
     cpu_ms: float | None = None
     offset: int = 0
     block: bytes = b""
@@ -133,6 +136,7 @@ def thread_rows(threads: Sequence[Thread], dump: str) -> Iterator[tuple[int, Row
         dump: identifier of the dump, such as its time or its place.
     """
     by_name = {thread.name: thread for thread in threads}
+    by_number = {thread.number: thread for thread in threads if thread.number is not None}
     cycles = _deadlocks(threads)
     whole = {"dump": dump, "threads": str(len(threads)), **_crowd(threads)}
     for thread in threads:
@@ -142,7 +146,8 @@ def thread_rows(threads: Sequence[Thread], dump: str) -> Iterator[tuple[int, Row
         if columns is None and cycle is None and spark is None:
             continue
         reading = thread.read()
-        fields = _fields_of(thread, reading, by_name.get(thread.owner or ""))
+        owner = by_number.get(thread.owner_number or "") or by_name.get(thread.owner or "")
+        fields = _fields_of(thread, reading, owner)
         if cycle is not None:
             fields["deadlock"] = "\n".join(cycle[:_DEADLOCK])
         yield (
@@ -178,6 +183,7 @@ def _fields_of(thread: Thread, reading: Reading, owner: Thread | None) -> dict[s
         "owner": thread.owner,
         "owner_frame": held and held.frame,
         "owner_activity": held and held.activity,
+        "owner_component": held and held.component,
         "cpu_ms": thread.cpu_ms and f"{thread.cpu_ms:.15g}",
     }
     return {key: str(value) for key, value in found.items() if value is not None}
@@ -256,8 +262,8 @@ def _deadlocks(threads: Sequence[Thread]) -> dict[str, list[str]]:
 # -- Flink's REST API ----------------------------------------------------------------------------
 
 _INFO = re.compile(
-    r'"(?P<name>.*)"(?: daemon)?(?: prio=\d{1,3})? Id=\d{1,19} (?P<state>[A-Z_]{3,20})'
-    r'(?: on (?P<lock>\S{1,400}))?(?: owned by "(?P<owner>.*)" Id=\d{1,19})?'
+    r'"(?P<name>.*)"(?: daemon)?(?: prio=\d{1,3})? Id=(?P<number>\d{1,19}) (?P<state>[A-Z_]{3,20})'
+    r'(?: on (?P<lock>\S{1,400}))?(?: owned by "(?P<owner>.*)" Id=(?P<owner_number>\d{1,19}))?'
 )
 
 
@@ -294,6 +300,8 @@ def info_thread(text: str, name: str | None = None) -> Thread | None:
         lines=[line.strip()[3:] for line in below.split("\n") if line[:4] == "\tat "],
         lock=info["lock"],
         owner=info["owner"],
+        number=info["number"],
+        owner_number=info["owner_number"],
     )
 
 

@@ -142,6 +142,18 @@ def flink(name: str, first: str, frames: list[str]) -> dict[str, str]:
     return {"threadName": name, "stringifiedThreadInfo": text}
 
 
+def test_of_several_owners_with_one_name_the_number_decides() -> None:
+    name = "jdbc-upsert-output-format-thread-1"
+    lock = f'BLOCKED on a.B@1 owned by "{name}" Id=69'
+    writes = flink(name, "RUNNABLE", [SOCKET, "org.postgresql.core.PGStream.receiveChar(P.java:1)"])
+    other = flink(name, "RUNNABLE", [USER])
+    other["stringifiedThreadInfo"] = other["stringifiedThreadInfo"].replace("Id=69", "Id=70")
+    body = {"threadInfos": [flink("deliver (1/2)#0", lock, MAILBOX), writes, other]}
+    (_, blocked), *_ = thread_rows(flink_threads(body), "d")
+    assert blocked["fields"]["owner_activity"] == "socket"
+    assert blocked["fields"]["owner_component"] == "postgresql"
+
+
 def test_flink_names_lock_and_owner() -> None:
     lock = 'BLOCKED on java.lang.Class@2a owned by "parse -> price (3/4)#0" Id=70'
     body = {
