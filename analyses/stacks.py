@@ -33,7 +33,7 @@ CODE_CAUSES: Final = {
     "pool": "connection-pool-exhausted",
     "sleep": "sleeping-in-operator",
     "state": "state-access-bound",
-    "serialization": "serialization-cost",
+    "serialization": "serialisation-cost",
     "logging": "slow-logging",
     "cpu": "cpu-bound-code",
     "async-queue": "async-queue-full",

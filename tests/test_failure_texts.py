@@ -414,7 +414,7 @@ def test_an_unknown_schema_is_no_error_of_a_serializer(judge: PasteJudge) -> Non
         "Caused by: io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException: Subject not found.; error code: 40401\n"
     )
     report = report_on(judge, text)
-    assert report.summary.cause == "unrecognized-failure"
+    assert report.summary.cause == "unrecognised-failure"
     assert "schema registry" in words_of(report)
 
 
