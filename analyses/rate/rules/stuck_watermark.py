@@ -57,7 +57,7 @@ class Limits(h.Limits):
     times: float = h.limit(
         STUCK_TIMES,
         "times",
-        "minimum number of different maximum event times; a replay may repeat the same hour",
+        "minimum number of distinct maximum event times; a replay may repeat an hour",
     )
     lag: float = h.limit(
         60_000,
