@@ -262,7 +262,7 @@ class _Question:
             )
         if not self.has_frame:  # another check is more precise
             others = [each for each in found if each[0] != "user-code"]
-            found = others if others or not self._may_be_in_executor else found
+            found = others if others or self._is_outside_executors else found
         return sorted(found, key=lambda each: (each[1].cost, -self._decided_causes(each[0])))
 
     def _decided_causes(self, name: str) -> int:
@@ -287,6 +287,10 @@ class _Question:
             return False
         shown = any(_OF_EXECUTOR.search(text) for text in self.place.texts)
         return shown or "failing-batches" not in self.causes
+
+    @property
+    def _is_outside_executors(self) -> bool:
+        return self.engine == "spark" and not self._may_be_in_executor
 
     def _decision(self, name: str, check: Check) -> str:
         clauses = [

@@ -201,6 +201,26 @@ def test_slow_checkpoints_count_by_their_time() -> None:
     assert (found.severity, found.state) == (Severity.INFO, State.RECOVERED)
 
 
+@pytest.mark.parametrize(
+    ("last", "reported"),
+    [
+        ((36, 49), True),
+        ((36, 0.2, 49), False),
+        ((0.2, 49), False),
+        ((36, 49, 0.2), False),
+        ((12, 14), False),
+    ],
+)
+def test_two_checkpoints_of_many_intervals_are_enough(
+    last: tuple[float, ...], reported: bool
+) -> None:
+    job = Bench(interval_s=5.0, timeout_s=120)
+    job.completes(8, lasted_s=0.6)
+    for lasted in last:
+        job.completes(1, lasted_s=lasted)
+    assert len(results(slow_checkpoint.RULE, job.facts())) == reported
+
+
 def test_triggers_that_waited_do_not_show_the_interval() -> None:
     job = repeatedly_slow()
     (observed,) = observed_settings(job.key, job.checkpoints)

@@ -124,7 +124,7 @@ def test_the_idle_input_is_named() -> None:
 
 def test_without_an_idle_input_none_is_named() -> None:
     (found,) = findings(joined(3))
-    assert "KafkaV2" not in found.title and "events are old" in found.actions[0].text
+    assert "KafkaV2" not in found.title and "old events" in found.actions[0].text
 
 
 @pytest.mark.parametrize(

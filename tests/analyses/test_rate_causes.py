@@ -471,8 +471,10 @@ def test_lost_blocks_are_reported_with_the_lost_executor() -> None:
     idle = replace(crashed, reason="Executor killed by driver: idle for 60 s")
     (finding,) = found(w.application(batches, executors=(idle,), incidents=gone), "RT304")
     assert finding.cause == "blocks-lost" and finding.subject.executor == "2"
-    in_log = w.application(batches, incidents=gone, origins=frozenset({"log"}))
-    (finding,) = found(in_log, "RT304")
+    alive = w.application(
+        batches, executors=(Executor(executor="2"),), incidents=gone, origins=frozenset({"log"})
+    )
+    (finding,) = found(alive, "RT304")
     assert finding.subject.stream_id == 0 and "no executor was lost" in finding.title
     (finding,) = found(w.application(batches, incidents=gone), "RT304")
     assert "no executor was lost" not in finding.title

@@ -175,7 +175,7 @@ def test_truncated_progress_gives_no_row(tmp_path: Path) -> None:
 
 
 def test_a_failed_output_operation_has_the_python_error(tmp_path: Path) -> None:
-    output, batch = log_rows(
+    output, batch, *_ = log_rows(
         tmp_path,
         "26/11/20 23:59:00 ERROR JobScheduler: Error running job streaming job 1795219938000 ms.0\n"
         "org.apache.spark.SparkException: An exception was raised by Python:\n"

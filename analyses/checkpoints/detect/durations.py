@@ -25,16 +25,18 @@ def rising_checkpoints(job: h.Job, climb: float, far: float) -> list[h.Checkpoin
 
 
 def slow_at_the_end(
-    timed: list[h.Checkpoint], limit_ms: float, number: float, share: float
+    timed: list[h.Checkpoint], limit_ms: float, number: float, share: float, very: float
 ) -> bool:
-    """Return whether the last `number` checkpoints took `limit_ms` or longer, or slow ones took most of the time.
+    """Return whether the last checkpoints were slow.
 
-    Triggers wait in a queue while a checkpoint is in progress, so the checkpoints right after a slow checkpoint are
-    fast.
+    Either the last `number` took `limit_ms` or longer, or the last two took `very` times as long, or slow checkpoints
+    took most of the time. Triggers wait in a queue while a checkpoint is in progress, so the checkpoints right after a
+    slow checkpoint are fast.
     """
-    last = timed[-int(number) :]
-    if len(last) >= number and all(lasted_ms(c) >= limit_ms for c in last):
-        return True
+    for few, least_ms in ((max(1, int(number)), limit_ms), (2, very * limit_ms)):
+        last = [lasted_ms(c) for c in timed[-few:]]
+        if len(last) == few and min(last) >= least_ms:
+            return True
     # Twice the number covers more than one burst, and so the quiet time in between.
     slow = [place for place, c in enumerate(timed) if lasted_ms(c) >= limit_ms][-2 * int(number) :]
     return len(slow) >= number and time_share(timed[slow[0] :], limit_ms) >= share

@@ -18,11 +18,12 @@ uses the configured timeout, or else the observed timeout, or else Flink's defau
 the first checkpoints after a start or a restore do not count.
 
 The rule reports slow checkpoints if there are at least `checkpoints` of them and they make up at least
-`slow-share` of all checkpoints, or if the last `checkpoints` were slow. Triggers queue up behind a slow
-checkpoint, so the next few checkpoints are fast. The last slow checkpoints (up to twice `checkpoints`) therefore
-also count if they took at least `burst-share` of the time since the first of them began. The rule also reports
-durations that keep rising: each of the last `climb` checkpoints took longer than the previous checkpoint, and the
-last one reached `timeout-share` of the timeout. For rising durations, checkpoints right after a start count too.
+`slow-share` of all checkpoints, or if the last `checkpoints` were slow. The last two are enough if each took at
+least `very` times the limit. Triggers queue up behind a slow checkpoint, so the next few checkpoints are fast. The
+last slow checkpoints (up to twice `checkpoints`) therefore also count if they took at least `burst-share` of the
+time since the first of them began. The rule also reports durations that keep rising: each of the last `climb`
+checkpoints took longer than the previous checkpoint, and the last one reached `timeout-share` of the timeout. For
+rising durations, checkpoints right after a start count too.
 
 The input may end soon after the last start, while checkpoints are slow and do not get faster. Then the job is
 not reported as healthy. It may be processing a backlog, or one of its tasks may be slow.
@@ -84,6 +85,11 @@ class Limits(h.Limits):
     checkpoints: float = h.limit(
         3, "checkpoints", "minimum number of slow checkpoints; two may be a coincidence"
     )
+    very: float = h.limit(
+        4,
+        "ratio",
+        "minimum ratio of the last two checkpoints to this limit; each then replaces three checkpoints or more",
+    )
     climb: float = h.limit(
         4,
         "checkpoints",
@@ -106,7 +112,8 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     far = (job.timeout_ms or h.DEFAULT_TIMEOUT_MS) * limits.timeout_share
     limit_ms = _limit_ms(job, limits)
     timed, at_the_end = with_duration(h.steady_checkpoints(job, h.WARM_UP)), True
-    if not slow_at_the_end(timed, limit_ms, limits.checkpoints, limits.burst_share):
+    end = (limits.checkpoints, limits.burst_share, limits.very)
+    if not slow_at_the_end(timed, limit_ms, *end):
         climbing = rising_checkpoints(job, limits.climb, far)
         timed, at_the_end = climbing or timed, bool(climbing)
     slow = [c for c in timed if lasted_ms(c) >= limit_ms]
