@@ -180,15 +180,17 @@ def judged(expected: dict[str, Any], verdict: str, cause: str | None, culprits: 
     """Return `right`, `inconclusive` or `wrong` (with the confidence), by the truth of one job.
 
     A culprit is right if no part of its name contradicts the truth. If the truth names a subtask,
-    the culprit must name the task. An answer without a culprit is inconclusive, never right or
-    wrong.
+    the culprit must name the task. If it names none, the cause must match. An answer without a
+    culprit is inconclusive, never right or wrong.
     """
     if expected["culprit"] is None and expected["verdict"] == "healthy":
         return "right" if not culprits and verdict in ("healthy", "inconclusive") else "wrong"
     if not culprits:
         return "inconclusive"
     first = culprits[0]
-    named = {key: getattr(first.subject, key, None) for key in expected["culprit"] or {}}
+    if expected["culprit"] is None:
+        return "right" if cause == expected["cause"] else f"wrong ({first.confidence})"
+    named = {key: getattr(first.subject, key, None) for key in expected["culprit"]}
     agrees = all(
         value is None
         or expected["culprit"][key] is None
@@ -200,6 +202,20 @@ def judged(expected: dict[str, Any], verdict: str, cause: str | None, culprits: 
     if agrees and any(value is not None for value in named.values()):
         return "right"
     return f"wrong ({first.confidence})"
+
+
+def _has_fault_of_its_own(truth: dict[str, Any], job: Any) -> bool:
+    """Return whether the first culprit has another fault, at the same time as the expected culprit."""
+    wanted, first = truth["expected"]["culprit"], job.culprits[0].subject if job.culprits else None
+    spans = {
+        (p["task"], p["subtask_index"]): (p["from"], p["until"], p["cause"])
+        for p in truth.get("periods", ())
+    }
+    if wanted is None or first is None:
+        return False
+    right = spans.get((wanted.get("task"), wanted.get("subtask_index")))
+    named = spans.get((first.task, first.subtask_index))
+    return right is not None and named is not None and named == (*right[:2], job.cause)
 
 
 def outcome(recording: Recording, name: str, spark: SparkSession) -> str | None:
@@ -218,6 +234,7 @@ def outcome(recording: Recording, name: str, spark: SparkSession) -> str | None:
         if job is None:
             grades.append("inconclusive")
             continue
-        grades.append(judged(truth["expected"], job.verdict, job.cause, job.culprits))
+        grade = judged(truth["expected"], job.verdict, job.cause, job.culprits)
+        grades.append("right" if _has_fault_of_its_own(truth, job) else grade)
     order = ("right", "inconclusive", "wrong (low)", "wrong (medium)", "wrong", "wrong (high)")
     return max(grades, key=order.index)

@@ -50,11 +50,21 @@ def decliners_of(
 
 
 def failed_snapshots(job: h.Job, repeated: float) -> h.Iterator[list[h.Incident]]:
-    """Yield the failed snapshots of each subtask with at least `repeated` of them in TaskManager logs."""
+    """Yield the failed snapshots of each subtask with at least `repeated` of them in TaskManager logs.
+
+    Failures of the storage do not count.
+    """
+    storage = refusals_of(job)
+    refused = set() if storage is None else {refusal.ref for refusal in storage.refusals}
     by_subtask: dict[tuple[str, int | None], list[h.Incident]] = {}
     for incident in h.incidents(job, "async-failure", "snapshot-failed"):
         text = incident.cause or ""
-        if not text or failure_kind(text) == "cancelled" or h.is_blameless(text):
+        if (
+            not text
+            or incident.ref in refused
+            or failure_kind(text) == "cancelled"
+            or h.is_blameless(text)
+        ):
             continue
         if incident.task is not None:
             by_subtask.setdefault((incident.task, incident.subtask_index), []).append(incident)

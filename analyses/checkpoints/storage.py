@@ -92,7 +92,8 @@ def refusals_of(job: JobFacts) -> Refused | None:
     At least two TaskManagers must report the exception, or the JobManager, which writes its own files.
     """
     failed = _failed_checkpoints(job)
-    found = [*_refusals(job, failed), *_location_refusals(job)] or [*_unfinished(job, failed)]
+    found = [*_refusals(job, failed), *_location_refusals(job), *_refusals_without_checkpoints(job)]
+    found = found or [*_unfinished(job, failed)]
     if not found:
         return None
     name = Counter(map(_class_of, found)).most_common(1)[0][0]
@@ -178,6 +179,15 @@ def _location_refusals(job: JobFacts) -> Iterator[Refusal]:
             )
 
 
+def _refusals_without_checkpoints(job: JobFacts) -> Iterator[Refusal]:
+    """Yield the failed snapshots in logs of TaskManagers alone."""
+    if job.checkpoints or job.declines:
+        return
+    for incident in incidents(job, "snapshot-failed", "async-failure"):
+        identity = None if incident.checkpoint is None else (0, incident.checkpoint)
+        yield from _refusal_in(incident.cause, identity, incident)
+
+
 def _unfinished(job: JobFacts, failed: Mapping[tuple[int, int], Checkpoint]) -> Iterator[Refusal]:
     """Yield the checkpoints that every task acknowledged but the JobManager could not finalize, without a reason."""
     for identity, checkpoint in failed.items():
@@ -192,10 +202,15 @@ def _refusals_in(
     failed: Mapping[tuple[int, int], Checkpoint],
     record: Decline | Incident | Checkpoint,
 ) -> Iterator[Refusal]:
-    if not text or identity not in failed:
-        return
-    exception = classify([text], "flink")
-    if exception is None or exception.kind != _STORAGE:
+    if identity in failed:
+        yield from _refusal_in(text, identity, record)
+
+
+def _refusal_in(
+    text: str | None, identity: tuple[int, int] | None, record: Decline | Incident | Checkpoint
+) -> Iterator[Refusal]:
+    exception = classify([text], "flink") if text else None
+    if text is None or exception is None or exception.kind != _STORAGE:
         return
     if isinstance(record, Checkpoint):
         yield Refusal(identity, None, None, exception, text, record.ended_us, record.end_ref)

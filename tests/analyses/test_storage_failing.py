@@ -72,6 +72,27 @@ def test_the_same_on_several_taskmanagers_is_the_storage(cause: str, word: str) 
     assert "since checkpoint 6" in finding.explain
 
 
+@pytest.mark.parametrize("managers", [1, 2])
+def test_logs_of_taskmanagers_alone_show_failed_snapshots(managers: int) -> None:
+    job = Bench()
+    for number in range(6, 10):
+        for index in range(2):
+            cause = WRAPPED.format(number=number, task="enrich", index=index + 1, cause=FULL)
+            job.happens(
+                "async-failure",
+                number,
+                cause=cause,
+                task="enrich",
+                subtask_index=index,
+                taskmanager=f"tm-{min(index + 1, managers)}",
+                checkpoint=number,
+            )
+    found = [(o.code, f) for o in outcomes_of(RULES, job.facts()) for f in o.findings]
+    assert {code for code, _ in found} == {"CP301" if managers == 1 else "CP312"}
+    if managers == 2:
+        assert "4 checkpoints failed" in found[0][1].title
+
+
 def test_one_subtask_is_that_subtask() -> None:
     assert culprits(refused(FULL, [("enrich", 2)])) == [("CP301", "subtask", "enrich", 2)]
 

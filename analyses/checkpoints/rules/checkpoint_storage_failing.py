@@ -122,11 +122,12 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _unnumbered_fields(job: h.Job, found: Refused, limits: Limits) -> dict[str, Any]:
-    """Return state, severity and times for checkpoints that failed before they got a number, because no episode
-    covers them.
+    """Return state, severity and times for checkpoints that no episode covers: they failed before they got a number, or
+    the input contains only logs of TaskManagers.
     """
     times = [item.time_us for item in found.refusals if item.time_us is not None]
-    if not times or all(item.checkpoint is not None for item in found.refusals):
+    numbered = all(item.checkpoint is not None for item in found.refusals)
+    if not times or (numbered and found.series):
         return {}
     ongoing = not job.completed_after(max(times))
     critical = ongoing and found.attempts >= limits.at_the_end
