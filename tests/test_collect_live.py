@@ -70,8 +70,8 @@ def test_a_live_cluster_is_collected_and_diagnosed(faulty_cluster: Cluster, tmp_
     ticks = [line for line in lines if line["what"] == "tick"]
     print([(tick["requests"], tick["received_bytes"], tick["stored_bytes"]) for tick in ticks])
     assert len(ticks) >= 5 and all(tick["complete"] and not tick["failed"] for tick in ticks)
-    # Two checkpoints of four vertices, in addition to each tick's requests.
-    assert max(tick["requests"] for tick in ticks[1:]) <= 19 + 8
+    # Two checkpoints of four vertices and three thread dumps, in addition to each tick's requests.
+    assert max(tick["requests"] for tick in ticks[1:]) <= 19 + 8 + 3
     managers = faulty_cluster.rest.get("/taskmanagers")["taskmanagers"]
     job = next(iter(faulty_cluster.rest.get("/jobs")["jobs"]))["id"]
     vertex = next(

@@ -44,6 +44,7 @@ OPERATOR_GAUGES: Final = {
     "buffer_total": ("KafkaProducer.buffer-total-bytes",),
     "waiting_threads": ("KafkaProducer.waiting-threads",),
     "throttled_ms": ("KafkaProducer.produce-throttle-time-avg",),
+    "fetch_ms": ("KafkaSourceReader.KafkaConsumer.fetch-latency-avg",),
     "fetch_throttled_ms": ("KafkaSourceReader.KafkaConsumer.fetch-throttle-time-avg",),
 }
 COUNTERS: Final = {

@@ -422,7 +422,7 @@ class _Collector:
         job.vertices = []
         subtasks = 0
         nodes = objects_at(object_at(body, "plan"), "nodes")
-        sources = {node.get("id") for node in nodes if not node.get("inputs")}
+        sources = {as_string(node.get("id")) for node in nodes if not node.get("inputs")}
         for item in objects_at(body, "vertices"):
             vertex_id, name = as_string(item.get("id")), as_string(item.get("name"))
             parallelism = min(as_count(item.get("parallelism")) or 0, MAX_PARALLELISM)

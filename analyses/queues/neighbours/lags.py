@@ -285,15 +285,24 @@ def job_trend(job: JobQueues) -> Trend | None:
     return worst
 
 
-def sees_no_lag(job: JobQueues, source: str, group: Trend) -> bool:
-    """Return whether a source has read almost everything that Kafka shows it, while the lag of its group is large.
+EMPTY_FETCH_MS: Final = (450.0, 550.0)
+"""Duration of a fetch without records: the broker responds after `fetch.max.wait.ms`, 500 ms by default."""
 
-    With `isolation.level=read_committed`, Kafka shows no record after the first open transaction of a partition.
+
+def sees_no_lag(job: JobQueues, source: str, group: Trend) -> bool:
+    """Return whether Kafka shows a source no further records, while the lag of its group is large.
+
+    With `isolation.level=read_committed`, Kafka shows no record after the first open transaction of a partition. A slow
+    broker leaves the client without news of its lag, but its responses contain records.
     """
     windows = pending_of(job, source)
     if not windows or group.of in job.topology.sources:
         return False
-    return sum(gauge.high for gauge in windows[max(windows)].values()) < GROWTH * group.last
+    samples = [s for key, each in job.samples.items() if key.task == source for s in each]
+    fetches = [s.gauges["fetch_ms"] for s in samples if "fetch_ms" in s.gauges]
+    low, high = EMPTY_FETCH_MS
+    is_empty = any(low <= fetch.mean <= high for fetch in fetches[-1:])
+    return is_empty and sum(g.high for g in windows[max(windows)].values()) < GROWTH * group.last
 
 
 def is_falling_behind(trend: Trend, behind_s: float) -> bool:
