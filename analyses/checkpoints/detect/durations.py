@@ -25,15 +25,15 @@ def rising_checkpoints(job: h.Job, climb: float, far: float) -> list[h.Checkpoin
 
 
 def slow_at_the_end(
-    timed: list[h.Checkpoint], limit_ms: float, number: float, share: float, very: float
+    timed: list[h.Checkpoint], limit_ms: float, number: float, share: float, long: float
 ) -> bool:
     """Return whether the last checkpoints were slow.
 
-    Either the last `number` took `limit_ms` or longer, or the last two took `very` times as long, or slow checkpoints
+    Either the last `number` took `limit_ms` or longer, or the last two took `long` times as long, or slow checkpoints
     took most of the time. Triggers wait in a queue while a checkpoint is in progress, so the checkpoints right after a
     slow checkpoint are fast.
     """
-    for few, least_ms in ((max(1, int(number)), limit_ms), (2, very * limit_ms)):
+    for few, least_ms in ((max(1, int(number)), limit_ms), (2, long * limit_ms)):
         last = [lasted_ms(c) for c in timed[-few:]]
         if len(last) == few and min(last) >= least_ms:
             return True

@@ -19,7 +19,7 @@ the first checkpoints after a start or a restore do not count.
 
 The rule reports slow checkpoints if there are at least `checkpoints` of them and they make up at least
 `slow-share` of all checkpoints, or if the last `checkpoints` were slow. The last two are enough if each took at
-least `very` times the limit. Triggers queue up behind a slow checkpoint, so the next few checkpoints are fast. The
+least `long` times the limit. Triggers queue up behind a slow checkpoint, so the next few checkpoints are fast. The
 last slow checkpoints (up to twice `checkpoints`) therefore also count if they took at least `burst-share` of the
 time since the first of them began. The rule also reports durations that keep rising: each of the last `climb`
 checkpoints took longer than the previous checkpoint, and the last one reached `timeout-share` of the timeout. For
@@ -85,7 +85,7 @@ class Limits(h.Limits):
     checkpoints: float = h.limit(
         3, "checkpoints", "minimum number of slow checkpoints; two may be a coincidence"
     )
-    very: float = h.limit(
+    long: float = h.limit(
         4,
         "ratio",
         "minimum ratio of the last two checkpoints to this limit; each then replaces three checkpoints or more",
@@ -112,7 +112,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     far = (job.timeout_ms or h.DEFAULT_TIMEOUT_MS) * limits.timeout_share
     limit_ms = _limit_ms(job, limits)
     timed, at_the_end = with_duration(h.steady_checkpoints(job, h.WARM_UP)), True
-    end = (limits.checkpoints, limits.burst_share, limits.very)
+    end = (limits.checkpoints, limits.burst_share, limits.long)
     if not slow_at_the_end(timed, limit_ms, *end):
         climbing = rising_checkpoints(job, limits.climb, far)
         timed, at_the_end = climbing or timed, bool(climbing)
