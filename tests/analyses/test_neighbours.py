@@ -338,12 +338,16 @@ def test_a_sink_that_waits_for_its_broker_is_not_blamed(
     assert culprit == cause
 
 
-@pytest.mark.parametrize(("pending", "cause"), [(0.0, "open-transaction"), (9000.0, "slow-kafka")])
+@pytest.mark.parametrize(
+    ("pending", "fetch_ms", "cause"),
+    [(0.0, 501.0, "open-transaction"), (9000.0, 501.0, "slow-kafka"), (0.0, 140.0, "slow-kafka")],
+)
 def test_a_lag_that_the_client_does_not_see_is_an_open_transaction(
-    pending: float, cause: str
+    pending: float, fetch_ms: float, cause: str
 ) -> None:
     queues = Queues()
-    queues.says(CHAIN[0][0], busy=50.0, idle=950.0, pending=pending, records_out=2000.0)
+    gauges = {"pending": pending, "fetch_ms": fetch_ms}
+    queues.says(CHAIN[0][0], None, None, busy=50.0, idle=950.0, records_out=2000.0, **gauges)
     known = replace(queues.job(), neighbours=lags([1000, 60_000, 150_000, 250_000]))
     [finding] = results_of(consumer_lag.RULE, known)
     assert finding.cause == cause and finding.subject.kind == "service"
