@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, Literal
 
 from flowdiag.analyses.flink.helpers import measurement
@@ -298,10 +298,14 @@ def sees_no_lag(job: JobQueues, source: str, group: Trend) -> bool:
     windows = pending_of(job, source)
     if not windows or group.of in job.topology.sources:
         return False
-    samples = [s for key, each in job.samples.items() if key.task == source for s in each]
-    fetches = [s.gauges["fetch_ms"] for s in samples if "fetch_ms" in s.gauges]
     low, high = EMPTY_FETCH_MS
-    is_empty = any(low <= fetch.mean <= high for fetch in fetches[-1:])
+    fetches = [
+        [sample.gauges["fetch_ms"].mean for sample in each if "fetch_ms" in sample.gauges][-1:]
+        for key, each in job.samples.items()
+        if key.task == source
+    ]
+    last = [*chain.from_iterable(fetches)]
+    is_empty = bool(last) and all(low <= fetch <= high for fetch in last)
     return is_empty and sum(g.high for g in windows[max(windows)].values()) < GROWTH * group.last
 
 

@@ -18,8 +18,9 @@ input, the lag must grow by at least 3% of the records read. The job's delay mus
 downstream is the root of back pressure, the growing lag is a consequence. If all subtasks of the source are busy
 for at least `busy`, the source and the operators chained to it are the culprit. If its subtasks are busy for less
 than `idle` and no task downstream waits, the source waits for Kafka, and Kafka is the culprit. If Kafka's client
-reports a throttle time, a quota on the brokers is the cause. If the client reports almost no waiting records while
-the lag of its group grows, an open transaction hides the records from it.
+reports a throttle time, a quota on the brokers is the cause. An open transaction hides records from the client if the
+lag of its group grows while the client reports almost no waiting records, and its last fetches took 450 to 550 ms.
+A fetch without records takes `fetch.max.wait.ms`, which is 500 ms by default.
 
 Flink commits offsets only when checkpoints complete. So the lag of the consumer group grows until the next
 checkpoint, and grows forever if no checkpoint completes. `pendingRecords` does not have this problem.
