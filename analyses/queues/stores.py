@@ -81,15 +81,7 @@ class Store:
 
 
 FEWEST: Final = 3
-LEVELS: Final = (
-    "num-files-at-level0",
-    "num-files-at-level1",
-    "num-files-at-level2",
-    "num-files-at-level3",
-    "num-files-at-level4",
-    "num-files-at-level5",
-    "num-files-at-level6",
-)
+LEVELS: Final = tuple(f"num-files-at-level{level}" for level in range(7))
 """The metrics with the number of files, from the newest files to the oldest."""
 LIVE: Final = "estimate-live-data-size"
 
