@@ -11,6 +11,7 @@ from benchmarks.pastes import PasteJudge
 from flowdiag.analyses.contract.redact import clean
 from flowdiag.analyses.flink.helpers import Attempt, subtask_name
 from flowdiag.parsers.discover import discover
+from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 if TYPE_CHECKING:
@@ -479,7 +480,8 @@ def test_a_known_message_in_a_json_record_with_a_trace_behind_it(
     record = JSON_RECORD.replace("com.acme.App", "org.apache.flink.runtime.taskmanager.Task")
     text = f"{record % ('WARN', FAILED_TASK)} {PRICE}{end}\n"
     rows = parse_on_driver(plan_splits(judge.inputs(text).sources)).to_pylist()
-    (row,) = (row for row in rows if row["task"] == "Map")
+    (row,) = (row for row in rows if row["template"] != KNOWN_RECORD)
+    assert row["task"] == "Map"
     assert row["cause"] == PRICE
     assert "com.acme.Book.open(B.java:4)" in str(row["fields"])
 

@@ -90,8 +90,6 @@ def test_verdict_cause_and_culprit(
         # A few samples prove no health, and nothing is wrong.
         assert report.summary.verdict in ("healthy", "inconclusive") and not report.findings
         return
-    if ticks is not None and report.summary.verdict == "inconclusive" and not report.findings:
-        return  # a few ticks may be too short
     check(report, expected)
     if ticks is None and "reading" in expected:
         check_reading(report, expected["reading"])
@@ -158,7 +156,8 @@ def check_reading(report: Report, reading: dict[str, str]) -> None:
 
 def check(report: Report, expected: dict[str, Any]) -> None:
     summary, cause = report.summary, expected["cause"]
-    if "reading" in expected and all(finding.code != "BP107" for finding in report.findings):
+    hangs = cause == "task-hangs"  # which metrics show, too
+    if "reading" in expected and not hangs and all(f.code != "BP107" for f in report.findings):
         cause = "slow-operator"  # the last ticks may contain no thread dump
     elif cause == "slow-operator":
         found = [finding.cause for finding in report.findings if finding.code == "BP107"]

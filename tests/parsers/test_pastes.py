@@ -464,7 +464,7 @@ def test_tasks_that_stop_after_a_failure_are_no_failures_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("handler", "told"),
+    ("handler", "is_failure"),
     [
         ("runtime.rest.handler.job.JobVertexBackPressureHandler", False),
         ("r.rest.h.j.JobDetailsHandler", False),
@@ -473,7 +473,7 @@ def test_tasks_that_stop_after_a_failure_are_no_failures_of_their_own() -> None:
     ],
 )
 def test_a_question_that_the_jobmanager_cannot_answer_is_no_failure_of_a_job(
-    handler: str, told: bool, tmp_path: Path
+    handler: str, is_failure: bool, tmp_path: Path
 ) -> None:
     prefix = "2026-11-27 03:27:50,419 {} org.apache.flink.{} [] - "
     routine = prefix.format("INFO ", "runtime.blob.BlobServer") + "Created BLOB server storage.\n"
@@ -482,4 +482,4 @@ def test_a_question_that_the_jobmanager_cannot_answer_is_no_failure_of_a_job(
     log = tmp_path / "jobmanager.log"
     log.write_text(60 * routine + failure + routine)
     found = [row for row in rows_of(log) if row["event"] == "failure"]
-    assert bool(found) is told
+    assert bool(found) is is_failure

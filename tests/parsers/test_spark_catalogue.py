@@ -12,6 +12,7 @@ import pytest
 from flowdiag.parsers.catalogue import SPARK_FILES, load_catalogue
 from flowdiag.parsers.discover import discover
 from flowdiag.parsers.formats import read_format
+from flowdiag.parsers.lines.failure_lines import KNOWN_RECORD
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 from tests.archives import FIXTURES, unpacked
 
@@ -175,7 +176,7 @@ def test_truncated_progress_gives_no_row(tmp_path: Path) -> None:
 
 
 def test_a_failed_output_operation_has_the_python_error(tmp_path: Path) -> None:
-    output, batch, *_ = log_rows(
+    output, batch, *again = log_rows(
         tmp_path,
         "26/11/20 23:59:00 ERROR JobScheduler: Error running job streaming job 1795219938000 ms.0\n"
         "org.apache.spark.SparkException: An exception was raised by Python:\n"
@@ -185,6 +186,7 @@ def test_a_failed_output_operation_has_the_python_error(tmp_path: Path) -> None:
         "\n"
         "\tat org.apache.spark.streaming.api.python.TransformFunction.callPythonTransformFunction(P.scala:9)\n",
     )
+    assert {row["template"] for row in again} <= {KNOWN_RECORD}
     assert output["cause"] == "ValueError: cannot read order '7'"
     assert (batch["event"], batch["fields"]) == (
         "spark_batch",
