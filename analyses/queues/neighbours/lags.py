@@ -300,7 +300,7 @@ def sees_no_lag(job: JobQueues, source: str, group: Trend) -> bool:
         return False
     low, high = EMPTY_FETCH_MS
     fetches = [
-        [sample.gauges["fetch_ms"].mean for sample in each if "fetch_ms" in sample.gauges][-1:]
+        [sample.gauges["fetch_ms"].high for sample in each if "fetch_ms" in sample.gauges][-1:]
         for key, each in job.samples.items()
         if key.task == source
     ]
