@@ -16,7 +16,7 @@ ENGINES: Final = {
 
 
 PODS: Final = "pods"
-"""Stands for inputs about pods in a set of engines: the topic `memory` reads them for Spark, too."""
+"""Represents inputs about pods in a set of engines. The topic `memory` reads them even if the engine is Spark."""
 EVERYTHING: Final = "diagnose"
 """The command that runs every topic for which there are inputs."""
 

@@ -156,12 +156,12 @@ def remove_folder(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def kill_now(process: subprocess.Popen[bytes], *, asked_s: float = 0) -> None:
+def kill_now(process: subprocess.Popen[bytes], *, grace_s: float = 0) -> None:
     """Kill a child process and wait until it is gone, without taking `Popen`'s lock (see `at_exit`).
 
     Args:
         process: a child of this process.
-        asked_s: seconds between SIGTERM and SIGKILL; with 0, SIGKILL is sent immediately.
+        grace_s: seconds between SIGTERM and SIGKILL; with 0, SIGKILL is sent immediately.
     """
     if process.returncode is not None:
         return
@@ -169,11 +169,11 @@ def kill_now(process: subprocess.Popen[bytes], *, asked_s: float = 0) -> None:
         process.kill()
         return
     with suppress(OSError):
-        if asked_s:
+        if grace_s:
             # Other threads that are connected to the process would print tracebacks.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             os.kill(process.pid, signal.SIGTERM)
-            until = time.monotonic() + asked_s
+            until = time.monotonic() + grace_s
             while time.monotonic() < until:
                 gone, status = os.waitpid(process.pid, os.WNOHANG)
                 if gone:

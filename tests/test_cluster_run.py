@@ -33,7 +33,7 @@ DRIVER = """
 import sys
 import flowdiag.analyses.engine.reading as reading
 import flowdiag.parsers.split as parse
-reading.DRIVER_BYTES = reading.HERE_BYTES = 0
+reading.DRIVER_BYTES = reading.LOCAL_BYTES = 0
 parse.plan_splits.__defaults__ = (500_000,)
 from flowdiag.cli.app import main
 sys.exit(main())

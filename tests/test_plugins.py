@@ -149,7 +149,7 @@ def test_a_report_contains_findings_of_a_plugin(
 
 def _report(logs: Path, spark: SparkSession, executors: bool) -> Report:
     # Spark's workers have none of these packages, like executors on other hosts.
-    resources = Resources(executors=True, here_bytes=-1) if executors else Resources()
+    resources = Resources(executors=True, local_bytes=-1) if executors else Resources()
     found = discover([str(logs)])
     return diagnose((topics.topic("checkpoints"),), found, lambda: spark, resources=resources)
 

@@ -303,11 +303,11 @@ def test_executors_and_local_processes_parse_alike(
     recording: Recording, spark: SparkSession, tmp_path: Path
 ) -> None:
     sources = discover([str(recording.files / "logs")]).sources
-    in_files = Resources(here_bytes=0, processes=2, folder=tmp_path / "few")
+    in_files = Resources(local_bytes=0, processes=2, folder=tmp_path / "few")
     ways = {
         "this process": Resources(),
         "this process, many rows": Resources(table_rows=0, folder=tmp_path / "one"),
-        "executors": Resources(here_bytes=0, executors=True),
+        "executors": Resources(local_bytes=0, executors=True),
         "processes, few rows": in_files,
         "processes, rows in one file": replace(in_files, table_rows=0, folder=tmp_path / "some"),
         "processes, many rows": replace(

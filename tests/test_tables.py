@@ -298,7 +298,9 @@ def test_a_diagnosis_writes_facts_and_findings(
 
     (tmp_path / "jobmanager.log").write_text(LOG)
     tables = DataDir(str(tmp_path / "data"))
-    resources = Resources(keep=tables, executors=executors, here_bytes=-1 if executors else 1 << 20)
+    resources = Resources(
+        keep=tables, executors=executors, local_bytes=-1 if executors else 1 << 20
+    )
     topics = [topic("checkpoints"), topic("queues")]
     found = discover([str(tmp_path / "jobmanager.log")])
     report = tables.of(topics, lambda: diagnose(topics, found, lambda: spark, resources=resources))

@@ -24,7 +24,7 @@ from flowdiag.analyses.model.finding import Confidence
 from flowdiag.analyses.model.signals import signals_of
 
 MOST_SPELLS: Final = 40
-"""How many of the last spells to judge. Earlier spells do not show the current problem."""
+"""Number of spells to judge, counted from the last. Earlier spells do not show the current problem."""
 _PIECES: Final = 8  # maximum number of pieces of a spell that are judged separately
 _LEAST: Final = 2  # minimum number of expired checkpoints in a piece; one may be an accident
 _NOT_ALWAYS: Final = (
@@ -224,7 +224,7 @@ def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
             high = bound = middle
         else:
             break
-    # Single checkpoints decide the rest, even though they contain little evidence.
+    # Bisection ends near the bound. The single checkpoints around it decide the exact index.
     for step, place, other in ((1, 0, before), (-1, -1, after)):
         nearest = bound + place
         if 0 < nearest < len(spell.checkpoints) - 1:
@@ -267,7 +267,9 @@ def late_alone(job: JobFacts) -> LateAlone | None:
     show that they are sources are left out, because they alone are late while they wait for the checkpoint lock.
     """
     if any(item.after_trigger_ms is not None for item in job.late):
-        return None  # then the pattern of late subtasks along the job graph is more precise
+        return (
+            None  # with triggers, the pattern of late subtasks along the job graph is more precise
+        )
     senders: dict[tuple[int, int], dict[str, LateAcknowledgement]] = {}
     for item in job.late:
         senders.setdefault((item.run, item.checkpoint), {})[item.attempt.attempt_id] = item
@@ -307,8 +309,7 @@ def episode_text(episode: Episode) -> str:
 def hot_spot(job: JobFacts) -> EpisodeCulprit | None:
     """Return a saturated subtask that upstream tasks wait for, in a job whose checkpoints complete.
 
-    Returns:
-        The result is None without back pressure, or if the task where back pressure ends has no problem. A result
+    Returns: None without back pressure, or if the task where back pressure ends has no problem; a result
         without a culprit if the input does not cover all subtasks of that task.
     """
     view, episode = overall_view(job), _whole_run_episode(job)

@@ -172,7 +172,7 @@ class TaskFailure:
                 f" {self.crises[-1].bursts} failures without a completed checkpoint in between: a"
                 " restart loop."
             )
-        is_noted = "component" in self.root.text  # `origin_note` names it
+        is_noted = "component" in self.root.text  # `origin_note` already names the component
         note = source_note(self.source) if self.cause in _OF_SOFTWARE and not is_noted else ""
         return " ".join(filter(None, (explanation, note))) + self._other_failures
 

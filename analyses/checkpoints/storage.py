@@ -22,8 +22,8 @@ _ITS_OWN: Final = (
     "finalize",
     "trigger_io",
 )  # kinds of reasons for failed writes of the JobManager itself
-# Messages about metadata that could not be written. ("Could not complete" is about the store of handles.)
-# REST only shows the second one.
+# Messages about metadata that could not be written. REST shows only the second message. "Could not complete" is not
+# among them: it is about the store of handles.
 _UNFINISHED: Final = ("Could not finalize the pending checkpoint", "Failure to finalize checkpoint")
 _PATH: Final = re.compile(
     r"(?:\b(?:file|hdfs|viewfs|s3[an]?|gs|abfss?|wasbs?|oss|cosn?|swift):/{1,3}[^\s'\",;)\]]{3,200})"
@@ -241,7 +241,7 @@ def _path(job: JobFacts, refusals: tuple[Refusal, ...]) -> str | None:
 
 
 def victims_text(found: Refused) -> str:
-    """Return sentences about the affected processes, and since when checkpoints have failed."""
+    """Return sentences about the affected processes and about when the failures began."""
     begun = min((r.time_us for r in found.refusals if r.time_us is not None), default=None)
     since = (
         f"since checkpoint {min(found.checkpoints)[1]}"

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Rows
     from flowdiag.parsers.source import Source
 
-# Metrics count while a checkpoint fails, from this time before its trigger on.
+# Metrics count from this long before the trigger of a failed checkpoint.
 BEFORE_TRIGGER_US: Final = 5_000_000
 # Spans that are closer together than this are joined.
 APART_US: Final = 60_000_000
@@ -78,7 +78,7 @@ _REQUIRED: Final = {
 
 
 class Checkpoints(FlinkTopic):
-    """Facts: `ClusterFacts`, with the loads of subtasks while checkpoints failed."""
+    """Measures `ClusterFacts`, with the loads of subtasks while checkpoints failed."""
 
     name = "checkpoints"
     required_data = "a checkpoint event"

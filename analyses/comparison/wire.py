@@ -15,7 +15,7 @@ import msgspec
 from flowdiag.analyses.contract.redact import visible_json
 from flowdiag.analyses.contract.report import Culprit, Input, Note, Subject, Tool
 from flowdiag.analyses.model import finding as f
-from flowdiag.analyses.report.pseudonyms import pseudonymise
+from flowdiag.analyses.report.pseudonyms import pseudonymize
 
 SCHEMA: Final = "flowdiag.comparison/1"
 
@@ -154,7 +154,7 @@ def decode(document: bytes) -> Comparison:
 def redacted(comparison: Comparison) -> Comparison:
     """Return the comparison with masked hosts, users, jobs, tasks and paths."""
     document = msgspec.to_builtins(comparison, enc_hook=str.__str__)
-    return msgspec.convert(pseudonymise(document), type=Comparison)
+    return msgspec.convert(pseudonymize(document), type=Comparison)
 
 
 def json_schema() -> dict[str, Any]:

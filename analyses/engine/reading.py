@@ -36,7 +36,7 @@ ProgressCallback = Callable[[str], None]
 
 # Up to this size, one process parses everything before another process would have started
 # (benchmarks/README.md).
-HERE_BYTES: Final = 48 * 1024 * 1024
+LOCAL_BYTES: Final = 48 * 1024 * 1024
 # On a cluster, the driver parses inputs up to this size before Spark's workers would have started.
 DRIVER_BYTES: Final = 256 * 1024 * 1024
 # Up to this size, one core finishes all queries before two cores would have distributed them.
@@ -57,7 +57,7 @@ class Resources:
         executors: whether Spark executors on other hosts parse large inputs.
         processes: number of local processes for large inputs; None for one per processor.
         folder: a folder for rows that exceed memory; None for a temporary one, which this process removes.
-        here_bytes: maximum size of an input that this process parses alone.
+        local_bytes: maximum size of an input that this process parses alone.
         few_rows: maximum number of rows that are best kept in one partition.
         table_rows: maximum number of rows that Spark gets as a table and not as files. On a cluster, which cannot read
             local files, rows are always a table.
@@ -69,7 +69,7 @@ class Resources:
     executors: bool = False
     processes: int | None = None
     folder: Path | None = None
-    here_bytes: int = HERE_BYTES
+    local_bytes: int = LOCAL_BYTES
     few_rows: int = FEW_ROWS
     table_rows: int = TABLE_ROWS
     keep: Keeper | None = None
@@ -135,7 +135,7 @@ def read(
     """
     from flowdiag.parsers.split import parse_on_driver, plan_splits
 
-    if cost(sources) <= resources.here_bytes:
+    if cost(sources) <= resources.local_bytes:
         progress("reading")
         table = parse_on_driver(plan_splits(sources), metrics)
         return Read(table=table, events=_rows_in_file(table, resources), rows=table.num_rows)

@@ -143,7 +143,7 @@ def _load_columns() -> dict[str, str]:
         total, n = (_added_up(f"sum({column}_{{}})", numbers) for column in ("total", "n"))
         means.append(f"{total} / nullif(1024 * {n}, 0) AS {key}")
     values = [f"loads.`{name}`.count AS n_{number}" for name, number in _NUMBERS.items()]
-    # Of whole numbers, the sum is exact: no order of adding them matters.
+    # Sums of whole numbers are exact in any order, so repeated runs give the same result.
     values += [
         f"rint(loads.`{name}`.sum * 1024) AS total_{_NUMBERS[name]}"
         for names in LOADS.values()

@@ -40,9 +40,7 @@ Result = TypeVar("Result")
 
 # Above this, Spark's own reader is faster. Measured with 190,000 rows (benchmarks/README.md).
 FEW_METRICS: Final = 50_000
-METRICS_PER_ROW: Final = (
-    12  # about; with 200 MB of logs, compiled expressions save `queues` a fifth
-)
+METRICS_PER_ROW: Final = 12  # approximate number of metrics in a packed row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

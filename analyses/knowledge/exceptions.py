@@ -80,7 +80,10 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "frame-too-large": ("frame-too-large", ("larger", "smaller")),
     "rest-message-too-large": ("frame-too-large", ("rest",)),
     "unsupported-java": ("unsupported-java", ()),
-    "class-loading": ("class-loading", ("missing", "conflict")),  # `flink.linkage` decides
+    "class-loading": (
+        "class-loading",
+        ("missing", "conflict"),
+    ),  # `failures.linkage` chooses the remedy
     "class-conflict": ("class-loading", ("conflict",)),
     "factory-missing": ("class-loading", ("factory",)),
     "filesystem-missing": ("class-loading", ("filesystem", "spark-filesystem")),

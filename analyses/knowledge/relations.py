@@ -34,7 +34,7 @@ class Relation:
         without: causes whose findings do not explain others.
         explain: codes of the rules whose findings are explained.
         same_cause: whether both must have the same cause, or the explained finding none.
-        symptoms: whether the explained finding must rank as a symptom: an error of its own has another reason.
+        symptoms: whether the explained finding must rank as a symptom, because an error of its own has another reason.
         shared: what both findings must have in common.
         replaces: causes of the explaining finding that are less specific than the cause of the explained one.
         within_s: the maximum number of seconds from the end of the explaining finding to the start of the explained one.

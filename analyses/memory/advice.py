@@ -334,7 +334,7 @@ def option_in(text: str) -> str | None:
     return next((key for key in longest_first if key in text), None)
 
 
-def options_that_start(process: MemoryProcess, error: str) -> Iterator[Action]:
+def accepted_changes(process: MemoryProcess, error: str) -> Iterator[Action]:
     """Yield changes of rejected options that the model accepts, smallest first.
 
     Args:

@@ -209,7 +209,7 @@ def _fewest_segments(job: JobQueues) -> int | None:
     """Return the network buffers of the TaskManager with the fewest."""
     segments = [
         gauge.high
-        for each in job.machines.values()
+        for each in job.taskmanagers.values()
         for machine in each
         if (gauge := machine.gauges.get("segments")) is not None and gauge.high > 0
     ]

@@ -14,9 +14,9 @@ from flowdiag.analyses.flink.tasks.pressure import Load, by_task
 from flowdiag.analyses.queues.facts import (
     Gauge,
     JobQueues,
-    Machine,
     QueueFacts,
     Sample,
+    TaskManagerSample,
     merge_gauges,
 )
 from flowdiag.analyses.queues.flow import BEHIND_S, flow_of
@@ -229,28 +229,32 @@ def queue_taskmanagers(facts: QueueFacts, max_rows: int) -> list[wire.QueueTaskM
                 places.setdefault(load.taskmanager, []).append(load)
         rows = []
         for name, mine in sorted(places.items()):
-            machines = [
-                machine
-                for machine in job.machines.get(name, ())
-                if windows is None or machine.window in windows
+            reports = [
+                report
+                for report in job.taskmanagers.get(name, ())
+                if windows is None or report.window in windows
             ]
-            rows.append(_taskmanager(job, name, mine, machines, name in culprits))
+            rows.append(_taskmanager(job, name, mine, reports, name in culprits))
         found += sorted(rows, key=lambda row: (not row.culprit, -(row.busy or 0.0)))
     return found[:max_rows]
 
 
-def gc_share(machines: Sequence[Machine]) -> float | None:
+def gc_share(reports: Sequence[TaskManagerSample]) -> float | None:
     """Return the share of time that a TaskManager spends in garbage collection."""
-    known = [m for m in machines if m.gc_ms is not None and m.span_ms]
+    known = [m for m in reports if m.gc_ms is not None and m.span_ms]
     span = sum(m.span_ms or 0.0 for m in known)
     return sum(m.gc_ms or 0.0 for m in known) / span if span else None
 
 
 def _taskmanager(
-    job: JobQueues, name: str, loads: Sequence[Load], machines: Sequence[Machine], culprit: bool
+    job: JobQueues,
+    name: str,
+    loads: Sequence[Load],
+    reports: Sequence[TaskManagerSample],
+    culprit: bool,
 ) -> wire.QueueTaskManager:
     def gauge(key: str) -> Gauge | None:
-        return merge_gauges(machine.gauges.get(key) for machine in machines)
+        return merge_gauges(report.gauges.get(key) for report in reports)
 
     used, most = gauge("heap_used"), gauge("heap_max")
     host = next(
@@ -263,7 +267,7 @@ def _taskmanager(
         subtasks=len(loads),
         culprit=culprit,
         busy=_max_known(_round(load.busy) for load in loads if load.measured),
-        gc_share=_round(gc_share(machines)),
+        gc_share=_round(gc_share(reports)),
         heap_used=_round(used.mean / most.mean) if used and most and most.mean > 0 else None,
         cpu=_mean(gauge("cpu")),
         segments=_mean(gauge("segments")),

@@ -90,7 +90,7 @@ def time_span(samples: Iterable[Sample]) -> tuple[int | None, int | None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class TaskManagerSample:
     """One TaskManager in one window: gauges, and the time of its garbage collectors.
 
     `impossible` names the values that were dropped because no process can have them.
@@ -215,7 +215,7 @@ class JobQueues:
         job: names, TaskManagers, checkpoints and settings; its `loads` are totals from REST and archives.
         topology: the order of the tasks.
         samples: samples of each subtask, in the order of the windows.
-        machines: reports of each TaskManager that runs the job, in the order of the windows.
+        taskmanagers: reports of each TaskManager that runs the job, in the order of the windows.
         capacity: input capacity of each subtask, if its channels are known.
         gates: input gates, from detailed metrics.
         marks: event-time gauges.
@@ -232,7 +232,7 @@ class JobQueues:
     job: JobFacts
     topology: Topology
     samples: Mapping[SubtaskKey, tuple[Sample, ...]]
-    machines: Mapping[str, tuple[Machine, ...]] = field(default_factory=dict)
+    taskmanagers: Mapping[str, tuple[TaskManagerSample, ...]] = field(default_factory=dict)
     capacity: Mapping[SubtaskKey, Capacity] = field(default_factory=dict)
     gates: tuple[GateQueue, ...] = ()
     marks: tuple[Mark, ...] = ()

@@ -48,9 +48,9 @@ from flowdiag.analyses.queues.facts import (
     FlowPoint,
     Gauge,
     JobQueues,
-    Machine,
     Mark,
     Sample,
+    TaskManagerSample,
     merge_gauges,
     time_span,
 )
@@ -177,13 +177,13 @@ def place_of(job: JobQueues, taskmanager: str) -> str:
     return fmt.place(taskmanager, host_of(job, taskmanager))
 
 
-def merged_gauge(reports: Iterable[Sample | Machine], name: str) -> Gauge | None:
+def merged_gauge(reports: Iterable[Sample | TaskManagerSample], name: str) -> Gauge | None:
     """Return a gauge over several reports, or None if no report contains it."""
     return merge_gauges(report.gauges.get(name) for report in reports)
 
 
 def records_of(
-    reports: Sequence[Sample | Machine], *gauges: str, key: SubtaskKey | None = None
+    reports: Sequence[Sample | TaskManagerSample], *gauges: str, key: SubtaskKey | None = None
 ) -> tuple[Evidence, ...]:
     """Return the lines of the reports of a subtask or a TaskManager, as evidence.
 

@@ -231,7 +231,7 @@ def _cpu_load(job: JobQueues, spell: Spell) -> float | None:
     """Return the lowest CPU load among the TaskManagers of the culprit, or None if unknown."""
     names = {load.taskmanager for load in spell.culprit_loads}
     gauges = [
-        merge_gauges(machine.gauges.get("cpu") for machine in job.machines.get(name or "", ()))
+        merge_gauges(machine.gauges.get("cpu") for machine in job.taskmanagers.get(name or "", ()))
         for name in names
     ]
     loads = [gauge.mean for gauge in gauges if gauge is not None]

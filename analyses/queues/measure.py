@@ -128,7 +128,7 @@ def _keys(*tables: Mapping[str, tuple[str, ...]]) -> str:
     )
 
 
-# By the hash in their place in other rows. Comparing a number takes less time than comparing eight texts.
+# Columns that a hash replaces in most rows, because comparing one number is faster than comparing eight texts.
 HASHED: Final = {
     "subject": (
         (
@@ -152,7 +152,7 @@ HASHED: Final = {
 def _gauges(keys: Iterable[str]) -> str:
     """Return the SQL columns of the gauges: for each, the struct of the metric name with the most samples."""
     return join_columns(
-        # By name, too: otherwise the order of rows decides between two names with equal samples.
+        # The name breaks ties. Otherwise the order of rows would choose between names with equal samples.
         f"max_by(struct(n, total, low, high, latest), struct(n, name)) FILTER (WHERE key = '{key}') AS {key}"
         for key in keys
     )

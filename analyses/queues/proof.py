@@ -7,7 +7,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model.finding import Evidence, cite_part
-from flowdiag.analyses.queues.facts import GateQueue, Gauge, Machine, Sample
+from flowdiag.analyses.queues.facts import GateQueue, Gauge, Sample, TaskManagerSample
 from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, MACHINE_GAUGES, OPERATOR_GAUGES
 from flowdiag.parsers.focus import Focus
 
@@ -33,7 +33,7 @@ _NAMES: Final = {
 }
 
 
-def _best_first(report: Sample | Machine, gauges: Sequence[str]) -> list[str]:
+def _best_first(report: Sample | TaskManagerSample, gauges: Sequence[str]) -> list[str]:
     """Return the gauges that a report contains, with the stronger of the two back-pressure gauges first.
 
     The time only covers waits for a buffer. The flag is also true between two such waits.
@@ -74,7 +74,7 @@ def strongest_reports(
 
 
 def evidence_in(
-    report: Sample | Machine, gauges: Sequence[str], key: SubtaskKey | None
+    report: Sample | TaskManagerSample, gauges: Sequence[str], key: SubtaskKey | None
 ) -> Evidence | None:
     """Cite the first of the given gauges in a report.
 

@@ -203,7 +203,7 @@ def find_roots(job: JobQueues, loads: Loads) -> list[Root]:
             *_saturated_tasks(job, loads),
         ]
         found += [root for root in behind if root.task not in known]
-        return found or [*_waiting_but_blocking_no_task(job, loads)]
+        return found or [*_limiting_without_waiters(job, loads)]
     return _roots_without_order(job, loads)
 
 
@@ -274,13 +274,13 @@ def _saturated_tasks(job: JobQueues, loads: Loads) -> Iterator[Root]:
             yield _root(job, members, members, before, blocks_upstream=blocks_upstream)
 
 
-def _waiting_but_blocking_no_task(job: JobQueues, loads: Loads) -> Iterator[Root]:
+def _limiting_without_waiters(job: JobQueues, loads: Loads) -> Iterator[Root]:
     """Yield tasks that no task waits for, but that hang or wait all the time instead of computing.
 
     Only their own time shows that they limit the job. A task that computes all the time may also be reading a
-    backlog, unless its sources are idle. Rules use `busy_but_blocking_no_task` so that they do not report such a job as healthy.
+    backlog, unless its sources are idle. Rules use `saturated_without_waiters` so that they do not report such a job as healthy.
     """
-    for members in busy_but_blocking_no_task(job, loads):
+    for members in saturated_without_waiters(job, loads):
         use = cpu_use(job, members, loads.values())
         waits = use is not None and use.waits
         if waits or standstill_of(job) is not None or _reads_no_backlog(job, loads):
@@ -298,7 +298,7 @@ def _reads_no_backlog(job: JobQueues, loads: Loads) -> bool:
     )
 
 
-def busy_but_blocking_no_task(job: JobQueues, loads: Loads) -> Iterator[list[Load]]:
+def saturated_without_waiters(job: JobQueues, loads: Loads) -> Iterator[list[Load]]:
     """Yield the subtasks of tasks that are busy all the time, although no task waits for them.
 
     One kind is the chain that forms a whole job, unless a lag shows that it keeps up. Others have an empty input:

@@ -66,8 +66,8 @@ def _has_stacks(facts: QueueFacts) -> bool:
     return bool(facts.common.stacks) or any(job.job.stacks for job in facts.jobs)
 
 
-def _has_machines(facts: QueueFacts) -> bool:
-    return any(job.machines or job.job.garbage for job in facts.jobs)
+def _has_taskmanagers(facts: QueueFacts) -> bool:
+    return any(job.taskmanagers or job.job.garbage for job in facts.jobs)
 
 
 def _has_lags(facts: QueueFacts) -> bool:
@@ -86,7 +86,10 @@ _REQUIRED: Final = {
     "task-metrics": (_has_metrics, "the input has no metrics of tasks"),
     "event-time": (_has_event_times, "the input has no watermarks"),
     "stacks": (_has_stacks, "the input has no thread dumps and no profiles"),
-    "jvm": (_has_machines, "the input has no metrics of TaskManagers and no garbage collector log"),
+    "jvm": (
+        _has_taskmanagers,
+        "the input has no metrics of TaskManagers and no garbage collector log",
+    ),
     "lags": (_has_lags, "the input does not show the lag of a source"),
     "stores": (_has_stores, "the input has no metrics and no log of RocksDB or ForSt"),
     "records": (_has_records, UNDATED),
@@ -94,7 +97,7 @@ _REQUIRED: Final = {
 
 
 class Queues(FlinkTopic):
-    """Facts: `QueueFacts`."""
+    """Measures `QueueFacts`."""
 
     name = "queues"
     required_data = "metrics of a job's tasks"
@@ -130,7 +133,7 @@ class Queues(FlinkTopic):
         side_inputs: Any,
         options: Options,
     ) -> QueueFacts:
-        """The queues of every job."""
+        """Return the queues of every job."""
         return assemble_queues(
             more,
             common,
@@ -198,7 +201,7 @@ class Queues(FlinkTopic):
         )
 
     def tables(self, facts: QueueFacts, options: Options) -> Rows:
-        """The lists of `data`, untruncated."""
+        """Return the complete lists of `data`."""
         from flowdiag.analyses.queues.data import queue_tables
 
         return queue_tables(facts)
@@ -206,7 +209,7 @@ class Queues(FlinkTopic):
     def population(self, facts: QueueFacts, job: JobKey | None, kind: str) -> int | None:
         """Count the TaskManagers with metrics, or the subtasks with samples."""
         of = {
-            "taskmanager": lambda each: len(each.machines),
+            "taskmanager": lambda each: len(each.taskmanagers),
             "subtask": lambda each: len(each.samples),
         }
         return (
@@ -294,8 +297,8 @@ def _job_within(job: JobQueues, span: Span) -> JobQueues:
         marks=tuple(_series_within(job.marks, span)),
         stores=tuple(_series_within(job.stores, span)),
         flows=tuple(_series_within(job.flows, span)),
-        machines={
-            name: tuple(machine for machine in each if machine.window in windows)
-            for name, each in job.machines.items()
+        taskmanagers={
+            name: tuple(sample for sample in each if sample.window in windows)
+            for name, each in job.taskmanagers.items()
         },
     )

@@ -70,7 +70,7 @@ def cpu_use(job: JobQueues, culprits: Iterable[Load], loads: Iterable[Load]) -> 
     cores = available = 0.0
     for name in names:
         gauge = merge_gauges(
-            machine.gauges.get("cpu") for machine in job.machines.get(name or "", ())
+            machine.gauges.get("cpu") for machine in job.taskmanagers.get(name or "", ())
         )
         if gauge is None or gauge.mean < 0 or name not in job.cores:
             return None

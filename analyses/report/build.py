@@ -168,7 +168,7 @@ def _note(note: InputNote, source: str | None) -> w.Note:
 
 def _needs_input_summary(outcomes: Sequence[f.RuleOutcome], *, assessed: bool) -> bool:
     """Whether to list what the inputs contain, because no finding counts and the verdict is in doubt."""
-    if v.serious(v.pairs_of(outcomes)):
+    if v.serious_findings(v.pairs_of(outcomes)):
         return False
     # Outside the requested time range, other commands do not find anything either.
     if any((o.not_assessed_reason or "").startswith("the requested time range") for o in outcomes):
@@ -391,7 +391,7 @@ class ReportBuilder:
 
         If a job has a serious finding that is still ongoing, its inconclusive rules are left out.
         """
-        serious = [finding for _, finding in v.serious(v.pairs_of(self.outcomes))]
+        serious = [finding for _, finding in v.serious_findings(v.pairs_of(self.outcomes))]
         failing_jobs = {finding.job for finding in serious if finding.state is f.State.ONGOING}
         settled = {*failing_jobs, None} if failing_jobs else set()
         for outcome in self.outcomes:

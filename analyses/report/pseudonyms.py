@@ -191,7 +191,7 @@ _SHORTEST_CUT: Final = 4
 """Minimum length of the visible part of a truncated name."""
 
 
-def pseudonymise(document: Any) -> Any:
+def pseudonymize(document: Any) -> Any:
     """Consistently replace hosts, users, paths, and names of jobs and tasks with `host-1`, `task-2`, ….
 
     Args:

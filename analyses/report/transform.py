@@ -11,7 +11,7 @@ import msgspec
 
 from flowdiag.analyses.contract.report import Report, Story
 from flowdiag.analyses.model.finding import Measurement, Severity
-from flowdiag.analyses.report.pseudonyms import pseudonymise
+from flowdiag.analyses.report.pseudonyms import pseudonymize
 from flowdiag.parsers.secrets import mask_credentials
 
 
@@ -111,7 +111,7 @@ def _replace_texts(node: Any, masked: Mapping[str, str]) -> Any:
 def redacted(report: Report) -> Report:
     """Replace hosts, users, jobs, tasks and paths with pseudonyms."""
     document = msgspec.to_builtins(report, enc_hook=str.__str__)  # `Name` is a subclass of str
-    return msgspec.convert(pseudonymise(document), type=Report)
+    return msgspec.convert(pseudonymize(document), type=Report)
 
 
 def json_schema() -> dict[str, Any]:

@@ -157,7 +157,7 @@ def pairs_of(outcomes: Iterable[f.RuleOutcome]) -> list[Pair]:
     return [(outcome, finding) for outcome in outcomes for finding in outcome.findings]
 
 
-def serious(pairs: Iterable[Pair]) -> list[Pair]:
+def serious_findings(pairs: Iterable[Pair]) -> list[Pair]:
     """Return the findings more severe than `info`, which count for the verdict."""
     return [(o, x) for o, x in pairs if x.severity is not f.Severity.INFO]
 
@@ -174,7 +174,7 @@ def rank_findings(pairs: Iterable[Pair]) -> list[Pair]:
     If two findings name different culprits and neither explains the other, the finding that cost more checkpoints
     comes first.
     """
-    ranked = latest_first(sorted(serious(pairs), key=_culprit_order), lambda pair: pair)
+    ranked = latest_first(sorted(serious_findings(pairs), key=_culprit_order), lambda pair: pair)
     harm = {id(each.root[1]): each.checkpoints for each in link_ranked(ranked) if each.root[1].why}
     groups: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
     for place, (_, x) in enumerate(ranked):

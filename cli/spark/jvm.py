@@ -245,7 +245,7 @@ class Jvm:
         self.process, self._failure, self._killed = process, None, False
         if process is None:
             return
-        self._unregister = at_exit(partial(kill_now, process, asked_s=self.grace_s))
+        self._unregister = at_exit(partial(kill_now, process, grace_s=self.grace_s))
         if process.stdout is not None:
             threading.Thread(
                 target=self._watch_output, args=(process, process.stdout), daemon=True

@@ -93,7 +93,7 @@ def resources_for(spark: SparkProvider, summary: list[str] | None = None) -> Res
     return reading.Resources(
         tune=tune,
         executors=spark.on_cluster,
-        here_bytes=reading.DRIVER_BYTES if spark.on_cluster else reading.HERE_BYTES,
+        local_bytes=reading.DRIVER_BYTES if spark.on_cluster else reading.LOCAL_BYTES,
         processes=spark.cores,
         folder=spark.folder / "rows",
         explained=spark.environment_error,

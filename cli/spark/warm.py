@@ -154,7 +154,7 @@ def run_training_workload(starter: SparkStarter, folder: Path) -> None:
     discovery = discover([str(folder)])
     small = Resources(tune=starter.tune)
     large = replace(
-        small, here_bytes=0, few_rows=0, table_rows=0, processes=1, folder=folder / "rows"
+        small, local_bytes=0, few_rows=0, table_rows=0, processes=1, folder=folder / "rows"
     )
     for resources in (small, large):
         diagnose((CHECKPOINTS,), discovery, starter.session, resources=resources)

@@ -73,7 +73,7 @@ MAX_FILE_BYTES: Final = 512 * 1024 * 1024
 """Maximum size of a file, which must fit into memory. No cluster responds with that much data."""
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of one response, in a file or an archive; decoded, it takes about ten times as much memory."""
-MAX_ANSWERS: Final = 1_000_000
+MAX_RESPONSES: Final = 1_000_000
 """Maximum number of responses in an archive. 5,000 subtasks with all their attempts need less than a tenth of that.
 """
 
@@ -94,7 +94,7 @@ class _Archive(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Response:
     """A response in a document, with its path if the document contains it."""
 
     offset: int
@@ -120,7 +120,7 @@ class _Answer:
         )
 
 
-_Routed = tuple[_Answer, _Route]
+_Routed = tuple[_Response, _Route]
 
 
 def read_document(
@@ -204,7 +204,7 @@ def _rows(
     metric_names: frozenset[str] | None = None,
 ) -> Iterator[tuple[int, Row]]:
     collected = _parse_collected(data)
-    answers, damage = _answers_until_damage(data, collected, name)
+    answers, damage = _responses_until_damage(data, collected, name)
     tally.candidates = len(answers)
     routed = [(answer, route_of(answer.path) if answer.path else None) for answer in answers]
     archived = bool(answers) and all(answer.path is not None for answer in answers)
@@ -231,15 +231,15 @@ def _rows(
         raise damage
 
 
-def _answers_until_damage(
+def _responses_until_damage(
     data: bytes, collected: Collected | None, name: str
-) -> tuple[list[_Answer], Unreadable | None]:
+) -> tuple[list[_Response], Unreadable | None]:
     """Return the responses in a document before its first damage, and the error there, if any."""
-    answers: list[_Answer] = []
+    answers: list[_Response] = []
     damage = None
     try:
         answers.extend(
-            _answers(data) if collected is None else _collection_responses(collected, data)
+            _responses(data) if collected is None else _collection_responses(collected, data)
         )
     except Unreadable as error:
         damage = error
@@ -279,7 +279,7 @@ class _Decoded:
     body: Any
 
 
-def _decode_response(answer: _Answer, route: _Route, tally: Tally) -> _Decoded | None:
+def _decode_response(answer: _Response, route: _Route, tally: Tally) -> _Decoded | None:
     """Decode a response; return None if it is damaged or if no rule uses it."""
     optional = answer.path is not None and UNINTERESTING.search(answer.path) is not None
     if optional and route is None:
@@ -300,7 +300,7 @@ def _decode_response(answer: _Answer, route: _Route, tally: Tally) -> _Decoded |
 
 def _identify(
     body: object,
-    answer: _Answer,
+    answer: _Response,
     route: tuple[str, Ids] | None,
     name: str,
     url: str | None,
@@ -385,7 +385,7 @@ def _parse_collected(data: bytes) -> Collected | None:
         raise Unreadable("the JSON is damaged or cut off") from None
 
 
-def _collection_responses(collected: Collected, data: bytes) -> Iterator[_Answer]:
+def _collection_responses(collected: Collected, data: bytes) -> Iterator[_Response]:
     # The collector writes one response per line. If the file was reformatted, cite it as a whole.
     starts = (hit.start() + 1 for hit in _RESPONSE_LINE.finditer(data))
     position = 0
@@ -393,7 +393,7 @@ def _collection_responses(collected: Collected, data: bytes) -> Iterator[_Answer
         at_ms = answer.at_ms or answer.time_ms
         moment = Moment(utc_us=at_ms * 1000) if at_ms is not None else NO_MOMENT
         position = next(starts, position)
-        yield _Answer(position, answer.path, answer.body, moment=moment)
+        yield _Response(position, answer.path, answer.body, moment=moment)
 
 
 _RESPONSE_LINE: Final = re.compile(rb'\n\{"path":')
@@ -418,7 +418,7 @@ def _describe(body: object) -> str:
     return f"a {type(body).__name__}"
 
 
-def _answers(data: bytes) -> Iterator[_Answer]:
+def _responses(data: bytes) -> Iterator[_Response]:
     """Split a document into responses.
 
     Raises:
@@ -442,13 +442,13 @@ def _answers(data: bytes) -> Iterator[_Answer]:
             url = as_string(object_at(entry, "request").get("url"))
             content = as_string(object_at(object_at(entry, "response"), "content").get("text"))
             if url and content and content[:1] in "{[" and route_of(url):
-                yield _Answer(0, url, raw=content.encode("utf-8", "surrogatepass"))
+                yield _Response(0, url, raw=content.encode("utf-8", "surrogatepass"))
     else:
-        yield _Answer(start, None, body)
+        yield _Response(start, None, body)
 
 
-def _archive_responses(data: bytes, text: memoryview, start: int) -> Iterator[_Answer]:
-    if data.count(b'"path"') > MAX_ANSWERS:
+def _archive_responses(data: bytes, text: memoryview, start: int) -> Iterator[_Response]:
+    if data.count(b'"path"') > MAX_RESPONSES:
         raise Unreadable("the archive has more than a million responses")
     try:
         entries = msgspec.json.decode(text, type=_Archive).archive
@@ -459,7 +459,7 @@ def _archive_responses(data: bytes, text: memoryview, start: int) -> Iterator[_A
         # `entry.json` is a slice of `data`, and entries are in order: search after the previous one.
         found = data.find(memoryview(entry.json), position)
         position = found if found >= 0 else position
-        yield _Answer(position, entry.path, raw=entry.json)
+        yield _Response(position, entry.path, raw=entry.json)
 
 
 def _damage(error: BaseException) -> str:
@@ -477,7 +477,7 @@ def _damage(error: BaseException) -> str:
     )
 
 
-def _concatenated_responses(data: bytes, start: int) -> Iterator[_Answer]:
+def _concatenated_responses(data: bytes, start: int) -> Iterator[_Response]:
     """Yield concatenated responses, as written by a loop around curl."""
     text = data[start:].decode("utf-8", "replace")
     decoder = json.JSONDecoder()
@@ -495,12 +495,12 @@ def _concatenated_responses(data: bytes, start: int) -> Iterator[_Answer]:
             cut = error.pos >= len(text.rstrip()) or "Unterminated" in error.msg
             if cut:  # copied from a terminal: only the beginning is readable
                 beginning = close_truncated_json(text[position:].encode("utf-8", "surrogatepass"))
-                yield _Answer(start + position, None, decode_json(beginning))
+                yield _Response(start + position, None, decode_json(beginning))
             raise Unreadable(
                 "the JSON is cut off" if cut else f"the JSON is damaged near byte {error.pos}"
             ) from None
         # Byte and character offsets differ only after non-ASCII names, so this is close enough to cite.
-        yield _Answer(start + position, None, body)
+        yield _Response(start + position, None, body)
         position = end
 
 

@@ -96,7 +96,7 @@ def paste_rows(
 
 
 def _answers_request(one: Pasted) -> bool:
-    """Return whether the JobManager failed to answer a question about a job, which changes nothing for the job."""
+    """Return whether the JobManager failed to respond to a request about a job, which does not affect the job."""
     logger = (one.heading.logger if one.heading is not None else None) or ""
     return _HANDLER.search(logger) is not None and _CHANGES_A_JOB.search(logger) is None
 

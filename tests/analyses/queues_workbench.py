@@ -19,7 +19,14 @@ from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.finding import Finding, Inconclusive
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.queues.capacity import GateShape, input_capacity
-from flowdiag.analyses.queues.facts import Flow, Gauge, JobQueues, Machine, QueueFacts, Sample
+from flowdiag.analyses.queues.facts import (
+    Flow,
+    Gauge,
+    JobQueues,
+    QueueFacts,
+    Sample,
+    TaskManagerSample,
+)
 from flowdiag.analyses.queues.rules import RULES as QUEUE_RULES
 from flowdiag.analyses.report.verdicts import Judgement, judge
 
@@ -137,7 +144,7 @@ class Queues:
             job=facts,
             topology=topology,
             samples=samples,
-            machines={
+            taskmanagers={
                 name: tuple(self._machine(name, values, minute) for minute in range(self.minutes))
                 for name, values in self.machines.items()
             },
@@ -189,9 +196,9 @@ class Queues:
             ref=Ref(0, 100 * minute + index),
         )
 
-    def _machine(self, name: str, values: Mapping[str, float], minute: int) -> Machine:
+    def _machine(self, name: str, values: Mapping[str, float], minute: int) -> TaskManagerSample:
         begin = (FIRST + minute) * MINUTE
-        return Machine(
+        return TaskManagerSample(
             window=FIRST + minute,
             taskmanager=name,
             gauges={

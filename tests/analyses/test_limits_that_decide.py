@@ -237,7 +237,7 @@ def test_limits_of_garbage_collection() -> None:
     assert of(GARBAGE, full)[0].severity.value == "warning"
     assert of(GARBAGE, full, full=0.99)[0].severity.value == "info"
     assert finding.evidence_count == len(
-        {m.ref for m in bench.job().machines["taskmanager-1"]} - {None}
+        {m.ref for m in bench.job().taskmanagers["taskmanager-1"]} - {None}
     )
 
 

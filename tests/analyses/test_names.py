@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.names import BEGINS, ENDS, Name, with_names
 from flowdiag.analyses.rate.facts import RateFacts
-from flowdiag.analyses.report.pseudonyms import pseudonymise
+from flowdiag.analyses.report.pseudonyms import pseudonymize
 
 from . import rate_workbench as w
 
@@ -27,7 +27,7 @@ def test_a_name_equals_its_text_and_is_marked_in_sentences(one: str, other: str)
 
 def test_only_marked_names_are_replaced_in_our_own_words() -> None:
     name = Name("aggregate")
-    told = pseudonymise(
+    told = pseudonymize(
         {
             "subject": {"task": "aggregate"},
             "title": f"{fmt.subtask_of(name, 2, 6)} holds up what others aggregate",
@@ -45,7 +45,7 @@ def test_only_marked_names_are_replaced_in_our_own_words() -> None:
 
 def test_a_cut_name_has_the_same_pseudonym() -> None:
     name = Name("Source: a -> Map -> Filter -> Sink: b")
-    told = pseudonymise(
+    told = pseudonymize(
         {"task": str(name), "title": f"{fmt.shorten(name, 12)} and {fmt.abbreviate(name, 20)} wait"}
     )
     assert told["title"] == "task-1 and task-1 wait"

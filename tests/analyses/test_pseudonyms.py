@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.analyses.report.pseudonyms import pseudonymise
+from flowdiag.analyses.report.pseudonyms import pseudonymize
 
 
 def test_names_are_replaced_consistently() -> None:
@@ -37,7 +37,7 @@ def test_names_are_replaced_consistently() -> None:
         ],
         "data": {"jobs": [{"name": "orders", "verdict": "degraded"}]},
     }
-    redacted = pseudonymise(document)
+    redacted = pseudonymize(document)
     finding = redacted["findings"][0]
     assert finding["code"] == "CP101" and finding["name"] == "checkpoint-expired"
     assert finding["severity"] == "warning"  # the keyword of the report contract, not the task
@@ -97,7 +97,7 @@ def test_no_spelling_of_a_name_is_left(
             "applications": [{"settings": {"spark.app.name": job, "spark.driver.host": label}}]
         },
     }
-    shown = json.dumps(pseudonymise(document), ensure_ascii=False).casefold()
+    shown = json.dumps(pseudonymize(document), ensure_ascii=False).casefold()
     words = re.sub(r"[\W_]+", " ", shown)
     for name in (host, label, job, task, user):
         assert re.sub(r"[\W_]+", " ", name.casefold()) not in words, name
@@ -133,7 +133,7 @@ ONLY_IN_TEXT: Final = {
 def test_a_name_that_only_log_text_contains(name: str, line: str) -> None:
     later = f"again {name.upper()} and {re.sub('[^a-z0-9]', '_', name)}"
     document = {"findings": [{"evidence": [{"excerpt": line}, {"excerpt": later}]}]}
-    shown = json.dumps(pseudonymise(document)).casefold()
+    shown = json.dumps(pseudonymize(document)).casefold()
     words = re.sub(r"[\W_]+", " ", shown.replace("\\\\", " "))
     assert " ".join(re.findall(r"[^\W_]+", name.casefold())) not in words
 
@@ -158,4 +158,4 @@ def test_a_text_without_names_is_unchanged(line: str) -> None:
         "inputs": [{"source": "logs/7e8abfb847c12f7b04299ff375ce6fdf"}],
         "findings": [{"title": line, "evidence": [{"excerpt": line}]}],
     }
-    assert pseudonymise(document)["findings"] == document["findings"]
+    assert pseudonymize(document)["findings"] == document["findings"]

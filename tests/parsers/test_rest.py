@@ -811,7 +811,7 @@ def test_an_endless_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_an_archive_with_too_many_responses_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest, "MAX_ANSWERS", 1)
+    monkeypatch.setattr(rest, "MAX_RESPONSES", 1)
     with pytest.raises(ValueError, match="more than a million responses"):
         rows_of_bytes(archive(("/jobs/overview", {}), ("/jobs/overview", {})))
 

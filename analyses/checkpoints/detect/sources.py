@@ -71,7 +71,7 @@ def sender_of(job: h.Job, late: list[h.SubtaskCheckpoint]) -> h.Attempt:
 
 
 def subject_of(job: h.Job, topology: Topology) -> tuple[str, h.Subject | None]:
-    """Return name and subject of the only source, or the number of several sources and None."""
+    """Return the name and subject of the only source. With several sources, return their number as text and None."""
     sources = [task for task in topology.tasks if task in topology.sources]
     if len(sources) != 1:
         return f"{len(sources)} sources", None

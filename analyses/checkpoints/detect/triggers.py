@@ -11,7 +11,7 @@ from flowdiag.analyses.flink.settings import setting
 
 
 def all_finished(refused: list[h.Incident], *, fewest: float, finishing_ms: float) -> bool:
-    """Return whether finished tasks are the reason of all refusals, for longer than a bounded job takes to finish."""
+    """Return whether finished tasks are the reason for all refusals, for longer than a bounded job takes to finish."""
     if len(refused) < fewest:
         return False
     span = ((refused[-1].time_us or 0) - (refused[0].time_us or 0)) / 1000

@@ -24,14 +24,14 @@ How it decides
 
 Checkpoints that were interrupted by a cancellation, a stop or the end of the job do not count.
 
+The result is inconclusive if a checkpoint that is not yet overdue already takes far longer than completed ones. It is
+also inconclusive if the log ends with a checkpoint in progress although checkpoints take at most 2% of the interval.
+
 What to do
 ----------
 Overdue checkpoint: take a thread dump of the TaskManager whose subtask has not acknowledged it. CP201 names it.
 Otherwise take a thread dump of the JobManager. It shows whether the checkpoint coordinator waits for the storage
 of the metadata, an operator coordinator or a master hook. If the log was filtered, pass the complete log.
-
-The result is inconclusive if a checkpoint that is not yet overdue already takes far longer than completed ones. It is
-also inconclusive if the log ends with a checkpoint in progress although checkpoints take at most 2% of the interval.
 
 False alarms
 ------------

@@ -19,7 +19,7 @@ class MemoryProcess(NamedTuple):
     Args:
         what: the name of the process in titles.
         remedies: of `out-of-memory`, by kind of memory. A kind without remedies has no option to set.
-        is_pod: whether the name of its pod belongs into titles.
+        is_pod: whether titles include the name of its pod.
     """
 
     what: str

@@ -1,7 +1,7 @@
 """The autoscaler's formulas, from metrics to a rate and from a rate to a parallelism.
 
-They follow `ScalingMetricEvaluator` and `JobVertexScaler` of operator versions 1.7 to 1.15
-(facts, not code). Rates are records per second.
+They follow `ScalingMetricEvaluator` and `JobVertexScaler` of operator versions 1.7 to 1.15. Rates are records per
+second.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def _text_of(records: Sequence[Incident], signal: str, text: str) -> str | None:
     if "no longer reachable" in detail:
         return "it was no longer reachable"
     if signal == "heartbeat" and "timed out" in detail:
-        return text  # Flink's words only add its id
+        return text  # Flink's own text would only add the TaskManager's ID
     return f"{text}: {fmt.shorten(detail, 120)}" if detail else text
 
 

@@ -82,7 +82,7 @@ _DRIFT_US = 1_000_000
 
 @once
 def _record_spans(facts: ClusterFacts) -> dict[str, list[Span]]:
-    """Return the periods with records by TaskManager (`?` without a name), and all JobManagers' under ``""``."""
+    """Return the periods with records by TaskManager; `?` stands for one without a name, `""` for all JobManagers."""
     # Imported here: it loads Arrow, which a listing of rules does not need.
     from flowdiag.parsers.flink.marks import merge_spans
 
@@ -147,7 +147,7 @@ def gap_notes(facts: ClusterFacts) -> Iterator[InputNote]:
             missing = after - before - 1
             if run != other or missing < _MISSED or interval is None:
                 continue
-            # Shorter: several triggers failed. Longer than usual: `silence_notes` reports it.
+            # In a shorter gap, several triggers failed. `silence_notes` reports longer gaps.
             if ended - begun < missing * interval * 500 or any(
                 begun <= us < ended for us in silent
             ):

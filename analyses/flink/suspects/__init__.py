@@ -175,7 +175,7 @@ def _similar_culprits(
     return tuple(suspect for _, suspect in sorted(alike, key=lambda pair: -pair[0]))
 
 
-MAX_STACKS: Final = 3  # samples of a culprit to cite
+MAX_STACKS: Final = 3  # maximum number of a culprit's samples in the evidence
 
 # With these faults, the problem is not the task's code but its data, its process or its storage.
 NOT_IN_CODE: Final = (

@@ -108,7 +108,7 @@ class Case:
         self.reported = reported_readings(job, episode, self.topology)
         self.loads = view.loads
         self.roots = view.ends
-        self.machine = view.machine
+        self.slow_taskmanager = view.slow_taskmanager
         self.placement = place(job, [episode], named_only=True)
         self.timeout_ms = settings.timeout_ms(job)
         self.unaligned = settings.uses_unaligned_checkpoints(job, episode.checkpoints)

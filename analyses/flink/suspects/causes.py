@@ -72,8 +72,8 @@ class Diagnosis:
 
 def diagnose(case: Case, suspect: Suspect) -> Diagnosis:
     if suspect.kind == "taskmanager":
-        machine = case.machine
-        ratio = machine.ratio if machine and machine.taskmanager == suspect.taskmanager else None
+        slow = case.slow_taskmanager
+        ratio = slow.ratio if slow and slow.taskmanager == suspect.taskmanager else None
         numbers = {} if ratio is None else {"time-per-record-ratio": ratio}
         collects = case.collecting.get(suspect.taskmanager)
         if collects is not None:

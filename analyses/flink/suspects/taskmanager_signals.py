@@ -16,7 +16,7 @@ _SIGNIFICANT: Final = 0.01  # p-value, corrected for the number of TaskManagers
 
 def time_per_record(case: Case) -> Iterator[SuspectVote]:
     """Vote for the TaskManager on which every record is slow."""
-    slow = case.machine
+    slow = case.slow_taskmanager
     if slow is None:
         return
     vertices = fmt.plural(len(slow.vertices), "vertex", "vertices")
@@ -42,7 +42,9 @@ def same_taskmanager(case: Case) -> Iterator[SuspectVote]:
     """
     for root in case.roots[:1]:
         name = only_taskmanager(case, root)
-        if name is None or (case.machine is not None and case.machine.taskmanager == name):
+        if name is None or (
+            case.slow_taskmanager is not None and case.slow_taskmanager.taskmanager == name
+        ):
             continue
         other = lagging_task(case, root.task, name)
         tasks = "" if other is None else f", and those of {fmt.shorten(other)} lag there as well"

@@ -34,7 +34,7 @@ VOTERS: Final[tuple[Callable[[Case], Iterable[SuspectVote]], ...]] = (
 _MEASURED: Final = frozenset(
     {"snapshot-duration", "end-of-back-pressure", "time-per-record", "stuck-task"}
 )
-_MOST_NAMED: Final = 3  # TaskManagers without metrics to list
+_MOST_NAMED: Final = 3  # maximum number of TaskManagers without metrics in a text
 
 
 def collect_votes(case: Case) -> list[SuspectVote]:
@@ -138,9 +138,9 @@ def _is_in_scope(case: Case, suspect: Suspect) -> bool:
 
 def _slow_taskmanager_of(case: Case, suspect: Suspect) -> Suspect | None:
     """Return the TaskManager that slows down an evenly loaded subtask, or None."""
-    if suspect.kind != "subtask" or case.machine is None:
+    if suspect.kind != "subtask" or case.slow_taskmanager is None:
         return None
-    key, name = SubtaskKey(suspect.task, suspect.subtask_index), case.machine.taskmanager
+    key, name = SubtaskKey(suspect.task, suspect.subtask_index), case.slow_taskmanager.taskmanager
     even = key in case.loads and loads.is_evenly_loaded(case, case.loads[key])
     return Suspect(taskmanager=name) if even and case.manager_of(key) == name else None
 

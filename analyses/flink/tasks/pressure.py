@@ -638,14 +638,14 @@ class View:
         loads: of all subtasks.
         by_task: the same loads, by task.
         ends: the ends of back pressure, most convincing first.
-        machine: the only slow TaskManager; None if there is none.
+        slow_taskmanager: the only slow TaskManager; None if there is none.
     """
 
     topology: Topology
     loads: Loads
     by_task: Mapping[str, list[Load]]
     ends: Sequence[Root]
-    machine: SlowTaskManager | None
+    slow_taskmanager: SlowTaskManager | None
 
 
 def build_view(loads: Loads, topology: Topology, ends: Sequence[Root] | None = None) -> View:
@@ -655,12 +655,12 @@ def build_view(loads: Loads, topology: Topology, ends: Sequence[Root] | None = N
     """
     grouped = by_task(loads)
     ends = roots(loads, topology) if ends is None else ends
-    machine = slow_taskmanager(loads)
-    for root in ends[:1] if machine is None else ():
+    slow = slow_taskmanager(loads)
+    for root in ends[:1] if slow is None else ():
         place = slow_taskmanager_of_task(root.task, grouped.get(root.task, ()))
         if place and all(load.taskmanager == place.taskmanager for load in root.subtasks):
-            machine = place
-    return View(topology, loads, grouped, ends, machine)
+            slow = place
+    return View(topology, loads, grouped, ends, slow)
 
 
 @once

@@ -31,7 +31,7 @@ only some of them.
 from __future__ import annotations
 
 from flowdiag.analyses.memory import helpers as h
-from flowdiag.analyses.memory.advice import option_in, options_that_start
+from flowdiag.analyses.memory.advice import accepted_changes, option_in
 
 CAUSE = "wrong-memory-options"
 
@@ -80,7 +80,7 @@ def _refused_options(facts: h.MemoryFacts) -> h.Iterator[h.Finding]:
             explain=" ".join(dict.fromkeys(errors)),
             measurements=sizes[:12],
             evidence=h.cite((process.refs.get(key), None) for key in keys),
-            actions=tuple(options_that_start(process, errors[0])),
+            actions=tuple(accepted_changes(process, errors[0])),
         )
 
 

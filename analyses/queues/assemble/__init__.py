@@ -21,13 +21,18 @@ from flowdiag.analyses.neighbours.facts import Neighbours
 from flowdiag.analyses.queues.assemble.capacities import capacities_of, printed_version, version_by
 from flowdiag.analyses.queues.assemble.event_times import flows_of, marks_of, stores_of
 from flowdiag.analyses.queues.assemble.owners import Owners, Places, Row, Tasks, with_graph
-from flowdiag.analyses.queues.assemble.samples import machine_of, ref_of, samples_of, starts_of
+from flowdiag.analyses.queues.assemble.samples import (
+    ref_of,
+    samples_of,
+    starts_of,
+    taskmanager_sample_of,
+)
 from flowdiag.analyses.queues.facts import (
     GateQueue,
     JobQueues,
-    Machine,
     QueueFacts,
     Sample,
+    TaskManagerSample,
 )
 from flowdiag.parsers.json_values import as_number
 from flowdiag.parsers.notes import InputNote, Kind
@@ -118,9 +123,9 @@ def _with_other_systems(
     return replace(job, neighbours=neighbours, job=replace(job.job, incidents=incidents))
 
 
-def _machines(rows: Iterable[Row]) -> dict[str, list[Machine]]:
-    found: dict[str, list[Machine]] = defaultdict(list)
-    for machine in sorted(map(machine_of, rows), key=lambda m: m.window):
+def _machines(rows: Iterable[Row]) -> dict[str, list[TaskManagerSample]]:
+    found: dict[str, list[TaskManagerSample]] = defaultdict(list)
+    for machine in sorted(map(taskmanager_sample_of, rows), key=lambda m: m.window):
         found[machine.taskmanager].append(machine)
     return found
 
@@ -153,7 +158,7 @@ def _job(
     job: JobFacts,
     rows: Sequence[Row],
     others: Mapping[str, Sequence[Row]],
-    machines: Mapping[str, Sequence[Machine]],
+    machines: Mapping[str, Sequence[TaskManagerSample]],
     reports: Row,
     common: ClusterFacts,
     window_us: int,
@@ -172,7 +177,7 @@ def _job(
         job=replace(job, garbage=_garbage(ours)),
         topology=topology,
         samples=samples,
-        machines=ours,
+        taskmanagers=ours,
         capacity=capacities_of(job, topology, samples, version),
         gates=_gates(others.get("gate", ()), tasks),
         marks=marks_of(others.get("mark", ()), tasks),
@@ -194,7 +199,7 @@ def _cores(common: ClusterFacts) -> dict[str | None, float]:
     return {name: cores for name, cores in found if cores}
 
 
-def _garbage(machines: Mapping[str, Sequence[Machine]]) -> tuple[Garbage, ...]:
+def _garbage(machines: Mapping[str, Sequence[TaskManagerSample]]) -> tuple[Garbage, ...]:
     """Return the garbage collection times of the TaskManagers, in the form that the search for causes expects."""
     return tuple(
         Garbage(
@@ -231,7 +236,7 @@ def _gates(rows: Iterable[Row], tasks: Tasks) -> tuple[GateQueue, ...]:
     return tuple(sorted(found, key=lambda gate: (gate.key, gate.gate)))
 
 
-def _impossible(machines: Mapping[str, Sequence[Machine]]) -> Iterator[InputNote]:
+def _impossible(machines: Mapping[str, Sequence[TaskManagerSample]]) -> Iterator[InputNote]:
     """Yield a note for each kind of value that no TaskManager can have."""
     reporting: defaultdict[str, set[str]] = defaultdict(set)
     for name, windows in machines.items():

@@ -12,7 +12,7 @@ from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.queues.assemble.owners import Places, Row, Tasks
-from flowdiag.analyses.queues.facts import Gauge, Machine, Sample
+from flowdiag.analyses.queues.facts import Gauge, Sample, TaskManagerSample
 from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, MACHINE_GAUGES, OPERATOR_GAUGES
 
 # A job with more starts is in a restart loop.
@@ -156,7 +156,7 @@ def _merge_reporters(reported: Sequence[Sample]) -> Sample:
     )
 
 
-def machine_of(row: Row) -> Machine:
+def taskmanager_sample_of(row: Row) -> TaskManagerSample:
     """Return the values of one TaskManager in one window, without impossible values."""
     gauges = {name: gauge for name in MACHINE_GAUGES if (gauge := _gauge(row[name])) is not None}
     gc_ms, span_ms = row["gc_ms"], row["span_ms"]
@@ -169,7 +169,7 @@ def machine_of(row: Row) -> Machine:
     if used is not None and most is not None and 0 < most.mean < used.mean:
         impossible.append("more heap in use than its maximum")
         del gauges["heap_used"]
-    return Machine(
+    return TaskManagerSample(
         window=row["window"],
         taskmanager=row["taskmanager"],
         host=row["host"],

@@ -151,7 +151,7 @@ class Simulation:
                 return
             if subtask.current is not None:
                 self._recycle(subtask)
-            if not self._take(subtask):
+            if not self._take_buffer(subtask):
                 self._enter(subtask, "idle")
                 return
             if self.now < subtask.snapshot_until:
@@ -228,7 +228,7 @@ class Simulation:
                     break
             if self.flow.flush_ms == 0 and link.open is not None and link.open.bytes > 0:
                 link.flush = True
-                self._offer(link)
+                self._offer_data(link)
             subtask.pending.popleft()
         return True
 
@@ -255,7 +255,7 @@ class Simulation:
         self.made += 1
         link.queue.append(buffer)
         link.backlog += 1
-        self._offer(link)
+        self._offer_data(link)
 
     def _release(self, link: Link) -> None:
         """Return a segment to the producer's pool."""
@@ -281,10 +281,10 @@ class Simulation:
         self.made += 1
         return part
 
-    def _offer(self, link: Link) -> None:
+    def _offer_data(self, link: Link) -> None:
         """Send or read the next data of a link, if there is any."""
         if link.local:
-            self._list(link)
+            self._queue_channel(link)
             return
         consumer = link.consumer
         gate = consumer.gate
@@ -300,7 +300,7 @@ class Simulation:
             if link.exclusive_free + link.floating_free == 0:
                 # Only a sender that starts without credit announces its backlog.
                 if self.flow.per_channel == 0:
-                    self._ask(link, gate)
+                    self._report_backlog(link, gate)
                 if link.exclusive_free + link.floating_free == 0:
                     break
             if link.queue:
@@ -322,11 +322,11 @@ class Simulation:
             self.least_credit = min(self.least_credit, link.exclusive_free, link.floating_free)
             link.received.append(buffer)
             arrived = True
-            self._ask(link, gate)
+            self._report_backlog(link, gate)
         if arrived:
-            self._list(link)
+            self._queue_channel(link)
 
-    def _ask(self, link: Link, gate: Gate) -> None:
+    def _report_backlog(self, link: Link, gate: Gate) -> None:
         """Update the channel's backlog and borrow floating buffers (`onSenderBacklog`)."""
         backlog = link.backlog + (1 if link.flush and link.open is not None else 0)
         if backlog == 0 and link.required == self.flow.per_channel:
@@ -342,7 +342,7 @@ class Simulation:
                     gate.waiters.append(link)
                 break
 
-    def _list(self, link: Link) -> None:
+    def _queue_channel(self, link: Link) -> None:
         """Add a channel to its consumer's queue of channels with data. The consumer reads these channels in turn."""
         if link.listed or link.blocked:
             return
@@ -352,7 +352,7 @@ class Simulation:
         if consumer.state == "idle":
             self._wake(consumer)
 
-    def _take(self, subtask: Subtask) -> bool:
+    def _take_buffer(self, subtask: Subtask) -> bool:
         """Take the next buffer from the channels in turn, and handle barriers. Return False if there is no buffer."""
         while subtask.ready:
             link = subtask.ready.popleft()
@@ -403,9 +403,9 @@ class Simulation:
             if buffer.owner:
                 self._release(link)
             return
-        self._give_back(link, buffer)
+        self._free_buffer(link, buffer)
 
-    def _give_back(self, link: Link, buffer: Buffer) -> None:
+    def _free_buffer(self, link: Link, buffer: Buffer) -> None:
         """Free a received buffer. The credit goes to its channel, or to the channel that has waited longest."""
         gate = link.consumer.gate
         assert gate is not None
@@ -416,7 +416,7 @@ class Simulation:
             if link.exclusive_free + link.floating_free > link.required and link.floating_free > 0:
                 link.floating_free -= 1
                 self._free_floating(gate)
-        self._offer(link)
+        self._offer_data(link)
 
     def _free_floating(self, gate: Gate) -> None:
         while gate.waiters:
@@ -428,7 +428,7 @@ class Simulation:
             if other.exclusive_free + other.floating_free < other.required:
                 other.waiting = True
                 gate.waiters.append(other)
-            self._offer(other)
+            self._offer_data(other)
             return
         gate.floating_free += 1
 
@@ -439,7 +439,7 @@ class Simulation:
             link = partition.links[place]
             if link.open is not None and link.open.bytes > 1e-6:
                 link.flush = True
-                self._offer(link)
+                self._offer_data(link)
         partition.dirty.clear()
         self._schedule(self.now + self.flush_ms, partial(self._flush, partition))
 
@@ -545,7 +545,7 @@ class Simulation:
                     self._overtaking(link, number)
                 else:
                     link.queue.append(Buffer(barrier=number))
-                    self._offer(link)
+                    self._offer_data(link)
 
     def _handle_barrier(self, subtask: Subtask, link: Link, number: int) -> None:
         """Handle a barrier at the head of a queue."""
@@ -553,7 +553,7 @@ class Simulation:
             # The barrier was in the queue before its checkpoint became unaligned.
             self._receive_barrier(subtask, link, number)
             if self._has_more(link):
-                self._list(link)
+                self._queue_channel(link)
             return
         link.blocked = True
         self._receive_barrier(subtask, link, number)
@@ -584,7 +584,7 @@ class Simulation:
             if link.blocked:
                 link.blocked = False
                 if self._has_more(link):
-                    self._list(link)
+                    self._queue_channel(link)
 
     def _overtaking(self, link: Link, number: int) -> None:
         """Handle an unaligned barrier after the current record, ahead of all queued data."""

@@ -49,12 +49,12 @@ def heap_growth(
 def _free_heap(job: h.JobQueues) -> float | None:
     """Return the free heap of the TaskManagers in their last minute, or None if one is unknown."""
     free = 0.0
-    for reports in job.machines.values():
+    for reports in job.taskmanagers.values():
         used, most = (reports[-1].gauges.get(name) for name in ("heap_used", "heap_max"))
         if used is None or most is None:
             return None
         free += max(0.0, most.high - used.low)
-    return free if job.machines else None
+    return free if job.taskmanagers else None
 
 
 def largest_state(job: h.JobQueues) -> str | None:

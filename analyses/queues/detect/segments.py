@@ -18,7 +18,12 @@ class Shortage(NamedTuple):
 
 
 def shortage_of(
-    name: str, reports: h.Sequence[h.Machine], *, most: float, hardly: float, samples: float
+    name: str,
+    reports: h.Sequence[h.TaskManagerSample],
+    *,
+    most: float,
+    hardly: float,
+    samples: float,
 ) -> Shortage | None:
     asked = h.merged_gauge(reports, "segments_requested")
     free = h.merged_gauge(reports, "segments_free")

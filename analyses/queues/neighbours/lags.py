@@ -263,7 +263,7 @@ def commits_fall_behind(job: JobQueues, group: Trend) -> bool:
         return False
     keys = [key for key in job.samples if key.task in job.topology.sources]
     middle_us = (group.first_us + group.last_us) // 2
-    # Both rates of the same time: a source that has stopped reading commits nothing either.
+    # Compare rates over the same time, because a source that has stopped reading commits nothing either.
     read, committed = read_rate(job, keys, middle_us), _commit_rate_of(job, middle_us)
     if read is None or committed is None:
         read, committed = read_rate(job, keys), group.rate

@@ -22,7 +22,7 @@ Back pressure that has ended must also have begun more than `near-start` before 
 in more than `isolated` of the metric windows.
 
 The rule does not report a job as healthy if fewer than `known` of its subtasks have metrics, or if no subtask has
-`samples` samples. The report then lists the tasks that are busy while others wait as suspects.
+`samples` samples. The report then lists as suspects the tasks that are busy while others wait.
 
 What to do
 ----------

@@ -51,7 +51,7 @@ class Limits(h.Limits):
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per TaskManager."""
-    for name, reports in job.machines.items():
+    for name, reports in job.taskmanagers.items():
         share = gc_share(reports)
         if share is None or share < limits.share:
             continue
@@ -87,7 +87,7 @@ def _heap(used: float | None) -> h.Iterator[h.Measurement]:
         yield h.measurement("heap-used", round(used, 4), "share", over="of the largest heap, mean")
 
 
-def _heap_used(reports: h.Sequence[h.Machine]) -> float | None:
+def _heap_used(reports: h.Sequence[h.TaskManagerSample]) -> float | None:
     """Return the mean share of the heap in use, or None if unknown."""
     used = h.merged_gauge(reports, "heap_used")
     most = h.merged_gauge(reports, "heap_max")

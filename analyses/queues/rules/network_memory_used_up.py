@@ -65,7 +65,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         shortage_of(
             name, reports, most=limits.requested, hardly=limits.hardly, samples=limits.samples
         )
-        for name, reports in job.machines.items()
+        for name, reports in job.taskmanagers.items()
     ]
     found = sorted(filter(None, short), key=lambda s: (-(s.requested or 0.0), s.taskmanager))
     if found:
@@ -85,7 +85,7 @@ def _finding(job: h.JobQueues, found: list[Shortage], limits: Limits) -> h.Findi
         severity = h.Severity.WARNING
         if exhausted or minutes >= limits.minutes:
             confidence = h.Confidence.MEDIUM
-    reports = [job.machines[shortage.taskmanager] for shortage in found]
+    reports = [job.taskmanagers[shortage.taskmanager] for shortage in found]
     return h.job_finding(
         job,
         subject=h.taskmanager_subject(job, worst.taskmanager) if len(found) == 1 else None,

@@ -46,7 +46,7 @@ False alarms
 ------------
 A job that reads a backlog shows the same pattern until it has caught up. After a restore or a rescaling, or
 while the backlog shrinks, the finding mentions the backlog and is only a note. It is also a note if a known lag
-stays below ten seconds and does not grow: the job keeps up, and only has no room for more.
+stays below ten seconds and does not grow: the job keeps up, but has no spare capacity.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from __future__ import annotations
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.loads import loads_in
-from flowdiag.analyses.queues.root import busy_but_blocking_no_task, unmeasured_chain
+from flowdiag.analyses.queues.root import saturated_without_waiters, unmeasured_chain
 
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
@@ -76,7 +76,7 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
         return
     loads = loads_in(job)
     for members, why in (
-        *((busy, "is busy all the time") for busy in busy_but_blocking_no_task(job, loads)),
+        *((busy, "is busy all the time") for busy in saturated_without_waiters(job, loads)),
         (unmeasured_chain(job, loads), "is the only task of the job, and reports no busy time"),
     ):
         if members:

@@ -78,7 +78,7 @@ def _working_subtasks(job: h.JobQueues, limits: Limits) -> Counter[str]:
 
 def _cpu_loads(job: h.JobQueues, limits: Limits) -> dict[str, float]:
     """Return the mean CPU load of each TaskManager with enough samples."""
-    gauges = {name: h.merged_gauge(reports, "cpu") for name, reports in job.machines.items()}
+    gauges = {name: h.merged_gauge(reports, "cpu") for name, reports in job.taskmanagers.items()}
     return {name: g.mean for name, g in gauges.items() if g is not None and g.n >= limits.samples}
 
 
@@ -108,7 +108,7 @@ def _finding(
             h.measurement("working-subtasks", count, "subtasks", round(limits.ratio * mean, 1)),
             h.measurement("cpu-load", round(load, 3), "share", limits.cpu),
         ),
-        evidence=h.records_of(job.machines[name], "cpu"),
+        evidence=h.records_of(job.taskmanagers[name], "cpu"),
         actions=(
             h.Action(
                 text="Spread slots evenly over the TaskManagers",

@@ -8,7 +8,7 @@ from flowdiag.analyses.rate import helpers as h
 
 BLOCK_INTERVAL: Final = "spark.streaming.blockInterval"
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
-SHORTEST_MS: Final = 50  # the scheduling of shorter blocks costs more than they gain
+SHORTEST_MS: Final = 50  # shorter blocks cost more scheduling time than they save
 
 
 def more_tasks(flow: h.Flow, cores: int) -> tuple[h.Action, ...]:

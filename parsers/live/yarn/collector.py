@@ -266,7 +266,9 @@ class _Collector:
             return
         self._write("attempts", answer)
         for attempt in objects_at(object_at(answer, "appAttempts"), "appAttempt"):
-            self._know(attempt.get("containerId"), attempt.get("nodeHttpAddress"), master=True)
+            self._container_named(
+                attempt.get("containerId"), attempt.get("nodeHttpAddress"), master=True
+            )
             if (name := _ATTEMPT.fullmatch(str(attempt.get("appAttemptId")))) is not None:
                 found = await self._get(self._options.manager, f"{app}/{name[0]}/containers")
                 self._write_containers(f"attempt-{name[1]}.containers", found)
@@ -280,7 +282,7 @@ class _Collector:
         self._write("timeline.application", application)
         self._write("timeline.attempts", attempts)
         for attempt in objects_at(attempts, "appAttempt"):
-            self._know(attempt.get("amContainerId"), None, master=True)
+            self._container_named(attempt.get("amContainerId"), None, master=True)
             if (name := _ATTEMPT.fullmatch(str(attempt.get("appAttemptId")))) is not None:
                 found = await self._timeline(f"{app}/appattempts/{name[0]}/containers")
                 self._write_containers(f"timeline.attempt-{name[1]}.containers", found)
@@ -289,13 +291,15 @@ class _Collector:
         """Write the containers of an attempt, and remember where each container's logs are."""
         listed = [] if answer is None else _containers(answer)
         for each in listed:
-            known = self._know(each.get("containerId"), each.get("nodeHttpAddress"))
+            known = self._container_named(each.get("containerId"), each.get("nodeHttpAddress"))
             if known is not None and each.get("containerState") == "COMPLETE":
                 known.status = as_integer(each.get("containerExitStatus"))
         if listed:
             self._write(name, answer)
 
-    def _know(self, name: object, node: object, *, master: bool = False) -> _Container | None:
+    def _container_named(
+        self, name: object, node: object, *, master: bool = False
+    ) -> _Container | None:
         """Return the container with this name, which is added if it is new. The result is None if the name is
         invalid.
         """
@@ -345,7 +349,7 @@ class _Collector:
             with path.open("rb") as file:
                 for found in _IN_LOGS.findall(file.read(_SCANNED_BYTES)):
                     if _application_of(found.decode()) == self._options.application:
-                        self._know(found.decode(), None)
+                        self._container_named(found.decode(), None)
         rest = [name for name, known in self._containers.items() if not known.master]
         rest.sort(key=lambda name: (self._containers[name].rank, name))
         most = MAX_CONTAINERS
