@@ -364,10 +364,10 @@ ERRORS: Final = (b"ERROR", b"FATAL", b"SEVERE", b"Exception in thread ", b"Trace
 """Signs of errors in a large log. Exceptions below records without such a sign are often handled."""
 
 
-def _is_grave(one: Pasted, source: Source) -> bool:
+def _counts_on_its_own(one: Pasted, source: Source) -> bool:
     """Return whether an exception of a large log counts without a known message.
 
-    Spark logs errors of tasks and listeners that a retry repairs; rules judge the others by what follows.
+    In Spark's logs, only exceptions that ended more than a task count, because a retry resolves the others.
     """
     if one.level not in GRAVE or not (one.frames or one.python):
         return False
@@ -376,10 +376,7 @@ def _is_grave(one: Pasted, source: Source) -> bool:
 
 
 def _add_errors(task: _Task, scanner: LineScanner) -> None:
-    """Add exceptions below error records of a large log, unless a known message reports them.
-
-    An exception of Spark counts only if its text shows that it ended more than a task.
-    """
+    """Add exceptions below error records of a large log, unless a known message reports them."""
     split, source = task.split, task.split.source
     places = scanner.signs.places if scanner.signs is not None else []
     is_part = split.start > 0 or split.end >= 0
@@ -391,7 +388,7 @@ def _add_errors(task: _Task, scanner: LineScanner) -> None:
     def counts(one: Pasted) -> bool:
         begin = found.at(one.offset if one.heading is None else one.heading.offset)
         own = split.start <= begin and (split.end < 0 or begin < split.end)
-        return own and _is_grave(one, source)
+        return own and _counts_on_its_own(one, source)
 
     text = without_dumps(found.data)
     known = _scan_records(text, source)[1]

@@ -309,8 +309,8 @@ def episode_text(episode: Episode) -> str:
 def hot_spot(job: JobFacts) -> EpisodeCulprit | None:
     """Return a saturated subtask that upstream tasks wait for, in a job whose checkpoints complete.
 
-    Returns: None without back pressure, or if the task where back pressure ends has no problem; a result
-        without a culprit if the input does not cover all subtasks of that task.
+    Returns: None without back pressure, or if the task where back pressure ends has no problem. If the input does not
+    cover all subtasks of that task, the result has no culprit.
     """
     view, episode = overall_view(job), _whole_run_episode(job)
     if not any(root.measured for root in view.ends):

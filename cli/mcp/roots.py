@@ -1,4 +1,4 @@
-"""Limit the files that clients may read to the folders of `--root`.
+"""Limits the files that clients may read to the folders of `--root`.
 
 Text in a log may instruct an agent to read other files. Paths are therefore checked after following all links, and a
 folder with a link to the outside is rejected. Error messages never reveal whether a path outside exists.

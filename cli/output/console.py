@@ -1,4 +1,4 @@
-"""Write the report to stdout and everything else to stderr. No other module prints."""
+"""Writes the report to stdout and everything else to stderr. No other module prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read a saved report."""
+"""Reads a saved report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Render a report and print its warnings. Imports no module that diagnoses."""
+"""Renders a report and prints its warnings. Imports no module that diagnoses."""
 
 from __future__ import annotations
 

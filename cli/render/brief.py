@@ -1,4 +1,4 @@
-"""Render a report as at most `MOST` characters of plain text, for a ticket, a chat message or a language model.
+"""Renders a report as at most `MOST` characters of plain text, for a ticket, a chat message or a language model.
 
 The brief has the verdict, the culprit, each story with its proof and one action, and the rules that were not assessed.
 It contains no markup and no escapes: text from logs cannot mention people in a chat, open a code block or reverse

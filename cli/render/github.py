@@ -1,4 +1,4 @@
-"""Render a report as GitHub workflow commands: the verdict, then an annotation for each finding.
+"""Renders a report as GitHub workflow commands: the verdict, then an annotation for each finding.
 
 GitHub shows ten annotations per level and step. The verdict comes first, and the tenth annotation of a level
 counts the findings that do not fit.

@@ -1,4 +1,4 @@
-"""Render a report as JSON: `flowdiag.report/1`, see docs/report.schema.json."""
+"""Renders a report as JSON: `flowdiag.report/1`, see docs/report.schema.json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Render a report as JUnit XML, for systems that show test results.
+"""Renders a report as JUnit XML, for systems that show test results.
 
 A command is a suite, a job a class, a rule a case. Findings of severity warning or above fail their case; rules that
 flowdiag could not assess are skipped.

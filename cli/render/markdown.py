@@ -1,4 +1,4 @@
-"""Render a report as Markdown for a ticket or `$GITHUB_STEP_SUMMARY`: short, and safe to paste.
+"""Renders a report as Markdown for a ticket or `$GITHUB_STEP_SUMMARY`: short, and safe to paste.
 
 Without `-v`, a report on several jobs or with several findings has at most `LINES` lines, unless even the shortest form has
 more. Names and excerpts come from logs. They never become markup: no HTML, no link, no mention.

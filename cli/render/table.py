@@ -1,4 +1,4 @@
-"""Render a report for the terminal: the inputs, the data, the findings, and last the verdict.
+"""Renders a report for the terminal: the inputs, the data, the findings, and last the verdict.
 
 Without `-v` it has at most `LINES` lines: `Page.terse` rises until the report fits. A report longer than a screen
 repeats the verdict at the top. This module lays out the frame; `flowdiag.cli.views` has the contents.

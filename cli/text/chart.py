@@ -1,4 +1,4 @@
-"""Draw text-mode column charts of values over time."""
+"""Draws text-mode column charts of values over time."""
 
 from __future__ import annotations
 

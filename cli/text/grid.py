@@ -1,4 +1,4 @@
-"""Lay out terminal text: tables, aligned rows, headings and indented blocks.
+"""Lays out terminal text: tables, aligned rows, headings and indented blocks.
 
 Everything is `Text`, never markup: names and excerpts come from logs. Paths are never wrapped, however narrow the
 terminal, so that a reader can copy them.

@@ -1,4 +1,4 @@
-"""Condense a report into stories: each a paragraph, the record that proves it, and one action.
+"""Condenses a report into stories: each a paragraph, the record that proves it, and one action.
 
 A report without stories gets one story for each finding. The terminal, the brief and the MCP server use these views.
 """

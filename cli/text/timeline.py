@@ -1,4 +1,4 @@
-"""Draw the checkpoints of a job over time as rows of cells."""
+"""Draws the checkpoints of a job over time as rows of cells."""
 
 from __future__ import annotations
 

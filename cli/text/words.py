@@ -1,4 +1,4 @@
-"""Format the subjects, times, counts and verdicts of a report for readers."""
+"""Formats the subjects, times, counts and verdicts of a report for readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Show what changed since the previous round: the time, the verdict, and a line for each finding."""
+"""Shows what changed since the previous round: the time, the verdict, and a line for each finding."""
 
 from __future__ import annotations
 

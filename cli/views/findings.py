@@ -1,4 +1,4 @@
-"""Show findings: the first with evidence and actions, the others with a line each; all in full with `-v`."""
+"""Shows findings: the first with evidence and actions, the others with a line each; all in full with `-v`."""
 
 from __future__ import annotations
 

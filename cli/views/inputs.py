@@ -1,4 +1,4 @@
-"""Show the inputs: a summary with problems, or with `-v` each input with its facts."""
+"""Shows the inputs: a summary with problems, or with `-v` each input with its facts."""
 
 from __future__ import annotations
 

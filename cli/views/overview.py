@@ -1,4 +1,4 @@
-"""Summarize many jobs or applications: the worst verdicts first, equal verdicts and causes together."""
+"""Summarizes many jobs or applications: the worst verdicts first, equal verdicts and causes together."""
 
 from __future__ import annotations
 

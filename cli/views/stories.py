@@ -1,4 +1,4 @@
-"""Show each story as a paragraph with the record that proves it and one action; `-v` shows the findings in full."""
+"""Shows each story as a paragraph with the record that proves it and one action; `-v` shows the findings in full."""
 
 from __future__ import annotations
 

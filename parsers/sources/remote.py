@@ -217,7 +217,7 @@ class RemoteFile(io.RawIOBase):
             self._size = int(system.size(path) if size is None else size)
         except FileNotFoundError:
             raise OSError("no such file") from None
-        except Exception as error:  # noqa: BLE001 - see `find`
+        except Exception as error:  # noqa: BLE001 - see `list_files`
             raise OSError(_clause(error)) from None
         if expected is not None and self._size < expected:
             self.error = f"shrank from {expected} to {self._size} bytes while it was read"
@@ -238,7 +238,7 @@ class RemoteFile(io.RawIOBase):
         """Read up to `size` bytes, or to the end."""
         try:
             data: bytes = self._file.read(-1 if size is None else size)
-        except Exception as error:  # noqa: BLE001 - see `find`
+        except Exception as error:  # noqa: BLE001 - see `list_files`
             if self.error is None:
                 self.error = f"unreadable ({_clause(error)})"
             return b""

@@ -193,7 +193,7 @@ def _rows_of(
             utc_us = None if at_ms is None else at_ms * 1000
             yield row | {"offset": 0, "application": application, "utc_us": utc_us}
     elif value == [] and place.partition("?")[0].endswith("/jobs"):
-        yield _look(at_ms) | {"offset": 0, "application": application}
+        yield _request_row(at_ms) | {"offset": 0, "application": application}
     else:
         yield from _item_rows(value, application, time, place, at_ms)
 
@@ -203,7 +203,7 @@ def _item_rows(
 ) -> Iterator[Row]:
     kind = kind_of(value)
     if kind == "jobs" and at_ms is not None:
-        yield _look(at_ms) | {"offset": 0, "application": application}
+        yield _request_row(at_ms) | {"offset": 0, "application": application}
     items = [
         item for item in (value if isinstance(value, list) else [value]) if isinstance(item, dict)
     ]
@@ -303,7 +303,7 @@ def batch_rows(item: Row) -> list[Row]:
     ]
 
 
-def _look(at_ms: int | None) -> Row:
+def _request_row(at_ms: int | None) -> Row:
     """Return a row for the request of running jobs, because jobs that the response does not list have ended."""
     return {
         "event": Event.SPARK_JOB.value,

@@ -1,6 +1,6 @@
 """Reads tables copied from Spark's Web UI: batches, queries that fall behind, receivers, lost executors, garbage collection, options.
 
-Cells are separated by tabs, bars, spaces or line ends. Each row becomes the equivalent answer of the REST API. The UI
+Cells are separated by tabs, bars, spaces or line ends. Each row becomes the equivalent REST response. The UI
 shows times of the server without a zone.
 """
 

@@ -227,7 +227,7 @@ def is_speedscope(body: Mapping[str, Any]) -> bool:
 
 
 def speedscope_samples(body: Mapping[str, Any]) -> Iterator[Sample]:
-    """Yield the sampled stacks of each profile, which stands for one thread."""
+    """Yield the sampled stacks of each profile. A profile covers one thread."""
     frames = [_speedscope_frame(item) for item in objects_at(object_at(body, "shared"), "frames")]
     for profile in objects_at(body, "profiles"):
         name = as_string(profile.get("name")) or ""

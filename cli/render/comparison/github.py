@@ -1,4 +1,4 @@
-"""Render a comparison as GitHub workflow commands: the result, then the changes."""
+"""Renders a comparison as GitHub workflow commands: the result, then the changes."""
 
 from __future__ import annotations
 

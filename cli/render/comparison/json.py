@@ -1,4 +1,4 @@
-"""Render a comparison as JSON: `flowdiag.comparison/1`, see docs/comparison.schema.json."""
+"""Renders a comparison as JSON: `flowdiag.comparison/1`, see docs/comparison.schema.json."""
 
 from __future__ import annotations
 

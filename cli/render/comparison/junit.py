@@ -1,4 +1,4 @@
-"""Render a comparison as JUnit XML: a case for each finding and measure.
+"""Renders a comparison as JUnit XML: a case for each finding and measure.
 
 Regressions fail their case. Measures and findings that cannot be compared are skipped.
 """

@@ -1,4 +1,4 @@
-"""Render a comparison as Markdown for a ticket or `$GITHUB_STEP_SUMMARY`: short, and safe to paste."""
+"""Renders a comparison as Markdown for a ticket or `$GITHUB_STEP_SUMMARY`: short, and safe to paste."""
 
 from __future__ import annotations
 

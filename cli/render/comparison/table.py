@@ -1,4 +1,4 @@
-"""Render a comparison for the terminal: the changes first, the result last."""
+"""Renders a comparison for the terminal: the changes first, the result last."""
 
 from __future__ import annotations
 

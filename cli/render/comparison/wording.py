@@ -1,4 +1,4 @@
-"""Format comparisons for readers."""
+"""Formats comparisons for readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run Vega in a separate process, so that a crash costs only one chart.
+"""Runs Vega in a separate process, so that a crash costs only one chart.
 
 `vl_convert` runs JavaScript and Rust, and a panic ends its process. A second Python process (`converting.py`) runs it.
 It starts with the first chart, restarts after a crash, and ends with flowdiag. It serves all pages of this process,

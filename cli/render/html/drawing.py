@@ -1,4 +1,4 @@
-"""Convert Vega-Lite specifications to small SVG elements without scripts, in the colors of the page.
+"""Converts Vega-Lite specifications to small SVG elements without scripts, in the colors of the page.
 
 Vega writes stand-alone images. A page has several, and its colors change with light and dark mode. Colors are
 therefore variables of `style.css`, ids get a prefix, and attributes without effect are removed. The

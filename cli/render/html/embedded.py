@@ -1,4 +1,4 @@
-"""Embed a report in a web page, and extract it.
+"""Embeds a report in a web page, and extracts it.
 
 The report is in a `<script type="application/json">`, which browsers never run. No text can end that element, because
 every `<` is a JSON escape.

@@ -77,7 +77,7 @@ class Figure:
 
 @dataclass(slots=True)
 class ChartRenderer:
-    """Draws the charts of a page, as long as the page has room.
+    """Draws the charts of a page while the page has room.
 
     Args:
         room: the bytes that remain for charts.
@@ -164,7 +164,7 @@ class ChartRenderer:
             return self.faults.run_or_default(both, None, Where.RENDER, about=title)
         except NoConverterError as error:
             self.error = str(error)
-        except SlowError as error:  # a slow machine is not a bug
+        except SlowError as error:  # a slow host is not a bug
             self._slow += 1
             self.error = str(error) if self._slow >= _MOST_SLOW else ""
         return None
