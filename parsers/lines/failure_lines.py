@@ -60,11 +60,11 @@ def failure_line(text: str, *, weak: bool = False) -> FailureLine | None:
     True
     """
     text = text[:_TEXT].strip()
-    if is_harmless(text):
-        return None
     for line in failure_lines():
-        if line.weak <= weak and any(pattern.search(text) for pattern in line.patterns):
-            return line
+        if line.weak <= weak:
+            for pattern in line.patterns:
+                if pattern.search(text):
+                    return None if is_harmless(text) else line
     return None
 
 

@@ -110,9 +110,9 @@ def looks_like_sessions(text: str) -> bool:
     False
     """
     head = text[:65536]
-    if any(_INNODB in found for found in _INNODB_HEADER.findall(head)):
+    if "trx_started" in head and any(_INNODB in found for found in _INNODB_HEADER.findall(head)):
         return True
-    if _PROCESSES_HEADER.search(head):
+    if "command" in head.lower() and _PROCESSES_HEADER.search(head):
         return True
     if "pid" not in head:
         return False

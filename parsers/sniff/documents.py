@@ -64,9 +64,10 @@ def _sniff_objects(sample: Sample, start: bytes, lines: list[bytes]) -> Sniffed 
 
 def _is_record_with_trace(lines: list[bytes], objects: list[dict[str, Any] | None]) -> bool:
     """Return whether the first line is a log record that is followed by stack frames as plain lines."""
-    if not objects or objects[0] is None or unwrap_json(lines[0]) is None:
+    if not objects or objects[0] is None:
         return False
-    return any(is_trace_line(line.decode("utf-8", "replace")) for line in lines[1:_LINES])
+    frames = (line for line in lines[1:_LINES] if is_trace_line(line.decode("utf-8", "replace")))
+    return next(frames, None) is not None and unwrap_json(lines[0]) is not None
 
 
 def _has_trace_behind(lines: list[bytes]) -> bool:

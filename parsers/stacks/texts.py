@@ -347,7 +347,7 @@ _INFO_HEAD = re.compile(
 
 
 def _is_info_text(head: bytes) -> bool:
-    found = _INFO_HEAD.search(head)
+    found = _INFO_HEAD.search(head) if b" Id=" in head else None
     return found is not None and b"\n\tat " in head[found.end() : found.end() + 4096]
 
 
