@@ -178,8 +178,9 @@ def spark(
     )
 
     async def work(client: Client, folder: Folder, say: ShowProgress, tool: str) -> Outcome:
-        from flowdiag.parsers.live.spark import START_S, SparkOptions, collect_spark
+        from flowdiag.parsers.live.spark import SparkOptions, collect_spark
         from flowdiag.parsers.live.thread_dumps import Stacks
+        from flowdiag.parsers.live.watching import START_S
 
         options = SparkOptions(
             application=application,

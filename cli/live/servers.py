@@ -22,7 +22,7 @@ from flowdiag.cli.options.routing import KUBERNETES, YARN
 from flowdiag.parsers.cleanup import remove_folder
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.live.client import Client
-from flowdiag.parsers.live.detect import FLINK, PROMETHEUS, NoServer, Server, detect
+from flowdiag.parsers.live.detect import FLINK, PROMETHEUS, NoServer, Server, detect_started
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.live.thread_dumps import Stacks
 from flowdiag.parsers.notes import InputNote, Kind
@@ -191,7 +191,7 @@ class Servers:
         if url.startswith(YARN):
             return Server(kind=_YARN, url=url, shown=url)
         try:
-            return await detect(url, self._options.access)
+            return await detect_started(url, self._options.access, progress)
         except FlowdiagError as trouble:
             if url in self._doubtful and isinstance(trouble, NoServer):
                 found.paths.append(url)

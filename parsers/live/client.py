@@ -51,7 +51,7 @@ TOKEN_VARIABLE: Final = "FLOWDIAG_COLLECT_TOKEN"
 USER_VARIABLE: Final = "FLOWDIAG_COLLECT_USER"
 PASSWORD_VARIABLE: Final = "FLOWDIAG_COLLECT_PASSWORD"
 
-_SPARK_STARTS: Final = b"Spark is starting up"  # the page of a driver whose context is not ready
+SPARK_STARTS: Final = "Spark is starting up"  # the page of a driver whose context is not ready
 _TRANSIENT: Final = frozenset((408, 425, 429, 502, 503, 504))
 # Only gzip is requested. httpx would also unpack zstd and brotli, which can inflate a packet to gigabytes.
 _ENCODINGS: Final = {"": None, "identity": None, "gzip": 31, "x-gzip": 31, "deflate": 15}
@@ -410,10 +410,8 @@ class Client:
             return _Retryable(failed, _retry_after_s(response.headers.get("retry-after")))
         if status == 400 and _HTTPS_WANTED.search(content[:2000]):
             return RequestFailed(path, *_SPEAKS_HTTPS, status=status, fatal=True)
-        if _SPARK_STARTS in content[:2000]:
-            return _Retryable(
-                RequestFailed(path, "Spark is starting up", status=status, transient=True)
-            )
+        if SPARK_STARTS.encode() in content[:2000]:
+            return _Retryable(RequestFailed(path, SPARK_STARTS, status=status, transient=True))
         if _is_page(response, content):
             # A dashboard serves its own page for unknown paths, and an authenticating proxy serves a login page.
             return RequestFailed(

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.json_values import as_string, object_at
-from flowdiag.parsers.live.client import Access, Client, RequestFailed, base_of
-from flowdiag.parsers.live.watching import hint_for
+from flowdiag.parsers.live.client import SPARK_STARTS, Access, Client, RequestFailed, base_of
+from flowdiag.parsers.live.watching import ShowProgress, hint_for, wait_while_starting
 
 FLINK: Final = "flink"
 SPARK: Final = "spark"
@@ -27,6 +27,10 @@ _PROBES: Final = {
     SPARK: ("/api/v1/version", ""),
     PROMETHEUS: ("/api/v1/query", "query=1"),
 }
+
+
+class DriverStarts(FlowdiagError):
+    """Raised if a Spark driver responds that it is starting."""
 
 
 class NoServer(FlowdiagError):
@@ -50,10 +54,25 @@ class Server:
     version: str | None = None
 
 
+async def detect_started(url: str, access: Access, progress: ShowProgress) -> Server:
+    """Detect a server, and wait for a Spark driver that is starting."""
+    seen = False
+
+    def why_starting(failed: Exception) -> str | None:
+        nonlocal seen
+        seen = seen or isinstance(failed, DriverStarts)
+        # Between that page and the REST API, a driver responds with 404.
+        starts = isinstance(failed, DriverStarts) or (seen and isinstance(failed, NoServer))
+        return str(failed) if starts else None
+
+    return await wait_while_starting(lambda: detect(url, access), why_starting, progress)
+
+
 async def detect(url: str, access: Access) -> Server:
     """Detect the server at a URL, or at one of its parent paths.
 
     Raises:
+        DriverStarts: a Spark driver is starting.
         NoServer: a server responded, but not Flink, Spark or Prometheus.
         FlowdiagError: no server responded, or access was denied; with a hint.
     """
@@ -63,7 +82,8 @@ async def detect(url: str, access: Access) -> Server:
         try:
             found, trouble = await _probe(root, access)
         except RequestFailed as failed:
-            raise FlowdiagError(f"{given}: {failed.why}", hint=hint_for(failed)) from None
+            kind = DriverStarts if failed.why == SPARK_STARTS else FlowdiagError
+            raise kind(f"{given}: {failed.why}", hint=hint_for(failed)) from None
         if found is not None:
             return found
         refused = refused or trouble

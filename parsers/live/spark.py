@@ -10,7 +10,6 @@ slow.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Mapping
@@ -33,14 +32,20 @@ from flowdiag.parsers.live.query_page import (
     statistics_path,
 )
 from flowdiag.parsers.live.thread_dumps import PAUSE_S, Stacks, ThreadDumps
-from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redact
+from flowdiag.parsers.live.watching import (
+    START_PAUSE_S,
+    Outcome,
+    ShowProgress,
+    Watch,
+    hint_for,
+    redact,
+    wait_while_starting,
+)
 
 API: Final = "/api/v1"
 DRIVER: Final = "driver"  # ID of the driver in the list of executors
 SLOW_TICKS: Final = 20
 YOUNG_MS: Final = 120_000  # a script may start its first query this long after its session
-START_S: Final = 30.0  # maximum wait for a driver that is starting
-START_PAUSE_S: Final = 1.0
 MAX_APPLICATIONS: Final = 10
 MAX_QUERIES: Final = 20
 PAGE_BYTES: Final = 16 * 1024 * 1024
@@ -151,22 +156,17 @@ class _Collector:
         self._version = version
 
     async def _first_answer(self) -> Answer:
-        """Request the version, again and again while the driver may be starting.
+        """Request the version.
 
         The Web UI of a starting driver responds before its REST API does: with 404, or with a page.
         """
-        until = time.monotonic() + self._options.start_s
-        while True:
-            try:
-                return await self._client.get(f"{API}/version")
-            except RequestFailed as failed:
-                left_s = until - time.monotonic()
-                if left_s <= 0 or not _may_be_starting(failed):
-                    raise
-                self._progress(
-                    f"{failed.why}: waiting up to {left_s:.0f} s, in case the driver is starting"
-                )
-            await asyncio.sleep(self._options.start_pause_s)
+        return await wait_while_starting(
+            lambda: self._client.get(f"{API}/version"),
+            _why_starting,
+            self._progress,
+            most_s=self._options.start_s,
+            pause_s=self._options.start_pause_s,
+        )
 
     async def run(self) -> Outcome:
         return await self._watch.run(
@@ -368,8 +368,11 @@ class _Collector:
         self._watch.keep(answer.path, redact(answer.body), answer.time_ms, compare=compare)
 
 
-def _may_be_starting(failed: RequestFailed) -> bool:
-    return failed.transient or failed.status == 404 or "HTML page" in failed.why
+def _why_starting(failed: Exception) -> str | None:
+    if not isinstance(failed, RequestFailed):
+        return None
+    may_start = failed.transient or failed.status == 404 or "HTML page" in failed.why
+    return failed.why if may_start else None
 
 
 def _busiest_first(body: object) -> dict[str, int]:

@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.live.client import Answer, Client, RequestFailed
@@ -17,6 +17,7 @@ from flowdiag.parsers.secrets import MASK, is_secret_key, mask_credentials, mask
 from flowdiag.parsers.sources.collected import SCHEMA
 
 ShowProgress = Callable[[str], None]
+Got = TypeVar("Got")
 
 SILENCE_S: Final = 120.0
 """Seconds without a response after which a server counts as gone."""
@@ -29,6 +30,8 @@ STORED_BYTES: Final = 2 * 1024 * 1024 * 1024
 MAX_CONSECUTIVE_FAILURES: Final = 8
 """After this many requests without a response, the rest of the tick is skipped."""
 FAILURES_KEPT: Final = 20  # maximum failures per tick in the manifest
+START_S: Final = 30.0  # maximum wait for a Spark driver that is starting
+START_PAUSE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,36 @@ class Tick:
     bytes_before: int = 0
     decoded_before: int = 0
     manifest_fields: dict[str, Any] = field(default_factory=dict)  # more fields for the manifest
+
+
+async def wait_while_starting(
+    ask: Callable[[], Awaitable[Got]],
+    why_starting: Callable[[Exception], str | None],
+    progress: ShowProgress,
+    *,
+    most_s: float = START_S,
+    pause_s: float = START_PAUSE_S,
+) -> Got:
+    """Repeat a request while it fails because a Spark driver is starting.
+
+    Args:
+        ask: the request.
+        why_starting: returns the failure in words if a start may explain it.
+        progress: shows progress.
+        most_s: maximum wait.
+        pause_s: pause between two requests.
+    """
+    until = time.monotonic() + most_s
+    while True:
+        try:
+            return await ask()
+        except (RequestFailed, FlowdiagError) as failed:
+            left_s = until - time.monotonic()
+            why = why_starting(failed)
+            if left_s <= 0 or why is None:
+                raise
+            progress(f"{why}: waiting up to {left_s:.0f} s, in case the driver is starting")
+        await asyncio.sleep(pause_s)
 
 
 class Watch:

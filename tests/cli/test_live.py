@@ -37,6 +37,7 @@ from flowdiag.parsers.discover import discover
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.live.client import Access, Client
 from flowdiag.parsers.live.detect import detect
+from flowdiag.parsers.live.watching import wait_while_starting
 from tests.collecting import FakePrometheus, recorded_driver
 from tests.fake_server import NOT_FOUND, RecordedFlink, Reply, as_json, serving
 
@@ -178,6 +179,27 @@ def test_a_url_is_diagnosed_and_leaves_no_files(
     ((name,),) = diagnosis.given
     assert re.fullmatch(re.escape(server.url) + r"!tick-000001-\d{8}T\d{6}Z\.json", name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_driver_that_is_starting_is_waited_for(
+    canned: CannedFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    defaults = wait_while_starting.__kwdefaults__ or {}
+    monkeypatch.setitem(defaults, "pause_s", 0.01)
+    diagnosis = canned()
+    starting = Reply(b"Spark is starting up. Please wait a while.", kind="text/html")
+    pages = [starting] * 8 + [NOT_FOUND] * 6
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        return pages.pop(0) if pages else recorded_driver(path, query)
+
+    with serving(respond) as server:
+        assert main(["diagnose", f"{server.url}/jobs/", "--for", "0"]) == 0
+        assert not pages and diagnosis.given[0]
+        monkeypatch.setitem(defaults, "most_s", 0.1)
+        pages += [starting] * 10_000
+        assert main(["diagnose", server.url, "--for", "0"]) == 2
+    assert "Spark is starting up" in err_of(capsys)
 
 
 def test_kept_responses_can_be_diagnosed_again(
