@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Unpack
+from typing import Any, Unpack
 
 from flowdiag.analyses.flink import judging, settings
 from flowdiag.analyses.flink.failures.crises import Crisis, Failure, crises, keeps_failing
@@ -135,6 +135,16 @@ class Job(JobFacts):
 @once
 def jobs_of(cluster: ClusterFacts) -> tuple[Job, ...]:
     return tuple(Job.of(job, cluster) for job in cluster.jobs)
+
+
+def at_the_end_limit() -> Any:
+    """Declare the limit of failed checkpoints at the end of the input that make a finding critical."""
+    return limit(
+        UNSUCCESSFUL_AT_END,
+        "checkpoints",
+        "minimum number of failed checkpoints at the end of the input for a critical finding; a single failure costs"
+        " one interval, but two in a row suggest that none completes",
+    )
 
 
 def votes_for(signals: Mapping[str, str | None], weights: Sequence[Signal]) -> tuple[Vote, ...]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Final, TypeVar, Unpack
+from typing import Any, Final, TypeVar, Unpack
 
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.knowledge.causes import CAUSES, Remedy
@@ -378,6 +378,12 @@ def slowest_first(items: Iterable[Batch]) -> list[Batch]:
 def is_limited(state: StreamState) -> bool:
     """Return whether the job is overloaded, or whether a limit or back pressure restricts it."""
     return state.stability in (Stability.THROTTLED, Stability.OVERLOADED)
+
+
+def use_limit() -> Any:
+    """Declare the limit `use` of a rule that requires a job to be at its limit."""
+    why = "minimum share of the interval that batches take; below it, there is time to spare"
+    return limit(defaults.NARROW, "share", why)
 
 
 def is_at_limit(state: StreamState, *, use: float = defaults.NARROW) -> bool:

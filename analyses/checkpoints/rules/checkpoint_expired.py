@@ -43,12 +43,7 @@ from flowdiag.analyses.flink import helpers as h
 
 
 class Limits(h.Limits):
-    at_the_end: float = h.limit(
-        h.UNSUCCESSFUL_AT_END,
-        "checkpoints",
-        "minimum number of failed checkpoints at the end of the input for a critical finding; a single failure "
-        "costs one interval, but two in a row suggest that none completes",
-    )
+    at_the_end: float = h.at_the_end_limit()
 
 
 def judge(job: h.Job, limits: Limits) -> h.Results:

@@ -59,9 +59,7 @@ class Limits(h.Limits):
         "minimum number of triggers refused because tasks have finished; a start never causes such "
         "refusals",
     )
-    critical: float = h.limit(
-        10.0, "ratio", "multiple of `attempts` from which refusals are no longer a temporary wait"
-    )
+    critical: float = h.limit(10.0, "ratio", "multiple of `attempts` for a critical finding")
     finishing: float = h.limit(
         30_000.0,
         "ms",

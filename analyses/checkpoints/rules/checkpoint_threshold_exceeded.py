@@ -37,11 +37,7 @@ from flowdiag.analyses.flink.failures.crises import classify_incident
 
 
 class Limits(h.Limits):
-    before: float = h.limit(
-        5,
-        "checkpoints",
-        "number of checkpoints to list; five are enough to show whether they expire or are declined",
-    )
+    before: float = h.limit(5, "checkpoints", "number of failed checkpoints to list")
     together: float = h.limit(
         1000.0,
         "ms",

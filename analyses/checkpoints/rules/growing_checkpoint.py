@@ -46,23 +46,15 @@ from flowdiag.analyses.flink import helpers as h
 
 
 class Limits(h.Limits):
-    checkpoints: float = h.limit(
-        30, "checkpoints", "minimum number of checkpoints; fewer do not show a trend"
-    )
-    span: float = h.limit(
-        1_800_000.0,
-        "ms",
-        "minimum period; a rise within half an hour is a single event, not a trend",
-    )
+    checkpoints: float = h.limit(30, "checkpoints", "minimum number; fewer do not show a trend")
+    span: float = h.limit(1_800_000.0, "ms", "minimum period; a shorter rise is no trend")
     factor: float = h.limit(
         2.0,
         "ratio",
         "minimum ratio of the last fifth to the first; a daily rhythm or a larger input rarely "
         "doubles a checkpoint",
     )
-    tau: float = h.limit(
-        0.6, "ratio", "minimum rank correlation; at 0.6, four of five pairs of checkpoints rise"
-    )
+    tau: float = h.limit(0.6, "ratio", "minimum rank correlation: four of five pairs rise")
     still: float = h.limit(
         1.15,
         "ratio",
@@ -81,12 +73,8 @@ class Limits(h.Limits):
         "minimum ratio within a day; a load that varies from half the mean at night to 1.5 times the mean by day "
         "triples within half a day",
     )
-    floor_duration: float = h.limit(
-        2000.0, "ms", "minimum growth of the duration; a smaller rise has no noticeable effect"
-    )
-    floor_size: float = h.limit(
-        67_108_864.0, "bytes", "minimum growth of the size; less than 64 MiB is harmless"
-    )
+    floor_duration: float = h.limit(2000.0, "ms", "minimum growth; less has no effect")
+    floor_size: float = h.limit(67_108_864.0, "bytes", "minimum growth; less is harmless")
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:

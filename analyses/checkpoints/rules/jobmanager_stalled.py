@@ -47,9 +47,7 @@ from flowdiag.analyses.flink import helpers as h
 
 
 class Limits(h.Limits):
-    taskmanagers: float = h.limit(
-        3, "taskmanagers", "minimum number of TaskManagers; two may fail together by chance"
-    )
+    taskmanagers: float = h.limit(3, "taskmanagers", "minimum number; two may fail by chance")
     share: float = h.limit(
         0.6,
         "share",
@@ -72,9 +70,7 @@ class Limits(h.Limits):
         "minimum delay of an expiry as a share of the timeout; with a long timeout, a delay of seconds proves "
         "nothing",
     )
-    caught_up: float = h.limit(
-        0.5, "share", "minimum share of the missed triggers that must follow right after the gap"
-    )
+    caught_up: float = h.limit(0.5, "share", "minimum share of missed triggers right after the gap")
     caught_up_gap: float = h.limit(
         3.0,
         "intervals",

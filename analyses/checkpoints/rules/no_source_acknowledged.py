@@ -57,16 +57,8 @@ from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
 
 
 class Limits(h.Limits):
-    checkpoints: float = h.limit(
-        2,
-        "checkpoints",
-        "minimum number of checkpoints; a single checkpoint may expire in a busy moment",
-    )
-    share: float = h.limit(
-        0.8,
-        "share",
-        "minimum share of the checkpoints; a source that holds the lock blocks all of them",
-    )
+    checkpoints: float = h.limit(2, "checkpoints", "minimum number; one may be a coincidence")
+    share: float = h.limit(0.8, "share", "minimum share; a held lock blocks all checkpoints")
     back_pressured: float = h.limit(
         PRESSED, "share", "maximum share of time that a source waits for downstream tasks"
     )

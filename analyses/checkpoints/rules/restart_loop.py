@@ -35,11 +35,7 @@ from flowdiag.analyses.flink.failures.crises import LOOP
 
 
 class Limits(h.Limits):
-    restarts: float = h.limit(
-        LOOP,
-        "restarts",
-        "minimum number of restarts; the first restart often hits the same fault again",
-    )
+    restarts: float = h.limit(LOOP, "restarts", "minimum number; the first may hit the same fault")
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:

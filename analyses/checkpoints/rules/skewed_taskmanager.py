@@ -47,12 +47,8 @@ from flowdiag.analyses.flink.tasks.placement import (
 
 
 class Limits(h.Limits):
-    ratio: float = h.limit(
-        1.5, "ratio", "minimum number of late subtasks, as a multiple of the expected number"
-    )
-    p: float = h.limit(
-        0.05, "probability", "maximum probability that this many subtasks are late by chance"
-    )
+    ratio: float = h.limit(1.5, "ratio", "minimum multiple of the expected number of late subtasks")
+    p: float = h.limit(0.05, "probability", "maximum probability that chance makes so many late")
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:

@@ -74,17 +74,9 @@ class Limits(h.Limits):
         "minimum share of the timeout; back pressure easily doubles a duration, and at twice this duration the "
         "checkpoint expires",
     )
-    floor: float = h.limit(
-        2000.0, "ms", "minimum duration; faster checkpoints are harmless at any interval"
-    )
-    slow_share: float = h.limit(
-        0.05,
-        "share",
-        "minimum share of slow checkpoints; a compaction may slow down a single checkpoint",
-    )
-    checkpoints: float = h.limit(
-        3, "checkpoints", "minimum number of slow checkpoints; two may be a coincidence"
-    )
+    floor: float = h.limit(2000.0, "ms", "minimum duration; faster checkpoints are harmless")
+    slow_share: float = h.limit(0.05, "share", "minimum share; a compaction may slow down one")
+    checkpoints: float = h.limit(3, "checkpoints", "minimum number; two may be a coincidence")
     long: float = h.limit(
         4,
         "ratio",

@@ -61,11 +61,7 @@ from flowdiag.analyses.flink.tasks.pressure import median
 
 
 class Limits(h.Limits):
-    async_: float = h.limit(
-        5000.0,
-        "ms",
-        "minimum duration of a write; healthy storage takes this long only for gigabytes",
-    )
+    async_: float = h.limit(5000.0, "ms", "minimum time; healthy storage writes gigabytes in it")
     share: float = h.limit(
         0.5,
         "share",
@@ -82,20 +78,14 @@ class Limits(h.Limits):
         "ratio",
         "minimum ratio of write times between hosts; healthy hosts differ by at most a factor of two",
     )
-    checkpoints: float = h.limit(
-        2,
-        "checkpoints",
-        "minimum number of slow checkpoints; a single slow write may be a coincidence",
-    )
+    checkpoints: float = h.limit(2, "checkpoints", "minimum number; one may be a coincidence")
     subtasks: float = h.limit(
         3,
         "subtasks",
         "minimum number of subtasks with state; with only one or two, a slow write everywhere "
         "means little",
     )
-    subtask_share: float = h.limit(
-        0.8, "share", "minimum share of slow subtasks; subtasks that write little are always fast"
-    )
+    subtask_share: float = h.limit(0.8, "share", "minimum share; small writes are always fast")
     agree: float = h.limit(
         0.5,
         "share",

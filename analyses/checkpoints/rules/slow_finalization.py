@@ -35,17 +35,9 @@ from flowdiag.analyses.flink import helpers as h
 
 
 class Limits(h.Limits):
-    finalization: float = h.limit(
-        3000.0, "ms", "minimum duration; writing one small file takes milliseconds"
-    )
-    share: float = h.limit(
-        0.25,
-        "share",
-        "minimum share of the checkpoint's duration or the interval; a smaller share hardly matters",
-    )
-    checkpoints: float = h.limit(
-        3, "checkpoints", "minimum number of slow writes; one or two may be a coincidence"
-    )
+    finalization: float = h.limit(3000.0, "ms", "minimum time; a small file takes milliseconds")
+    share: float = h.limit(0.25, "share", "minimum share of the checkpoint or the interval")
+    checkpoints: float = h.limit(3, "checkpoints", "minimum number; two may be a coincidence")
     at_the_end: float = h.limit(
         3,
         "checkpoints",

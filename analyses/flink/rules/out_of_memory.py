@@ -56,15 +56,9 @@ from flowdiag.analyses.flink.failures.crises import classify_incident, memory_ki
 
 class Limits(h.Limits):
     heap_step: float = h.limit(0.25, "ratio", "increase the heap by a quarter, then measure again")
-    metaspace_step: float = h.limit(
-        0.5, "ratio", "increase the metaspace by half; it is small in any case"
-    )
-    direct_step: float = h.limit(
-        128, "MiB", "the default size of the framework's own off-heap memory"
-    )
-    overhead_step: float = h.limit(
-        0.5, "ratio", "increase the overhead by half, because Flink does not measure native memory"
-    )
+    metaspace_step: float = h.limit(0.5, "ratio", "increase it by half; the metaspace is small")
+    direct_step: float = h.limit(128, "MiB", "the default size of the framework's off-heap memory")
+    overhead_step: float = h.limit(0.5, "ratio", "increase it by half; native use is not measured")
     heap_left: float = h.limit(
         0.75,
         "share",

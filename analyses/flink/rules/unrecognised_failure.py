@@ -52,9 +52,7 @@ from flowdiag.analyses.knowledge.unknown_failures import (
 class Unrecognized(h.Limits):
     """Thresholds of CP314."""
 
-    before: float = h.limit(
-        60, "s", "maximum time from a failure to its consequences: the default heartbeat timeout"
-    )
+    before: float = h.limit(60, "s", "maximum time to the consequences: a heartbeat timeout")
 
 
 @singledispatch

@@ -53,9 +53,7 @@ class Limits(h.Limits):
         "share",
         "minimum growth from the first to the last quarter of the log, as a share of the heap",
     )
-    samples: float = h.limit(
-        20, "samples", "minimum number of collections; this gives five in each quarter of the log"
-    )
+    samples: float = h.limit(20, "samples", "minimum number: five per quarter of the log")
     stalls: float = h.limit(
         0.4,
         "share",

@@ -44,9 +44,7 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    lasted: float = h.limit(
-        60, "s", "minimum duration of back pressure; bursts and warm-up cause shorter waits"
-    )
+    lasted: float = h.limit(60, "s", "minimum duration; bursts and warm-up are shorter")
     known: float = h.limit(
         KNOWN_SIBLINGS,
         "share",
@@ -58,9 +56,7 @@ class Limits(h.Limits):
         "s",
         "minimum time since the last start; right after a start, the source reads its backlog at full speed",
     )
-    isolated: float = h.limit(
-        0.01, "share", "share of the windows up to which back pressure counts as a burst"
-    )
+    isolated: float = h.limit(0.01, "share", "maximum share of the windows that is only a burst")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Results:

@@ -44,11 +44,7 @@ class Limits(h.Limits):
         "minimum duration of an outage; a broker that hands over its partition leaders refuses "
         "connections for seconds",
     )
-    brief: float = h.limit(
-        3,
-        "s",
-        "minimum duration of an outage that is reported as information; single attempts may fail",
-    )
+    brief: float = h.limit(3, "s", "minimum duration of an outage; single attempts may fail")
     pause: float = h.limit(
         30,
         "s",

@@ -34,11 +34,7 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    snapshots: float = h.limit(
-        2,
-        "snapshots",
-        "minimum number of outputs that show the wait; a single output may catch a short-lived lock",
-    )
+    snapshots: float = h.limit(2, "snapshots", "minimum number; one may catch a brief lock")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -42,12 +42,8 @@ class Limits(h.Limits):
         "checkpoints",
         "minimum number of checkpoints; with fewer, the two halves are too short to show a trend",
     )
-    factor: float = h.limit(
-        1.5, "ratio", "minimum growth; smaller changes come from a changing load"
-    )
-    tau: float = h.limit(
-        0.8, "ratio", "minimum rank correlation; at 0.8, nine of ten pairs of checkpoints rise"
-    )
+    factor: float = h.limit(1.5, "ratio", "minimum growth; load changes cause smaller changes")
+    tau: float = h.limit(0.8, "ratio", "minimum rank correlation: nine of ten pairs rise")
     straight: float = h.limit(
         0.7,
         "ratio",

@@ -33,18 +33,10 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    share: float = h.limit(
-        0.5,
-        "share",
-        "minimum share of the source's lag; with a lower share, other subtasks also lag",
-    )
+    share: float = h.limit(0.5, "share", "minimum share of the lag; below it, others lag too")
     ratio: float = h.limit(3, "ratio", "minimum lag as a multiple of the siblings' mean")
-    records: float = h.limit(
-        1.5, "ratio", "minimum number of records as a multiple of the siblings' mean"
-    )
-    behind: float = h.limit(
-        10, "s", "minimum lag, as time behind; checkpoints, pauses and bursts cause lags of seconds"
-    )
+    records: float = h.limit(1.5, "ratio", "minimum records as a multiple of the siblings' mean")
+    behind: float = h.limit(10, "s", "minimum delay; checkpoints, pauses and bursts cause less")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -33,9 +33,7 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     busy: float = h.limit(0.85, "share", "minimum busy time; a source this busy cannot read faster")
-    behind: float = h.limit(
-        10, "s", "minimum lag, as time behind; checkpoints, pauses and bursts cause lags of seconds"
-    )
+    behind: float = h.limit(10, "s", "minimum delay; checkpoints, pauses and bursts cause less")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -40,14 +40,8 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    even: float = h.limit(
-        0.05, "share", "maximum difference between subtasks; copies differ only by their metadata"
-    )
-    floor: float = h.limit(
-        8_388_608.0,
-        "bytes",
-        "minimum growth; Flink reads smaller lists in some seconds at a restore",
-    )
+    even: float = h.limit(0.05, "share", "maximum difference; only metadata of copies differs")
+    floor: float = h.limit(8_388_608.0, "bytes", "minimum growth; smaller lists restore in seconds")
 
 
 class Multiplied(NamedTuple):

@@ -55,15 +55,9 @@ from flowdiag.analyses.queues.detect.watermark_culprits import Culprit, clock, c
 
 
 class Limits(h.Limits):
-    seconds: float = h.limit(
-        30, "s", "minimum time without output; shorter pauses are common between windows"
-    )
-    first: float = h.limit(
-        15, "s", "minimum time without any watermark; sources emit several per second"
-    )
-    records: float = h.limit(
-        20, "records", "minimum number of records received; a filter may drop all of a few records"
-    )
+    seconds: float = h.limit(30, "s", "minimum time; pauses between windows are shorter")
+    first: float = h.limit(15, "s", "minimum time without a watermark; sources emit many a second")
+    records: float = h.limit(20, "records", "minimum number; a filter may drop a few records")
     filter_hours: float = h.limit(
         2,
         "h",

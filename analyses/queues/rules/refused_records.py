@@ -29,12 +29,8 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    lasting: float = h.limit(
-        5, "s", "minimum duration of the refusals; a broker that restarts is back in sync soon"
-    )
-    recent: float = h.limit(
-        30, "s", "period at the end of the input in which refusals count as ongoing"
-    )
+    lasting: float = h.limit(5, "s", "minimum duration; a restarted broker is soon in sync")
+    recent: float = h.limit(30, "s", "time before the end in which refusals count as ongoing")
 
 
 _CAUSE = "too-few-replicas"

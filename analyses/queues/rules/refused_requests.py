@@ -36,12 +36,8 @@ from flowdiag.parsers.components import component_of
 
 
 class Limits(h.Limits):
-    repeated: float = h.limit(
-        2, "requests", "minimum number of refused requests; the job retries a single one"
-    )
-    recent: float = h.limit(
-        60, "s", "period at the end of the input in which refusals count as ongoing"
-    )
+    repeated: float = h.limit(2, "requests", "minimum number; the job retries a single one")
+    recent: float = h.limit(60, "s", "time before the end in which refusals count as ongoing")
 
 
 _CAUSES = (

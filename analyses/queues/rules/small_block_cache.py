@@ -37,12 +37,8 @@ class Limits(h.Limits):
         "minimum share of reads that miss the cache; the share stays moderate, because each read also hits cached "
         "index blocks",
     )
-    misses: float = h.limit(
-        200, "1/s", "minimum rate of misses per subtask; each miss takes up to 1 ms on an SSD"
-    )
-    full: float = h.limit(
-        0.9, "share", "minimum share of the capacity in use; below it, a larger cache does not help"
-    )
+    misses: float = h.limit(200, "1/s", "minimum rate; each miss takes up to 1 ms on an SSD")
+    full: float = h.limit(0.9, "share", "minimum use; below it, a larger cache does not help")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -36,15 +36,9 @@ from flowdiag.analyses.queues.stores import LEVELS
 
 
 class Limits(h.Limits):
-    files: float = h.limit(
-        200, "files", "minimum number per subtask; a merged state of 12 GB has as many"
-    )
-    small: float = h.limit(
-        1_048_576.0, "bytes", "maximum mean size; RocksDB merges files to 64 MiB by default"
-    )
-    tau: float = h.limit(
-        0.8, "ratio", "minimum rank correlation; at 0.8, nine of ten pairs of samples rise"
-    )
+    files: float = h.limit(200, "files", "minimum number per subtask; merged, 12 GB have as many")
+    small: float = h.limit(1_048_576.0, "bytes", "maximum mean size; merged files have 64 MiB")
+    tau: float = h.limit(0.8, "ratio", "minimum rank correlation: nine of ten pairs rise")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -40,9 +40,7 @@ class Limits(h.Limits):
         "ratio",
         "minimum ratio; by default, RocksDB compacts at four files in level 0, so four overlapping files are normal",
     )
-    floor: float = h.limit(
-        67_108_864.0, "bytes", "minimum difference; less than 64 MiB is harmless"
-    )
+    floor: float = h.limit(67_108_864.0, "bytes", "minimum difference; less is harmless")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

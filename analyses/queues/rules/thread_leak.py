@@ -32,19 +32,9 @@ from flowdiag.analyses.stacks import Stack, evidence_of
 
 
 class Limits(h.Limits):
-    many: float = h.limit(
-        500,
-        "threads",
-        "minimum number of threads in a group; most of that many threads can only wait",
-    )
-    least: float = h.limit(
-        100,
-        "threads",
-        "minimum number of threads in a group that grows; client pools are rarely larger",
-    )
-    growth: float = h.limit(
-        20, "threads", "minimum growth from dump to dump; a pool that fills up grows more slowly"
-    )
+    many: float = h.limit(500, "threads", "minimum number; most of so many threads only wait")
+    least: float = h.limit(100, "threads", "minimum number in a growing group; pools are smaller")
+    growth: float = h.limit(20, "threads", "minimum growth between dumps; pools fill more slowly")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -42,20 +42,12 @@ from flowdiag.parsers.units import duration_ms
 
 
 class Limits(h.Limits):
-    span: float = h.limit(
-        1_800_000.0,
-        "ms",
-        "minimum period; a rise within half an hour is a single event, not a trend",
-    )
+    span: float = h.limit(1_800_000.0, "ms", "minimum period; a shorter rise is no trend")
     span_with_ttl: float = h.limit(
         180_000.0, "ms", "minimum time with a time-to-live; a start and a first compaction are over"
     )
-    factor: float = h.limit(
-        1.5, "ratio", "minimum growth; smaller changes come from a changing load"
-    )
-    tau: float = h.limit(
-        0.8, "ratio", "minimum rank correlation; at 0.8, nine of ten pairs of minutes rise"
-    )
+    factor: float = h.limit(1.5, "ratio", "minimum growth; load changes cause smaller changes")
+    tau: float = h.limit(0.8, "ratio", "minimum rank correlation: nine of ten pairs rise")
     straight: float = h.limit(
         0.7,
         "ratio",

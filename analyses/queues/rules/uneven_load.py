@@ -36,12 +36,8 @@ class Limits(h.Limits):
         "ratio",
         "minimum number of records as a multiple of the siblings' mean; key groups alone cause up to 1.5",
     )
-    records: float = h.limit(
-        1000, "records", "minimum number of records; with fewer, the ratio means little"
-    )
-    idle: float = h.limit(
-        IDLE, "share", "minimum busy time; below it, the subtask is practically idle"
-    )
+    records: float = h.limit(1000, "records", "minimum number; with fewer, the ratio means little")
+    idle: float = h.limit(IDLE, "share", "minimum busy time; below it, the subtask is idle")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -59,9 +59,7 @@ class Limits(h.Limits):
         "minimum share of the time with stalls; occasional flushes delay writes for less than 1% of "
         "the time",
     )
-    records: float = h.limit(
-        3, "lines", "minimum number of stalls in RocksDB's LOG; a single stall may be a short burst"
-    )
+    records: float = h.limit(3, "lines", "minimum number in RocksDB's LOG; one may be a burst")
     immutable: float = h.limit(
         1,
         "memtables",

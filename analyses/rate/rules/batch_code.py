@@ -70,14 +70,8 @@ class Limits(CodeLimits):
         "share",
         "minimum share of samples outside of Spark jobs; with a lower share, tasks take the time",
     )
-    hanging: float = h.limit(
-        20_000, "ms", "minimum running time; garbage collection takes seconds at most"
-    )
-    use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval that batches take; below it, there is time to spare",
-    )
+    hanging: float = h.limit(20_000, "ms", "minimum running time; garbage collection takes seconds")
+    use: float = h.use_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -38,17 +38,9 @@ from flowdiag.analyses.rate.detect.code import is_hanging, is_slow
 
 
 class Limits(h.Limits):
-    snapshots: float = h.limit(
-        2, "snapshots", "minimum number of outputs; one may catch a lock that is held for a moment"
-    )
-    hanging: float = h.limit(
-        20_000, "ms", "minimum running time; garbage collection takes seconds at most"
-    )
-    use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval; below it, there is time to spare",
-    )
+    snapshots: float = h.limit(2, "snapshots", "minimum number; one may catch a brief lock")
+    hanging: float = h.limit(20_000, "ms", "minimum running time; garbage collection takes seconds")
+    use: float = h.use_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -51,22 +51,10 @@ _IN_TIME: Final = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDER
 
 
 class Limits(h.Limits):
-    share: float = h.limit(
-        h.defaults.NARROW, "share", "minimum share of batches or triggers that reach the limit"
-    )
-    full: float = h.limit(
-        h.defaults.AT_LIMIT,
-        "share",
-        "minimum size of a full batch, as a share of the records that the limit allows",
-    )
-    behind: float = h.limit(
-        h.defaults.MOSTLY, "share", "minimum share of recent triggers that leave a backlog"
-    )
-    same: float = h.limit(
-        h.defaults.SAME,
-        "share",
-        "minimum size of a full trigger, as a share of the rows of the largest trigger",
-    )
+    share: float = h.limit(h.defaults.NARROW, "share", "minimum share of batches at the limit")
+    full: float = h.limit(h.defaults.AT_LIMIT, "share", "minimum share of the permitted records")
+    behind: float = h.limit(h.defaults.MOSTLY, "share", "minimum share that leaves a backlog")
+    same: float = h.limit(h.defaults.SAME, "share", "minimum share of the largest trigger's rows")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -34,9 +34,7 @@ OPTION: Final = "spark.streaming.concurrentJobs"
 
 
 class Limits(h.Limits):
-    share: float = h.limit(
-        0.1, "share", "minimum share of overtaken batches; a few do not affect the rate"
-    )
+    share: float = h.limit(0.1, "share", "minimum share of overtaken batches; a few do no harm")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -40,19 +40,11 @@ from flowdiag.analyses.rate.detect.code import line_of, remedies_for_line, with_
 
 class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum share of the batch without a running job")
-    floor: float = h.limit(
-        500, "ms", "minimum gap; starting and ending jobs takes only tens of milliseconds"
-    )
+    floor: float = h.limit(500, "ms", "minimum gap; starting and ending jobs takes less")
     long: float = h.limit(3000, "ms", "minimum length of a gap for which three batches are enough")
     batches: float = h.limit(0.6, "share", "minimum share of recent batches with such a gap")
-    fewest: float = h.limit(
-        h.defaults.FEW, "batches", "minimum number of batches; fewer may be a coincidence"
-    )
-    use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval that batches take; below it, there is time to spare",
-    )
+    fewest: float = h.limit(h.defaults.FEW, "batches", "minimum number; fewer may be a coincidence")
+    use: float = h.use_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

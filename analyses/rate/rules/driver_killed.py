@@ -53,11 +53,7 @@ _WELL: Final = (
 
 
 class Limits(h.Limits):
-    beyond: float = h.limit(
-        600_000,
-        "ms",
-        "minimum silence of the driver's log; a running driver writes to it more often",
-    )
+    beyond: float = h.limit(600_000, "ms", "minimum silence; a running driver logs more often")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:

@@ -49,18 +49,10 @@ _BY_WHOM: Final = (
 
 
 class Limits(h.Limits):
-    ratio: float = h.limit(
-        2.0,
-        "ratio",
-        "minimum ratio of task durations; hosts of the same kind differ by only a fifth",
-    )
+    ratio: float = h.limit(2.0, "ratio", "minimum ratio; hosts of the same kind differ by a fifth")
     stages: float = h.limit(10, "stages", "minimum number of stages; fewer may be a coincidence")
-    at_end: float = h.limit(
-        2000, "ms", "period at the end in which the application is already stopping"
-    )
-    quiet: float = h.limit(
-        600_000, "ms", "time without a further loss after which the application has recovered"
-    )
+    at_end: float = h.limit(2000, "ms", "time before the end in which the application stops")
+    quiet: float = h.limit(600_000, "ms", "time without a loss after which it has recovered")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

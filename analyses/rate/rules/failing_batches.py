@@ -56,14 +56,8 @@ class Limits(h.Limits):
         "batches",
         "number of last batches that must all have failed for a critical finding",
     )
-    recent: float = h.limit(
-        10,
-        "batches",
-        "number of last batches to check; if one of them failed, the problem is ongoing",
-    )
-    worked: float = h.limit(
-        h.defaults.WORKED, "triggers", "number of triggers that prove a recovery"
-    )
+    recent: float = h.limit(10, "batches", "a failure in the last batches counts as ongoing")
+    worked: float = h.limit(h.defaults.WORKED, "triggers", "triggers that prove a recovery")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -69,14 +69,8 @@ from flowdiag.analyses.rate.overload import batches, queries
 
 
 class Limits(h.Limits):
-    delay: float = h.limit(
-        h.defaults.GROWN, "intervals", "minimum delay if it grows; a single long batch causes less"
-    )
-    rise: float = h.limit(
-        h.defaults.RISE,
-        "intervals",
-        "minimum growth of the delay over the recent batches; less is noise",
-    )
+    delay: float = h.limit(h.defaults.GROWN, "intervals", "minimum delay; a long batch causes less")
+    rise: float = h.limit(h.defaults.RISE, "intervals", "minimum growth; less is noise")
     lost: float = h.limit(
         h.defaults.LOST,
         "intervals",
@@ -87,11 +81,7 @@ class Limits(h.Limits):
         "batches",
         "minimum number of late batches for high confidence; fewer may be part of a start",
     )
-    before: float = h.limit(
-        3,
-        "batches",
-        "minimum number of batches or triggers on time before an overload that has ended",
-    )
+    before: float = h.limit(3, "batches", "minimum number on time before an ended overload")
     settled: float = h.limit(
         h.defaults.LATE,
         "batches",

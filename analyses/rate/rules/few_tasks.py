@@ -42,25 +42,11 @@ from flowdiag.analyses.rate.detect.tasks import more_tasks
 
 
 class Limits(h.Limits):
-    part: float = h.limit(
-        0.5,
-        "share",
-        "maximum share of the free cores that tasks use; above it, there is little to gain",
-    )
+    part: float = h.limit(0.5, "share", "maximum share of free cores; above it, little is gained")
     share: float = h.limit(0.6, "share", "minimum share of recent batches with so few tasks")
-    few: float = h.limit(
-        0.25,
-        "share",
-        "maximum share of the free cores that tasks use if few tasks are to count as the cause",
-    )
-    longest: float = h.limit(
-        0.5, "share", "minimum share of a batch's duration that its longest task takes"
-    )
-    use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval that batches take; below it, there is time to spare",
-    )
+    few: float = h.limit(0.25, "share", "maximum share of free cores if few tasks are the cause")
+    longest: float = h.limit(0.5, "share", "minimum share of a batch that its longest task takes")
+    use: float = h.use_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

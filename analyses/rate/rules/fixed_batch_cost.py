@@ -45,12 +45,8 @@ class Limits(h.Limits):
     small: float = h.limit(
         h.SMALL, "share", "maximum size of an almost empty batch, as a share of the largest batch"
     )
-    batches: float = h.limit(
-        h.BATCHES, "batches", "minimum number of almost empty batches; fewer may be a coincidence"
-    )
-    spread: float = h.limit(
-        h.SPREAD, "share", "minimum variation in batch size, as a share of the largest batch"
-    )
+    batches: float = h.limit(h.BATCHES, "batches", "minimum number; fewer may be a coincidence")
+    spread: float = h.limit(h.SPREAD, "share", "minimum variation, as a share of the largest batch")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -39,22 +39,10 @@ from flowdiag.analyses.rate import helpers as h
 
 
 class Limits(h.Limits):
-    ahead: float = h.limit(
-        e.AHEAD_MS,
-        "ms",
-        "minimum time ahead of the clock; producers' clocks differ by seconds, rarely by minutes",
-    )
-    ratio: float = h.limit(
-        0.02, "share", "maximum deviation from a factor of 1,000, for event times of recent years"
-    )
-    jitter: float = h.limit(
-        60_000, "ms", "maximum deviation of a constant offset from a multiple of 15 minutes"
-    )
-    fewest: float = h.limit(
-        3,
-        "triggers",
-        "minimum number of triggers with the same deviation; fewer may agree by chance",
-    )
+    ahead: float = h.limit(e.AHEAD_MS, "ms", "minimum time ahead; clocks rarely differ by minutes")
+    ratio: float = h.limit(0.02, "share", "maximum deviation from a factor of 1,000")
+    jitter: float = h.limit(60_000, "ms", "maximum deviation from a multiple of 15 minutes")
+    fewest: float = h.limit(3, "triggers", "minimum number; fewer may agree by chance")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -38,20 +38,14 @@ from flowdiag.analyses.rate.stability import trend
 
 
 class Limits(h.Limits):
-    batches: float = h.limit(
-        12, "batches", "minimum number of batches; the first ones only fill the state"
-    )
-    rise: float = h.limit(
-        0.1, "share", "minimum growth over the second half, as a share of the first size"
-    )
+    batches: float = h.limit(12, "batches", "minimum number; the first ones only fill the state")
+    rise: float = h.limit(0.1, "share", "minimum growth over the second half of the batches")
     falls: float = h.limit(
         0.1,
         "share",
         "maximum share of batches after which the size falls; data of single batches goes up and down",
     )
-    floor: float = h.limit(
-        1 << 20, "bytes", "minimum size of the cached data; less fits on any executor"
-    )
+    floor: float = h.limit(1 << 20, "bytes", "minimum size; less fits on any executor")
     faster: float = h.limit(
         2,
         "times",

@@ -33,15 +33,9 @@ from flowdiag.analyses.rate.stability import Trend, trend
 
 
 class Limits(h.Limits):
-    triggers: float = h.limit(
-        12, "triggers", "minimum number of triggers; the first triggers of any query fill its state"
-    )
-    rise: float = h.limit(
-        0.1, "share", "minimum growth over the recent triggers as a share of the state"
-    )
-    floor: float = h.limit(
-        10_000, "rows", "minimum number of state rows; a smaller state fits on any executor"
-    )
+    triggers: float = h.limit(12, "triggers", "minimum number; the first ones only fill the state")
+    rise: float = h.limit(0.1, "share", "minimum growth as a share of the state")
+    floor: float = h.limit(10_000, "rows", "minimum number; a smaller state fits on any executor")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

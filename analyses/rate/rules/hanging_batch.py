@@ -55,12 +55,8 @@ from flowdiag.analyses.rate.detect.hanging import (
 
 
 class Limits(h.Limits):
-    intervals: float = h.limit(
-        10.0, "intervals", "minimum running time in intervals; shorter stalls end on their own"
-    )
-    ratio: float = h.limit(
-        3.0, "ratio", "minimum running time as a multiple of the longest earlier batch"
-    )
+    intervals: float = h.limit(10.0, "intervals", "minimum running time; stalls end on their own")
+    ratio: float = h.limit(3.0, "ratio", "minimum multiple of the longest earlier batch")
     typical: float = h.limit(
         10.0,
         "ratio",
@@ -78,12 +74,8 @@ class Limits(h.Limits):
         "minimum running time as a multiple of the time that the rows which arrived during the last batch should "
         "take",
     )
-    least: float = h.limit(
-        20_000, "ms", "minimum running time; garbage collection takes seconds at most"
-    )
-    alone: float = h.limit(
-        180_000, "ms", "minimum running time of a first batch, which may read a backlog"
-    )
+    least: float = h.limit(20_000, "ms", "minimum running time; garbage collection takes seconds")
+    alone: float = h.limit(180_000, "ms", "minimum time of a first batch, which may read a backlog")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -36,12 +36,8 @@ DEFAULT_INTERVAL_MS = 60_000
 
 
 class Limits(h.Limits):
-    versions: float = h.limit(
-        50, "batches", "minimum age; by default, Spark is due for a snapshot after 10 batches"
-    )
-    intervals: float = h.limit(
-        10, "ratio", "minimum number of maintenance intervals; each of them may upload a snapshot"
-    )
+    versions: float = h.limit(50, "batches", "minimum age; Spark uploads about every 10 batches")
+    intervals: float = h.limit(10, "ratio", "minimum number of intervals without an upload")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -33,14 +33,8 @@ from flowdiag.analyses.rate.event_time import is_ahead
 
 
 class Limits(h.Limits):
-    share: float = h.limit(
-        0.05, "share", "minimum share of triggers that drop rows; a late row is normal now and then"
-    )
-    recent: float = h.limit(
-        5,
-        "triggers",
-        "number of last triggers to check; if none of them dropped rows, the problem is over",
-    )
+    share: float = h.limit(0.05, "share", "minimum share of triggers; some late rows are normal")
+    recent: float = h.limit(5, "triggers", "late rows in the last triggers count as ongoing")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

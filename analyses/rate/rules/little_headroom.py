@@ -52,14 +52,8 @@ _TEXTS = {
 
 
 class Limits(h.Limits):
-    use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval that processing takes; durations vary by a fifth",
-    )
-    delay: float = h.limit(
-        h.defaults.GROWN, "intervals", "minimum delay of batches; a single long batch causes less"
-    )
+    use: float = h.limit(h.defaults.NARROW, "share", "minimum share; durations vary by a fifth")
+    delay: float = h.limit(h.defaults.GROWN, "intervals", "minimum delay; a long batch causes less")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -40,9 +40,7 @@ from flowdiag.analyses.rate.cores import cores_of
 
 
 class Limits(h.Limits):
-    more: float = h.limit(
-        4.0, "ratio", "minimum number of tasks per core; up to three are recommended"
-    )
+    more: float = h.limit(4.0, "ratio", "minimum number per core; up to three are recommended")
     part: float = h.limit(
         0.5,
         "share",
@@ -53,20 +51,10 @@ class Limits(h.Limits):
         "share",
         "maximum share of the batch that a single task takes; a longer task does real work",
     )
-    share: float = h.limit(
-        h.defaults.MOSTLY, "share", "minimum share of recent batches with so many tasks"
-    )
-    fewest: float = h.limit(
-        1, "batches", "minimum number of batches; few are enough, because all have the same plan"
-    )
-    slow: float = h.limit(
-        2000, "ms", "minimum duration of a batch, if there are too few batches for a verdict"
-    )
-    use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval that batches take; below it, there is time to spare",
-    )
+    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share with so many tasks")
+    fewest: float = h.limit(1, "batches", "minimum number; all batches have the same plan")
+    slow: float = h.limit(2000, "ms", "minimum duration if there are too few batches for a verdict")
+    use: float = h.use_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:

@@ -43,17 +43,13 @@ _LOGS: Final = {
 
 
 class Limits(h.Limits):
-    ratio: float = h.limit(
-        h.defaults.PERIODIC, "ratio", "minimum duration of a long batch as a multiple of the median"
-    )
+    ratio: float = h.limit(h.defaults.PERIODIC, "ratio", "minimum multiple of the median")
     longer: float = h.limit(
         h.defaults.LONGER_MS,
         "ms",
         "minimum time by which a long batch exceeds the median; less is noise",
     )
-    times: float = h.limit(
-        h.defaults.TIMES, "times", "minimum number of long batches; fewer show no period"
-    )
+    times: float = h.limit(h.defaults.TIMES, "times", "minimum number of long batches")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -40,23 +40,11 @@ from flowdiag.analyses.rate.detect.code import line_of, remedies_for_line, with_
 
 
 class Limits(h.Limits):
-    python: float = h.limit(
-        0.7, "share", "minimum share of the tasks' run time that is spent in Python workers"
-    )
-    cpu: float = h.limit(
-        0.1, "share", "maximum share of the tasks' run time that is CPU time of the JVM"
-    )
-    fewest: float = h.limit(
-        2, "triggers", "minimum number of triggers; a single trigger may be a coincidence"
-    )
-    waits: float = h.limit(
-        20, "ms", "minimum time per record; computation takes microseconds, a call milliseconds"
-    )
-    use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval that batches take; below it, there is time to spare",
-    )
+    python: float = h.limit(0.7, "share", "minimum share of run time spent in Python workers")
+    cpu: float = h.limit(0.1, "share", "maximum share of run time that is CPU time of the JVM")
+    fewest: float = h.limit(2, "triggers", "minimum number; a single trigger may be a coincidence")
+    waits: float = h.limit(20, "ms", "minimum time per record; computation takes microseconds")
+    use: float = h.use_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

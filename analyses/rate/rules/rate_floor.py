@@ -37,9 +37,7 @@ from flowdiag.analyses.rate.advice import what_if
 
 
 class Limits(h.Limits):
-    share: float = h.limit(
-        h.defaults.MOSTLY, "share", "minimum share of recent updates that the minimum rate limits"
-    )
+    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share that `minRate` limits")
     full: float = h.limit(
         h.defaults.AT_LIMIT,
         "share",

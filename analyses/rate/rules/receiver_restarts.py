@@ -35,12 +35,8 @@ from flowdiag.analyses.rate.detect.receivers import is_stopped_again, restarts
 
 
 class Limits(h.Limits):
-    restarts: float = h.limit(
-        1, "restarts", "minimum number of restarts; a healthy receiver starts only once"
-    )
-    quiet: float = h.limit(
-        600_000, "ms", "time without a further start after which the receiver has recovered"
-    )
+    restarts: float = h.limit(1, "restarts", "minimum number; a healthy receiver starts once")
+    quiet: float = h.limit(600_000, "ms", "time without a start after which it has recovered")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

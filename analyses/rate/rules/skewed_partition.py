@@ -39,30 +39,12 @@ from flowdiag.analyses.rate import partitions as p
 
 
 class Limits(h.Limits):
-    ratio: float = h.limit(
-        3.0,
-        "ratio",
-        "minimum size as a multiple of the other partitions' mean; evenly spread keys stay below it",
-    )
-    floor: float = h.limit(
-        1000,
-        "records",
-        "minimum number of records above the others' mean; fewer take almost no time",
-    )
-    partitions: float = h.limit(
-        3, "partitions", "minimum number of partitions; with two, one always has more"
-    )
-    share: float = h.limit(
-        h.defaults.MOSTLY, "share", "minimum share of batches in which the partition stands out"
-    )
-    fewest: float = h.limit(
-        h.defaults.FEW, "batches", "minimum number of batches; fewer may be a coincidence"
-    )
-    use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval that batches take; below it, there is time to spare",
-    )
+    ratio: float = h.limit(3.0, "ratio", "minimum multiple of the mean; even keys stay below it")
+    floor: float = h.limit(1000, "records", "minimum number above the mean; fewer take no time")
+    partitions: float = h.limit(3, "partitions", "minimum number; of two, one always has more")
+    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share in which it stands out")
+    fewest: float = h.limit(h.defaults.FEW, "batches", "minimum number; fewer may be a coincidence")
+    use: float = h.use_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

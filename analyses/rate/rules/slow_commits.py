@@ -53,23 +53,11 @@ _KINDS: Final = {
 
 class Limits(h.Limits):
     share: float = h.limit(0.3, "share", "minimum share of a trigger's duration")
-    floor: float = h.limit(
-        500, "ms", "minimum time per trigger; object storage takes only a few hundred milliseconds"
-    )
-    fewest: float = h.limit(
-        h.defaults.FEW, "triggers", "minimum number of triggers; fewer may be a coincidence"
-    )
-    rows: float = h.limit(
-        1000, "rows", "maximum number of rows per partition; so few cost as much as none"
-    )
-    more: float = h.limit(
-        4.0, "ratio", "minimum number of partitions per core; up to three are recommended"
-    )
-    use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval that batches take; below it, there is time to spare",
-    )
+    floor: float = h.limit(500, "ms", "minimum time per trigger; object storage is faster")
+    fewest: float = h.limit(h.defaults.FEW, "triggers", "minimum number; few may be a coincidence")
+    rows: float = h.limit(1000, "rows", "maximum number per partition; so few cost almost nothing")
+    more: float = h.limit(4.0, "ratio", "minimum number per core; up to three are recommended")
+    use: float = h.use_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -31,15 +31,9 @@ from flowdiag.analyses.rate import helpers as h
 
 
 class Limits(h.Limits):
-    share: float = h.limit(
-        0.7, "share", "minimum share of the time that all output operations take"
-    )
+    share: float = h.limit(0.7, "share", "minimum share of the total time of all operations")
     batches: float = h.limit(5, "batches", "minimum number of batches; fewer may be a coincidence")
-    use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval that batches take; below it, there is time to spare",
-    )
+    use: float = h.use_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

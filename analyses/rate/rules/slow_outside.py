@@ -56,21 +56,11 @@ _FAILED: Final = {
 
 
 class Limits(h.Limits):
-    share: float = h.limit(
-        0.5, "share", "minimum share of the interval that one driver checkpoint takes"
-    )
-    writes: float = h.limit(
-        3, "checkpoints", "minimum number of checkpoints; fewer may be a coincidence"
-    )
-    mostly: float = h.limit(
-        0.8, "share", "minimum share of the failures that name the same partition"
-    )
-    at_end: float = h.limit(
-        60_000, "ms", "period at the end in which the application is already stopping"
-    )
-    quiet: float = h.limit(
-        600_000, "ms", "time without a further failure after which the application has recovered"
-    )
+    share: float = h.limit(0.5, "share", "minimum share of the interval that a checkpoint takes")
+    writes: float = h.limit(3, "checkpoints", "minimum number; fewer may be a coincidence")
+    mostly: float = h.limit(0.8, "share", "minimum share of failures that name the same partition")
+    at_end: float = h.limit(60_000, "ms", "time before the end in which the application stops")
+    quiet: float = h.limit(600_000, "ms", "time without a failure after which it has recovered")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

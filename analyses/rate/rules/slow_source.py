@@ -35,17 +35,9 @@ _PARTS = ("latestOffset", "getOffset", "getBatch")
 
 class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum share of a trigger's duration")
-    floor: float = h.limit(
-        500, "ms", "minimum time; a healthy source responds in tens of milliseconds"
-    )
-    fewest: float = h.limit(
-        3, "triggers", "minimum number of triggers; a single slow response may be a coincidence"
-    )
-    use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval that batches take; below it, there is time to spare",
-    )
+    floor: float = h.limit(500, "ms", "minimum time; a healthy source responds much faster")
+    fewest: float = h.limit(3, "triggers", "minimum number; a single one may be a coincidence")
+    use: float = h.use_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

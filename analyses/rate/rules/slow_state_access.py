@@ -56,14 +56,8 @@ class Limits(h.Limits):
         "minimum share of triggers that reload state; a task moves to another "
         "executor now and then",
     )
-    fewest: float = h.limit(
-        h.defaults.FEW, "triggers", "minimum number of triggers; fewer may be a coincidence"
-    )
-    use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval that batches take; below it, there is time to spare",
-    )
+    fewest: float = h.limit(h.defaults.FEW, "triggers", "minimum number; few may be a coincidence")
+    use: float = h.use_limit()
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -37,19 +37,9 @@ from flowdiag.analyses.rate.detect.stragglers import straggler_of, task_subject,
 
 
 class Limits(h.Limits):
-    ratio: float = h.limit(
-        3.0,
-        "ratio",
-        "minimum duration as a multiple of the other tasks' mean; a factor of two is normal",
-    )
-    floor: float = h.limit(
-        500, "ms", "minimum time above the other tasks' mean; starting a task takes less"
-    )
-    share: float = h.limit(
-        0.6,
-        "share",
-        "minimum share of recent batches with a slow task; a single slow batch is a hiccup",
-    )
+    ratio: float = h.limit(3.0, "ratio", "minimum multiple of the other tasks' mean; two is normal")
+    floor: float = h.limit(500, "ms", "minimum time above the mean; starting a task takes less")
+    share: float = h.limit(0.6, "share", "minimum share; a single slow batch is a hiccup")
     part: float = h.limit(
         0.5,
         "share",
@@ -61,9 +51,7 @@ class Limits(h.Limits):
         "minimum number of records as a multiple of the other tasks' mean, for skew; with fewer, "
         "the task is a straggler",
     )
-    same: float = h.limit(
-        0.8, "share", "minimum share of these batches in which the same partition is slowest"
-    )
+    same: float = h.limit(0.8, "share", "minimum share in which the same partition is slowest")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

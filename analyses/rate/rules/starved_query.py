@@ -39,30 +39,18 @@ from flowdiag.analyses.rate.detect.starved import Starvation, measured_waits
 
 
 class Limits(h.Limits):
-    floor: float = h.limit(
-        1000, "ms", "minimum duration of a slow trigger; shorter triggers suit most intervals"
-    )
-    share: float = h.limit(
-        0.5, "share", "minimum share of the slow trigger that overlaps with the other query"
-    )
+    floor: float = h.limit(1000, "ms", "minimum duration; shorter triggers suit most intervals")
+    share: float = h.limit(0.5, "share", "minimum overlap of the trigger with the other query")
     longer: float = h.limit(
         3,
         "ratio",
         "minimum duration as a multiple of a fast trigger's; a busy core or a larger trigger may explain a lower "
         "ratio",
     )
-    after: float = h.limit(
-        1500, "ms", "maximum time from the end of the other query's trigger, enough for a short job"
-    )
-    fewest: float = h.limit(
-        3, "triggers", "minimum number of waiting triggers; fewer may be a coincidence"
-    )
-    short: float = h.limit(
-        2, "triggers", "minimum number of fast triggers, which show that the query itself is fast"
-    )
-    mostly: float = h.limit(
-        0.7, "share", "minimum share of the total time of slow triggers that this wait explains"
-    )
+    after: float = h.limit(1500, "ms", "maximum time after the end of the other trigger")
+    fewest: float = h.limit(3, "triggers", "minimum number; fewer may be a coincidence")
+    short: float = h.limit(2, "triggers", "minimum number of fast triggers without the other query")
+    mostly: float = h.limit(0.7, "share", "minimum share of slow triggers' time that this explains")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

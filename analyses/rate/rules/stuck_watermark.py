@@ -54,21 +54,9 @@ class Limits(h.Limits):
         "triggers",
         "minimum number of triggers with rows; a watermark usually advances with each",
     )
-    times: float = h.limit(
-        STUCK_TIMES,
-        "times",
-        "minimum number of distinct maximum event times; a replay may repeat an hour",
-    )
-    lag: float = h.limit(
-        60_000,
-        "ms",
-        "minimum growth of the lag over the recent triggers; less is jitter of the sources",
-    )
-    growth: float = h.limit(
-        0.25,
-        "share",
-        "minimum growth of the lag as a share of its earlier value; less is jitter as well",
-    )
+    times: float = h.limit(STUCK_TIMES, "times", "minimum number of distinct event times")
+    lag: float = h.limit(60_000, "ms", "minimum growth of the lag; sources jitter by less")
+    growth: float = h.limit(0.25, "share", "minimum growth as a share of the earlier lag")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -38,26 +38,12 @@ from flowdiag.analyses.rate import helpers as h
 
 
 class Limits(h.Limits):
-    gc: float = h.limit(
-        0.2, "share", "minimum share of task time in garbage collection; the Web UI highlights 10%"
-    )
-    fetch: float = h.limit(
-        0.3, "share", "minimum share of task time spent waiting for shuffle blocks"
-    )
-    spill: float = h.limit(
-        1_000_000, "bytes", "minimum spill of a stage; less costs almost nothing"
-    )
-    share: float = h.limit(
-        0.6, "share", "minimum share of recent batches that exceed one of these limits"
-    )
-    fewest: float = h.limit(
-        h.defaults.FEW, "batches", "minimum number of batches; fewer may be a coincidence"
-    )
-    use: float = h.limit(
-        h.defaults.NARROW,
-        "share",
-        "minimum share of the interval that batches take; below it, there is time to spare",
-    )
+    gc: float = h.limit(0.2, "share", "minimum share of task time; the Web UI highlights 10%")
+    fetch: float = h.limit(0.3, "share", "minimum share of task time that waits for shuffle blocks")
+    spill: float = h.limit(1_000_000, "bytes", "minimum spill of a stage; less costs little")
+    share: float = h.limit(0.6, "share", "minimum share of recent batches that exceed a limit")
+    fewest: float = h.limit(h.defaults.FEW, "batches", "minimum number; fewer may be a coincidence")
+    use: float = h.use_limit()
 
 
 # Cause, value, limit, unit and clause of each kind of overhead.

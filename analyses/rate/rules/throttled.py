@@ -37,12 +37,8 @@ _STATES = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDERLINE)
 
 
 class Limits(h.Limits):
-    share: float = h.limit(
-        h.defaults.MOSTLY, "share", "minimum share of recent batches at the permitted rate"
-    )
-    full: float = h.limit(
-        h.defaults.AT_LIMIT, "share", "minimum share of the permitted records in a batch"
-    )
+    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share at the permitted rate")
+    full: float = h.limit(h.defaults.AT_LIMIT, "share", "minimum share of the permitted records")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -43,9 +43,7 @@ class Limits(h.Limits):
         "minimum number of records as a multiple of the permitted number; a late batch may have "
         "twice as many",
     )
-    share: float = h.limit(
-        h.defaults.MOSTLY, "share", "minimum share of recent batches that exceed the permitted rate"
-    )
+    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share above the permitted rate")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

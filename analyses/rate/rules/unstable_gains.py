@@ -36,14 +36,8 @@ from flowdiag.analyses.rate.stability import quantile
 
 
 class Limits(h.Limits):
-    swing: float = h.limit(
-        0.5, "share", "minimum spread of the rate as a share of its median; 10% to 20% are normal"
-    )
-    turns: float = h.limit(
-        0.45,
-        "share",
-        "minimum share of updates that reverse the direction; noise alone reverses two thirds",
-    )
+    swing: float = h.limit(0.5, "share", "minimum share of the median; 10% to 20% are normal")
+    turns: float = h.limit(0.45, "share", "minimum share of reversals; noise alone gives 0.67")
     proportional: float = h.limit(
         1.0,
         "gain",

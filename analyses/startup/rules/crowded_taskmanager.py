@@ -44,9 +44,7 @@ class Limits(h.Limits):
         "TaskManagers",
         "minimum number of TaskManagers; in smaller clusters, twice the even share is common",
     )
-    tasks: float = h.limit(
-        4, "tasks", "minimum number of tasks on the TaskManager; two or three are normal"
-    )
+    tasks: float = h.limit(4, "tasks", "minimum number; two or three tasks are normal")
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:

@@ -61,9 +61,7 @@ class Limits(h.Limits):
         "minimum time before a cancellation; users wait longer than this before they cancel a job that "
         "does not recover",
     )
-    stable: float = h.limit(
-        10, "s", "minimum time in RUNNING; a start that fails sooner counts as failed"
-    )
+    stable: float = h.limit(10, "s", "minimum time in RUNNING; a shorter run is a failed start")
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding | Inconclusive]:

@@ -49,11 +49,7 @@ class Limits(h.Limits):
         "period at the end of the log that does not count, because a cluster that stops also revokes "
         "leaderships",
     )
-    after: float = h.limit(
-        60,
-        "s",
-        "maximum time between the loss and the suspension of a job, which follows within seconds",
-    )
+    after: float = h.limit(60, "s", "maximum time to the suspension, which follows in seconds")
 
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:

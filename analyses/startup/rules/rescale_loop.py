@@ -42,9 +42,7 @@ class Limits(h.Limits):
         "minimum number of changes of direction; one TaskManager that is lost and replaced causes "
         "one or two",
     )
-    gap: float = h.limit(
-        900, "s", "maximum time between rescales; less frequent rescales cost little"
-    )
+    gap: float = h.limit(900, "s", "maximum time between rescales; rarer ones cost little")
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:

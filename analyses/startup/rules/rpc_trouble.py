@@ -40,11 +40,7 @@ _PROPOSED_TIMEOUT_MS: Final = 60_000  # six times Flink's default
 
 
 class Limits(h.Limits):
-    timeouts: float = h.limit(
-        3,
-        "calls",
-        "minimum number of timeouts; a busy process occasionally responds too late, which is harmless",
-    )
+    timeouts: float = h.limit(3, "calls", "minimum number; a busy process sometimes responds late")
 
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:

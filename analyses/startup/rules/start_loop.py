@@ -47,11 +47,7 @@ class Limits(h.Limits):
         "minimum number of restarts; one after a failure is normal, but three without success are "
         "a loop",
     )
-    slack: float = h.limit(
-        1,
-        "s",
-        "maximum difference between the times of a failure and its restart, which different threads log",
-    )
+    slack: float = h.limit(1, "s", "maximum time between records of a failure and its restart")
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
