@@ -262,6 +262,22 @@ class Incident:
     ref: Ref | None = None
 
 
+BREAKS: Final = frozenset(
+    {
+        "job-failing",
+        "job-failure",
+        "job-restarting",
+        "restart",
+        "restored",
+        "cancelled",
+        "suspended",
+        "finished",
+        "coordinator-stopped",
+    }
+)
+"""Kinds of incidents that end the checkpoints in progress."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """A configuration value; `source` is `rest`, `log` (printed option) or `observed` (inferred)."""

@@ -9,7 +9,7 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from flowdiag.analyses.flink.autoscaler.formula import Proposal, Vertex
+from flowdiag.analyses.flink.autoscaler.formula import Proposal
 from flowdiag.analyses.flink.autoscaler.replay import Outcome, Replayed, Step, why
 from flowdiag.analyses.model import fmt
 from flowdiag.cli.output.writing import stdout_page
@@ -27,7 +27,7 @@ NO_WINDOW: Final = "no decision: fewer than two samples of every task"
 def page_of(replayed: Replayed) -> str:
     """Format the outcomes for a terminal."""
     page = stdout_page()
-    names = {vertex.id: _name(vertex) for vertex in replayed.graph}
+    names = {vertex.id: fmt.shorten(vertex.name or vertex.id, 40) for vertex in replayed.graph}
     blocks: list[RenderableType] = [Text(f"autoscaler of {replayed.state.name}")]
     for outcome in replayed.outcomes:
         blocks += _outcome_blocks(outcome, names)
@@ -78,10 +78,6 @@ def _steps(steps: Sequence[Step], names: dict[str, str]) -> RenderableType:
         Column("replayed", lambda s: _change(s.scaling.before, s.proposal.wanted), "right-wrap"),
         Column("why", lambda s: why(s.proposal), "wrap"),
     )
-
-
-def _name(vertex: Vertex) -> str:
-    return fmt.shorten(vertex.name or vertex.id, 40)
 
 
 def _change(before: int, after: int) -> str:

@@ -51,7 +51,11 @@ def _table(outcomes: Mapping[str, Outcome], settings: Mapping[str, Settings]) ->
     return Listing(
         outcomes.items(),
         Column("", lambda item: item[0], "wrap"),
-        Column("steady rate", lambda item: f"{_rate(item[1])}/s", "right-wrap"),
+        Column(
+            "steady rate",
+            lambda item: f"{fmt.number(round(item[1].steady_per_s, 1))}/s",
+            "right-wrap",
+        ),
         Column("delay", lambda item: fmt.duration(item[1].delay_ms), "right-wrap"),
         Column(
             "settles after",
@@ -61,10 +65,6 @@ def _table(outcomes: Mapping[str, Outcome], settings: Mapping[str, Settings]) ->
         Column("overshoot", lambda item: fmt.share(max(0.0, item[1].overshoot)), "right-wrap"),
         Column("waiting batches", lambda item: str(item[1].queued), "right-wrap"),
     )
-
-
-def _rate(outcome: Outcome) -> str:
-    return fmt.number(round(outcome.steady_per_s, 1))
 
 
 def _settling_time(outcome: Outcome, interval_ms: int) -> str:

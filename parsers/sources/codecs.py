@@ -22,9 +22,6 @@ from flowdiag.parsers.sources.remote import RemoteFile, is_url
 CHUNK: Final = 64 * 1024
 """Bytes per read from a file, and maximum bytes per decoded piece."""
 
-MAGIC_BYTES: Final = 16
-"""Number of bytes at the start of a file that `codec_of` needs."""
-
 # For formats that state block sizes; a larger size means damage.
 _MAX_BLOCK: Final = 64 * 1024 * 1024
 _MAX_WINDOW: Final = 256 * 1024 * 1024  # as for zstd --long=28; limits memory

@@ -12,6 +12,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.assemble.rows import Row, key_of, place, ref_of
 from flowdiag.analyses.flink.job import (
+    BREAKS,
     Attempt,
     Checkpoint,
     Decline,
@@ -168,29 +169,13 @@ def checkpoint_type(printed: str | None, is_savepoint: bool = False) -> str:
     return "full-checkpoint" if "full checkpoint" in text else "checkpoint"
 
 
-# Incidents that end the checkpoints in progress.
-_BREAKS: Final = frozenset(
-    {
-        "job-failing",
-        "job-failure",
-        "job-restarting",
-        "restart",
-        "restored",
-        "cancelled",
-        "suspended",
-        "finished",
-        "coordinator-stopped",
-    }
-)
-
-
 def abort_unfinished(
     checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint], incidents: Iterable[Incident]
 ) -> dict[tuple[JobKey, int, int], Checkpoint]:
     """Mark checkpoints without an end as aborted if the job then failed, restarted or was canceled."""
     breaks: dict[JobKey, list[Incident]] = defaultdict(list)
     for incident in incidents:
-        if incident.job and incident.time_us is not None and incident.kind in _BREAKS:
+        if incident.job and incident.time_us is not None and incident.kind in BREAKS:
             breaks[incident.job].append(incident)  # incidents are sorted by time
     times = {job: [i.time_us or 0 for i in broken] for job, broken in breaks.items()}
     result = dict(checkpoints)

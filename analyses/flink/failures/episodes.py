@@ -15,7 +15,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Final
 
-from flowdiag.analyses.flink.job import Checkpoint, Incident, JobFacts, Status
+from flowdiag.analyses.flink.job import BREAKS, Checkpoint, Incident, JobFacts, Status
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import State
 from flowdiag.analyses.model.keys import JobKey
@@ -48,21 +48,7 @@ def counts_as_failed(checkpoint: Checkpoint, job: JobFacts) -> bool:
     return not is_blameless(checkpoint.reason, checkpoint)
 
 
-_DISTURBANCES: Final = frozenset(
-    {
-        "task-failure",
-        "job-failing",
-        "job-failure",
-        "job-restarting",
-        "restart",
-        "restored",
-        "cancelled",
-        "suspended",
-        "finished",
-        "taskmanager-lost",
-        "coordinator-stopped",
-    }
-)
+_DISTURBANCES: Final = BREAKS | {"task-failure", "taskmanager-lost"}
 _NEAR_US: Final = 10_000_000  # a failure fails pending checkpoints at once, but clocks may differ
 
 

@@ -84,7 +84,6 @@ class Placement:
     shares: tuple[Share, ...]
     observations: tuple[Observation, ...]
     distinct: int
-    unplaced: int
     pattern: Pattern
     subtask: SubtaskKey | None = None  # set with ONE_SUBTASK
     taskmanager: str | None = None  # set with ONE_TASKMANAGER, and with ONE_SUBTASK
@@ -386,7 +385,6 @@ def place(
         shares=tuple(sorted(rows, key=lambda s: (-s.late, -(s.ratio or 0.0), s.taskmanager))),
         observations=tuple(observations),
         distinct=distinct,
-        unplaced=sum(observation.taskmanager is None for observation in observations),
         pattern=pattern,
         subtask=subtask,
         taskmanager=manager,

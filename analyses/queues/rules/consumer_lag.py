@@ -68,7 +68,9 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         yield h.job_finding(job, **fields)
     elif busy < limits.idle:
         yield h.job_finding(
-            job, subject=_system(job, source), **(fields | _slow_kafka(job, source, busy, trend))
+            job,
+            subject=h.service_subject(job, h.source_system(job, source)),
+            **(fields | _slow_kafka(job, source, busy, trend)),
         )
     elif busy >= limits.busy:
         yield h.task_finding(job, source, **(fields | _slow_source(job, busy)))
@@ -139,10 +141,6 @@ def _source(job: h.JobQueues, trend: h.Trend) -> str:
     """Return the source task of a trend. The trend of a consumer group belongs to the job's only source."""
     sources = job.topology.sources
     return next(iter(sources)) if trend.of not in sources and len(sources) == 1 else trend.of
-
-
-def _system(job: h.JobQueues, source: str) -> h.Subject:
-    return h.service_subject(job, h.source_system(job, source))
 
 
 def _title(trend: h.Trend) -> str:
