@@ -31,7 +31,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, AnyStr, Final
@@ -145,7 +145,7 @@ def thread_rows(threads: Sequence[Thread], dump: str) -> Iterator[tuple[int, Row
         spark = _spark_fields(thread.name)
         if columns is None and cycle is None and spark is None:
             continue
-        reading = thread.read()
+        reading = _reading_of(thread)
         owner = by_number.get(thread.owner_number or "") or by_name.get(thread.owner or "")
         fields = _fields_of(thread, reading, owner)
         if cycle is not None:
@@ -161,6 +161,19 @@ def thread_rows(threads: Sequence[Thread], dump: str) -> Iterator[tuple[int, Row
                 "fields": {**whole, **fields, **(spark or {})},
             },
         )
+
+
+def _reading_of(thread: Thread) -> Reading:
+    """Return what a thread is doing.
+
+    Without a state, user code on top of the stack either computes or waits for a monitor.
+    """
+    printed = thread.state
+    reading = thread.read()
+    if printed or reading.activity != "user-code":
+        return reading
+    thread.state = ""
+    return replace(reading, activity="unknown", kind="unknown")
 
 
 def _crowd(threads: Sequence[Thread]) -> dict[str, str]:
@@ -321,18 +334,16 @@ def jcmd_threads(body: Mapping[str, Any]) -> tuple[list[Thread], int | None]:
         for container in objects_at(dump, "threadContainers")
         for item in objects_at(container, "threads")
     ]
+    names = {as_string(item.get("tid")): as_string(item.get("name")) for item in items}
     holders = {
-        as_string(lock): as_string(item.get("name"))
+        as_string(lock): as_string(item.get("tid"))
         for item in items
         for owned in objects_at(item, "monitorsOwned")
         for lock in owned.get("locks") or ()
     }
     found = []
     for item in items:
-        stack = item.get("stack")
-        lock = as_string(item.get("blockedOn")) or as_string(
-            object_at(item, "parkBlocker").get("object")
-        )
+        stack, (lock, owner) = item.get("stack"), _awaited(item, holders)
         found.append(
             Thread(
                 name=as_string(item.get("name")) or "",
@@ -341,10 +352,27 @@ def jcmd_threads(body: Mapping[str, Any]) -> tuple[list[Thread], int | None]:
                 if isinstance(stack, list)
                 else [],
                 lock=lock,
-                owner=holders.get(lock) if item.get("blockedOn") else None,
+                owner=names.get(owner),
+                number=as_string(item.get("tid")),
+                owner_number=owner,
             )
         )
     return found, instant_us(as_string(dump.get("time")))
+
+
+def _awaited(
+    item: Mapping[str, Any], holders: Mapping[str | None, str | None]
+) -> tuple[str | None, str | None]:
+    """Return the lock that a thread waits for, and the ID of its known owner.
+
+    Args:
+        item: the thread in `jcmd`'s JSON.
+        holders: the IDs of the threads that hold each monitor.
+    """
+    if monitor := as_string(item.get("blockedOn")):
+        return monitor, holders.get(monitor)
+    blocker = object_at(item, "parkBlocker")
+    return as_string(blocker.get("object")) or None, as_string(blocker.get("owner"))
 
 
 def instant_us(text: str | None) -> int | None:
@@ -542,9 +570,29 @@ def _printed_threads(data: bytes, start: int, end: int) -> list[Thread]:
             kind = waits[2].decode("utf-8", "replace")
             thread.lock = f"{kind}@{waits[1][2:].lstrip(b'0').decode()}"
         found.append((thread, waits[1] if waits else None))
+    owners = _owners_in_deadlocks(data, start, end)
     for thread, address in found:
-        thread.owner = holders.get(address) if address is not None else None
+        if address is not None:
+            thread.owner = holders.get(address) or owners.get(thread.name)
     return [thread for thread, _ in found]
 
 
+def _owners_in_deadlocks(data: bytes, start: int, end: int) -> dict[str, str]:
+    """Return the owner of the lock that each thread of a deadlock waits for.
+
+    Without `-l`, only the section about deadlocks names the owners of explicit locks.
+    """
+    section = data.find(_SECTION, start, end)
+    found = _HELD_BY.finditer(data, section, end) if section >= 0 else ()
+    pairs = ((held["name"], held["owner"]) for held in found)
+    return {
+        name.decode("utf-8", "replace"): owner.decode("utf-8", "replace") for name, owner in pairs
+    }
+
+
+_SECTION: Final = b"Java-level deadlock"
+_HELD_BY = re.compile(
+    rb'^"(?P<name>[^\n]{0,2000})":\r?\n {1,8}waiting [^\n]{1,400}\n {1,8}which is held by "(?P<owner>[^\n]{0,2000})"',
+    re.MULTILINE,
+)
 _SYNCHRONIZERS: Final = 4096  # maximum bytes; a list of locks is short

@@ -368,10 +368,12 @@ _FILE_BEGIN = re.compile(
     rb"\s{0,9}\d{1,10}\r?\n(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]{0,10}Z)\r?\n[^\n]{1,100}\n\s{0,9}#\d"
 )
 _FILE_HEAD = re.compile(
-    rb'^#\d{1,19} "(?P<name>[^\n]{0,2000}?)"(?: virtual)?(?: (?P<state>[A-Z_]{3,20}) [^\n]{0,40})?\r?$',
+    rb'^#(?P<number>\d{1,19}) "(?P<name>[^\n]{0,2000}?)"(?: virtual)?(?: (?P<state>[A-Z_]{3,20}) [^\n]{0,40})?\r?$',
     re.MULTILINE,
 )
-_FILE_WAITS = re.compile(r"- (?:waiting to lock|parking to wait for) <([^>\n]{1,400})>")
+_FILE_WAITS = re.compile(
+    r"- (?:waiting to lock|parking to wait for) <([^>\n]{1,400})>(?:, owner #(\d{1,19}))?"
+)
 _FILE_HOLDS = re.compile(r"- locked <([^>\n]{1,400})>")
 
 
@@ -383,12 +385,15 @@ def _file_rows(data: bytes, place: str) -> Rows:
     begin = _FILE_BEGIN.match(data)
     utc_us = instant_us(begin["time"].decode()) if begin is not None else None
     threads: list[Thread] = []
+    names: dict[str | None, str] = {}
     holders: dict[str | None, str] = {}
     for head, end in with_ends(_FILE_HEAD.finditer(data), len(data)):
         text = data[head.end() : end].decode("utf-8", "replace")
-        name, waits = head["name"].decode("utf-8", "replace"), _FILE_WAITS.search(text)
-        lock = waits[1] if waits is not None else None
-        holders |= {held: name for held in _FILE_HOLDS.findall(text) if held != lock}
+        name, number = head["name"].decode("utf-8", "replace"), head["number"].decode()
+        waits = _FILE_WAITS.search(text)
+        lock, owner = waits.groups() if waits is not None else (None, None)
+        names[number] = name
+        holders |= {held: number for held in _FILE_HOLDS.findall(text) if held != lock}
         lines = [line.strip() for line in text.split("\n")]
         threads.append(
             Thread(
@@ -396,11 +401,14 @@ def _file_rows(data: bytes, place: str) -> Rows:
                 state=(head["state"] or b"").decode(),
                 lines=[line.removeprefix("at ") for line in lines if line and line[0] != "-"],
                 lock=lock,
+                number=number,
+                owner_number=owner,
                 offset=head.start(),
             )
         )
     for thread in threads:
-        thread.owner = holders.get(thread.lock)
+        thread.owner_number = thread.owner_number or holders.get(thread.lock)
+        thread.owner = names.get(thread.owner_number)
     for offset, row in thread_rows(threads, f"{place}:{utc_us or 0}"):
         yield offset, row | {"utc_us": utc_us}
 

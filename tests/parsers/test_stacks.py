@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.packing import archive_of, members
 from flowdiag.parsers.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 from flowdiag.parsers.stacks.activities import activities, frame_of, read_stack
 from flowdiag.parsers.stacks.dumps import flink_threads, printed_rows, thread_rows
+from tests.archives import FIXTURES
 
 DATA = Path(__file__).parent / "data" / "threads"
+RECORDED = members(archive_of(FIXTURES / "recordings" / "threads"))
 MAILBOX = [
     "app//org.apache.flink.streaming.runtime.tasks.mailbox.MailboxProcessor.runMailboxLoop(M.java:231)",
     "java.base@17.0.15/java.lang.Thread.run(Thread.java:840)",
@@ -63,6 +66,36 @@ def test_a_deadlock_and_a_lock_in_every_format(path: Path) -> None:
     assert "deadlock" not in waiting
     assert found["regex (1/1)#0"]["fields"]["activity"] == "regex"
     assert "main" not in found
+
+
+@pytest.mark.parametrize("name", [name for name in RECORDED if not name.endswith("truth.jsonl")])
+def test_threads_of_every_java_release(name: str, tmp_path: Path) -> None:
+    """The program in `fixtures/thread_recorder` prints the truth about its threads."""
+    release, file = name.removeprefix("java-").split("/")
+    (tmp_path / file).write_bytes(RECORDED[name])
+    found = {row["thread"]: row for row in rows(tmp_path / file)}
+    truth = [json.loads(line) for line in RECORDED[f"java-{release}/truth.jsonl"].splitlines()]
+    assert len(truth) == (19 if int(release) >= 21 else 18)
+    assert found.keys() == {each["thread"] for each in truth}
+    for each in truth:
+        fields = found[each["thread"]]["fields"]
+        owner, deadlock = each.get("owner"), each.get("deadlock", [])
+        if "virtual_owner" in each and name not in (
+            "java-25/jcmd-file.txt",
+            "java-25/jcmd-file.json",
+        ):
+            owner = None  # other formats omit virtual threads, or the owners of monitors
+        if "explicit" in each and not deadlock and file == "kill-3.out":
+            owner = None
+        if release == "21" and file.startswith("jcmd-file"):  # no states and locks
+            owner, deadlock = None, []
+            ambiguous = each["method"].endswith((".nest", ".enter", ".compute"))
+            assert (fields["kind"] == "unknown") is ambiguous, each
+        else:
+            assert fields["kind"] == each["kind"], each
+        assert fields["frame"].startswith(f"{each['method']}(RecordedThreads.java:")
+        assert fields.get("owner") == owner, each
+        assert sorted(fields.get("deadlock", "").splitlines()) == sorted(deadlock)
 
 
 def test_text_cites_the_line_of_user_code() -> None:
