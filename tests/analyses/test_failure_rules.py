@@ -437,7 +437,27 @@ def test_slow_storage_everywhere() -> None:
     for checkpoint in job.completes(4, lasted_s=45):
         job.acknowledgements(checkpoint, end_to_end_ms=40_000, async_ms=39_000, bytes=5_000_000)
     found = one(storage_throttled.RULE, job.facts())
-    assert (found.cause, found.subject.kind) == ("slow-checkpoint-storage", "job")
+    assert (found.cause, found.subject.kind) == ("slow-checkpoint-storage", "storage")
+
+
+@pytest.mark.parametrize(
+    ("turns", "found"),
+    [
+        ([[("enrich", 0)], [("enrich", 3), ("aggregate", 1)], [("aggregate", 4)], []], True),
+        ([[("enrich", 0)], [], [], []], False),  # one checkpoint
+        ([[("enrich", 0)], [("enrich", 0)], [("enrich", 0), ("enrich", 1)], []], False),
+        ([[("enrich", 0)], [("enrich", 1)], [("enrich", 0)], [("enrich", 1)]], False),
+    ],
+)
+def test_storage_that_is_slow_for_some_requests(
+    turns: list[list[tuple[str, int]]], found: bool
+) -> None:
+    job = Bench()
+    slow = {"async_ms": 12_000, "end_to_end_ms": 12_100}
+    for checkpoint, turn in zip(job.completes(4, lasted_s=13), turns, strict=True):
+        job.acknowledgements(checkpoint, special=dict.fromkeys(turn, slow), bytes=10**6)
+    causes = [each.cause for each in findings(storage_throttled.RULE, job.facts())]
+    assert causes == (["slow-checkpoint-storage"] if found else [])
 
 
 def test_slow_storage_on_one_host() -> None:

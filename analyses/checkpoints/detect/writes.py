@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.tasks.pressure import median
 
 Rows = list[h.SubtaskCheckpoint]
+_MOST: Final = 0.75
+"""Maximum share of slow writes of a subtask: one that is nearly always slow has a reason of its own."""
 
 
 def rows_with_state(job: h.Job) -> dict[int, Rows]:
@@ -48,3 +51,29 @@ def slow_taskmanager_of(rows: Rows, *, async_ms: float, times: float) -> str | N
     if len(places[worst]) < 2 or fastest < async_ms:
         return None
     return worst if fastest >= times * max(1.0, slowest) else None
+
+
+def slow_in_turn(
+    detailed: dict[int, Rows], *, async_ms: float, share: float, throughput: float, subtasks: float
+) -> dict[int, Rows]:
+    """Return the slow rows by checkpoint if the slow subtasks change and run on several TaskManagers, or nothing.
+
+    No subtask may have more than half of the slow writes, and none may be slow in most of its own writes.
+    """
+    found = {
+        number: slow
+        for number, rows in detailed.items()
+        if (slow := [row for row in rows if _is_slow(row, async_ms, share, throughput)])
+    }
+    writes = Counter((row.task, row.subtask_index) for rows in detailed.values() for row in rows)
+    counts = Counter((row.task, row.subtask_index) for rows in found.values() for row in rows)
+    places = {row.taskmanager for rows in found.values() for row in rows}
+    most = max(counts.values(), default=0)
+    changing = all(count <= _MOST * writes[who] for who, count in counts.items() if writes[who] > 1)
+    if len(counts) < subtasks or len(places) < 2 or most > 0.5 * counts.total() or not changing:
+        return {}
+    return found
+
+
+def _is_slow(row: h.SubtaskCheckpoint, async_ms: float, share: float, throughput: float) -> bool:
+    return writes_slowly([row], async_ms=async_ms, share=share, throughput=throughput)

@@ -22,7 +22,9 @@ A checkpoint implicates a TaskManager if at least two such subtasks run there an
 them must take at least `async`, and at least `times` as long as the slowest subtask on the other TaskManagers.
 
 The rule reports the problem if at least `checkpoints` checkpoints, and at least `agree` of those with details,
-implicate the same storage or TaskManager.
+implicate the same storage or TaskManager. A storage that is slow only for some requests slows down other subtasks in
+each checkpoint. The rule then counts checkpoints in which any subtask with state writes slowly by these limits. At
+least `subtasks` different subtasks on several TaskManagers must be slow in turn, and none of them most of the time.
 
 Without such details, interrupted uploads indicate slow storage. Hadoop's S3A file system logs them when a
 checkpoint expires. At least `checkpoints` uploads must be interrupted, and at least as many checkpoints must
@@ -50,6 +52,7 @@ from typing import Final
 from flowdiag.analyses.checkpoints.detect.writes import (
     Rows,
     rows_with_state,
+    slow_in_turn,
     slow_taskmanager_of,
     writes_slowly,
     written_ms,
@@ -106,6 +109,17 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             last = detailed[max(checkpoints)]
             yield _finding(job, manager, checkpoints, median(map(written_ms, last)), len(detailed))
             return
+    in_turn = slow_in_turn(
+        detailed,
+        async_ms=limits.async_,
+        share=limits.share,
+        throughput=limits.throughput,
+        subtasks=limits.subtasks,
+    )
+    if len(in_turn) >= enough:
+        written = [written_ms(row) for rows in in_turn.values() for row in rows]
+        yield _finding(job, None, in_turn, median(written), len(detailed), in_turn=True)
+        return
     interrupted = h.incidents(job, "upload-interrupted")
     expired = [c for c in job.checkpoints if c.status is h.Status.EXPIRED]
     if len(interrupted) >= limits.checkpoints and len(expired) >= limits.checkpoints:
@@ -128,19 +142,26 @@ def _slow_places(detailed: dict[int, Rows], limits: Limits) -> dict[str | None, 
     return by_place
 
 
+def _storage(job: h.Job) -> tuple[h.Subject, str]:
+    """Return the storage as a subject, and its configured location in parentheses."""
+    known = setting(job, *DIRECTORY_KEYS)
+    where = f" ({h.fmt.shorten(known.value, 80)})" if known is not None and known.value else ""
+    subject = h.Subject(kind="storage", job_id=job.key.job_id or None, job_name=job.name)
+    return subject, where
+
+
 def _unfinished(job: h.Job, interrupted: Sequence[h.Incident], expired: int) -> h.Finding:
     """Return the finding about uploads that were interrupted because their checkpoints expired."""
     count = h.fmt.plural(len(interrupted), "upload")
     series = h.episodes(job)
-    known = setting(job, *DIRECTORY_KEYS)
-    where = f" ({h.fmt.shorten(known.value, 80)})" if known is not None and known.value else ""
+    subject, where = _storage(job)
     votes = h.votes_for({"slow-everywhere": f"{count} did not finish in time"}, RULE.signals)
     return h.episode_finding(
         job,
         series,
         len(interrupted),
         fatal=h.fatal_at_end(job, series),
-        subject=h.Subject(kind="storage", job_id=job.key.job_id or None, job_name=job.name),
+        subject=subject,
         title=f"The checkpoint storage{where} is slow: {count} did not finish before the timeout",
         why=f"the checkpoint storage{where} is slow: {count} did not finish before the timeout",
         cause="slow-checkpoint-storage",
@@ -159,7 +180,13 @@ def _unfinished(job: h.Job, interrupted: Sequence[h.Incident], expired: int) -> 
 
 
 def _finding(
-    job: h.Job, manager: str | None, slow: dict[int, Rows], middle: float | None, seen: int
+    job: h.Job,
+    manager: str | None,
+    slow: dict[int, Rows],
+    middle: float | None,
+    seen: int,
+    *,
+    in_turn: bool = False,
 ) -> h.Finding:
     hosts = (a.host for a in job.attempts if manager and a.taskmanager == manager and a.host)
     host = next(hosts, None)
@@ -172,13 +199,16 @@ def _finding(
     place, took = h.fmt.place(manager, host), h.fmt.duration(middle)
     if manager is None:
         cause = "slow-checkpoint-storage"
-        title = f"Writing state is slow on all subtasks: median {took}"
-        why = f"the median asynchronous part took {took}"
+        subject, where = _storage(job)
+        subtasks = {(row.task, row.subtask_index) for rows in slow.values() for row in rows}
+        who = f"{len(subtasks)} subtasks in turn" if in_turn else "all subtasks"
+        title = f"Writing state to the checkpoint storage{where} is slow on {who}: median {took}"
+        why = f"the checkpoint storage{where} is slow: the median asynchronous part on {who} took {took}"
         votes = h.votes_for({"slow-everywhere": why}, RULE.signals)
         actions = h.remedies(cause, job)
         measurements.append(h.measurement("median-asynchronous-part", middle, "ms"))
     else:
-        cause = "slow-taskmanager"
+        cause, subject = "slow-taskmanager", h.taskmanager_subject(job, manager, host)
         title = f"Writing state is slow on {place} and nowhere else"
         says = f"all subtasks on {place} write slowly, and all others write fast"
         votes = h.votes_for({"slow-on-one-taskmanager": says}, RULE.signals)
@@ -187,10 +217,9 @@ def _finding(
             *h.remedies(cause, job, "look-at-disk", place=place),
             *h.remedies("slow-checkpoint-storage", job, "fewer-files"),
         )
-    return h.taskmanager_finding(
+    return h.job_finding(
         job,
-        manager,
-        host,
+        subject=subject,
         severity=h.grade(state=state, share=len(slow) / max(1, len(job.concluded)), fatal=fatal),
         state=state,
         title=title,
