@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.neighbours.broker_log import BrokerEvent, read_broker_log
 from flowdiag.parsers.neighbours.consumer_groups import PartitionLag, read_lags
 from flowdiag.parsers.neighbours.kinds import NeighbourKind
+from flowdiag.parsers.neighbours.replication import ReplicationSlot, read_slots
 from flowdiag.parsers.neighbours.sessions import (
     POSTGRES,
     LockWait,
@@ -39,6 +40,13 @@ class DatabaseSession(NamedTuple):
     """A database session, and where the input shows it."""
 
     row: Session
+    ref: Ref
+
+
+class DatabaseSlot(NamedTuple):
+    """A replication slot at one point in time, and where the input shows it."""
+
+    row: ReplicationSlot
     ref: Ref
 
 
@@ -71,6 +79,7 @@ class Neighbours:
     Args:
         lags: positions of consumer groups, in the order of the inputs.
         sessions: database sessions, in the order of the inputs; all sessions of one snapshot have the same time.
+        slots: replication slots of PostgreSQL, in the order of the inputs.
         waits: waits from database logs.
         events: starts and stops from logs of Kafka brokers.
         stores: stalls and errors from logs of RocksDB.
@@ -80,6 +89,7 @@ class Neighbours:
 
     lags: tuple[Lag, ...] = ()
     sessions: tuple[DatabaseSession, ...] = ()
+    slots: tuple[DatabaseSlot, ...] = ()
     waits: tuple[DatabaseWait, ...] = ()
     events: tuple[BrokerRecord, ...] = ()
     stores: tuple[StoreRecord, ...] = ()
@@ -88,7 +98,7 @@ class Neighbours:
 
     @property
     def empty(self) -> bool:
-        return not (self.lags or self.sessions or self.waits or self.stores)
+        return not (self.lags or self.sessions or self.slots or self.waits or self.stores)
 
     def named(self, system: str) -> str:
         """Return the name of a system, with host and port if its own log contains them."""
@@ -111,44 +121,48 @@ def read_neighbours(
     """Read the sources that `sniff` recognizes as output of other systems, limited to some kinds."""
     from flowdiag.parsers.source import source_text
 
-    lags: list[Lag] = []
-    sessions: list[DatabaseSession] = []
-    waits: list[DatabaseWait] = []
-    events: list[BrokerRecord] = []
-    stores: list[StoreRecord] = []
+    rows: dict[NeighbourKind, list[Any]] = {kind: [] for kind in NeighbourKind}
     addresses: dict[str, str] = {}
     read: dict[int, str] = {}
     for source in sources:
         kind = _kind_of(source)
         if kind is None or kind not in kinds or not (text := source_text(source)):
             continue
-        index = source.index
-        ref = partial(Ref, index)
-        if kind is NeighbourKind.LAGS:
-            lags += (Lag(row, ref(row.offset)) for row in read_lags(text, source.name))
-        elif kind is NeighbourKind.SESSIONS:
-            sessions += (
-                DatabaseSession(row, ref(row.offset)) for row in read_sessions(text, source.name)
-            )
-        elif kind is NeighbourKind.DATABASE_LOG:
-            waits += (DatabaseWait(row, ref(row.offset)) for row in read_lock_waits(text))
-            if address := read_address(text):
-                addresses[POSTGRES] = address
-        elif kind is NeighbourKind.STORE_LOG:
-            owner = owner_of(source.name)
-            stores += (StoreRecord(row, owner, ref(row.offset)) for row in read_store_log(text))
-        else:
-            events += (BrokerRecord(row, ref(row.offset)) for row in read_broker_log(text))
-        read[index] = kind
+        rows[kind] += _rows_in(kind, text, source)
+        if kind is NeighbourKind.DATABASE_LOG and (address := read_address(text)):
+            addresses[POSTGRES] = address
+        read[source.index] = kind
     return Neighbours(
-        lags=tuple(lags),
-        sessions=tuple(sessions),
-        waits=tuple(waits),
-        events=tuple(events),
-        stores=tuple(stores),
+        lags=tuple(rows[NeighbourKind.LAGS]),
+        sessions=tuple(rows[NeighbourKind.SESSIONS]),
+        slots=tuple(rows[NeighbourKind.SLOTS]),
+        waits=tuple(rows[NeighbourKind.DATABASE_LOG]),
+        events=tuple(rows[NeighbourKind.BROKER_LOG]),
+        stores=tuple(rows[NeighbourKind.STORE_LOG]),
         addresses=addresses,
         kinds=read,
     )
+
+
+def _rows_in(kind: NeighbourKind, text: str, source: Source) -> Iterator[NamedTuple]:
+    """Yield the facts in a source of a known kind."""
+    ref = partial(Ref, source.index)
+    match kind:
+        case NeighbourKind.LAGS:
+            yield from (Lag(row, ref(row.offset)) for row in read_lags(text, source.name))
+        case NeighbourKind.SESSIONS:
+            for session in read_sessions(text, source.name):
+                yield DatabaseSession(session, ref(session.offset))
+        case NeighbourKind.SLOTS:
+            yield from (DatabaseSlot(row, ref(row.offset)) for row in read_slots(text, source.name))
+        case NeighbourKind.DATABASE_LOG:
+            yield from (DatabaseWait(row, ref(row.offset)) for row in read_lock_waits(text))
+        case NeighbourKind.STORE_LOG:
+            owner = owner_of(source.name)
+            for event in read_store_log(text):
+                yield StoreRecord(event, owner, ref(event.offset))
+        case NeighbourKind.BROKER_LOG:
+            yield from (BrokerRecord(row, ref(row.offset)) for row in read_broker_log(text))
 
 
 def snapshots(sessions: Sequence[DatabaseSession]) -> list[list[DatabaseSession]]:

@@ -39,6 +39,7 @@ _WHOLE: Final = (
     "gc-log",
     "consumer-groups",
     "database-sessions",
+    "replication-slots",
     "database-log",
     "broker-log",
 )

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from flowdiag.parsers.neighbours.consumer_groups import looks_like_lags
+from flowdiag.parsers.neighbours.replication import looks_like_slots
 from flowdiag.parsers.neighbours.sessions import holds_database_log, looks_like_sessions
 from flowdiag.parsers.neighbours.store_log import looks_like_store_log
 
@@ -16,6 +17,7 @@ class NeighbourKind(StrEnum):
 
     LAGS = "consumer-groups"
     SESSIONS = "database-sessions"
+    SLOTS = "replication-slots"
     DATABASE_LOG = "database-log"
     BROKER_LOG = "broker-log"
     STORE_LOG = "store-log"
@@ -29,6 +31,7 @@ class NeighbourKind(StrEnum):
 _REASONS: Final = {
     NeighbourKind.LAGS: "consumer group lag: `flowdiag queues` reads it",
     NeighbourKind.SESSIONS: "database sessions: `flowdiag diagnose` reads them",
+    NeighbourKind.SLOTS: "replication slots: `flowdiag queues` reads them",
     NeighbourKind.DATABASE_LOG: "a PostgreSQL log: `flowdiag diagnose` reads its lock waits",
     NeighbourKind.BROKER_LOG: "a Kafka broker log: `flowdiag queues` reads its starts and stops",
     NeighbourKind.STORE_LOG: "a RocksDB log: `flowdiag queues` reads its stalls",
@@ -50,6 +53,8 @@ def neighbour_kind(text: str) -> NeighbourKind | None:
     """
     if looks_like_sessions(text):
         return NeighbourKind.SESSIONS
+    if looks_like_slots(text):
+        return NeighbourKind.SLOTS
     if looks_like_lags(text):
         return NeighbourKind.LAGS
     if holds_database_log(text):

@@ -6,16 +6,14 @@ Sessions are rows of PostgreSQL's `pg_stat_activity`. In MariaDB and MySQL, they
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.parsers.neighbours.times import time_of_line, time_of_name
+from flowdiag.parsers.neighbours.tables import EXPANDED, MAX_TEXT, columns_of, read_rows
+from flowdiag.parsers.neighbours.times import time_of_line
 
-MAX_TEXT: Final = 16 * 1024 * 1024
 _COLUMNS: Final = frozenset(("pid", "state", "query", "wait_event", "wait_event_type"))
 POSTGRES: Final = "PostgreSQL"
 MARIADB: Final = "MySQL or MariaDB"
@@ -92,7 +90,6 @@ _PROCESSES_HEADER: Final = re.compile(
     r"^[| \t]{0,8}id[| \t]{1,20}user[| \t]{1,40}host[| \t]{1,80}db[| \t]{1,40}command\b",
     re.MULTILINE | re.IGNORECASE,
 )
-_EXPANDED: Final = re.compile(r"^-\[ RECORD \d+ \]", re.MULTILINE)
 _WAIT: Final = re.compile(
     r"^(?P<head>[^\n]{0,300}?)\bprocess (?P<pid>\d{1,9}) (?P<verb>still waiting for|acquired) (?P<mode>\w{1,40})"
     r" on (?P<what>[^\n]{1,200}?) after (?P<ms>[\d.]{1,20}) ms",
@@ -119,7 +116,7 @@ def looks_like_sessions(text: str) -> bool:
     return any(
         len(_COLUMNS & {name.strip().strip('"') for name in re.split(r"[|,\t]", found[0])}) >= 2
         for found in _HEADER.finditer(head)
-    ) or (_EXPANDED.search(head) is not None and "| " in head and "state" in head)
+    ) or (EXPANDED.search(head) is not None and "| " in head and "state" in head)
 
 
 _LOG: Final = re.compile(
@@ -139,45 +136,12 @@ def holds_database_log(text: str) -> bool:
 
 def read_sessions(text: str, name: str = "") -> list[Session]:
     """Return the sessions in the output of a database client: aligned, expanded, or comma-separated."""
-    text = text[:MAX_TEXT]
-    return list(_sessions(text, time_of_name(name)))
-
-
-def _sessions(text: str, time_us: int | None) -> Iterator[Session]:
-    columns: list[str] = []
-    separator = "|"
-    record: dict[str, str] = {}
-    start = at = 0
-    expanded = False
-    for line in text.splitlines(keepends=True):
-        begin, at = at, at + len(line.encode("utf-8", "surrogatepass"))
-        stripped = line.strip()
-        if _EXPANDED.match(line):
-            yield from _session(record, time_us, start)
-            record, start, columns, expanded = {}, begin, [], True
-        elif expanded and not columns and "|" in line:
-            key, _, value = line.partition("|")
-            record[key.strip()] = value.strip()
-        elif not stripped or set(stripped) <= set("-+"):
-            continue
-        elif header := _header(stripped):
-            columns, separator = header
-        elif columns and separator in line:
-            values = (
-                next(csv.reader(io.StringIO(stripped)), [])
-                if separator == ","
-                else [part.strip() for part in stripped.split(separator, len(columns) - 1)]
-            )
-            yield from _session(dict(zip(columns, values, strict=False)), time_us, begin)
-        elif (printed := time_of_line(line)) is not None:
-            yield from _session(record, time_us, start)
-            record, time_us = {}, printed
-    yield from _session(record, time_us, start)
+    rows = read_rows(text, name, _header)
+    return [session for row in rows for session in _session(*row)]
 
 
 def _header(line: str) -> tuple[list[str], str] | None:
-    for separator in ("|", ",", "\t"):
-        columns = [part.strip().strip('"') for part in line.split(separator)]
+    for columns, separator in columns_of(line):
         if "pid" in columns and len(_COLUMNS & set(columns)) >= 2:
             return columns, separator
         lower = [column.lower() for column in columns]

@@ -11,7 +11,7 @@ from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.finding import Confidence, Finding, Severity, State
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.model.rule import Rule, apply
-from flowdiag.analyses.neighbours.facts import DatabaseSession, Lag, Neighbours
+from flowdiag.analyses.neighbours.facts import DatabaseSession, DatabaseSlot, Lag, Neighbours
 from flowdiag.analyses.queues.assemble import assemble_queues
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.flow import flow_of
@@ -25,11 +25,13 @@ from flowdiag.analyses.queues.rules import (
     recreated_slot,
     refused_records,
     refused_requests,
+    retained_wal,
 )
 from flowdiag.analyses.rate.assessment.assess import assess
 from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.rate.rules import blocked_by_database
 from flowdiag.parsers.neighbours.consumer_groups import PartitionLag
+from flowdiag.parsers.neighbours.replication import ReplicationSlot
 from flowdiag.parsers.neighbours.sessions import Session
 
 from . import rate_workbench as rates
@@ -108,6 +110,49 @@ def session(
         offset=second * 100 + pid,
     )
     return DatabaseSession(row, Ref(0, row.offset))
+
+
+def slots(*rows: tuple[int, int, bool], status: str = "extended") -> Neighbours:
+    """Return a slot at some seconds with its position and use; the log grows by a million bytes per second."""
+    return Neighbours(
+        slots=tuple(
+            DatabaseSlot(
+                ReplicationSlot(
+                    name="orders",
+                    active=active,
+                    restart=restart,
+                    newest=None,
+                    retained=float(1_000_000 * second - restart),
+                    status=status,
+                    time_us=BEGIN + second * SECOND,
+                    offset=second,
+                ),
+                Ref(0, second),
+            )
+            for second, restart, active in rows
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "remedy"),
+    [
+        (slots((0, 0, False), (30, 0, False), (60, 0, False)), "drop"),
+        (slots((0, 0, False), (30, 0, False), (50, 0, False)), None),  # too short
+        (slots((0, 0, False), (60, 0, False)), None),  # two outputs
+        (slots((0, 0, False), (30, 9, False), (60, 18, False)), None),  # advances
+        (slots((0, 0, True), (60, 0, True), (300, 0, True)), None),  # until the next checkpoint
+        (slots((0, 0, True), (300, 0, True), (600, 0, True)), "open for long"),
+        (slots((0, 0, False), (60, 0, False), (70, 0, True)), None),  # the job is back
+        (slots((0, 0, True), status="lost"), "open for long"),
+    ],
+)
+def test_a_slot_that_stays_retains_the_log(known: Neighbours, remedy: str | None) -> None:
+    findings = results_of(retained_wal.RULE, job(known))
+    assert [finding.cause for finding in findings] == ([] if remedy is None else ["retained-wal"])
+    if remedy is not None:
+        assert remedy in findings[0].actions[0].text
+        assert findings[0].subject.service == "PostgreSQL"
 
 
 def test_the_end_of_a_chain_of_locks_is_the_culprit() -> None:

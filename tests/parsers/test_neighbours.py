@@ -7,6 +7,7 @@ import pytest
 from flowdiag.parsers.neighbours.broker_log import read_broker_log
 from flowdiag.parsers.neighbours.consumer_groups import read_lags
 from flowdiag.parsers.neighbours.kinds import NeighbourKind, neighbour_kind
+from flowdiag.parsers.neighbours.replication import read_slots
 from flowdiag.parsers.neighbours.sessions import (
     MARIADB,
     read_address,
@@ -101,6 +102,42 @@ def test_other_formats_of_psql_are_read(text: str, count: int) -> None:
     found = read_sessions(text)
     assert [session.pid for session in found] == [456, 457][:count]
     assert found[0].waits_for_lock
+
+
+SLOTS = """2026-11-25T21:30:00Z
+ slot_name | active | restart_lsn | confirmed_flush_lsn | wal_status | retained_wal
+-----------+--------+-------------+---------------------+------------+--------------
+ orders    | t      | 0/19E9B40   | 0/19E9B78           | reserved   | 1159 kB
+ old       | f      | 0/10        |                     | extended   | 25 MB
+(2 rows)
+"""
+SLOTS_EXPANDED = """-[ RECORD 1 ]-+---------
+slot_name     | old
+active        | f
+restart_lsn   | 0/10
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (SLOTS, 2),
+        (SLOTS_EXPANDED, 1),
+        ("slot_name,active,restart_lsn\nold,false,0/10\n", 1),
+        ("slot_name,active,restart_lsn,wal_status\nold,f,,lost\n", 1),
+    ],
+)
+def test_replication_slots_are_read(text: str, count: int) -> None:
+    assert neighbour_kind(text) is NeighbourKind.SLOTS
+    found = read_slots(text)
+    assert [(slot.name, slot.active) for slot in found] == [("orders", True), ("old", False)][
+        -count:
+    ]
+    assert found[-1].restart == (None if "lost" in text else 16)
+    if count == 2:
+        newest, retained = found[0].newest, [slot.retained for slot in found]
+        assert (newest, retained) == (0x19E9B78, [1159 * 1024, 25 * 1024 * 1024])
+        assert found[0].time_us == WHEN and SLOTS[found[0].offset :].startswith(" orders")
 
 
 INNODB = """2026-11-25T21:30:00Z
