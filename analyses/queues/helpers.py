@@ -75,6 +75,7 @@ from flowdiag.analyses.queues.neighbours.blocked import blocked_sessions, class_
 from flowdiag.analyses.queues.neighbours.lags import (
     Trend,
     active_loads,
+    affected_checkpoints,
     group_trend,
     has_back_pressured_sources,
     hot_partition,

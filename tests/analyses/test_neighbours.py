@@ -22,6 +22,7 @@ from flowdiag.analyses.queues.rules import (
     consumer_lag,
     database_lock,
     deleted_records,
+    failed_commits,
     recreated_slot,
     refused_records,
     refused_requests,
@@ -110,6 +111,40 @@ def session(
         offset=second * 100 + pid,
     )
     return DatabaseSession(row, Ref(0, row.offset))
+
+
+DENIED = "org.apache.kafka.common.errors.GroupAuthorizationException: Not authorized to access group: pricing"
+MOVED = "org.apache.kafka.clients.consumer.RetriableCommitFailedException: Offset commit failed with a retriable exception."
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cause", "remedy"),
+    [
+        ((0, 5), DENIED, None),
+        ((0, 5, 10), DENIED, "permission Read"),
+        ((0, 5, 10), MOVED, "group ID"),
+        ((0, 5, 10), None, "group ID"),
+    ],
+)
+def test_offsets_that_are_not_committed(
+    seconds: tuple[int, ...], cause: str | None, remedy: str | None
+) -> None:
+    records = tuple(
+        Incident(
+            kind="commit-failed",
+            time_us=BEGIN + second * SECOND,
+            checkpoint=second,
+            cause=cause,
+            ref=Ref(0, second),
+        )
+        for second in seconds
+    )
+    known = job(lags([1000, 6000, 11_000, 16_000]), records)
+    findings = results_of(failed_commits.RULE, known)
+    assert [finding.count for finding in findings] == ([] if remedy is None else [3])
+    assert remedy is None or remedy in findings[0].actions[0].text
+    # The lag of the group only shows that nothing is committed.
+    assert results_of(consumer_lag.RULE, known) == []
 
 
 def slots(*rows: tuple[int, int, bool], status: str = "extended") -> Neighbours:

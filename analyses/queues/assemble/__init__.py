@@ -91,7 +91,15 @@ def assemble_queues(
 
 
 _OF_CLIENTS: Final = frozenset(
-    {"refused", "produce-refused", "offset-reset", "slot-created", "unreachable", "server"}
+    {
+        "commit-failed",
+        "refused",
+        "produce-refused",
+        "offset-reset",
+        "slot-created",
+        "unreachable",
+        "server",
+    }
 )
 """Kinds of log records that clients of other systems write."""
 

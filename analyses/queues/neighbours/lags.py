@@ -253,6 +253,11 @@ def _commit_rate(positions: Sequence[Lag]) -> float | None:
     return (last.committed - first.committed) / (lasted_us / 1e6) if lasted_us > 0 else None
 
 
+def affected_checkpoints(job: JobQueues) -> set[int | None]:
+    """Return the checkpoints whose offsets the source could not commit, so that the lag of its group is too high."""
+    return {i.checkpoint for i in job.job.incidents if i.kind == "commit-failed"}
+
+
 def commits_fall_behind(job: JobQueues, group: Trend) -> bool:
     """Return whether the job reads much more than its group commits.
 
@@ -276,7 +281,7 @@ def job_trend(job: JobQueues) -> Trend | None:
     found = [trend for task in sorted(job.topology.sources) if (trend := trend_of(job, task))]
     worst = max(found, key=lambda trend: trend.last, default=None)
     group = group_trend(job)
-    if group is not None and commits_fall_behind(job, group):
+    if group is not None and (affected_checkpoints(job) or commits_fall_behind(job, group)):
         return worst
     # A source that waits for downstream tasks does not poll, so its own number is old and too low. A group that
     # commits nothing seems to fall behind although it may read.
