@@ -12,7 +12,7 @@ PostgreSQL keeps the log from the position of the oldest slot, until its disk is
 How it decides
 --------------
 At least `outputs` outputs of `pg_replication_slots` show the same `restart_lsn` while the log grows. If no reader
-uses the slot, this must last for `unused`, otherwise for `used`: a source only confirms its position when a
+uses the slot, this must last for `unused`, otherwise for `used`. A source only confirms its position when a
 checkpoint completes, and a long transaction also holds the position. The end of the log is the column with the
 retained size, or otherwise the largest position of all slots. A `wal_status` of `unreserved` or `lost` is enough.
 
