@@ -61,6 +61,7 @@ INCIDENTS: Final = (
     Event.EXTERNAL_FAILURE,
     Event.SERVER,
     Event.OFFSET_RESET,
+    Event.PARTITIONS,
     Event.COMMIT_FAILED,
     Event.SLOT_CREATED,
     Event.UPLOAD_INTERRUPTED,

@@ -11,7 +11,13 @@ from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.finding import Confidence, Finding, Severity, State
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.model.rule import Rule, apply
-from flowdiag.analyses.neighbours.facts import DatabaseSession, DatabaseSlot, Lag, Neighbours
+from flowdiag.analyses.neighbours.facts import (
+    BrokerRecord,
+    DatabaseSession,
+    DatabaseSlot,
+    Lag,
+    Neighbours,
+)
 from flowdiag.analyses.queues.assemble import assemble_queues
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.flow import flow_of
@@ -27,10 +33,12 @@ from flowdiag.analyses.queues.rules import (
     refused_records,
     refused_requests,
     retained_wal,
+    unread_partitions,
 )
 from flowdiag.analyses.rate.assessment.assess import assess
 from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.rate.rules import blocked_by_database
+from flowdiag.parsers.neighbours.broker_log import BrokerEvent
 from flowdiag.parsers.neighbours.consumer_groups import PartitionLag
 from flowdiag.parsers.neighbours.replication import ReplicationSlot
 from flowdiag.parsers.neighbours.sessions import Session
@@ -111,6 +119,45 @@ def session(
         offset=second * 100 + pid,
     )
     return DatabaseSession(row, Ref(0, row.offset))
+
+
+def discovery(second: int, template: str, **text: str) -> Incident:
+    return Incident(
+        kind="partitions",
+        time_us=BEGIN + second * SECOND,
+        text={"template": template, **text},
+        ref=Ref(0, second),
+    )
+
+
+OFF = discovery(10, "partition-discovery-off", group="pricing")
+FOUND = discovery(11, "partitions-discovered", partitions="orders-0, orders-1")
+
+
+@pytest.mark.parametrize(
+    ("records", "created", "found"),
+    [
+        ((OFF, FOUND), ((0, "orders-0"), (60, "orders-2"), (61, "orders-3")), 2),
+        ((FOUND,), ((60, "orders-2"),), None),  # discovery is on
+        ((OFF, FOUND), ((60, "invoices-2"),), None),
+        ((OFF, FOUND), ((5, "orders-2"),), None),  # before the start
+        ((OFF, FOUND), ((60, "orders-1"),), None),
+    ],
+)
+def test_partitions_that_are_added_later(
+    records: tuple[Incident, ...], created: tuple[tuple[int, str], ...], found: int | None
+) -> None:
+    events = tuple(
+        BrokerRecord(
+            BrokerEvent(
+                kind="created", time_us=BEGIN + second * SECOND, offset=second, partition=name
+            ),
+            Ref(1, second),
+        )
+        for second, name in created
+    )
+    findings = results_of(unread_partitions.RULE, job(Neighbours(events=events), records))
+    assert [finding.count for finding in findings] == ([] if found is None else [found])
 
 
 DENIED = "org.apache.kafka.common.errors.GroupAuthorizationException: Not authorized to access group: pricing"

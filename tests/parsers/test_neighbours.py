@@ -192,6 +192,9 @@ BROKER = """[2026-11-25 21:29:00,000] INFO [KafkaRaftServer nodeId=1] Kafka Serv
 
 def test_the_log_of_a_broker_shows_when_it_was_down() -> None:
     assert neighbour_kind(BROKER) is NeighbourKind.BROKER_LOG
+    created = "[2026-11-25 21:31:00,000] INFO Created log for partition orders-1 in /data/orders-1 with properties {} (kafka.log.LogManager)"
+    (event,) = read_broker_log(f"ü\n{created}")
+    assert (event.kind, event.partition, event.offset) == ("created", "orders-1", 3)
     assert [(event.kind, event.time_us) for event in read_broker_log(BROKER)] == [
         ("started", WHEN - 60_000_000),
         ("stopping", WHEN),

@@ -65,14 +65,25 @@ def slow_in_turn(
         for number, rows in detailed.items()
         if (slow := [row for row in rows if _is_slow(row, async_ms, share, throughput)])
     }
-    writes = Counter((row.task, row.subtask_index) for rows in detailed.values() for row in rows)
-    counts = Counter((row.task, row.subtask_index) for rows in found.values() for row in rows)
-    places = {row.taskmanager for rows in found.values() for row in rows}
-    most = max(counts.values(), default=0)
-    changing = all(count <= _MOST * writes[who] for who, count in counts.items() if writes[who] > 1)
-    if len(counts) < subtasks or len(places) < 2 or most > 0.5 * counts.total() or not changing:
-        return {}
-    return found
+    return found if _is_changing(detailed, found, subtasks) else {}
+
+
+def _is_changing(detailed: dict[int, Rows], slow: dict[int, Rows], least: float) -> bool:
+    """Return whether at least `least` subtasks on several TaskManagers are slow in turn."""
+    writes, counts = _counts(detailed), _counts(slow)
+    places = {row.taskmanager for rows in slow.values() for row in rows}
+    if len(counts) < least or len(places) < 2 or max(counts.values()) > 0.5 * counts.total():
+        return False
+    return all(count <= _MOST * writes[who] for who, count in counts.items() if writes[who] > 1)
+
+
+def subtask_count(found: dict[int, Rows]) -> int:
+    """Return the number of different subtasks."""
+    return len(_counts(found))
+
+
+def _counts(found: dict[int, Rows]) -> Counter[tuple[str | None, int]]:
+    return Counter((row.task, row.subtask_index) for rows in found.values() for row in rows)
 
 
 def _is_slow(row: h.SubtaskCheckpoint, async_ms: float, share: float, throughput: float) -> bool:

@@ -54,6 +54,7 @@ from flowdiag.analyses.checkpoints.detect.writes import (
     rows_with_state,
     slow_in_turn,
     slow_taskmanager_of,
+    subtask_count,
     writes_slowly,
     written_ms,
 )
@@ -200,8 +201,7 @@ def _finding(
     if manager is None:
         cause = "slow-checkpoint-storage"
         subject, where = _storage(job)
-        subtasks = {(row.task, row.subtask_index) for rows in slow.values() for row in rows}
-        who = f"{len(subtasks)} subtasks in turn" if in_turn else "all subtasks"
+        who = f"{subtask_count(slow)} subtasks in turn" if in_turn else "all subtasks"
         title = f"Writing state to the checkpoint storage{where} is slow on {who}: median {took}"
         why = f"the checkpoint storage{where} is slow: the median asynchronous part on {who} took {took}"
         votes = h.votes_for({"slow-everywhere": why}, RULE.signals)

@@ -48,6 +48,7 @@ _INCIDENT_KINDS: Final = {
     Event.UNREACHABLE: "unreachable",
     Event.SERVER: "server",
     Event.UPLOAD_INTERRUPTED: "upload-interrupted",
+    Event.PARTITIONS: "partitions",
     Event.COMMIT_FAILED: "commit-failed",
     Event.SLOT_CREATED: "slot-created",
     Event.PRODUCE_REFUSED: "produce-refused",

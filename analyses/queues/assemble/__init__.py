@@ -96,6 +96,7 @@ _OF_CLIENTS: Final = frozenset(
         "refused",
         "produce-refused",
         "offset-reset",
+        "partitions",
         "slot-created",
         "unreachable",
         "server",
@@ -120,7 +121,7 @@ def _unknown(jobs: Sequence[JobQueues]) -> JobFacts:
 
 def _is_trouble(record: Incident) -> bool:
     """Return whether a record is not part of an ordinary start."""
-    ordinary = ("server", "slot-created", "offset-reset")
+    ordinary = ("server", "slot-created", "offset-reset", "partitions")
     return record.kind not in ordinary or "offset" in record.text
 
 

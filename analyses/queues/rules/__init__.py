@@ -42,6 +42,7 @@ from flowdiag.analyses.queues.rules import (
     uneven_channels,
     uneven_load,
     uneven_placement,
+    unread_partitions,
     watermark_lag,
     write_stalls,
 )
@@ -74,6 +75,7 @@ RULES: Final[tuple[Rule, ...]] = (
     deleted_records.RULE,
     recreated_slot.RULE,
     failed_commits.RULE,
+    unread_partitions.RULE,
     retained_wal.RULE,
     idle_source_subtasks.RULE,
     database_lock.RULE,
