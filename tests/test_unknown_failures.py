@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +16,12 @@ from benchmarks.pastes import PasteJudge
 from flowdiag.analyses.knowledge.unknown_failures import Occurrence, failure_groups
 from flowdiag.parsers.discover import discover
 from flowdiag.parsers.lines.failure_lines import failure_line, failure_lines, short_failure
+from flowdiag.parsers.logs.pastes import failures_in
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
+from .archives import FIXTURES, unpacked
 from .parsers.traces import CUT, WRAPPINGS
+from .recordings import is_rare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -411,3 +415,64 @@ def test_a_single_response_about_back_pressure_shows_the_wait(
     )
     report = report_on(text, tmp_path, spark)
     assert [topic.reason for topic in report.topics if "waits 97%" in (topic.reason or "")]
+
+
+# Reported by healthy clusters: a commit of offsets that the next one replaces.
+REPORTED = ("Failed to commit consumer offsets", "Failed to trigger checkpoint")
+HEALTHY = tuple(
+    sorted(path.parent for path in FIXTURES.glob("recordings/*/*/*healthy*/truth.json"))
+)
+
+
+@pytest.mark.parametrize(
+    "recording",
+    [
+        pytest.param(one, marks=pytest.mark.full if is_rare(str(one)) else ())
+        for one in HEALTHY
+        if one.parts[-3] in ("flink", "neighbours")
+    ],
+    ids=lambda one: f"{one.parent.name}/{one.name}",
+)
+def test_records_of_healthy_clusters_are_no_failures(recording: Path) -> None:
+    lines = {}
+    for path in unpacked(recording).rglob("*.log*"):
+        for line in path.read_bytes().splitlines():
+            if b" INFO " in line[:60] or b" WARN " in line[:60]:
+                lines[re.sub(rb"[0-9a-f]{6,}|\d+", b"#", line)] = line
+    found = {one.chain[0] for line in lines.values() for one in failures_in(line) if one.chain}
+    assert [text for text in found if not text.startswith(REPORTED)] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO org.apache.kafka.clients.consumer.internals.ConsumerCoordinator [] - Group coordinator kafka-2:9092 (id: 7 rack: null) is unavailable or invalid. Rediscovery will be attempted.",
+        "WARN ClientCnxn [] - SASL configuration failed: javax.security.auth.login.LoginException: No JAAS configuration section named 'Client' was found. Will continue connection to Zookeeper server without SASL authentication.",
+        "ERROR org.apache.curator.ConnectionState [] - Authentication failed",
+        "WARN org.apache.flink.runtime.util.HadoopUtils [] - Could not find Hadoop configuration via any of the supported methods (Flink configuration, environment variables).",
+        "WARN ObjectStore [] - Failed to get database global_temp, returning NoSuchObjectException",
+        "WARN KafkaDataConsumer [] - KafkaDataConsumer is not running in UninterruptibleThread. It may hang when its methods are interrupted because of KAFKA-1894",
+        "INFO PluginConfig [] - The plugins directory [plugins] does not exist.",
+    ],
+)
+def test_records_that_a_process_survives_are_no_failures(line: str, tmp_path: Path) -> None:
+    assert rows_of(f"2024-03-02 11:04:19,220 {line}\n", tmp_path / "paste") == []
+
+
+def test_an_exception_below_a_record_of_healthy_processes_is_no_failure(tmp_path: Path) -> None:
+    text = "24/03/02 11:04:19 WARN AppInfoParser: Error registering AppInfo mbean\n"
+    trace = "javax.management.InstanceAlreadyExistsException: kafka.consumer:type=app-info\n\tat a.b.C.d(C.java:1)\n"
+    assert rows_of(text + trace, tmp_path / "paste") == []
+    assert rows_of(text.replace("AppInfo mbean", "handler") + trace, tmp_path / "paste")
+
+
+def test_an_object_that_refers_to_another_failure_is_not_the_deepest() -> None:
+    task = {
+        "state": {
+            "result_state": "FAILED",
+            "state_message": "Task load failed with message: Workload failed, see run output for details.",
+        },
+        "error": "Query orders [id = 7, runId = 8] terminated with exception: no topic",
+    }
+    found = list(failures_in(json.dumps(task).encode()))
+    assert "no topic" in found[-1].cause(None, outer=False)[0]

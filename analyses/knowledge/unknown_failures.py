@@ -136,7 +136,7 @@ class FailureGroup:
         """The exception or the message, and its number of occurrences."""
         times = f" ({self.count} times)" if self.count > 1 else ""
         whole = _CLIENT.sub("", " ".join(self.first.failure.split()))
-        failure = _PACKAGE.sub("", _WRAPPER.sub("", whole.removeprefix("Error: ")))
+        failure = _PACKAGE.sub("", _WRAPPER.sub("", _LABEL.sub("", whole)))
         if (bare := _BARE.fullmatch(failure)) is not None:
             above = self.first.text.get("message")
             failure = f"{' '.join(above.split())}: {bare[1]}{bare[2] or ''}" if above else whole
@@ -263,6 +263,7 @@ _OF_YARN: Final = re.compile(
     r"\A(?:Application diagnostics message: )?User class threw exception: "
 )
 _PACKAGE: Final = re.compile(r"\A(?:[a-z_][\w$]{0,60}\.){1,20}(?=[A-Z][\w$]{0,120}(?::|\Z|\s))")
+_LABEL: Final = re.compile(r"\A(?:Error: |diagnostics: |\W{0,4}errors?\W{2,6}(?=[a-z]+\.))")
 _CLIENT: Final = re.compile(r"\A\[\w{1,40} clientId=[^\]]{1,300}\] ")  # of Kafka
 # Exceptions whose message is only another exception.
 _WRAPPER: Final = re.compile(

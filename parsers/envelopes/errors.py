@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from flowdiag.parsers.lines.failure_lines import is_wrapper_failure
+
 _DEPTH: Final = 8
 _MOST: Final = 400  # maximum lines of one response
 _Fields = Mapping[str, Any]
@@ -61,7 +63,9 @@ def lines_of_errors(value: object) -> list[str]:
     (['Error: QUOTA_EXCEEDED: 5 of 5 clusters'], [])
     """
     found: list[str] = []
-    for lines in _failures(value, _DEPTH, inside=False):
+    failures = [lines for lines in _failures(value, _DEPTH, inside=False) if lines]
+    # A message that only refers to another failure is never the deepest one.
+    for lines in sorted(failures, key=lambda lines: not is_wrapper_failure(lines[0])):
         begin = lines[0] in found or any(lines[0] in one for one in found)
         if not begin and len(found) < _MOST:
             first = lines[0].removeprefix("Error: ") if found else lines[0]

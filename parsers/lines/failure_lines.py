@@ -21,6 +21,7 @@ class FailureLine(NamedTuple):
     name: str
     engine: str | None
     weak: bool
+    ends: bool
     patterns: tuple[re.Pattern[str], ...]
     sample: str
 
@@ -38,6 +39,7 @@ def failure_lines() -> tuple[FailureLine, ...]:
             name=entry["name"],
             engine=entry.get("engine"),
             weak=entry.get("weak", False),
+            ends=entry.get("ends", False),
             patterns=tuple(re.compile(pattern) for pattern in entry["patterns"]),
             sample=entry["sample"],
         )
@@ -58,8 +60,11 @@ def failure_line(text: str, *, weak: bool = False) -> FailureLine | None:
     True
     >>> failure_line("Container exited with a non-zero exit code 0") is None
     True
+    >>> failure_line("Unable to find 'mime.types' file in classpath", weak=True) is None
+    True
     """
     text = text[:_TEXT].strip()
+    weak = weak and not is_fallback(text)
     for line in failure_lines():
         if line.weak <= weak:
             for pattern in line.patterns:
@@ -74,7 +79,26 @@ def is_harmless(text: str) -> bool:
     >>> is_harmless('Failed to load class "org.slf4j.impl.StaticLoggerBinder".')
     True
     """
-    return _harmless_pattern().search(text[:_TEXT]) is not None
+    return _pattern_of("harmless").search(text[:_TEXT]) is not None
+
+
+def is_fallback(text: str) -> bool:
+    """Return whether a line reports that an optional part is missing, or that the program continues without something.
+
+    >>> is_fallback("Failed to find a usable hardware address; using random bytes: d5:ae")
+    True
+    """
+    return _pattern_of("fallback").search(text[:_TEXT]) is not None
+
+
+def is_harmless_record(logger: str | None, message: str) -> bool:
+    """Return whether healthy processes log this record, whatever its level and the exception below it.
+
+    >>> is_harmless_record("org.apache.curator.ConnectionState", "Authentication failed")
+    True
+    """
+    name = (logger or "").rpartition(".")[2]
+    return _pattern_of("records").search(f"{name}: {message[:_TEXT]}") is not None
 
 
 def ended_by(texts: Iterable[str]) -> str | None:
@@ -96,7 +120,7 @@ def is_routine(texts: Iterable[str]) -> bool:
     >>> is_routine(["RECEIVED SIGNAL TERM"]), is_routine(["java.lang.IllegalStateException: no price"])
     (True, False)
     """
-    return any(_routine().search(text[:_TEXT]) for text in texts)
+    return any(_pattern_of("routine").search(text[:_TEXT]) for text in texts)
 
 
 def is_wrapper_failure(text: str) -> bool:
@@ -134,13 +158,9 @@ _OPTIONAL: Final = re.compile(r"\{([^{}|]{0,40})\|(\w{1,20})\|([^{}|]{0,40})\}")
 
 
 @functools.cache
-def _harmless_pattern() -> re.Pattern[str]:
-    return re.compile("|".join(_data()["harmless"]))
-
-
-@functools.cache
-def _routine() -> re.Pattern[str]:
-    return re.compile("|".join(_data()["routine"]))
+def _pattern_of(name: str) -> re.Pattern[str]:
+    """Return a pattern for any text of a list in the data file."""
+    return re.compile("|".join(_data()[name]))
 
 
 @functools.cache

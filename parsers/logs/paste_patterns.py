@@ -120,6 +120,10 @@ LOOSE_HEADER = re.compile(
     re.DOTALL,
 )
 # A bold title between paragraphs, and code in a sentence.
+# YARN's dated lines inside the diagnostics of an application.
+OF_DIAGNOSTICS = re.compile(
+    r"\s{0,8}\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\](?:Container |Exception from |Killed by )"
+)
 TITLE = re.compile(r"\s{0,8}\*\*[\w ,'/-]{2,60}:?\*\*\s{0,8}\Z|\s{0,4}##\[\w{1,20}\]")
 PROMPT = re.compile(
     r"\s{0,4}(?:[\w.-]{1,60}@[\w.-]{1,80}[: ][^\s$#]{0,100} ?)?\$ [a-z./]\S{0,200}(?: |\Z)"

@@ -21,6 +21,7 @@ from flowdiag.parsers.lines.failure_lines import (
     ended_by,
     is_routine,
     is_wrapper_failure,
+    short_failure,
 )
 from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, middle_of, own_frame
 from flowdiag.parsers.logs.paste_patterns import GRAVE
@@ -268,10 +269,17 @@ def _failure(one: Pasted, found: Classified | None, engine: str, source: int) ->
         "clock": one.clock,
         "level": one.level,
         "logger": logger,
-        "cause": cause[:CAUSE_CHARACTERS],
+        "cause": _fitting(cause),
         "fields": {key: value for key, value in fields.items() if value},
         **_task_columns(one),
     }
+
+
+def _fitting(cause: str) -> str:
+    """Return a text of at most `CAUSE_CHARACTERS`; of a longer report, its summary."""
+    if len(cause) > CAUSE_CHARACTERS:
+        cause = short_failure(cause) or cause
+    return cause[:CAUSE_CHARACTERS]
 
 
 def _ended_process(ended: str, process: str | None) -> str:

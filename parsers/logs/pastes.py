@@ -25,7 +25,13 @@ from flowdiag.parsers.exceptions import (
 from flowdiag.parsers.kubernetes_requests import short_request
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.decoration import COUNT, LINE, strip_decoration, strip_marks, unescape
-from flowdiag.parsers.lines.failure_lines import failure_line, is_harmless
+from flowdiag.parsers.lines.failure_lines import (
+    failure_line,
+    is_fallback,
+    is_harmless,
+    is_harmless_record,
+    is_wrapper_failure,
+)
 from flowdiag.parsers.lines.traces import (
     ANNOUNCES,
     is_exception_line,
@@ -191,9 +197,7 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
         explains = bool(text) and (explains or p.GENERAL.match(text) is not None)
         if explains or (not head.complete and p.MEANING.match(text) is not None):
             continue
-        named = head.complete and p.NAMED.search(text) is not None
-        announced = announces_failure(text) and not is_harmless(text)
-        if not (named or failure_line(text, weak=True) or announced):
+        if not _is_vague_failure(head, text):
             continue
         pasted = Pasted(offset, level=head.level, plain=True)
         pasted.local_us, pasted.utc_us, pasted.clock = head.local_us, head.utc_us, head.clock
@@ -202,6 +206,18 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
         yield pasted
 
 
+def _is_vague_failure(head: prefix.Prefix, text: str) -> bool:
+    """Return whether a line mentions a failure. At INFO and below it must report an end: libraries log what they handle."""
+    line = failure_line(text, weak=True)
+    if head.complete and head.level in _QUIET:
+        return line is not None and (line.ends or not line.weak)
+    if line is not None:
+        return True
+    named = head.complete and p.NAMED.search(text) is not None
+    return (named or announces_failure(text)) and not (is_harmless(text) or is_fallback(text))
+
+
+_QUIET: Final = ("INFO", "DEBUG", "TRACE")
 _ANNOUNCES_MESSAGE: Final = re.compile(
     r"(?i)\b(?:failed|failure|error|exception|terminated|aborted)\b.{0,80}\b(?:error message|message|reason|error|cause|with)\s?:?\s*\Z"
 )
@@ -260,11 +276,24 @@ def without_misread_letters(data: bytes) -> bytes:
     b'java.lang.IllegalStateException: No slot available (S.java:340)'
     >>> without_misread_letters(b"container a1b")
     b'container a1b'
+    >>> without_misread_letters(b"java . lang . IllegalStateException : no price")
+    b'java.lang.IllegalStateException:      no price'
     """
+    data = _SPACED.sub(_join_name, data)
     if _MISREAD.search(data) is None:
         return data
     data = _MISREAD.sub(lambda found: _LETTERS.get(found[0], b"org.apache"), data)
     return _MISREAD_LETTER.sub(lambda found: {b"1": b"l", b"O": b"0", b"l": b"1"}[found[0]], data)
+
+
+# The name of an exception, typed or recognized with spaces around its dots.
+_SPACED: Final = re.compile(
+    rb"\b(?:org|java|javax|com|io|net|scala)(?: ?\. ?[a-z]\w{0,40}){1,10} ?\. ?[A-Z]\w{2,80}(?:Exception|Error)\b(?: ?:)?"
+)
+
+
+def _join_name(found: re.Match[bytes]) -> bytes:
+    return found[0].replace(b" ", b"").ljust(len(found[0]))
 
 
 class _Segments:
@@ -472,6 +501,8 @@ class _Segments:
         """Process the first line of an exception."""
         bare = text.strip()
         self._end_record(bare)
+        if self._block is not None and self._block.plain and is_wrapper_failure(element["text"]):
+            self._end()  # a launcher's own exception below the report of the application
         block = self._element(offset, element["text"], counted)
         if (thread := p.THREAD.match(text)) is not None:
             block.thread = thread["query"]
@@ -507,6 +538,9 @@ class _Segments:
     def _end(self) -> None:
         block, self._block = self._block, None
         self._python = self._again = self._kept = False
+        above = None if block is None else block.heading
+        if above is not None and is_harmless_record(above.logger, above.message):
+            return
         if block is not None:
             if not block.chain:
                 describe_cut_failure(block)
@@ -557,7 +591,7 @@ class _Segments:
         wrapper = p.SERIAL.match(text)
         if wrapper is not None:
             text = text[wrapper.end() :]
-        text = referenced_cause(text.strip(), block.chain)
+        text = referenced_cause(_GAP.sub(": ", text.strip(), count=1), block.chain)
         if text:
             block.add(offset, text[:_MESSAGE])
             block.plain = False
@@ -682,6 +716,8 @@ class _Segments:
         block = self._block
         if block is None or self._again or block.frames or is_trace_line(line):
             return False
+        if block.plain and p.OF_DIAGNOSTICS.match(line) is not None:
+            return True
         above = block.chain[-1] if block.chain else block.heading.message if block.heading else ""
         return above.endswith(ANNOUNCES)
 
@@ -727,6 +763,7 @@ def _is_failed_start(block: Pasted) -> bool:
     return block.plain and any(text in block.chain[0] for text in _FAILED_START)
 
 
+_GAP: Final = re.compile(r"(?<=\w): {2,400}")
 _FAILED_START: Final = ("Could not create the Java Virtual Machine", "Program will exit")
 
 

@@ -147,13 +147,21 @@ def without_lost_task(text: str) -> str:
 _OF_QUERY: Final = re.compile(r"(?: SQLSTATE: \w{5}){0,2}\s*=== Streaming Query ===[\s\S]*")
 
 
+_TERMINATED: Final = re.compile(
+    r"\A(?:Error: )?(?:[\w.]{0,120}StreamingQueryException: )?(?:\[STREAM_FAILED\] )?Query [^\[\n]{0,200}"
+    r"\[id = [^\]\n]{1,120}\] terminated with exception: (?=\S)"
+)
+
+
 def without_query(text: str) -> str:
-    """Remove the description of the query from the end of a streaming query's exception.
+    """Remove the ids of the query from the beginning of a streaming query's exception, and its description from the end.
 
     >>> without_query("KeyError: 'id' SQLSTATE: 38000 SQLSTATE: XXKST === Streaming Query === Identifier: [id = 7]")
     "KeyError: 'id'"
+    >>> without_query("[STREAM_FAILED] Query orders [id = 7, runId = 8] terminated with exception: no topic")
+    'no topic'
     """
-    return _OF_QUERY.sub("", text) or text
+    return _TERMINATED.sub("", _OF_QUERY.sub("", text)) or text
 
 
 _OUT_OF_MEMORY: Final = "OutOfMemoryError"
