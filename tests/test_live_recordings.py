@@ -28,6 +28,13 @@ ROOT = Path(__file__).parents[1] / "fixtures" / "recordings" / "live"
 ALL = sorted(path.parent for path in ROOT.glob("*/*/truth.json"))
 TOPICS = ("checkpoints", "queues", "memory")
 TICKS = (3, 4, 5, 7)
+# In 20 s without progress, the verdict is less certain, and a reason says so.
+LESS_CERTAIN = {
+    # The watermark has a value, and a source that reads in bursts has no later one for as long.
+    ("event-time-stops", 3): ("inconclusive", None, "the input covers only"),
+    # Only two of the three responses contain metrics, and both may be from one refresh of the JobManager.
+    ("code-hanging-socket", 3): ("degraded", "task-hangs", None),
+}
 FEW = 4
 """The number of ticks that every run tests on every sixth recording.
 
@@ -89,6 +96,14 @@ def test_verdict_cause_and_culprit(
     if ticks is not None and expected["verdict"] == "healthy":
         # A few samples prove no health, and nothing is wrong.
         assert report.summary.verdict in ("healthy", "inconclusive") and not report.findings
+        return
+    if (
+        less := LESS_CERTAIN.get((recording.name, ticks or 0))
+    ) and recording.parent.name == "2.3.0":
+        verdict, cause, reason = less
+        assert (report.summary.verdict, report.summary.cause) == (verdict, cause)
+        unknown = [rule.reason or "" for rule in report.rules if rule.status == "inconclusive"]
+        assert reason is None or any(reason in text for text in unknown)
         return
     check(report, expected)
     if ticks is None and "reading" in expected:

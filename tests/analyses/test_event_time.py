@@ -460,3 +460,59 @@ def test_hours_without_output_are_a_finding() -> None:
         for minute in range(minutes):
             queues.says("aggregate", minutes=[minute], records_out=0.0, records_in=10.0)
         assert (findings(queues.job()).get("BP105") is not None) is found
+
+
+def two_ticks(bench: Bench, begun_s: int) -> JobQueues:
+    """Return a job with two samples, 10 s apart, that started this long before them."""
+    job, again = bench.job(), START + 10_000_000
+    return replace(
+        job,
+        marks=tuple(
+            replace(m, points=(m.points[0], m.points[1]._replace(time_us=again, until_us=again)))
+            for m in job.marks
+        ),
+        flows=tuple(
+            replace(f, points=(f.points[0], f.points[1]._replace(time_us=again, until_us=again)))
+            for f in job.flows
+        ),
+        samples={},
+        starts_us=(START - begun_s * 1_000_000,),
+    )
+
+
+def about_watermarks(job: JobQueues) -> list[str]:
+    return [reason.reason for reason in reasons(job) if "watermark" in reason.reason]
+
+
+@pytest.mark.parametrize(
+    ("bench", "begun_s", "found"),
+    [
+        (Bench().stuck().output(ORDERS, 1, never), 60, True),  # no watermark since the start
+        (Bench().stuck().output(ORDERS, 1, never), 5, False),
+        (Bench().stuck(at(NOW_MS)).output(ORDERS, 0, at(NOW_MS)), 600, False),
+    ],
+)
+def test_two_samples_show_a_watermark_that_was_never_set(
+    bench: Bench, begun_s: int, found: bool
+) -> None:
+    job = two_ticks(bench, begun_s)
+    assert ("BP105" in findings(job)) is found
+    assert ["the input covers only 10 s" in reason for reason in about_watermarks(job)] == (
+        [] if found else [True]
+    )
+
+
+@pytest.mark.parametrize(("idle_ms", "found"), [(45_000, True), (15_000, False)])
+def test_the_idle_time_of_a_source_shows_since_when_it_holds_the_watermark(
+    idle_ms: float, found: bool
+) -> None:
+    bench = Bench().stuck(at(NOW_MS)).output(ORDERS, 0, at(NOW_MS)).quiet(ORDERS, 0)
+    bench.marks[ORDERS, 0, ORDERS, "sourceIdleTime"] = lambda tick: idle_ms + tick * 1000
+    assert ("BP105" in findings(two_ticks(bench, 600))) is found
+
+
+def test_a_watermark_that_pauses_at_the_end_is_no_doubt() -> None:
+    bench = Bench()
+    for index in range(2):
+        bench.input(WINDOW, index, lambda tick: advancing(min(tick, TICKS - 2)))
+    assert not about_watermarks(bench.job())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from flowdiag.analyses.queues import event_time as e
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.alignment import PausedSource, paused_source
+from flowdiag.analyses.queues.starts import age_us
 
 
 def stuck_operators(
@@ -23,17 +26,49 @@ def stuck_operators(
     """
     found = []
     for stuck in e.stuck_operators(job):
+        if not stuck.certain or stuck.records < records:
+            continue
+        holder = next(iter(e.holders(job, stuck.task, stuck.held)), None)
         enough = first if stuck.held.value is None else seconds
-        lasts = stuck.held.lasted_ms >= enough * 1000 and stuck.records >= records
-        if not stuck.certain or not lasts:
+        measured = stuck.held.lasted_ms >= enough * 1000
+        if not measured and _known_ms(job, stuck, holder) < seconds * 1000:
             continue
         if e.is_ahead(stuck.held.value, stuck.held.until_us):
             return None
-        holder = next(iter(e.holders(job, stuck.task, stuck.held)), None)
         never_set = stuck.held.value is None and holder is not None and bool(holder.reading)
         if not back_pressured or never_set:
             found.append((stuck, holder))
     return found
+
+
+def _known_ms(job: h.JobQueues, stuck: e.Stuck, holder: e.Holder | None) -> float:
+    """Return for how long the watermark has not advanced, from other evidence than its samples.
+
+    A watermark that a subtask does not have was not there since the start of the job. A source subtask that is idle
+    emits no later watermark.
+    """
+    if stuck.held.value is None:
+        age = age_us(job, stuck.held.until_us)
+        return age / 1000 if isfinite(age) else 0.0
+    if holder is None or holder.reading:
+        return 0.0
+    idle = e.event_time(job).gauges
+    marks = (idle.get((key, "sourceIdleTime")) for key in holder.keys)
+    return min(((mark.latest or 0.0) if mark is not None else 0.0) for mark in marks)
+
+
+def stuck_throughout(job: h.JobQueues, *, records: float) -> e.Stuck | None:
+    """Return an operator that receives `records` while its watermark does not advance in all of its samples."""
+    inputs = e.event_time(job).inputs
+    for stuck in e.stuck_operators(job):
+        marks = [mark for key in stuck.keys if (mark := inputs.get(key)) is not None]
+        throughout = all(
+            (held := e.constant_period(mark)) and held.since_us == mark.points[0].time_us
+            for mark in marks
+        )
+        if stuck.certain and marks and throughout and stuck.records >= records:
+            return stuck
+    return None
 
 
 def lasting_pause(job: h.JobQueues, seconds: float) -> PausedSource | None:

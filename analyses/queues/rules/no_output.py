@@ -17,7 +17,8 @@ How it decides
 --------------
 The rule first checks operators that need event time. It recognizes windows by the metric `numLateRecordsDropped`.
 Such an operator must receive at least `records` while its `currentInputWatermark` does not change for `seconds`,
-or has no value for `first`. The rule then follows the subtasks with the same `currentOutputWatermark` upstream to
+or has no value for `first`. Fewer samples are enough if the job has run for `seconds` without any watermark, or if
+`sourceIdleTime` shows that the source has had no record for `seconds`. The rule then follows the subtasks with the same `currentOutputWatermark` upstream to
 the source. From Flink 2.1 on, the metrics of splits show which split holds the watermark back, and whether it is
 marked as idle. `sourceIdleTime` shows whether a source subtask reads records. During back pressure, the rule only
 counts a watermark that was never set.
@@ -31,7 +32,8 @@ time does not advance if the `currentInputWatermark` of no subtask of the task a
 watermark advances, or if there is none, a long window looks the same as a filter that no record passes or a join
 without a match. The rule is then inconclusive until it has lasted for `filter-hours` hours, or `window-hours`
 hours if the job has windows. It is also inconclusive if no record moves in any task and no task is busy or
-waiting: the sources may have no input, or they may be stuck.
+waiting: the sources may have no input, or they may be stuck. The same applies if a watermark never advances in an
+input that is shorter than `seconds`.
 
 What to do
 ----------
@@ -50,7 +52,12 @@ from typing import Unpack
 from flowdiag.analyses.queues import event_time as e
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.alignment import PausedSource
-from flowdiag.analyses.queues.detect.silence import lasting_pause, silent_task, stuck_operators
+from flowdiag.analyses.queues.detect.silence import (
+    lasting_pause,
+    silent_task,
+    stuck_operators,
+    stuck_throughout,
+)
 from flowdiag.analyses.queues.detect.watermark_culprits import Culprit, clock, culprit_of, marks_of
 
 
@@ -124,6 +131,7 @@ def _paused(job: h.JobQueues, paused: PausedSource) -> h.Finding:
 def _without_output(job: h.JobQueues, limits: Limits) -> h.Results:
     silent = silent_task(job, records=limits.records, seconds=limits.seconds)
     if silent is None:
+        yield from _too_short(job, limits)
         return
     if silent.watermark_ms is not None:
         if not e.is_ahead(silent.watermark_ms, silent.until_us):
@@ -146,6 +154,19 @@ def _without_output(job: h.JobQueues, limits: Limits) -> h.Results:
     if e.has_no_watermarks(job, silent.task):
         reason += h.text("BP105.no-watermarks")
     yield h.Inconclusive(reason=reason, checks=("subtask-records", "user-code"), job=job.job.key)
+
+
+def _too_short(job: h.JobQueues, limits: Limits) -> h.Results:
+    stuck = stuck_throughout(job, records=limits.records)
+    if stuck is None or stuck.held.lasted_ms >= limits.seconds * 1000:
+        return
+    reason = h.text(
+        "BP105.too-short",
+        name=h.fmt.shorten(stuck.operator or stuck.task),
+        records=h.fmt.thousands(stuck.records),
+        lasted=h.fmt.duration(stuck.held.lasted_ms),
+    )
+    yield h.Inconclusive(reason=reason, checks=("longer-metrics",), job=job.job.key)
 
 
 def _stuck_operator(job: h.JobQueues, stuck: e.Stuck, holder: e.Holder | None) -> h.Finding:
