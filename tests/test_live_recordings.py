@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1] / "fixtures" / "recordings" / "live"
 ALL = sorted(path.parent for path in ROOT.glob("*/*/truth.json"))
 TOPICS = ("checkpoints", "queues", "memory")
 TICKS = (3, 4, 5, 7)
-# In 20 s without progress, the verdict is less certain, and a reason says so.
+# In 20 s without progress, the verdict is less certain, and the report contains the reason.
 LESS_CERTAIN = {
     # The watermark has a value, and a source that reads in bursts has no later one for as long.
     ("event-time-stops", 3): ("inconclusive", None, "the input covers only"),

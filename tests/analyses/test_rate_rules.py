@@ -449,6 +449,41 @@ def test_slow_and_lost_executors() -> None:
         assert w.codes(w.application(batches, executors=(quiet,))) == []
 
 
+def lost_at(seconds: int, name: str = "1") -> Executor:
+    us = (w.T0 + seconds * 1000) * 1000
+    return Executor(executor=name, removed_us=us, reason="Container killed: exit code 137")
+
+
+def added_at(seconds: int) -> Executor:
+    return Executor(executor="7", added_us=(w.T0 + seconds * 1000) * 1000)
+
+
+@pytest.mark.parametrize(
+    ("executors", "failed", "state"),
+    [
+        ((lost_at(6), added_at(8)), False, "recovered"),
+        ((lost_at(6),), False, "ongoing"),  # nothing replaces it
+        ((lost_at(6), lost_at(7, "2"), added_at(8)), False, "ongoing"),
+        ((lost_at(6), added_at(8)), True, "ongoing"),  # a later batch failed
+        ((lost_at(57), added_at(57)), False, "ongoing"),  # few batches since then
+        ((lost_at(-90, "3"), lost_at(6), added_at(8), added_at(9)), False, "ongoing"),  # again
+    ],
+)
+def test_a_replaced_executor_is_over_once_the_application_works(
+    executors: tuple[Executor, ...], failed: bool, state: str
+) -> None:
+    batches = [w.batch(n) for n in range(30)]
+    if failed:
+        batches[20] = replace(batches[20], failed_outputs=1, reason="ValueError")
+    triggers = [] if failed else [w.trigger(n, 600, interval=1000) for n in range(30)]
+    for app in (
+        w.application(batches, executors=executors),
+        w.application(queries=(w.query(triggers),), executors=executors),
+    )[: 1 if failed else 2]:
+        (finding,) = (f for o in w.outcomes(app) for f in o.findings if o.code == "RT304")
+        assert (finding.state, finding.severity) == (state, "warning")
+
+
 def test_slow_kafka_and_metadata_writes() -> None:
     batches = [w.batch(n) for n in range(30)]
     polls = tuple(w.record("kafka-poll", at=20_000 + n) for n in range(3))

@@ -86,6 +86,31 @@ def is_of_memory(reason: str) -> bool:
     return "memory" in reason.lower() or "oomkilled" in reason.lower()
 
 
+_AT_ONCE_US: Final = 60_000_000
+"""Losses within this time have one reason. Losses further apart may recur."""
+
+
+def has_recovered(app: h.ApplicationFacts, lost: h.Sequence[h.Executor], worked: float) -> bool:
+    """Return whether other executors replaced those that were lost at once, and the application has worked since.
+
+    Args:
+        app: the application.
+        lost: the lost executors.
+        worked: number of batches or triggers after the loss that prove a recovery.
+    """
+    times = [executor.removed_us or 0 for executor in lost]
+    first, last = min(times), max(times)
+    added = sum((executor.added_us or 0) > first for executor in app.executors)
+    if last - first > _AT_ONCE_US or added < len(lost):
+        return False
+    later = [b for b in app.batches if b.start_ms is not None and b.start_ms * 1000 > last]
+    if any(batch.failed_outputs for batch in later):
+        return False
+    done = sum(batch.end_ms is not None for batch in later)
+    triggers = sum(trigger.time_us > last for q in app.queries for trigger in q.triggers)
+    return max(done, triggers) >= worked
+
+
 def weight(executor: h.Executor) -> int:
     """Return how much the reason of a loss explains. A kill explains more than any other exit."""
     reason = (executor.reason or "").partition("\n")[0]

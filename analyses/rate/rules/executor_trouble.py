@@ -19,7 +19,8 @@ Lost: the executor was removed, but not because it was idle or because of a requ
 began to stop do not count. Within `at-end` of the application's end, only a kill or an exceeded memory limit
 counts as a reason. `Could not compute split, block input-... not found` in logs or in the reason of a failed batch
 proves lost blocks. If the input contains the earlier loss of an executor, the rule blames that executor for the
-lost blocks. The finding is recovered when `quiet` has passed since the last loss.
+lost blocks. The finding is recovered when `quiet` has passed since the last loss. If executors were lost
+at once, it is also recovered when others replace them and `worked` batches or triggers succeed.
 
 What to do
 ----------
@@ -53,6 +54,9 @@ class Limits(h.Limits):
     stages: float = h.limit(10, "stages", "minimum number of stages; fewer may be a coincidence")
     at_end: float = h.limit(2000, "ms", "time before the end in which the application stops")
     quiet: float = h.limit(600_000, "ms", "time without a loss after which it has recovered")
+    worked: float = h.limit(
+        h.defaults.WORKED, "batches", "number of batches or triggers that prove a recovery"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
@@ -99,10 +103,15 @@ def _memory_remedies(app: h.ApplicationFacts) -> tuple[h.Action, ...]:
 
 
 def _severity(
-    app: h.ApplicationFacts, last_us: int, limits: Limits, *, blocks: bool
+    app: h.ApplicationFacts,
+    last_us: int,
+    limits: Limits,
+    *,
+    blocks: bool,
+    recovered: bool = False,
 ) -> h.SubjectFields:
     """Return severity and state. Recent losses are ongoing, and they are critical if blocks are lost."""
-    recent = (app.last_us or 0) - last_us < limits.quiet * 1000
+    recent = not recovered and (app.last_us or 0) - last_us < limits.quiet * 1000
     return {
         "severity": h.Severity.CRITICAL if blocks and recent else h.Severity.WARNING,
         "state": h.State.ONGOING if recent else h.State.RECOVERED,
@@ -171,7 +180,13 @@ def _lost_executors(
     missing = h.cite((block.ref, block.time_us) for block in blocks)
     return h.application_finding(
         assessed,
-        **_severity(app, max(times), limits, blocks=bool(blocks))
+        **_severity(
+            app,
+            max(times),
+            limits,
+            blocks=bool(blocks),
+            recovered=x.has_recovered(app, lost, limits.worked),
+        )
         | {
             "subject": h.executor_subject(app, last),
             "title": h.fmt.plural(len(lost), "executor was", "executors were")
