@@ -119,6 +119,7 @@ from flowdiag.analyses.queues.services import (
     fetch_throttle_delay,
     service_name,
     slow_service,
+    small_fetches,
     source_system,
     throttle_clause,
 )

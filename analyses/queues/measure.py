@@ -45,6 +45,8 @@ OPERATOR_GAUGES: Final = {
     "waiting_threads": ("KafkaProducer.waiting-threads",),
     "throttled_ms": ("KafkaProducer.produce-throttle-time-avg",),
     "fetch_ms": ("KafkaSourceReader.KafkaConsumer.fetch-latency-avg",),
+    "fetch_bytes": ("KafkaSourceReader.KafkaConsumer.fetch-size-avg",),
+    "fetch_records": ("KafkaSourceReader.KafkaConsumer.records-per-request-avg",),
     "fetch_throttled_ms": ("KafkaSourceReader.KafkaConsumer.fetch-throttle-time-avg",),
 }
 COUNTERS: Final = {

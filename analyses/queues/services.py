@@ -142,6 +142,29 @@ def fetch_throttle_delay(job: JobQueues, task: str) -> Gauge | None:
     return throttled if throttled is not None and throttled.high >= THROTTLED_MS else None
 
 
+SMALL_FETCH: Final = 65_536
+"""Maximum bytes of a small fetch: by default, Kafka returns up to 1 MiB of each partition."""
+WAITING: Final = 20
+"""Minimum number of fetches that wait: a source that keeps up reads all records with the next one."""
+
+
+def small_fetches(job: JobQueues, task: str) -> tuple[float, float] | None:
+    """Return bytes and records of a fetch if its size limits the source, or None.
+
+    Each subtask with waiting records gets few of them with each fetch.
+    """
+    behind = []
+    for key, samples in job.samples.items():
+        last = samples[-1].gauges if key.task == task and samples else {}
+        if not {"pending", "fetch_bytes", "fetch_records"} <= last.keys():
+            continue
+        size, records = last["fetch_bytes"].high, last["fetch_records"].high
+        if last["pending"].high >= WAITING * max(1.0, records):
+            behind.append((size, records))
+    largest = max(behind, default=None)
+    return largest if largest is not None and largest[0] <= SMALL_FETCH else None
+
+
 def _numbers(latency: Gauge | None, throttled: Gauge | None) -> tuple[Measurement, ...]:
     return tuple(
         Measurement(name=name, value=round(gauge.high), unit="ms", threshold=limit, population=over)

@@ -39,7 +39,8 @@ _OF_STORE: Final = (
 OPERATOR_METRICS: Final = re.compile(
     rf".+\.(?:{_OF_OPERATOR}|{_OF_STORE}|currentSendTime"
     r"|KafkaSourceReader\.commits(?:Succeeded|Failed)"
-    r"|KafkaConsumer\.(?:records-lag-max|records-consumed-rate|fetch-(?:latency|throttle-time)-avg|connection-count)"
+    r"|KafkaConsumer\.(?:records-lag-max|records-consumed-rate|fetch-(?:latency|throttle-time|size)-avg"
+    r"|records-per-request-avg|connection-count)"
     r"|KafkaProducer\.(?:record-send-rate|record-error-total|record-queue-time-avg|request-latency-avg"
     r"|produce-throttle-time-avg|buffer-(?:total|available)-bytes|waiting-threads|connection-count))"
     rf"|{SPLIT_METRICS.pattern}"

@@ -481,6 +481,24 @@ def test_a_lag_that_the_client_does_not_see_is_an_open_transaction(
 
 
 @pytest.mark.parametrize(
+    ("size", "records", "cause"),
+    [
+        (3800.0, 7.0, "small-fetches"),
+        (300_000.0, 600.0, "slow-kafka"),
+        (3800.0, 5000.0, "slow-kafka"),  # the next fetch reads all
+    ],
+)
+def test_fetches_that_return_few_records(size: float, records: float, cause: str) -> None:
+    queues = Queues()
+    gauges = {"pending": 9000.0, "fetch_ms": 75.0, "fetch_bytes": size, "fetch_records": records}
+    queues.says(CHAIN[0][0], None, None, busy=50.0, idle=950.0, records_out=2000.0, **gauges)
+    known = replace(queues.job(), neighbours=lags([1000, 60_000, 150_000, 250_000]))
+    [finding] = results_of(consumer_lag.RULE, known)
+    assert finding.cause == cause
+    assert finding.subject.kind == ("service" if cause == "slow-kafka" else "task")
+
+
+@pytest.mark.parametrize(
     ("per_round", "severity"),
     [
         ([90_000, 2000, 3000, 2500], Severity.INFO),

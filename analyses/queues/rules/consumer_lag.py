@@ -18,7 +18,8 @@ input, the lag must grow by at least 3% of the records read. The job's delay mus
 downstream is the root of back pressure, the growing lag is a consequence. If all subtasks of the source are busy
 for at least `busy`, the source and the operators chained to it are the culprit. If its subtasks are busy for less
 than `idle` and no task downstream waits, the source waits for Kafka, and Kafka is the culprit. If Kafka's client
-reports a throttle time, a quota on the brokers is the cause. An open transaction hides records from the client if the
+reports a throttle time, a quota on the brokers is the cause. If each fetch returns at most 64 KiB while at least 20
+times as many records wait, the limits of the fetches are too small. An open transaction hides records from the client if the
 lag of its group grows while the client reports almost no waiting records, and its last fetches took 450 to 550 ms.
 A fetch without records takes `fetch.max.wait.ms`, which is 500 ms by default.
 
@@ -66,6 +67,8 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     fields = _fields(job, trend, limits, downstream=downstream)
     if busy is None:
         yield h.job_finding(job, **fields)
+    elif busy < limits.idle and (fetch := h.small_fetches(job, source)) is not None:
+        yield h.task_finding(job, source, **(fields | _small_fetches(job, *fetch)))
     elif busy < limits.idle:
         yield h.job_finding(
             job,
@@ -105,6 +108,17 @@ def _slow_source(job: h.JobQueues, busy: float) -> h.FindingFields:
         "rank": h.Rank.BOTTLENECK,
         "why": f"its subtasks are busy at least {h.fmt.percent(busy)} of the time, and its lag grows",
         "actions": h.remedies("slow-operator", job.job, "flame-graph", "chain"),
+    }
+
+
+def _small_fetches(job: h.JobQueues, size: float, records: float) -> h.FindingFields:
+    return {
+        "cause": "small-fetches",
+        "rank": h.Rank.ROOT_CAUSE,
+        "explain": h.explanation("small-fetches"),
+        "why": f"each fetch returns only {h.fmt.number(round(records))} records "
+        f"({h.fmt.size(round(size))}) although many more wait",
+        "actions": h.remedies("small-fetches", job.job),
     }
 
 
@@ -155,6 +169,6 @@ RULE = h.Rule(
     "IO101",
     judge,
     Limits,
-    causes=("slow-operator", "slow-kafka", "kafka-quota", "open-transaction"),
+    causes=("slow-operator", "slow-kafka", "small-fetches", "kafka-quota", "open-transaction"),
     needs="lags",
 )
