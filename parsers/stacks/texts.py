@@ -106,6 +106,15 @@ class PythonFrame(NamedTuple):
         return f"{self.name} ({self.file}:{self.line})"
 
     @property
+    def function(self) -> str:
+        """The name without its class, which newer versions of `py-spy` print (0.4.3, Python 3.11).
+
+        >>> PythonFrame("BundleProcessor.process_bundle", "bundle_processor.py", 1).function
+        'process_bundle'
+        """
+        return self.name.rpartition(".")[2]
+
+    @property
     def package(self) -> str:
         """The first part of the module's path.
 
@@ -147,11 +156,13 @@ def _python_threads(text: str) -> Iterator[dict[str, str]]:
         )
         on_worker = any(
             frame.file.endswith(_WORKER)
-            or (frame.name == _BUNDLE[0] and _BUNDLE[1] in frame.file)
+            or (frame.function == _BUNDLE[0] and _BUNDLE[1] in frame.file)
             or (frame.file.endswith(_DAEMON) and frame.name == "worker")
             for frame in frames
         )
-        if on_worker or any(f.name == "_call_proxy" and f.file.endswith(_GATEWAY) for f in frames):
+        if on_worker or any(
+            f.function == "_call_proxy" and f.file.endswith(_GATEWAY) for f in frames
+        ):
             name = head["name"] or f"Thread {head['id']}"
             yield {"thread": name, **_python_fields(frames, head["state"], on_worker=on_worker)}
 

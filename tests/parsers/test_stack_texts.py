@@ -156,7 +156,8 @@ def test_py_spy_shows_the_line_of_a_python_worker(tmp_path: Path) -> None:
     ],
 )
 def test_activities_of_python(state: str, top: str, activity: str) -> None:
-    frames = f"{top}    send (report.py:13)\n    _call_proxy (py4j/clientserver.py:617)\n"
+    proxy = "ClientServerConnection._call_proxy (py4j/clientserver.py:617)"
+    frames = f"{top}    send (report.py:13)\n    {proxy}\n"
     text = f'Process 1: python3 report.py\n\nThread 1 ({state}): "Thread-2"\n{frames}'
     (row,) = read(text.encode())
     assert row["fields"]["activity"] == activity
@@ -201,8 +202,11 @@ Thread 186 (idle): "Thread-4 (run)"
     assert engine_of_stacks(driver.encode()) == engine_of_stacks(worker.encode()) == "spark"
 
 
-def test_a_python_worker_of_flink_processes_a_bundle_in_one_of_its_threads() -> None:
-    text = """Process 7: python -m pyflink.fn_execution.beam.beam_sdk_worker_main
+@pytest.mark.parametrize("classes", [("", ""), ("BundleProcessor.", "SdkWorker.")])
+def test_a_python_worker_of_flink_processes_a_bundle_in_one_of_its_threads(
+    classes: tuple[str, str],
+) -> None:
+    text = f"""Process 7: python -m pyflink.fn_execution.beam.beam_sdk_worker_main
 
 Thread 7 (idle): "MainThread"
     wait (threading.py:320)
@@ -210,8 +214,8 @@ Thread 7 (idle): "MainThread"
 Thread 9 (idle): "Thread-8 (run)"
     readinto (socket.py:705)
     request_price (lookups.py:12)
-    process_bundle (apache_beam/runners/worker/bundle_processor.py:1040)
-    process_bundle (apache_beam/runners/worker/sdk_worker.py:669)
+    {classes[0]}process_bundle (apache_beam/runners/worker/bundle_processor.py:1040)
+    {classes[1]}process_bundle (apache_beam/runners/worker/sdk_worker.py:669)
     run (apache_beam/utils/thread_pool_executor.py:53)
 """
     (row,) = read(text.encode())
