@@ -34,7 +34,7 @@ class SelectableJob:
 
     Args:
         key: the key that identifies it in findings.
-        id: the job or application id; None if unknown.
+        id: the job or application ID; None if unknown.
         name: the job's name; None if unknown.
         selectable: whether `--job` may select it.
     """

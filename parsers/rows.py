@@ -9,7 +9,7 @@ Columns (null if the record does not contain the value):
 | column | meaning |
 |---|---|
 | source, offset | index of the source in the input list; byte offset of the record in its decoded stream |
-| event, template | kind of event (`Event`); id of the message template that matched |
+| event, template | kind of event (`Event`); ID of the message template that matched |
 | local_us | wall clock as printed, without time zone: microseconds since 1970-01-01T00:00 *of that clock* |
 | utc_us | the instant, if the record or its carrier prints it (with a zone, or as an epoch) |
 | clock | kind of `local_us`: null (complete), `time-of-day` (no date), `elapsed` (since process start) |
@@ -17,14 +17,14 @@ Columns (null if the record does not contain the value):
 | process | the carrier's label for the process (pod, container, compose service, log stream) |
 | subtask_index | 0-based, unlike the `i/n` of Flink's logs |
 | attempt | attempt number, 0-based as Flink prints it |
-| taskmanager, host | resource id (without trailing `(host:port)`), host name |
-| checkpoint, epoch_ms | checkpoint id; trigger timestamp as printed after `@` |
+| taskmanager, host | resource ID (without trailing `(host:port)`), host name |
+| checkpoint, epoch_ms | checkpoint ID; trigger timestamp as printed after `@` |
 | duration_ms, bytes | as printed |
 | from_state, to_state | old and new state, for a transition of a task or job |
 | cause | deepest cause of the stack trace that belongs to the record, or the reason in its text |
 | fields | all other values captured by the template |
 | metric | one aggregated metric series of one minute (event `metric` only) |
-| application | id of a Spark application, with `/attempt` from the second attempt on |
+| application | ID of a Spark application, with `/attempt` from the second attempt on |
 
 Spark's records use the same columns: `epoch_ms` is the batch time (DStreams), `duration_ms` the processing
 or trigger time, `job_name` the name of an application or query. `fields` contains lists as JSON text.
@@ -180,7 +180,7 @@ class Event(StrEnum):
     THREAD = "thread"  # what a thread in a dump is doing: see `stacks.dumps`
     # Spark
     SPARK_LOG_STARTED = "spark_log_started"  # first line of an event log: fields.version
-    SPARK_APPLICATION = "spark_application"  # id, name, start, end, version, batch interval
+    SPARK_APPLICATION = "spark_application"  # ID, name, start, end, version, batch interval
     SPARK_SETTINGS = "spark_settings"  # fields: option -> value
     SPARK_BATCH = "spark_batch"  # a batch of a DStream application; fields.origin: kind of input
     SPARK_OUTPUT = "spark_output"  # an output operation of a batch

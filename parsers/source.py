@@ -41,7 +41,7 @@ class Source:
         str  # jobmanager | taskmanager | client | driver | executor | mixed | unknown; only a hint
     )
     group: str  # name without rolling suffix, shared by the files of one process
-    url: str | None  # REST path of a saved response; unknown ids are `:jobid` and so on
+    url: str | None  # REST path of a saved response; unknown IDs are `:jobid` and so on
     splittable: bool  # uncompressed UTF-8 or latin-1, which can be split at any byte
     reason: str | None  # why the kind is not-read: one clause for the user
     guessed: bool = False  # the engine is only a default, because no input shows it

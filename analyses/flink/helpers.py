@@ -183,7 +183,7 @@ def subtask_subject(job: JobFacts, who: Attempt | Incident) -> Subject:
 def taskmanager_subject(
     job: JobFacts | None, taskmanager: str | None, host: str | None = None
 ) -> Subject:
-    """Return a TaskManager by resource id or, without one, by host; the job if neither is known."""
+    """Return a TaskManager by resource ID or, without one, by host; the job if neither is known."""
     if job is not None and taskmanager is None and host is None:
         return judging.job_subject(job)
     return Subject(
@@ -225,7 +225,7 @@ def taskmanager_finding(
 
     Args:
         job: the job whose verdict includes the finding; None for an unknown job.
-        taskmanager, host: resource id and host.
+        taskmanager, host: resource ID and host.
         overrides: other fields of `Finding`.
     """
     return Finding(

@@ -18,7 +18,7 @@ from flowdiag.analyses.stacks import Stack
 from flowdiag.parsers.focus import Focus
 
 ZERO_JOB: Final = "0" * 32
-"""The id of every job in application mode with high availability."""
+"""The ID of every job in application mode with high availability."""
 
 
 class Status(StrEnum):
@@ -316,7 +316,7 @@ class JobFacts:
 
     @property
     def runs(self) -> int:
-        """The number of runs. Checkpoint ids start over in each run."""
+        """The number of runs. Checkpoint IDs start over in each run."""
         return _runs(self)
 
     def setting(self, key: str) -> str | None:

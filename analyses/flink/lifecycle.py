@@ -218,10 +218,10 @@ def once(events: DataFrame) -> DataFrame:
 def with_runs(events: DataFrame) -> DataFrame:
     """Number the runs of each job and add (job_cluster, run) to checkpoint rows.
 
-    Checkpoint ids increase within a run, even across failovers. A trigger whose id is not higher than the id of
+    Checkpoint IDs increase within a run, even across failovers. A trigger whose ID is not higher than the ID of
     the previous record starts a new run. A status without a trigger time does not (DEBUG dumps log one
     after the actual trigger). The same trigger has the same timestamp in the log and in a REST response.
-    `job_cluster` is empty if job ids are globally unique.
+    `job_cluster` is empty if job IDs are globally unique.
     """
     return SQL.run("with_runs", events=events)
 
@@ -239,7 +239,7 @@ def checkpoints(lives: DataFrame) -> Part:
 def attempts(events: DataFrame) -> Part:
     """Return one row per execution attempt: its name, number, place and lifetime.
 
-    The place comes from the deploy line, which contains the attempt id from Flink 1.12 on. In older logs, the same
+    The place comes from the deploy line, which contains the attempt ID from Flink 1.12 on. In older logs, the same
     task's transition to DEPLOYING is right above it. Otherwise, the place is the TaskManager whose own log contains
     the attempt, or the TaskManager in a message of the attempt (late, acknowledge, decline, failure).
     """
@@ -307,8 +307,8 @@ def loads(
         events: resolved events, of which only metrics in task scope count.
         spans_us: closed intervals; None or empty for the whole input.
         width_us: window length in whole minutes, because metrics are per minute; None for a single window.
-        by_id: whether to separate jobs by id as well, because several have the same name. Metric reports in logs
-        contain no id, so they no longer continue a subtask's REST responses.
+        by_id: whether to separate jobs by ID as well, because several have the same name. Metric reports in logs
+        contain no ID, so they no longer continue a subtask's REST responses.
 
     Returns:
         cluster, job_id (None unless `by_id`), job_name, task, subtask_index, taskmanager, host, window, samples, one

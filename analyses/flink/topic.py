@@ -247,5 +247,5 @@ def has_dated_records(facts: ClusterFacts) -> bool:
 
 
 def named_jobs(jobs: Iterable[JobFacts]) -> list[SelectableJob]:
-    """Return the ids and names by which users can select these jobs."""
+    """Return the IDs and names by which users can select these jobs."""
     return [SelectableJob(key=job.key, id=job.key.job_id or None, name=job.name) for job in jobs]

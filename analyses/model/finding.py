@@ -121,7 +121,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     subtask_index: int | None = None  # 0-based; shown as `i/n`
     parallelism: int | None = None
     attempt_id: str | None = None
-    taskmanager: str | None = None  # resource id
+    taskmanager: str | None = None  # resource ID
     host: str | None = None
     operator: str | None = None
     vertex_id: str | None = None

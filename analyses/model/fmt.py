@@ -179,7 +179,7 @@ def subtask_of(task: str | None, index: int | None, parallelism: int | None) -> 
 
 
 def place(taskmanager: str | None, host: str | None) -> str:
-    """Format a place as Flink logs it, with the host unless the resource id contains it.
+    """Format a place as Flink logs it, with the host unless the resource ID contains it.
 
     >>> place("tm-3", "worker7"), place("worker7:4041-a", "worker7"), place(None, "worker7")
     ('tm-3 @ worker7', 'worker7:4041-a', 'worker7')

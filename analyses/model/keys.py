@@ -14,7 +14,7 @@ class Ref(NamedTuple):
 
 
 class JobKey(NamedTuple):
-    """A job. The cluster matters only if job ids repeat (0…0 in application mode with HA, none in 1.4)."""
+    """A job. The cluster matters only if job IDs repeat (0…0 in application mode with HA, none in 1.4)."""
 
     cluster: str
     job_id: str

@@ -665,7 +665,7 @@ def _upstream_waits(job: JobQueues, loads: Loads, task: str) -> tuple[tuple[str,
 
 
 def _late_checkpoints(job: JobQueues, keys: set[SubtaskKey]) -> set[int]:
-    """Return the ids of checkpoints that at least one of the subtasks acknowledged too late."""
+    """Return the IDs of checkpoints that at least one of the subtasks acknowledged too late."""
     return {
         item.checkpoint
         for item in job.job.late

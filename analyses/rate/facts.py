@@ -95,7 +95,7 @@ class OpenTrigger:
     """The last trigger of a query, if the input contains its start but not its end.
 
     Args:
-        batch: its batch id.
+        batch: its batch ID.
         since_us: when its offsets were written, or its first job began.
         until_us: the end of the input, or of the query.
         work: its jobs; None if the input has no jobs.
@@ -374,7 +374,7 @@ class QueryFacts:
     real_time_from: str | None = None  # option | configuration | log
     tries: Mapping[int, int] = field(
         default_factory=dict
-    )  # number of runs by batch id, for batches that several runs began
+    )  # number of runs by batch ID, for batches that several runs began
     file_limit: int | None = None  # maxFilesPerTrigger that the source logs
     files_taken: tuple[int, ...] = ()  # new files per trigger that the source logs
     unfinished: OpenTrigger | None = None

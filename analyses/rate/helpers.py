@@ -117,7 +117,7 @@ def option_subject(app: ApplicationFacts, option: str) -> Subject:
 
 
 def query_subject(app: ApplicationFacts, query: QueryFacts) -> Subject:
-    """Return the subject of a streaming query: its name, or its id if it has no name."""
+    """Return the subject of a streaming query: its name, or its ID if it has no name."""
     return Subject(
         kind="query",
         job_name=app.name,

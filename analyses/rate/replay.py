@@ -30,7 +30,7 @@ class Replay:
     """One stream's estimator.
 
     Args:
-        stream: the id of the stream.
+        stream: the ID of the stream.
         gains: the configured gains, or the defaults.
         steps: the results, one per completed batch.
         exact: whether all numbers are identical to Spark's.

@@ -274,7 +274,7 @@ class _LocalFolder:
             raise cannot_write(self._shown, f"{why[:1].lower()}{why[1:]}") from None
 
     def begin(self) -> None:
-        remove_folder(self._partial)  # left by a killed process with the same id
+        remove_folder(self._partial)  # left by a killed process with the same ID
         self._partial.mkdir()
 
     def folder(self, name: str) -> str:

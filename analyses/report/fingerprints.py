@@ -46,7 +46,7 @@ def fingerprints(
 
     Among findings of one rule about the same job, task and option, the first has the same fingerprint as if it were
     alone. The order is by subtask and similar fields, then by time. These fields distinguish the others. Findings that
-    differ only in ids of jobs, attempts and hosts are numbered, because a redeployment changes these ids.
+    differ only in IDs of jobs, attempts and hosts are numbered, because a redeployment changes these IDs.
 
     Args:
         pairs: findings with their outcomes, in report order.

@@ -10,7 +10,7 @@ from flowdiag.analyses.topics import topic_named
 
 
 def jobs_of(report: Report) -> tuple[str, ...]:
-    """Return the names of the jobs and applications, sorted. Ids are left out because every deployment changes them."""
+    """Return the names of the jobs and applications, sorted. IDs are left out because every deployment changes them."""
     return tuple(sorted(set(_names(report))))
 
 

@@ -162,7 +162,7 @@ class _Place:
         }
 
     def ids(self) -> Mapping[str, str]:
-        """Return the ids for commands, quoted for a shell. Unknown ids become placeholders in capitals."""
+        """Return the IDs for commands, quoted for a shell. Unknown IDs become placeholders in capitals."""
         taskmanager, host = self.taskmanager, self._first_value("host")
         address = self.inputs.address
         container = taskmanager if taskmanager and _CONTAINER.fullmatch(taskmanager) else None

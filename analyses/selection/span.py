@@ -84,7 +84,7 @@ class Selection:
     job: str | None = None
 
     def selects(self, job_id: str | None, name: str | None) -> bool:
-        """Return whether a job is selected by id prefix, name or name glob, ignoring case.
+        """Return whether a job is selected by ID prefix, name or name glob, ignoring case.
 
         >>> Selection(job="OR*").selects("ab12", "Orders"), Selection(job="ab").selects("ab12", None)
         (True, True)
@@ -98,7 +98,7 @@ class Selection:
         return called is not None and (called == wanted or fnmatch.fnmatchcase(called, wanted))
 
     def require(self, jobs: Iterable[tuple[str | None, str | None]]) -> None:
-        """Check that at least one of the jobs (id, name) is selected.
+        """Check that at least one of the jobs (ID, name) is selected.
 
         Raises:
             FlowdiagError: if `--job` matches none of them.

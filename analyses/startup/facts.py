@@ -145,7 +145,7 @@ class Trouble:
     """A message about a communication problem between a process and a peer, with the number of its occurrences.
 
     Args:
-        kind: template id of the message.
+        kind: template ID of the message.
         peer: host of the remote process, or another key that separates messages of the same kind.
         cause: deepest cause in the first message.
         values: fields of the first message.

@@ -245,7 +245,7 @@ def _check_line(word: str, engine: str | None) -> str:
 
 def rules_document() -> str:
     """Render docs/rules.md."""
-    # Topics may share a rule: it is listed once, with the first of them.
+    # Topics may share a rule. List it once, under the first of them.
     rules = [*{rule.code: rule for name in ENGINES for rule in own_rules_of(name)}.values()]
     lines = [
         "# The rules",

@@ -32,7 +32,7 @@ class _FilteringFinder:
 
 @contextmanager
 def unused_imports_blocked() -> Iterator[None]:
-    """Block the import of NumPy, pandas and PyArrow's datasets in the block, unless they are loaded already.
+    """Block imports of NumPy, pandas and PyArrow's datasets within a `with` statement, unless they are already loaded.
 
     PyArrow and PySpark import an installed NumPy and pandas only to check whether a value is one of theirs.
     That costs half a second of CPU time, and NumPy's threads, in a run that should take three seconds.

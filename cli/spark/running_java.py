@@ -160,7 +160,9 @@ class JavaLease:
         if lock is None:
             return None
         lease = cls(files, java, lock)
-        if files.read() != java or not _accepts_connections(java.port):  # ended in between
+        if files.read() != java or not _accepts_connections(
+            java.port
+        ):  # the keeper ended after the check
             lease._unlock()
             return None
         lease._write_state(BUSY)

@@ -366,7 +366,7 @@ def render_blocks(blocks: Iterable[RenderableType], page: Page, *, apart: bool =
             console.print()
         drawing = partial(_block_text, console, part)
         out.writelines(page.section("this part", drawing, lambda text: f"{text}\n"))
-    shown = _LINK_ID.sub("\x1b]8;;", out.getvalue())  # random ids would change every output
+    shown = _LINK_ID.sub("\x1b]8;;", out.getvalue())  # random IDs would change every output
     if not page.color:
         shown = _COLOR.sub("", shown)
     # Tables pad their last column; trailing spaces are noise in files and pastes.

@@ -401,7 +401,7 @@ _ID: Final = re.compile(r"(?<![0-9a-zA-Z])([0-9a-f]{8})[0-9a-f]{24}(?![0-9a-zA-Z
 
 
 def compact(text: str) -> str:
-    """Remove the packages of Java classes and shorten 32-digit ids.
+    """Remove the packages of Java classes and shorten 32-digit IDs.
 
     >>> compact("it failed: org.apache.flink.util.FlinkException: no slots")
     'it failed: FlinkException: no slots'
@@ -585,7 +585,7 @@ def checkpoint_counts(job: w.CheckpointJob) -> str:
 
 
 def job_title(job: w.CheckpointJob) -> str:
-    """Return the name, id, cluster, version and runs of a job."""
+    """Return the name, ID, cluster, version and runs of a job."""
     name = fmt.abbreviate(job.name or "without a name", NAME_CHARACTERS)
     parts = [name, job.job_id, job.cluster]
     version = f"Flink {job.flink_version}" if job.flink_version else ""
@@ -594,7 +594,7 @@ def job_title(job: w.CheckpointJob) -> str:
 
 
 def application_title(app: w.RateApplication) -> str:
-    """Return the name, id, version and batch interval of a Spark application."""
+    """Return the name, ID, version and batch interval of a Spark application."""
     interval = (
         f"batches every {fmt.duration(app.batch_interval_ms)}" if app.batch_interval_ms else ""
     )

@@ -148,7 +148,7 @@ def _rows(report: Report, read: Sequence[Input], paths: words.Paths) -> Iterator
     series: dict[tuple[str, str], list[Input]] = {}
     for item in sorted(read, key=lambda item: item.role != "jobmanager"):
         if item.kind in DOCUMENTS or item.kind == "prometheus":
-            # Snapshots of one source differ in their times and ids.
+            # Snapshots of one source differ in their times and IDs.
             series.setdefault((item.kind, _NUMBERS.sub("", item.source)), []).append(item)
         else:
             yield printable(item.role), paths.show(item.source), _input_facts(item, engine)

@@ -117,7 +117,7 @@ def group_columns(most: int) -> tuple[Column, ...]:
 
 
 def verdicts_by_job(report: Report) -> dict[str, tuple[str, str | None]]:
-    """Return verdict and cause by job id. They come from the findings, because some topics have no verdicts of their
+    """Return verdict and cause by job ID. They come from the findings, because some topics have no verdicts of their
     own.
     """
     found: dict[str, tuple[str, str | None]] = {}

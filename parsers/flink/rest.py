@@ -81,7 +81,7 @@ _SIBLINGS: Final = 400
 _SIBLING_BYTES: Final = 512 * 1024
 
 
-_Route = tuple[str, Ids] | None  # kind and ids in a path
+_Route = tuple[str, Ids] | None  # kind and IDs in a path
 
 
 class _ArchiveEntry(msgspec.Struct):
@@ -133,7 +133,7 @@ def read_document(
 
     Args:
         stream: the decoded stream of the source.
-        source: provides the index, name and path. Files next to it may supply missing ids.
+        source: provides the index, name and path. Files next to it may supply missing IDs.
         tally: counts the responses while batches are consumed.
         metrics: metrics to keep, as named in the table; None for all.
 
@@ -306,7 +306,7 @@ def _identify(
     url: str | None,
     neighbours: _Neighbours,
 ) -> tuple[str, Ids] | None:
-    """Determine the kind and ids of a response from its path, body, file name and neighboring files."""
+    """Determine the kind and IDs of a response from its path, body, file name and neighboring files."""
     if route is not None and answer.path is not None:
         kind, ids = route
         # The body decides: an error page has the right path, but the wrong shape.
@@ -325,10 +325,10 @@ def _identify(
 
 
 def _completed_ids(ids: Ids, kind: str, body: object, neighbours: _Neighbours) -> Ids:
-    """Fill in missing ids from neighboring files."""
+    """Fill in missing IDs from neighboring files."""
     if (ids.job_id is None or ids.by_folder) and ":jobid" in kind:
         job_id = neighbours.job_id() or ids.job_id
-        # The only id in the name looked like the vertex's, but it is the job's.
+        # The only ID in the name looked like the vertex's, but it is the job's.
         vertex_id = None if ids.vertex_id == job_id else ids.vertex_id
         ids = replace(ids, job_id=job_id, vertex_id=vertex_id)
     if ids.vertex_id is None and kind == Kind.SUBTASKS:
@@ -538,7 +538,7 @@ class _Folder:
 
 @dataclass(frozen=True, slots=True)
 class _Neighbours:
-    """The files next to a document, which are read only if the document lacks ids or names."""
+    """The files next to a document, which are read only if the document lacks IDs or names."""
 
     path: str | None = None
     member: str | None = None

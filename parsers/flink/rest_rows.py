@@ -46,7 +46,7 @@ class Context:
 
     Attributes:
         origin: rest, archive or dump.
-        ids: ids in the path of the response.
+        ids: IDs in the path of the response.
         tasks: vertex names by ID, from the document or its neighbors.
         detailed: checkpoints whose details are in the same document.
         moment: when values without their own time were measured.
@@ -69,7 +69,7 @@ class Context:
     def row(
         self, event: Event, template: str, fields: Mapping[str, object], **columns: object
     ) -> Row:
-        """Build a row with the ids from the path, unless `columns` contains others."""
+        """Build a row with the IDs from the path, unless `columns` contains others."""
         columns.setdefault("job_id", self.ids.job_id)
         texts = {key: text for key, value in fields.items() if (text := as_text(value)) is not None}
         texts["origin"] = self.origin

@@ -1,7 +1,7 @@
-"""Recognizes which REST path a JSON document comes from, and finds the ids in its body or file name.
+"""Recognizes which REST path a JSON document comes from, and finds the IDs in its body or file name.
 
 Responses are recognized by their keys, because users choose the file names.
-Ids that the body lacks may be in the name of the file or of the folders above it.
+IDs that the body lacks may be in the name of the file or of the folders above it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _PATTERNS: Final = sorted(
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """The ids found in a path or a name."""
+    """The IDs found in a path or a name."""
 
     job_id: str | None = None
     checkpoint: int | None = None
@@ -100,10 +100,10 @@ def rest_path_of(document: object, file_name: str = "") -> str | None:
 
     Args:
         document: the decoded JSON; only its keys and a few values matter.
-        file_name: path and name of the file, which may contain ids.
+        file_name: path and name of the file, which may contain IDs.
 
     Returns:
-        The path with known ids filled in. Unknown ids stay as in Flink's documentation: `:jobid`, `:vertexid` …
+        The path with known IDs filled in. Unknown IDs stay as in Flink's documentation: `:jobid`, `:vertexid` …
 
     >>> rest_path_of({"mode": "exactly_once", "interval": 1, "timeout": 2}, "cfg.json")
     '/jobs/:jobid/checkpoints/config'
@@ -300,9 +300,9 @@ def _words(name: str) -> list[str]:
 
 
 def ids_of(document: object, file_name: str) -> Ids:
-    """Return the ids in the body or, failing that, the ids in the names of the file and its folders.
+    """Return the IDs in the body or, failing that, the IDs in the names of the file and its folders.
 
-    A word before an id labels it: `jobs_<id>`, `vertices/<id>`, `details-7`. An unlabeled id is the
+    A word before an ID labels it: `jobs_<id>`, `vertices/<id>`, `details-7`. An unlabeled ID is the
     vertex's if the response needs one, otherwise the job's.
     """
     words = _words(unquote(file_name))
@@ -324,7 +324,7 @@ _LABELS_OF_IDS: Final = {
     **dict.fromkeys(("jobs", "job", "jid", "jobid"), "job_id"),
     **dict.fromkeys(("vertices", "vertex", "vertexid", "subtasks", "vid"), "vertex_id"),
 }
-_LABELS_OF_NUMBERS: Final = {  # label -> id and maximum number of digits
+_LABELS_OF_NUMBERS: Final = {  # label -> ID and maximum number of digits
     **dict.fromkeys(
         ("details", "detail", "checkpoint", "checkpoints", "chk", "cp"), ("checkpoint", 18)
     ),
@@ -333,7 +333,7 @@ _LABELS_OF_NUMBERS: Final = {  # label -> id and maximum number of digits
 
 
 def _ids_in(document: Body) -> dict[str, Any]:
-    """Return the ids in a body, by field of `Ids`."""
+    """Return the IDs in a body, by field of `Ids`."""
     found: dict[str, Any] = {}
     job_id = document.get("jid") or object_at(document, "plan").get("jid")
     if isinstance(job_id, str) and _JOB_ID.fullmatch(job_id):
@@ -349,14 +349,14 @@ def _ids_in(document: Body) -> dict[str, Any]:
 
 
 def _with_unlabeled_ids(ids: Ids, kind: str | None, file_name: str) -> Ids:
-    """Fill in ids from the names that have no label there."""
+    """Fill in IDs from the names that have no label there."""
     *folders, name = re.split(r"[/\\]", file_name)
 
     def unused_ids(words: list[str]) -> list[str]:
         found = (word.lower() for word in words if _JOB_ID.fullmatch(word))
         return [word for word in found if word not in (ids.job_id, ids.vertex_id)]
 
-    # A folder counts only if its whole name is an id, as in a History Server's directory.
+    # A folder counts only if its whole name is an ID, as in a History Server's directory.
     above, inside = unused_ids(folders), unused_ids(_words(name))
     if kind is not None and ":vertexid" in kind and ids.vertex_id is None and inside:
         ids = replace(ids, vertex_id=inside.pop())
@@ -382,7 +382,7 @@ def _fill(kind: str, ids: Ids) -> str:
 
 
 def route_of(path: str) -> tuple[str, Ids] | None:
-    """Parse a path, as recorded by archives and browsers, into the kind of response and its ids."""
+    """Parse a path, as recorded by archives and browsers, into the kind of response and its IDs."""
     path = unquote(path.partition("?")[0]).rstrip("/").removesuffix(".json")
     path = re.sub(r"^\w+://[^/]*", "", path)
     start = min(

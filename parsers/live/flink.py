@@ -193,7 +193,7 @@ class _Collector:
         self._version: tuple[int, int] = (1, 9)
         self._version_text = ""
         self._jobs: dict[str, _Job] = {}
-        self._managers: dict[str, str] = {}  # id -> host
+        self._managers: dict[str, str] = {}  # ID -> host
         self._process_ids: dict[str, tuple[str, ...]] = {}
         self._tick_number = 0
         self._manager_turn = 0

@@ -35,7 +35,7 @@ TEXT: Final = 400  # maximum characters kept of a description
 def progress_row(progress: object) -> Row | None:
     """Return a row of event `spark_progress` without source and offset, or None for other objects.
 
-    Columns: `utc_us` the start of the trigger, `duration_ms` its execution, `checkpoint` the batch id, and
+    Columns: `utc_us` the start of the trigger, `duration_ms` its execution, `checkpoint` the batch ID, and
     `job_name` the name of the query. The keys of `fields` are id, run_id, rows, durations, sources, input_per_s,
     processed_per_s, watermark_us, max_event_us, min_event_us, state, sink and written; lists and objects are JSON.
     """

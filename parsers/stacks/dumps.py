@@ -259,7 +259,7 @@ def _offset_of(thread: Thread, reading: Reading) -> int:
 
 
 def _deadlocks(threads: Sequence[Thread]) -> dict[str, list[str]]:
-    """Return the threads of each deadlock, by the name of every thread in it."""
+    """Map the name of each deadlocked thread to all threads of its deadlock."""
     owners = {t.name: t.owner for t in threads if t.owner is not None and t.owner != t.name}
     found: dict[str, list[str]] = {}
     for name, owner in owners.items():

@@ -1,7 +1,7 @@
 """Assembles the facts for rules from the small rows that Spark measured, without Spark.
 
 `assemble` shows the order: one module per kind of fact. Some records name no job, for example the state
-transitions of tasks. Their job comes from the execution graph id (1.16+), from a message of the same
+transitions of tasks. Their job comes from the execution graph ID (1.16+), from a message of the same
 attempt, or from the stream if it has a single job. Otherwise it stays unknown.
 """
 

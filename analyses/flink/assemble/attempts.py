@@ -17,7 +17,7 @@ _FOREVER_US: Final = 1 << 62
 
 
 def attempts_of(rows: Iterable[Row], jobs: Jobs) -> dict[str, Attempt]:
-    """Return the attempts by id. Their job comes from their row, their sibling attempts or their log."""
+    """Return the attempts by ID. Their job comes from their row, their sibling attempts or their log."""
     found: dict[str, Attempt] = {}
     by_task: dict[tuple[str, int | None], set[JobKey]] = defaultdict(set)
     unknown = []
@@ -93,7 +93,7 @@ def _overlapping(attempts: Iterable[Attempt]) -> set[str]:
 
 
 def _name_by_vertex(attempts: dict[str, Attempt]) -> dict[str, Attempt]:
-    """Name attempts by the vertex in their four-part ids. One named attempt is enough to name all others of its
+    """Name attempts by the vertex in their four-part IDs. One named attempt is enough to name all others of its
     vertex.
     """
     names: dict[tuple[JobKey | None, str | None], Attempt] = {

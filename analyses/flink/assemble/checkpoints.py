@@ -43,7 +43,7 @@ _ENDS: Final = {
 
 
 def checkpoints_of(rows: Iterable[Row]) -> dict[tuple[JobKey, int, int], Checkpoint]:
-    """Return the checkpoints by job, run and id."""
+    """Return the checkpoints by job, run and ID."""
     found = {}
     failure_counts: dict[tuple[JobKey, int], list[tuple[int, int]]] = defaultdict(list)
     for row in rows:
@@ -196,7 +196,7 @@ def abort_unfinished(
 
 
 def join_attempts(by_what: Mapping[str, Sequence[Row]], what: str) -> list[Row]:
-    """Add checkpoint and attempt to messages of attempts where the ids match."""
+    """Add checkpoint and attempt to messages of attempts where the IDs match."""
     messages = by_what[what]
     if not messages:
         return []

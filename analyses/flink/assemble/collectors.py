@@ -32,7 +32,7 @@ _MOST_WINDOWS: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A process that a garbage collection log may belong to: the name of its own log, and its ids."""
+    """A process that a garbage collection log may belong to: the name of its own log, and its IDs."""
 
     log: str | None
     names: tuple[str | None, ...] = ()

@@ -38,7 +38,7 @@ def graphs_of(
 
 @dataclass(slots=True)
 class _Plan:
-    """The vertices and edges of a job, by vertex id."""
+    """The vertices and edges of a job, by vertex ID."""
 
     vertices: dict[str, Vertex] = field(default_factory=dict)
     edges: set[tuple[str, str]] = field(default_factory=set)

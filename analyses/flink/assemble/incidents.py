@@ -140,7 +140,7 @@ class _Repeated:
     def __init__(self, records: Sequence[Row]) -> None:
         states = [row for row in records if row["event"] == Event.TASK_STATE and row["attempt_id"]]
         self._by_jobmanager = {row["attempt_id"] for row in states if row["role"] != "taskmanager"}
-        # REST reports the failures in the log again, without attempt ids and some milliseconds apart.
+        # REST reports the failures in the log again, without attempt IDs and some milliseconds apart.
         self._by_logs = {
             (row["task"], row["subtask_index"], (row["time_us"] or 0) // REPEATED_US + step)
             for row in states

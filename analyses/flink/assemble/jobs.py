@@ -152,7 +152,7 @@ class Jobs:
         return key_of(row["cluster"], row["job_id"]) if row["job_id"] else self.only
 
     def of_graph(self, attempt_id: str | None) -> JobKey | None:
-        """Return the job whose execution graph id is the first part of a four-part attempt id."""
+        """Return the job whose execution graph ID is the first part of a four-part attempt ID."""
         return self._graphs.get((attempt_id or "").partition("_")[0])
 
     def of_stream(self, source: int | None, owner: str | None) -> JobKey | None:
@@ -176,7 +176,7 @@ class Jobs:
         return starts[first][1]
 
     def of_load(self, row: Row) -> JobKey | None:
-        """Return the job of a metric row, by id or by name. If several jobs share the name, cluster and time decide."""
+        """Return the job of a metric row, by ID or by name. If several jobs share the name, cluster and time decide."""
         if row.get("job_id"):
             return next((key for key in self.keys if key.job_id == row["job_id"]), None)
         found = self._by_name.get(row["job_name"] or "", set())

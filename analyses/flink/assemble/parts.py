@@ -30,7 +30,7 @@ def parts_of(
 
 
 class _KnownPlaces:
-    """Vertices by id, jobs by task, and the last known place of each subtask."""
+    """Vertices by ID, jobs by task, and the last known place of each subtask."""
 
     def __init__(
         self, attempts: Mapping[str, Attempt], graphs: Mapping[JobKey, Graph], jobs: Jobs

@@ -24,7 +24,7 @@ def ref_of(row: Row) -> Ref | None:
 
 
 def key_of(cluster: str | None, job_id: str | None) -> JobKey:
-    """Return the key of a job: its id, plus its cluster if ids repeat.
+    """Return the key of a job: its ID, plus its cluster if IDs repeat.
 
     >>> key_of("prod", "a1"), key_of("prod", None)
     (JobKey(cluster='', job_id='a1'), JobKey(cluster='prod', job_id=''))

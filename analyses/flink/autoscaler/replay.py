@@ -1,4 +1,4 @@
-"""Replays the decisions of the autoscaler from its stored state and the job graph, with any options."""
+"""Replays the decisions of the autoscaler from its stored state and the job graph, with its own or other options."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Survey:
 
     Args:
         rows: tagged by `what`:
-            `stream`: per (source, owner): counts by role, first and last printed time, job ids.
+            `stream`: per (source, owner): counts by role, first and last printed time, job IDs.
             `mark`: per (source, owner, zone): start of the zone, from trigger timestamps or log collectors.
             `shift`: per TaskManager and JobManager stream: the median difference between the printed times of
             the transitions that both streams contain, and the number of these transitions.

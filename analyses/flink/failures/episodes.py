@@ -91,7 +91,7 @@ _CONSEQUENCES: Final = frozenset(
 
 
 def in_order(checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
-    """Sort checkpoints by trigger. Ids increase within a run."""
+    """Sort checkpoints by trigger. IDs increase within a run."""
     return sorted(checkpoints, key=attrgetter("run", "id"))
 
 
@@ -135,7 +135,7 @@ class Episode:
 
     @property
     def ids(self) -> frozenset[tuple[int, int]]:
-        """The unsuccessful checkpoints as (run, checkpoint id)."""
+        """The unsuccessful checkpoints as (run, checkpoint ID)."""
         return frozenset((checkpoint.run, checkpoint.id) for checkpoint in self.checkpoints)
 
     def count(self, *statuses: Status) -> int:
@@ -225,7 +225,7 @@ def _episode(
     since = before.ended_us if before is not None else None
     fresh = begun is not None and (since is None or begun >= since)
     if before is None and not fresh:
-        # Ids start at 1: an input with the first ones includes the start of the job.
+        # IDs start at 1: an input with the first ones includes the start of the job.
         fresh = series[0].id == 1
     return Episode(
         job=job.key,
@@ -331,7 +331,7 @@ class _Stretch:
 
     Args:
         begun_us: the time of the first start, if known.
-        before: the last id before these checkpoints, or 0 if there is none.
+        before: the last ID before these checkpoints, or 0 if there is none.
     """
 
     begun_us: int | None
@@ -342,8 +342,8 @@ class _Stretch:
 def _missing_at_start(stretch: _Stretch) -> int:
     """Return how many checkpoints are missing between the start of a stretch and its first known checkpoint.
 
-    The result is the lower of two estimates: the gap in the ids and, if the start is known, the number of intervals
-    since the start. Ids alone mislead after a restore from an unknown checkpoint, because the numbering continues.
+    The result is the lower of two estimates: the gap in the IDs and, if the start is known, the number of intervals
+    since the start. IDs alone mislead after a restore from an unknown checkpoint, because the numbering continues.
     Time alone misleads while a large state is restored.
     """
     first = stretch.checkpoints[0]

@@ -15,7 +15,7 @@ from flowdiag.analyses.model.derived import once
 _SHUTS_DOWN: Final = "The TaskExecutor is shutting down"
 _NO_NAMES: Final = frozenset({"", "null", "unknown"})
 
-Lost = tuple[str | None, str | None]  # resource id, host
+Lost = tuple[str | None, str | None]  # resource ID, host
 
 
 def own_records(crisis: Crisis) -> list[Incident]:

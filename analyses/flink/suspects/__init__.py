@@ -200,12 +200,12 @@ def _code_of(
 
 
 def _subject(case: Case, suspect: Suspect) -> Subject:
-    """Return the suspect as a subject, with all known names and ids."""
+    """Return the suspect as a subject, with all known names and IDs."""
     job, size = case.job, case.size(suspect.task) or None
     named = replace(job_subject(job), kind=suspect.kind)
     if suspect.kind == "taskmanager":
         hosts, ids = _taskmanagers(job)
-        # Up to 1.9, REST names TaskManagers only by host, which is not a resource id.
+        # Up to 1.9, REST names TaskManagers only by host, which is not a resource ID.
         is_id = suspect.taskmanager in ids or suspect.taskmanager not in hosts
         return replace(
             named,
@@ -238,7 +238,7 @@ def _vertex_ids(job: JobFacts) -> dict[str, str | None]:
 
 @once
 def _taskmanagers(job: JobFacts) -> tuple[dict[str, str | None], frozenset[str | None]]:
-    """Return the host of each TaskManager, and all resource ids."""
+    """Return the host of each TaskManager, and all resource IDs."""
     # Attempts come last and take precedence, because metric scopes contain only the first part of a host name.
     places: list[Attempt | SubtaskLoad] = [*job.loads, *job.attempts]
     hosts = {name: unmangled(p.host) for p in places if (name := p.taskmanager or p.host)}

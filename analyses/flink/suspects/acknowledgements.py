@@ -199,7 +199,7 @@ def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> li
     readings = []
     for checkpoint in sorted(episode.checkpoints, key=lambda each: each.id):
         limit = limit_of(checkpoint)
-        # REST and archives describe the last run. Their ids may also occur in earlier runs.
+        # REST and archives describe the last run. Their IDs may also occur in earlier runs.
         if checkpoint.status is not Status.EXPIRED or checkpoint.run != job.runs or limit is None:
             continue
         late_times = late.times.get((checkpoint.run, checkpoint.id), {})

@@ -120,7 +120,7 @@ class Case:
         self.unmonitored = self._find_unmonitored()
 
     def manager_of(self, key: SubtaskKey) -> str | None:
-        """Return the TaskManager of a subtask: its resource id or, without one, its host."""
+        """Return the TaskManager of a subtask: its resource ID or, without one, its host."""
         attempt = self.where.get(key)
         if attempt is not None and (attempt.taskmanager or attempt.host):
             return attempt.taskmanager or attempt.host

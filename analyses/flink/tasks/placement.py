@@ -33,7 +33,7 @@ _MOST_WEIGHT: Final = 5_000  # beyond this, an exact p-value takes seconds
 
 
 class SubtaskKey(NamedTuple):
-    """A subtask of a vertex, identified by task name or, if that is unknown, by vertex id."""
+    """A subtask of a vertex, identified by task name or, if that is unknown, by vertex ID."""
 
     task: str
     subtask_index: int
@@ -140,7 +140,7 @@ def subtask_key(attempt: Attempt) -> SubtaskKey | None:
 
 
 def taskmanager_label(attempt: Attempt) -> str | None:
-    """Return the resource id of the TaskManager, or its host before 1.8."""
+    """Return the resource ID of the TaskManager, or its host before 1.8."""
     return attempt.taskmanager or attempt.host
 
 
@@ -230,7 +230,7 @@ class LateRecords:
     Args:
         messages: late messages of expired checkpoints by run and checkpoint, each with subtask and TaskManager.
         acknowledgements: per subtask from REST, archives and dumps, by checkpoint. Only acknowledgements of the last
-            run count, because earlier runs may have the same ids.
+            run count, because earlier runs may have the same IDs.
         last_run: number of the job's last run.
     """
 

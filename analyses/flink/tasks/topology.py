@@ -31,7 +31,7 @@ class Topology:
         self.parallelism = sizes
         self.tasks = tuple(sizes)
         self._order = {task: number for number, task in enumerate(self.tasks)}
-        self._by_sign = {_sign(task): task for task in reversed(self.tasks)}
+        self._by_sign = {_comparable_name(task): task for task in reversed(self.tasks)}
         self._called: dict[str, str | None] = {}
         self._downstream: dict[str, frozenset[str]] = {}
         self.exact = bool(edges) or len(sizes) <= 1
@@ -63,7 +63,7 @@ class Topology:
 
     def _matching_task(self, task: str) -> str | None:
         """Return the task in the graph that matches a differently spelled name."""
-        sign = _sign(task)
+        sign = _comparable_name(task)
         if sign in self._by_sign:
             return self._by_sign[sign]
         if len(task) < _CUT:
@@ -107,6 +107,6 @@ def _graph_of(job: JobFacts) -> tuple[dict[str, int], set[tuple[str, str]], str 
     return sizes, edges, job.graph.source
 
 
-def _sign(task: str) -> str:
+def _comparable_name(task: str) -> str:
     """Return a name without the characters that metric filters replace."""
     return re.sub(r"[^0-9a-z]+", "_", task.lower()).strip("_")

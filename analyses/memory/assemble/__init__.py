@@ -137,7 +137,7 @@ def _with_usage(process: MemoryProcess, rows: Iterable[Row]) -> MemoryProcess:
 def _backends(
     jobs: Iterable[JobFacts], processes: Iterable[MemoryProcess], rows: Iterable[Row]
 ) -> dict[str, str]:
-    """Return the state backends by job id, and the configured one under `""`."""
+    """Return the state backends by job ID, and the configured one under `""`."""
     found: dict[str, str] = {}
     for job in jobs:
         text = job.setting("state.backend")

@@ -124,7 +124,7 @@ class _Input(NamedTuple):
 
 
 def _plans(rows: Iterable[Row]) -> dict[str, list[_Input]]:
-    """Return the inputs of all vertices by job id, without duplicates."""
+    """Return the inputs of all vertices by job ID, without duplicates."""
     found: dict[str, dict[tuple[str, str, str], _Input]] = defaultdict(dict)
     for row in rows:
         if row["what"] != "incident" or row["event"] != Event.EDGE or not row["job_id"]:

@@ -29,7 +29,7 @@ class Owners:
                     self._by_name[name].append(job)
 
     def of(self, row: Row) -> JobKey:
-        """Return the job of a row: by its id, or else by its name and time. Without a match, this is the only job or
+        """Return the job of a row: by its ID, or else by its name and time. Without a match, this is the only job or
         a new job.
         """
         if row["job_id"]:
@@ -122,7 +122,7 @@ class Tasks:
                 self._ids.setdefault(attempt.vertex_id, attempt.task)
 
     def of(self, row: Row) -> str | None:
-        """Return the vertex of a row, by its id or, without one, by its name, which a reporter may have changed."""
+        """Return the vertex of a row, by its ID or, without one, by its name, which a reporter may have changed."""
         known = self._ids.get(row["vertex_id"])
         return known or self._topology.canonical(row["task"] or row["vertex_id"])
 

@@ -35,7 +35,7 @@ def queries_of(
 
     Args:
         singles: single records, by kind of event.
-        stages: the worst stage, by run and batch id.
+        stages: the worst stage, by run and batch ID.
         work: the jobs of each trigger.
         tasks: the tasks of each trigger that have not ended.
         interval_ms: the trigger interval from the user.

@@ -13,7 +13,7 @@ from flowdiag.analyses.stacks import stack_of
 
 Row = Mapping[str, Any]
 Unit = tuple[int | None, str | None, str | None]
-"""Key of a batch or a trigger: the batch time, or run and batch id."""
+"""Key of a batch or a trigger: the batch time, or run and batch ID."""
 
 JSON: Final = msgspec.json.Decoder()
 

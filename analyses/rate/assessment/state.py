@@ -69,7 +69,7 @@ class Periodic:
         every: the period, in batches.
         phase: `id % every` of the long batches.
         usual_ms, long_ms: median durations of the other batches and of the long ones.
-        batches: ids of the long batches.
+        batches: IDs of the long batches.
     """
 
     every: int

@@ -53,7 +53,7 @@ class Limits(h.Limits):
     ratio: float = h.limit(2.0, "ratio", "minimum ratio; hosts of the same kind differ by a fifth")
     stages: float = h.limit(10, "stages", "minimum number of stages; fewer may be a coincidence")
     at_end: float = h.limit(2000, "ms", "time before the end in which the application stops")
-    quiet: float = h.limit(600_000, "ms", "time without a loss after which it has recovered")
+    quiet: float = h.limit(600_000, "ms", "time without a loss that proves a recovery")
     worked: float = h.limit(
         h.defaults.WORKED, "batches", "number of batches or triggers that prove a recovery"
     )

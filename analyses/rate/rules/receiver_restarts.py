@@ -36,7 +36,7 @@ from flowdiag.analyses.rate.detect.receivers import is_stopped_again, restarts
 
 class Limits(h.Limits):
     restarts: float = h.limit(1, "restarts", "minimum number; a healthy receiver starts once")
-    quiet: float = h.limit(600_000, "ms", "time without a start after which it has recovered")
+    quiet: float = h.limit(600_000, "ms", "time without a start that proves a recovery")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

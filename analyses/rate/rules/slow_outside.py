@@ -60,7 +60,7 @@ class Limits(h.Limits):
     writes: float = h.limit(3, "checkpoints", "minimum number; fewer may be a coincidence")
     mostly: float = h.limit(0.8, "share", "minimum share of failures that name the same partition")
     at_end: float = h.limit(60_000, "ms", "time before the end in which the application stops")
-    quiet: float = h.limit(600_000, "ms", "time without a failure after which it has recovered")
+    quiet: float = h.limit(600_000, "ms", "time without a failure that proves a recovery")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
