@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Final, NamedTuple
 
-from flowdiag.parsers.components import Component, component_named
+from flowdiag.parsers.components import component_named
 from flowdiag.parsers.formats import read_format
 from flowdiag.parsers.lines.traces import is_library
 
@@ -123,21 +123,19 @@ def read_stack(frames: Sequence[Frame], state: str, *, path: bool = True) -> Rea
         state: Java's name of the state: RUNNABLE, BLOCKED, WAITING or TIMED_WAITING.
         path: whether the reading includes the frames.
     """
-    # A profile has ten thousand stacks but only a few thousand methods, so classify each method once.
-    marks = [_marks(each.method) for each in frames]
-    if reduce(or_, marks, 0) & _LOOP:
-        marks = marks[: next(n for n, each in enumerate(marks) if each & _LOOP)]
-    active, whole = frames[: len(marks)], reduce(or_, marks, 0)
-    mine = (
-        next((n for n, each in enumerate(marks) if each & _USER), None) if whole & _USER else None
-    )
-    above = active[:mine]  # what the user code calls
-    component = _component(reversed(above))
+    # A profile has ten thousand stacks but only a few thousand methods, so classify each method once. The frames of a
+    # stack have only a few different marks.
+    marks = [_marks(method) for method, _ in frames]
+    loop = _first(marks, _LOOP)
+    active, marks = frames[:loop], marks[:loop]
+    mine, whole = _first(marks, _USER), reduce(or_, set(marks), 0)
+    calls = marks[:mine][::-1]  # what the user code calls, from its call upwards
+    above = active[:mine][::-1]
+    component = _component(above, calls)
     entry = _entry(marks, whole, state, known=mine is not None or component is not None)
     call = None
     if mine is not None:
-        calls = (each.method for each in reversed(above) if not _GENERATED.search(each.method))
-        call = next(calls, None)
+        call = next((above[n].method for n, each in enumerate(calls) if not each & _HIDDEN), None)
     return Reading(
         activity=entry.name,
         kind=entry.kind,
@@ -148,6 +146,11 @@ def read_stack(frames: Sequence[Frame], state: str, *, path: bool = True) -> Rea
         path=tuple(each.text[:_FRAME_CHARACTERS] for each in active[:_FRAMES]) if path else (),
         chained=bool(whole & _CHAINED),
     )
+
+
+def _first(marks: Sequence[int], mark: int) -> int | None:
+    """Return the index of the topmost frame with this mark, or None without such a frame."""
+    return min((marks.index(each) for each in set(marks) if each & mark), default=None)
 
 
 def _entry(marks: Sequence[int], whole: int, state: str, *, known: bool) -> Activity:
@@ -181,8 +184,10 @@ def _candidates(whole: int, state: str) -> tuple[tuple[int, Activity], ...]:
 
 
 _UNKNOWN: Final = Activity("unknown", "unknown", "works", frozenset(), (), (), 0, caller=False)
-_ASYNC, _CHAINED, _LOOP, _USER = 1, 2, 4, 8  # marks of a method
-_TABLE: Final = 4  # the marks of the table's entries start at this bit
+# Marks of a method. The last three are for a generated class, and for a specific component and a transport.
+_ASYNC, _CHAINED, _LOOP, _USER, _HIDDEN, _PART, _TRANSPORT = (1 << n for n in range(7))
+_TABLE: Final = 7  # the marks of the table's entries start at this bit
+_ROLES: Final = {"part": _PART, "transport": _TRANSPORT}
 
 
 @functools.lru_cache(maxsize=65_536)
@@ -193,7 +198,12 @@ def _marks(method: str) -> int:
         found |= _CHAINED
     if method.startswith(_MAILBOX):
         found |= _LOOP
-    if _is_user_code(method):
+    if _GENERATED.search(method):
+        found |= _HIDDEN
+    component = component_named(method)
+    if component is not None:
+        found |= _ROLES.get(component.role, 0)
+    elif not found & _HIDDEN and not is_library(method):
         found |= _USER
     if not method.startswith(_all_prefixes()):
         return found
@@ -210,19 +220,15 @@ def _all_prefixes() -> tuple[str, ...]:
     return tuple(prefix for each in activities() for prefix in (*each.frames, *each.below))
 
 
-def _is_user_code(method: str) -> bool:
-    if _GENERATED.search(method) or is_library(method):
-        return False
-    return component_named(method) is None
+def _component(frames: Sequence[Frame], marks: Sequence[int]) -> str | None:
+    """Return the software that user code calls: the first specific component or, failing that, a transport.
 
-
-def _component(frames: Iterator[Frame]) -> str | None:
-    """Return the software that user code calls: the first specific component or, failing that, a transport."""
-    weak: Component | None = None
-    for _, each in zip(range(_CALLERS), frames, strict=False):
-        found = component_named(each.method)
-        if found is not None and found.role == "part":
-            return found.name
-        if found is not None and found.role == "transport":
-            weak = weak or found
-    return None if weak is None else weak.name
+    Args:
+        frames: the frames that may identify it, from the user code's call upwards.
+        marks: their marks.
+    """
+    near = marks[:_CALLERS]
+    part = _first(near, _PART)
+    at = _first(near, _TRANSPORT) if part is None else part
+    found = None if at is None else component_named(frames[at].method)
+    return None if found is None else found.name

@@ -96,9 +96,13 @@ def _without_rare_frames(found: Readings) -> Readings:
     if len(found) <= MAX_READINGS:
         return found
     combined: Readings = Counter()
+    alike: dict[tuple[str, bool, bool], Reading] = {}
     for number, ((thread, reading, lock, owner), count) in enumerate(found.most_common()):
         if number >= MAX_READINGS:
-            reading = replace(reading, frame=None, call=None, component=None, path=())
+            key = reading.activity, reading.inside_async, reading.chained
+            if key not in alike:
+                alike[key] = replace(reading, frame=None, call=None, component=None, path=())
+            reading = alike[key]
         combined[thread, reading, lock, owner] += count
     return combined
 
@@ -198,11 +202,21 @@ def collapsed_samples(data: bytes) -> Iterator[Sample]:
         stack = text.split(";")
         if len(stack) <= 2 or not _COUNT.fullmatch(count) or "" in stack:
             continue
-        thread = ""
-        if not _JAVA.match(stack[0]) and (named := _THREAD_FRAME.match(stack[0])):
-            thread, stack = named["name"], stack[1:]
-        parsed = tuple(map(_with_dots, reversed(stack[-MAX_DEPTH:])))
-        yield Sample(thread, parsed, times=int(count))
+        thread = _thread_of(stack[0])
+        if thread:
+            del stack[0]
+        yield Sample(thread, tuple(map(_with_dots, stack[: -MAX_DEPTH - 1 : -1])), times=int(count))
+
+
+@lru_cache(maxsize=4096)
+def _thread_of(frame: str) -> str:
+    """Return the name of the thread that the first frame of a stack stands for; empty for a method.
+
+    >>> _thread_of("[enrich (1/4)#0 tid=7]"), _thread_of("java/lang/Thread.run")
+    ('enrich (1/4)#0', '')
+    """
+    named = None if _JAVA.match(frame) else _THREAD_FRAME.match(frame)
+    return "" if named is None else named["name"]
 
 
 @lru_cache(maxsize=65_536)
