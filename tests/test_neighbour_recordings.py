@@ -46,6 +46,7 @@ BEHIND = frozenset(
 )
 """Causes outside the job: no task of the job may be blamed for them."""
 LOGGED = FAILURES | {
+    "failed-commits",
     "kafka-timeout",
     "kafka-quota",
     "log-position-lost",
