@@ -25,6 +25,7 @@ The rule reports the problem if at least `checkpoints` checkpoints, and at least
 implicate the same storage or TaskManager. A storage that is slow only for some requests slows down other subtasks in
 each checkpoint. The rule then counts checkpoints in which any subtask with state writes slowly by these limits. At
 least `subtasks` different subtasks on several TaskManagers must be slow in turn, and none of them most of the time.
+Only checkpoints since one of the slow ones count for `agree`.
 
 Without such details, interrupted uploads indicate slow storage. Hadoop's S3A file system logs them when a
 checkpoint expires. At least `checkpoints` uploads must be interrupted, and at least as many checkpoints must
@@ -110,21 +111,30 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             last = detailed[max(checkpoints)]
             yield _finding(job, manager, checkpoints, median(map(written_ms, last)), len(detailed))
             return
-    in_turn = slow_in_turn(
-        detailed,
-        async_ms=limits.async_,
-        share=limits.share,
-        throughput=limits.throughput,
-        subtasks=limits.subtasks,
-    )
-    if len(in_turn) >= enough:
-        written = [written_ms(row) for rows in in_turn.values() for row in rows]
-        yield _finding(job, None, in_turn, median(written), len(detailed), in_turn=True)
+    if (finding := _in_turn(job, detailed, limits)) is not None:
+        yield finding
         return
     interrupted = h.incidents(job, "upload-interrupted")
     expired = [c for c in job.checkpoints if c.status is h.Status.EXPIRED]
     if len(interrupted) >= limits.checkpoints and len(expired) >= limits.checkpoints:
         yield _unfinished(job, interrupted, len(expired))
+
+
+def _in_turn(job: h.Job, detailed: dict[int, Rows], limits: Limits) -> h.Finding | None:
+    """Return the finding about changing subtasks that write slowly, since the earliest possible checkpoint."""
+    for first in detailed:
+        recent = {number: rows for number, rows in detailed.items() if number >= first}
+        found = slow_in_turn(
+            recent,
+            async_ms=limits.async_,
+            share=limits.share,
+            throughput=limits.throughput,
+            subtasks=limits.subtasks,
+        )
+        if first in found and len(found) >= max(limits.checkpoints, limits.agree * len(recent)):
+            written = median(written_ms(row) for rows in found.values() for row in rows)
+            return _finding(job, None, found, written, len(recent), in_turn=True)
+    return None
 
 
 def _slow_places(detailed: dict[int, Rows], limits: Limits) -> dict[str | None, dict[int, Rows]]:
