@@ -169,6 +169,37 @@ def task_finding(job: JobQueues, name: str, **overrides: Unpack[FindingFields]) 
     return job_finding(job, subject=task_subject(job, name), **overrides)
 
 
+def store_finding(
+    job: JobQueues,
+    task: str,
+    store: Store,
+    text: str,
+    *names: str,
+    **overrides: Unpack[FindingFields],
+) -> Finding:
+    """Return a finding about the state store of a task: by default a warning at the end of the store's samples.
+
+    Args:
+        job: the job that the finding is about.
+        task: the task.
+        store: the store whose samples give the times and the evidence.
+        text: title and reason.
+        names: the metrics of the evidence.
+        overrides: as in `job_finding`.
+    """
+    defaults: FindingFields = {
+        "severity": Severity.WARNING,
+        "title": text,
+        "why": text,
+        "confidence": Confidence.MEDIUM,
+        "rank": Rank.ROOT_CAUSE,
+        "first_us": store.points[0].time_us,
+        "last_us": store.points[-1].until_us,
+        "evidence": cite([(store_evidence(store, name), None) for name in names]),
+    }
+    return task_finding(job, task, **(defaults | overrides))
+
+
 def taskmanager_finding(job: JobQueues, name: str, **overrides: Unpack[FindingFields]) -> Finding:
     """Return a finding about a TaskManager; `overrides` as in `job_finding`."""
     return job_finding(job, subject=taskmanager_subject(job, name), **overrides)

@@ -66,17 +66,14 @@ def _finding(
     sizes = f" of {h.fmt.size(cache)}"
     sizes += f" for {h.fmt.size(state)} of state" if state and cache and state > cache else ""
     text = f"{h.fmt.percent(share)} of the reads of {h.fmt.shorten(task)} miss the block cache of RocksDB{sizes}"
-    return h.task_finding(
+    return h.store_finding(
         job,
         task,
-        severity=h.Severity.WARNING,
-        title=text,
-        why=text,
+        store,
+        text,
+        "block_cache_miss",
+        "block-cache-usage",
         cause="block-cache-too-small",
-        confidence=h.Confidence.MEDIUM,
-        rank=h.Rank.ROOT_CAUSE,
-        first_us=store.points[0].time_us,
-        last_us=store.points[-1].until_us,
         measurements=(
             h.measurement("cache-misses", round(share, 4), "share", limits.missed),
             h.measurement("misses-per-second", round(rate, 1), "1/s", limits.misses),
@@ -87,12 +84,6 @@ def _finding(
                 "keys", store.latest("estimate-num-keys"), "keys", over="of the same subtask"
             ),
             h.measurement("subtasks", count, "subtasks"),
-        ),
-        evidence=h.cite(
-            [
-                (h.store_evidence(store, name), None)
-                for name in ("block_cache_miss", "block-cache-usage")
-            ]
         ),
         actions=h.remedies("block-cache-too-small", job.job),
     )

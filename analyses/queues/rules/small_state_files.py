@@ -65,23 +65,20 @@ def _finding(
     subtask = f"{h.fmt.shorten(task)} ({(store.key.subtask_index or 0) + 1})"
     text = f"The state of {subtask} has {h.fmt.number(round(files))} files of {h.fmt.size(size)} on average"
     text += ", and their number rises" if grows else ""
-    return h.task_finding(
+    return h.store_finding(
         job,
         task,
+        store,
+        text,
+        level,
         severity=h.Severity.WARNING if grows else h.Severity.INFO,
-        title=text,
-        why=text,
         cause="small-state-files",
         confidence=h.Confidence.HIGH,
-        rank=h.Rank.ROOT_CAUSE,
-        first_us=store.points[0].time_us,
-        last_us=store.points[-1].until_us,
         measurements=(
             h.measurement("files", round(files), "files", limits.files),
             h.measurement("mean-size", round(size), "bytes", limits.small),
             h.measurement("level", int(level[-1])),
         ),
-        evidence=h.cite([(h.store_evidence(store, level), None)]),
         actions=h.remedies("small-state-files", job.job, "merge", "interval"),
     )
 

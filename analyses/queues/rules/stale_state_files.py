@@ -59,24 +59,18 @@ def _finding(
         f"{h.fmt.size(live)} of valid data"
     )
     largest = max(stores, key=lambda store: store.bytes_on_disk or 0.0)
-    return h.task_finding(
+    return h.store_finding(
         job,
         task,
-        severity=h.Severity.WARNING,
-        title=text,
-        why=text,
+        largest,
+        text,
+        "total-sst-files-size",
+        h.LIVE,
         cause="stale-state-files",
-        confidence=h.Confidence.MEDIUM,
-        rank=h.Rank.ROOT_CAUSE,
-        first_us=largest.points[0].time_us,
-        last_us=largest.points[-1].until_us,
         measurements=(
             h.measurement("state-files", round(size), "bytes", over="of all subtasks"),
             h.measurement("valid-data", round(live), "bytes", over="of all subtasks"),
             h.measurement("ratio", round(size / max(1.0, live), 1), "ratio", limits.factor),
-        ),
-        evidence=h.cite(
-            [(h.store_evidence(largest, name), None) for name in ("total-sst-files-size", h.LIVE)]
         ),
         actions=h.remedies("stale-state-files", job.job, *_remedies(job)),
     )
