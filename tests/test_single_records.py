@@ -418,6 +418,60 @@ def test_a_heap_error_that_an_exception_handler_logs_is_one_death(diagnose: Told
         assert "container" not in story.title
 
 
+DIRECT: Final = (
+    "java.lang.OutOfMemoryError: Direct buffer memory. The direct out-of-memory error has occurred. The task "
+    "executor has to be shutdown...\n"
+    "\tat java.base/java.nio.Bits.reserveMemory(Bits.java:175)\n"
+    "\tat com.acme.orders.Buffers.map(Buffers.java:41)\n"
+)
+
+
+def failed_on(task: str, place: str, at: str) -> str:
+    """Return the record of the JobManager about a failed task."""
+    return record(
+        "org.apache.flink.runtime.executiongraph.ExecutionGraph",
+        f"{task} ({JOB}_cbc357ccb763df2852fee8c4fc7d55f2_0_0) switched from RUNNING to FAILED on {place}.",
+        at=at,
+    )
+
+
+def test_direct_memory_that_runs_out_is_one_death(diagnose: Told) -> None:
+    """The JobManager's memory is not at fault, and the lost connections and the ended pod follow."""
+    task = failed_on("enrich (1/4)", "tm-1 @ worker-1 (dataPort=4001)", "10:00:00,300") + DIRECT
+    closed = (
+        failed_on("aggregate (2/4)", "tm-2 @ worker-2 (dataPort=4002)", "10:00:01,100")
+        + "org.apache.flink.runtime.io.network.netty.exception.RemoteTransportException: Connection unexpectedly "
+        "closed by remote task manager 'worker-1/10.0.0.5:38031'. This might indicate that the remote task manager "
+        "was lost.\n"
+    )
+    ended = record(
+        "org.apache.flink.runtime.resourcemanager.active.ActiveResourceManager",
+        "Worker tm-1 is terminated. Diagnostics: Pod terminated, container termination statuses: "
+        "[flink-main-container(exitCode=239, reason=Error, message=null)]",
+        at="10:00:02,100",
+    )
+    network = (
+        record(
+            "org.apache.flink.runtime.io.network.netty.CreditBasedPartitionRequestClientHandler",
+            "Encountered error while consuming partitions",
+            level="ERROR",
+        )
+        + "org.apache.flink.shaded.netty4.io.netty.util.internal.OutOfDirectMemoryError: failed to allocate "
+        "4194304 byte(s) of direct memory (used: 134217728, max: 134217728)\n"
+    )
+    own = record(
+        "org.apache.flink.runtime.taskmanager.Task",
+        f"enrich (1/4)#0 ({JOB}_cbc357ccb763df2852fee8c4fc7d55f2_0_0) switched from RUNNING to FAILED with failure cause:",
+        at="10:00:00,200",
+    )
+    for text in (task, task + closed + ended, network + own + DIRECT):
+        (story,) = diagnose(text).summary.stories
+        assert story.cause == "out-of-memory"
+        assert story.title.startswith("Direct memory ran out on")
+    (story,) = diagnose(closed + ended).summary.stories
+    assert story.cause == "worker-failed"
+
+
 @pytest.mark.parametrize(
     "cause",
     [

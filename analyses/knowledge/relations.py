@@ -135,6 +135,14 @@ RELATIONS: Final = (
         source="the operator writes an error to the status, its log and an event (EventRecorder 1.13)",
     ),
     Relation(
+        name=SAME,
+        rules=("CP303",),
+        explain=("CP314",),
+        same_cause=True,
+        clause="other findings with the same cause",
+        source="all threads of a process share its memory: each logs an error of its own",
+    ),
+    Relation(
         name="slow-process",
         causes=("garbage-collection", "slow-taskmanager", "out-of-memory", "process-paused"),
         explain=("SK102", "SK105", "BP102", "BP104", "CP201", "CP202", "CP306"),
@@ -330,6 +338,14 @@ RELATIONS: Final = (
         shared=Shared.MACHINE,
         clause="other processes lose the connection to it",
         source="the kubelet ends the pod's containers; heartbeat.timeout",
+    ),
+    Relation(
+        name="process-lost",
+        causes=("worker-failed",),
+        rules=("ST202",),
+        explain=("CP302",),
+        clause="other processes lose the connection to it",
+        source="ActiveResourceManager.onWorkerTerminated; the connection of its peers closes",
     ),
     Relation(
         name="process-lost",

@@ -47,7 +47,7 @@ def judge_pools(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """Report each place and kind of memory."""
     groups: dict[tuple[str | None, str], list[tuple[h.JobFacts, h.Incident]]] = {}
     for job in facts.jobs:
-        for incident in job.incidents:
+        for incident in _without_traces(job.incidents):
             failed = incident.kind == "task-failure" and "OutOfMemoryError" in (
                 incident.cause or ""
             )
@@ -60,6 +60,31 @@ def judge_pools(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
     for (pod, kind), kills in _kills_by_pod(facts).items():
         if (pod, kind) not in groups:
             yield _finding(facts, pod, kind, None, [], kills, limits)
+
+
+def _without_traces(incidents: h.Sequence[h.Incident]) -> h.Iterator[h.Incident]:
+    """Yield incidents except errors that are lines of a failed task's stack trace.
+
+    The JobManager's log contains the traces of tasks, so such a line does not show that its own memory ran out.
+    """
+    above: h.Incident | None = None
+    for incident in sorted(incidents, key=lambda each: each.ref or h.Ref(-1, 0)):
+        if incident.kind == "task-failure":
+            above = incident
+        elif incident.kind == "out-of-memory" and incident.time_us is None and above is not None:
+            trace = f"{above.text.get('exception', '')}\n{above.cause or ''}"
+            if _is_below(incident, above) and (incident.cause or "-") in trace:
+                continue
+        yield incident
+
+
+_TRACE_BYTES: Final = 65_536  # a longer stack trace is cut
+
+
+def _is_below(incident: h.Incident, above: h.Incident) -> bool:
+    if incident.ref is None or above.ref is None or incident.ref.source != above.ref.source:
+        return False
+    return incident.ref.offset - above.ref.offset < _TRACE_BYTES
 
 
 def _kills_by_pod(facts: h.MemoryFacts) -> dict[tuple[str | None, str], list[h.Kill]]:
