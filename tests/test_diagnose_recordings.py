@@ -101,6 +101,28 @@ def test_a_decoy_is_not_named_as_a_second_culprit(
     )
 
 
+@pytest.mark.parametrize(
+    "version",
+    [
+        "1.20.5",
+        *(
+            pytest.param(version, marks=pytest.mark.full)
+            for version in ("1.9.3", "1.10.3", "1.14.6", "2.3.0")
+        ),
+    ],
+)
+def test_a_log_without_metrics_asks_no_question_about_queues(
+    version: str, recorded: Callable[..., Recorded]
+) -> None:
+    """The JobManager's log of a healthy job shows its checkpoints, and no log shows its queues."""
+    (log,) = (unpacked(ROOT / "flink" / version / "healthy") / "logs").glob("*standalonesession*")
+    measured = recorded(log, topics=FLINK)
+    report = report_on(tuple(map(topic, FLINK)), measured.inspected, measured.measured, EVERY)
+    assert (report.summary.verdict, report.findings) == ("healthy", [])
+    (queues,) = (each for each in report.topics if each.topic == "queues")
+    assert queues.status == "nothing"
+
+
 @pytest.mark.parametrize("name", ["flink/1.20.5/hot-key", "spark/4.3.0/query-skewed"])
 def test_no_format_of_a_redacted_report_contains_a_name(
     name: str, recorded: Callable[..., Recorded]

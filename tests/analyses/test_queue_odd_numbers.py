@@ -16,7 +16,7 @@ from flowdiag.cli.text.page import Page
 from flowdiag.cli.text.words import Clock
 from flowdiag.cli.views.queues import blocks
 
-from .queues_workbench import Queues, facts_of, judged, reasons
+from .queues_workbench import Queues, facts_of, findings, judged, reasons
 
 GAUGES = (
     "busy",
@@ -68,6 +68,8 @@ def test_odd_numbers(seed: int) -> None:
     accused = {c.subject.task for c in judged(job).culprits if c.cause != "hot-partition"}
     assert accused <= {task for task, _ in tasks[1:]} | {None}
     assert all(item.reason and item.checks for item in reasons(job))
+    titles = [finding.title for finding in findings(job).values()]
+    assert [each for each in titles if each.startswith("0 ") or "up to 0%" in each] == []
     facts = facts_of(job)
     for unicode in (True, False):
         page = Page(width=60, unicode=unicode, verbose=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -755,6 +756,10 @@ def test_back_pressure_is_recommended_with_numbers() -> None:
     assert 120 <= float(options["spark.streaming.backpressure.initialRate"] or 0) <= 190
     assert 10 <= float(options["spark.streaming.backpressure.pid.minRate"] or 0) <= 25
     assert "The model" in finding.actions[0].text
+    (unread,) = re.findall(
+        r"Of the current 400 records/s, (\d+)% stay unread", finding.actions[0].text
+    )
+    assert 50 <= int(unread) <= 70
 
 
 # -- triggers of an unknown interval ---------------------------------------------------------------

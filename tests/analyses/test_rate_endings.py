@@ -27,6 +27,8 @@ from flowdiag.analyses.selection.options import Options
 from . import rate_workbench as w
 
 INTERRUPTED = "RuntimeError: reentrant call inside <_io.BufferedReader name=3>"
+NO_CHANNEL = "py4j.Py4JException: Cannot obtain a new communication channel"
+STOPPED = "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext."
 KILLED_TASK = (
     "org.apache.spark.TaskKilledException (at org.apache.spark.api.python.BasePythonRunner)"
 )
@@ -69,10 +71,23 @@ def stopping(*triggers: Any, **values: Any) -> ApplicationFacts:
         ("java.lang.InterruptedException", 0),
         (NO_SCHEDULER, 3),
         (NO_SESSION, -1),
+        (NO_CHANNEL, -1),
+        (STOPPED, 0),
     ],
 )
 def test_the_effects_of_a_stop_are_no_findings(cause: str, after: int) -> None:
     assert w.codes(stopping(events=(ended(cause, END + after),))) == []
+
+
+@pytest.mark.parametrize("cause", [PEER_GONE, NO_CHANNEL, NO_SCHEDULER, STOPPED])
+def test_the_effects_of_a_stop_hide_no_finding(cause: str) -> None:
+    slow = [w.trigger(n, 1900, rows=50, interval=1900) for n in range(30)]
+    lost = w.record("offsets-out-of-range", at=20_000)
+    for triggers, incidents in ((slow, ()), (HEALTHY, (lost,))):
+        without = stopping(*triggers, incidents=incidents)
+        assert without.incidents and w.codes(without)
+        ends = stopping(*triggers, incidents=incidents, events=(ended(cause, END - 1),))
+        assert (w.codes(ends), w.cause(ends)) == (w.codes(without), w.cause(without))
 
 
 def test_a_failure_right_before_a_stop_is_its_reason() -> None:

@@ -21,6 +21,7 @@ from flowdiag.analyses.rate.facts import (
     StageLoad,
     StreamInput,
     Trigger,
+    Work,
 )
 from flowdiag.analyses.rate.failures.troubles import error_line, troubles
 from flowdiag.analyses.rate.model import Job, Settings
@@ -668,6 +669,26 @@ def test_short_pauses_mean_low_headroom() -> None:
     assert "85% of the time between triggers" in finding.title
     assert "interval" not in finding.actions[0].text
     assert w.assessed(app).applications[0].queries[0][1].delay_ms is None
+
+
+@pytest.mark.parametrize("took", [1100, 1910, 3000])
+def test_what_takes_longer_than_the_interval_does_not_keep_up(took: int) -> None:
+    triggers = [w.trigger(n, took, interval=took) for n in range(30)]
+    late = w.application(queries=(w.query(triggers, trigger_interval_ms=1000),))
+    assert w.codes(late) and w.verdict(late) != "healthy"
+    titles = [finding.title for outcome in w.outcomes(late) for finding in outcome.findings]
+    assert not any("keeps up" in title or "headroom" in title for title in titles)
+
+
+def test_more_cores_are_no_advice_for_a_driver_that_waits() -> None:
+    def advice(work: Work) -> str:
+        triggers = [replace(w.trigger(n, 1800, interval=2000), work=work) for n in range(30)]
+        app = w.application(queries=(w.query(triggers, trigger_interval_ms=2000),))
+        (finding,) = (x for o in w.outcomes(app) for x in o.findings if o.code == "RT106")
+        return finding.actions[0].text
+
+    assert "more cores do not help" in advice(Work(jobs=1, busy_ms=40))
+    assert "more cores do not help" not in advice(Work(jobs=1, busy_ms=1700))
 
 
 def test_batches_as_long_as_the_interval_are_still_throttled() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -314,3 +316,22 @@ def test_documents_are_cited_by_byte_and_dated_by_content() -> None:
     shown = at_100(report)
     assert "evidence  archive.json at byte 1000\n" in shown
     assert "2018-11-29 10:30:00 to 11:07:00 UTC" in shown
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_numbers_of_a_list_ascend(verbose: int) -> None:
+    """Each list of culprits and remedies begins with 1 and skips no number."""
+    culprits = []
+    for name in ("tm-3", "tm-4", "tm-5"):
+        found = reports.slow_taskmanager()
+        subject = msgspec.structs.replace(found.subject, taskmanager=name, host=f"{name}.example")
+        culprits.append(replace(found, subject=subject))
+    report = reports.build(
+        reports.job_facts(is_failing=True),
+        reports.outcome("CP101", "checkpoint-expired", reports.expired()),
+        reports.outcome("CP201", "slow-taskmanager", *culprits),
+    )
+    shown = table.render(report, Page(width=100, verbose=verbose))
+    numbers = [int(found) for found in re.findall(r"(?m)^ *(\d+)\. ", shown)]
+    assert {1, 2, 3} <= set(numbers)
+    assert all(after in (1, before + 1) for before, after in pairwise([0, *numbers]))
