@@ -243,7 +243,7 @@ def _skewed_shares(count: int, share: float | None) -> tuple[float, ...]:
         return ()
     if not 1.0 / count <= share <= 1.0:
         raise FlowdiagError(
-            f"--skew must be {1 / count:.2g} (even) to 1: the share of one of {count} subtasks"
+            f"--skew must be between {1 / count:.2g} (even) and 1: the share of one of {count} subtasks"
         )
     return (share, *[(1.0 - share) / max(1, count - 1)] * (count - 1))
 

@@ -210,7 +210,7 @@ def collapsed_samples(data: bytes) -> Iterator[Sample]:
 
 @lru_cache(maxsize=4096)
 def _thread_of(frame: str) -> str:
-    """Return the name of the thread that the first frame of a stack stands for; empty for a method.
+    """Return the thread that the first frame of a stack names, or nothing if the frame is a method.
 
     >>> _thread_of("[enrich (1/4)#0 tid=7]"), _thread_of("java/lang/Thread.run")
     ('enrich (1/4)#0', '')
