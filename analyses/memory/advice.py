@@ -249,8 +249,7 @@ def room_for_heap(facts: MemoryFacts, process: MemoryProcess) -> Action:
     if process.role != "taskmanager":
         return _JOBMANAGER_HEAP
     text = "Increase the heap, or move the state to RocksDB"
-    free = set(facts.backends.values()) == {"heap"}
-    proposal = more_heap(process, 0.25, managed_is_free=free)
+    proposal = more_heap(process, 0.25, managed_is_free=facts.managed_is_free)
     if proposal is not None:
         return proposal_action(process, proposal, text)
     return replace(_JOBMANAGER_HEAP, text=text, option=m.PROCESS)

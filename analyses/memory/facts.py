@@ -215,6 +215,15 @@ class MemoryFacts:
     backends: Mapping[str, str] = field(default_factory=dict)
     engine: str | None = None  # of all logs, if it is the same
 
+    @property
+    def managed_is_free(self) -> bool:
+        """Whether all state is on the heap, and no log shows Python workers that use managed memory."""
+        python = (each.configured.get(_PYTHON) == "true" for each in self.processes)
+        return set(self.backends.values()) == {"heap"} and not any(python)
+
+
+_PYTHON: Final = "python.fn-execution.memory.managed"
+
 
 def times_of(items: Iterable[Incident | Kill]) -> list[int]:
     """Return the known times of incidents and kills."""

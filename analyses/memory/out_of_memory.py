@@ -199,8 +199,7 @@ def _proposal(
     if process is None or process.role != "taskmanager" or kind not in _SIZES:
         return None
     if kind == "heap":
-        free = set(facts.backends.values()) == {"heap"}
-        return advice.more_heap(process, limits.heap_step, managed_is_free=free)
+        return advice.more_heap(process, limits.heap_step, managed_is_free=facts.managed_is_free)
     if kind == "metaspace":
         return advice.more_metaspace(process, limits.metaspace_step, limits.heap_left)
     if kind == "direct":

@@ -10,6 +10,7 @@ from flowdiag.analyses.memory.facts import MemoryFacts
 from flowdiag.analyses.memory.out_of_memory import RULE as RAN_OUT
 from flowdiag.analyses.memory.rules.rejected_memory_options import RULE as REFUSED
 from flowdiag.analyses.memory.rules.sizes_not_in_effect import RULE as SIZES
+from flowdiag.analyses.memory.rules.unused_managed_memory import RULE as UNUSED
 
 from .judged import results_of
 
@@ -87,3 +88,16 @@ def test_a_fragment_of_a_log_lists_some_of_the_options() -> None:
     assert not list(results_of(REFUSED, facts))
     given = {"taskmanager.memory.managed.fraction": "0.4"}
     assert list(results_of(REFUSED, _facts(started, row, given=given, version="1.20.5")))
+
+
+def test_managed_memory_that_python_workers_use_is_not_unused() -> None:
+    started = _row("process-started", event="process_started", fields={"component": "TaskManager"})
+    options = {"taskmanager.memory.process.size": "2g", "state.backend": "hashmap"}
+    rows = [started] + [
+        _row("configuration", event="configuration", fields={"key": key, "value": value})
+        for key, value in options.items()
+    ]
+    assert len(list(results_of(UNUSED, _facts(*rows, version="2.1.1")))) == 1
+    python = {"key": "python.fn-execution.memory.managed", "value": "true"}
+    rows.append(_row("python-memory", event="configuration", fields=python))
+    assert not list(results_of(UNUSED, _facts(*rows, version="2.1.1")))

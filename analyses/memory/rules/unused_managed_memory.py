@@ -13,7 +13,7 @@ How it decides
 --------------
 The rule takes the state backend from REST responses, the log or the configuration. It derives the size of managed
 memory from the options, or takes it from the process's log. It reports TaskManagers whose managed memory is
-more than `share` of Flink's memory.
+more than `share` of Flink's memory, unless a log shows that Python workers use managed memory.
 
 What to do
 ----------
@@ -21,7 +21,8 @@ Set the managed memory fraction to 0. The heap then grows while the process size
 
 False alarms
 ------------
-Batch jobs (for sorting and hash tables) and Python functions use managed memory with any state backend.
+Batch jobs (for sorting and hash tables) and Python functions use managed memory with any state backend. The rule
+recognizes Python functions only in the TaskManagers' logs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Limits(h.Limits):
 
 def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """Report all TaskManagers in one finding."""
-    if set(facts.backends.values()) != {"heap"}:
+    if not facts.managed_is_free:
         return
     idle = [
         (process, memory)
