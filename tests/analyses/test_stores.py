@@ -13,6 +13,7 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Finding, Severity
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.neighbours.facts import Neighbours, StoreRecord
+from flowdiag.analyses.queues.assemble.event_times import joined
 from flowdiag.analyses.queues.facts import JobQueues, MarkPoint, StoreMetric
 from flowdiag.analyses.queues.rules import (
     heap_state,
@@ -55,6 +56,18 @@ def findings(rule: object, job: JobQueues) -> list[Finding]:
 
 def stalls(job: JobQueues) -> list[Finding]:
     return findings(write_stalls, job)
+
+
+def test_two_inputs_with_the_same_metric_cover_the_time_together() -> None:
+    long, short = store("estimate-num-keys", *map(float, range(9))), store("estimate-num-keys", 5.0)
+    begin_us, end_us = long.points[0].time_us, long.points[-1].until_us
+    early, inside, late = (
+        short.points[0]._replace(time_us=us, until_us=us)
+        for us in (begin_us - SECOND, begin_us + SECOND, end_us + SECOND)
+    )
+    other = replace(short, points=(early, inside, late))
+    for pair in ((long, other), (other, long)):
+        assert joined(*pair).points == (early, *long.points, late)
 
 
 def test_stall_times_are_a_share_of_the_time() -> None:

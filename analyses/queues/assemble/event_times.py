@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
@@ -53,7 +54,7 @@ def flows_of(rows: Iterable[Row], tasks: Tasks) -> tuple[Flow, ...]:
 
 
 def stores_of(rows: Iterable[Row], tasks: Tasks) -> tuple[StoreMetric, ...]:
-    """Return the store metrics. If two inputs contain the same metric, the series with more samples counts."""
+    """Return the store metrics. If two inputs contain the same metric, the one with more samples counts while it lasts."""
     found: dict[tuple[SubtaskKey, str, str], StoreMetric] = {}
     for row in rows:
         task = tasks.of(row)
@@ -68,9 +69,19 @@ def stores_of(rows: Iterable[Row], tasks: Tasks) -> tuple[StoreMetric, ...]:
             points=_points(row),
         )
         known = found.get((key, each.operator or "", each.name))
-        if known is None or len(known.points) < len(each.points):
-            found[key, each.operator or "", each.name] = each
+        found[key, each.operator or "", each.name] = each if known is None else joined(known, each)
     return tuple(each for _, each in sorted(found.items(), key=lambda item: item[0]))
+
+
+def joined(one: StoreMetric, other: StoreMetric) -> StoreMetric:
+    """Return the metric with more samples, with those of the other from before its start and after its end."""
+    less, more = sorted((one, other), key=lambda each: len(each.points))
+    if not less.points:
+        return more
+    first_us, last_us = more.points[0].time_us, more.points[-1].until_us
+    before = (point for point in less.points if point.until_us < first_us)
+    after = (point for point in less.points if point.time_us > last_us)
+    return replace(more, points=(*before, *more.points, *after))
 
 
 def _points(row: Row) -> tuple[MarkPoint, ...]:
