@@ -44,6 +44,7 @@ LESS_PRECISE: dict[tuple[str, str], str | None] = {
     **{("database-contended", part): "overloaded" for part in PARTS},
     **{("database-locked", part): "hanging-batch" for part in PARTS},
     ("database-contended", "event log"): None,
+    ("late-snapshots", "log"): None,  # it does not contain the interval of the maintenance
     ("running-totals", "event log"): None,  # it does not contain the cached blocks
 }
 
