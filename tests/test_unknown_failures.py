@@ -476,3 +476,44 @@ def test_an_object_that_refers_to_another_failure_is_not_the_deepest() -> None:
     }
     found = list(failures_in(json.dumps(task).encode()))
     assert "no topic" in found[-1].cause(None, outer=False)[0]
+
+
+START = [
+    "WARN  akka.remote.transport.netty.NettyTransport [] - Remote connection to [null] failed with java.net.ConnectException: Connection refused: jm/10.0.0.2:6123",
+    "INFO  org.apache.flink.runtime.taskexecutor.TaskExecutor [] - Successful registration at resource manager akka.tcp://flink@jm:6123",
+]
+STOP = [
+    "INFO  YarnCoarseGrainedExecutorBackend [] - Driver commanded a shutdown",
+    "ERROR CoarseGrainedExecutorBackend [] - RECEIVED SIGNAL TERM",
+]
+
+
+@pytest.mark.parametrize("records", [START, STOP])
+def test_what_a_process_overcomes_or_is_ordered_is_no_failure(
+    records: list[str], tmp_path: Path
+) -> None:
+    lines = [f"2024-03-02 11:04:{second:02},220 {text}\n" for second, text in enumerate(records)]
+    assert rows_of("".join(lines), tmp_path / "paste") == []
+    assert rows_of("".join(reversed(lines)), tmp_path / "paste")  # the order decides
+
+
+def test_fields_of_an_alert_do_not_continue_a_message(tmp_path: Path) -> None:
+    text = "com.acme.PriceException: no price\nRunbook: restart it if the error is a timeout\n"
+    assert "timeout" not in texts(rows_of(text, tmp_path / "paste"))
+
+
+@pytest.mark.parametrize(
+    ("text", "reported"),
+    [
+        (
+            "If you get `java.lang.IllegalStateException: no price here`, restart the cluster.",
+            False,
+        ),
+        ("A full disk may lead to com.acme.PriceException: no price here", False),
+        ("When I start the job I get `java.lang.IllegalStateException: no price here`", True),
+    ],
+)
+def test_a_sentence_explains_or_reports_an_exception(
+    text: str, reported: bool, tmp_path: Path
+) -> None:
+    assert ("no price" in texts(rows_of(f"{text}\n", tmp_path / "paste"))) == reported

@@ -101,6 +101,31 @@ def is_harmless_record(logger: str | None, message: str) -> bool:
     return _pattern_of("records").search(f"{name}: {message[:_TEXT]}") is not None
 
 
+def is_overcome(text: str, after: bytes) -> bool:
+    """Return whether the process overcame a failure, because a later record shows the success of the same step.
+
+    Args:
+        text: the record of the failure.
+        after: the text below it, in UTF-8.
+
+    >>> is_overcome("Remote connection to [null] failed", b"Successful registration at resource manager akka.tcp://flink")
+    True
+    """
+    return any(
+        re.search(entry["failure"], text[:_TEXT]) and re.search(entry["later"].encode(), after)
+        for entry in _data()["recovery"]
+    )
+
+
+def was_stopped(text: str) -> bool:
+    """Return whether a text shows that something stopped the process on purpose.
+
+    >>> was_stopped("INFO CoarseGrainedExecutorBackend: Driver commanded a shutdown")
+    True
+    """
+    return _pattern_of("stopped").search(text) is not None
+
+
 def ended_by(texts: Iterable[str]) -> str | None:
     """Return what a failure ended: query, jobmanager, application, job, batch, process or task; None if no text shows it.
 

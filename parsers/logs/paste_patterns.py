@@ -75,6 +75,11 @@ IN_PROSE = re.compile(
     r"|\[[A-Z]{2,20}_[A-Z_.]{3,60}\] [^\n]{3,3000}"
     r"|[A-Z][a-z]{1,40}[A-Z]\w{0,80}(?:Exception|Error): [^\n]{8,3000})"
 )
+# The beginning of a sentence that explains what may happen, before it quotes an exception.
+HYPOTHETICAL = re.compile(
+    r"(?i)(?:\b(?:if|when|whenever|once) you (?:ever )?(?:get|see|hit|encounter|receive|run into|face)\b"
+    r"|\b(?:can|may|might|could|would) (?:\w{1,20} )?(?:throw|raise|fail with|end with|lead to|result in|cause)\b)[^.!?]{0,80}\Z"
+)
 # A JSON record whose appender prints the stack trace after it on the same line.
 BEHIND_OBJECT = re.compile(
     rf"\}}\s{{0,8}}(?=(?:[a-z_]\w{{0,80}}\.){{1,20}}[A-Z][\w$]{{0,120}}{ENDS}(?:[:\s]|\Z)|Traceback \(most recent|Caused by: )"
@@ -120,6 +125,10 @@ LOOSE_HEADER = re.compile(
     re.DOTALL,
 )
 # A bold title between paragraphs, and code in a sentence.
+# Fields of an alert or of a form, which follow a message.
+FIELD = re.compile(
+    r"\s{0,8}(?:Source|Dashboard|Runbook|Playbook|Silence|Labels|Annotations|Assignee|Environment|Steps to reproduce|Link): \S"
+)
 # YARN's dated lines inside the diagnostics of an application.
 OF_DIAGNOSTICS = re.compile(
     r"\s{0,8}\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\](?:Container |Exception from |Killed by )"

@@ -19,9 +19,11 @@ from flowdiag.parsers.flink.failures import lost_peer
 from flowdiag.parsers.lines.failure_lines import (
     KNOWN_RECORD,
     ended_by,
+    is_overcome,
     is_routine,
     is_wrapper_failure,
     short_failure,
+    was_stopped,
 )
 from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, middle_of, own_frame
 from flowdiag.parsers.logs.paste_patterns import GRAVE
@@ -75,6 +77,8 @@ def paste_rows(
     """
     given = engine if engine in ("flink", "spark") else None
     for pasted in filter(counts, failures_in(data, whole=whole)):
+        if _is_over(pasted, data):
+            continue
         written_by, found = engine_and_class(pasted, given)
         if _is_reported(pasted, known):
             # Rules may ignore records below INFO, and then the exception may be the only sign of the failure.
@@ -94,6 +98,18 @@ def paste_rows(
             yield _failure(pasted, found, written_by, source)
         else:
             yield _row(pasted, found, written_by, source)
+
+
+def _is_over(one: Pasted, data: bytes) -> bool:
+    """Return whether the process overcame a failure, or only logged it because something stopped it on purpose."""
+    if one.heading is None:
+        return False
+    text = f"{one.heading.message} {' '.join(one.chain)}"
+    if one.level not in GRAVE:
+        return is_overcome(text, data[one.offset :])
+    if not one.plain or not is_routine((text,)):
+        return False
+    return was_stopped(data[: one.offset].decode("utf-8", "replace"))
 
 
 def _answers_request(one: Pasted) -> bool:

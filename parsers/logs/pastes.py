@@ -177,13 +177,20 @@ def _is_informative(one: Pasted) -> bool:
 def _quoted_in_prose(data: bytes) -> Iterator[Pasted]:
     """Yield the exceptions that are quoted in sentences."""
     for offset, line in lines_of(data):
-        for quoted in p.IN_PROSE.finditer(line):
+        for text in _quotes(line):
             pasted = Pasted(offset)
-            mark = line[: quoted.start("text")][-1:]
-            text = quoted["text"].partition(mark)[0] if mark in p.MARKS else quoted["text"]
-            text = (text if ": " in text else quoted["text"]).strip()
             pasted.add(offset, short_request(text)[:_MESSAGE])
             yield pasted
+
+
+def _quotes(line: str) -> Iterator[str]:
+    """Yield the exceptions that a sentence reports, without the marks around them."""
+    for quoted in p.IN_PROSE.finditer(line):
+        if p.HYPOTHETICAL.search(line[: quoted.start("text")][-200:]) is not None:
+            continue
+        mark = line[: quoted.start("text")][-1:]
+        text = quoted["text"].partition(mark)[0] if mark in p.MARKS else quoted["text"]
+        yield (text if ": " in text else quoted["text"]).strip()
 
 
 def _vague_failures(data: bytes) -> Iterator[Pasted]:
@@ -350,7 +357,7 @@ class _Segments:
             self._end()
             self._level = None
             return
-        if p.TITLE.match(line):
+        if p.TITLE.match(line) or p.FIELD.match(line):
             self._end()
         if self._is_introduced(line):
             _continue_message(self._block, strip_marks(line).strip())
@@ -707,7 +714,7 @@ class _Segments:
         elif (begins or not self._has_chain()) and p.UNUSUAL.match(bare):
             self._unusual = offset, bare
         elif block is None and self._level is None and p.CUT_MESSAGE.match(bare) is not None:
-            self._before = offset, bare
+            self._before = offset, next(_quotes(bare), bare)
         elif block is not None and not begins:
             self._continue(block, text)
 
@@ -769,6 +776,7 @@ _FAILED_START: Final = ("Could not create the Java Virtual Machine", "Program wi
 
 def _message_lines(message: str) -> list[str]:
     """Return the lines of a message that contains a stack trace with escaped newlines."""
+    message = message.replace("\\\\n", "\\n").replace("\\\\t", "\\t")  # JSON inside JSON
     is_escaped = "\\n" in message and ("\\tat " in message or "\\nCaused" in message)
     return unescape(message).split("\n") if is_escaped else [message]
 
