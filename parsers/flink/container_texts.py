@@ -87,7 +87,8 @@ _CLEANUP: Final = re.compile(
 )
 # CMS stops all threads twice per cycle. These pauses free nothing.
 _CMS_STOP: Final = re.compile(
-    r"\[1 CMS-(?:initial-mark|remark): [0-9K()]{1,30}\] ([0-9]{1,12})K\(([0-9]{1,12})K\), "
+    r"\[(?:1 CMS-(?:initial-mark|remark): [0-9K()]{1,30}\]|GC \(CMS (?:Initial Mark|Final Remark)\) )"
+    r" ([0-9]{1,12})K\(([0-9]{1,12})K\), "
     r"([0-9]{1,9}[.,][0-9]{1,9}) secs\]"
 )
 # If memory runs out under a concurrent collector (ZGC), threads stall until the cycle ends.
@@ -380,7 +381,9 @@ def _pause_in(line: str, start: int) -> Pause | None:
         return _pause(False, (used, used, f"{hit[2]}K"), ms, start)
     if hit := _OLD.search(line):
         sizes = (hit[2] + hit[3], hit[4] + hit[5], hit[6] + hit[7])
-        return _pause(hit[1] == "Full GC", sizes, _number(hit[8]) * 1000, start)
+        # CMS collects the whole heap if it falls behind, in a line that begins like that of a young collection.
+        full = hit[1] == "Full GC" or "[CMS (concurrent mode " in line
+        return _pause(full, sizes, _number(hit[8]) * 1000, start)
     return None
 
 

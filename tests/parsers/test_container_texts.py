@@ -180,6 +180,22 @@ def test_a_degenerated_collection_stops_all_threads() -> None:
     ]
 
 
+def test_cms_of_java_8_collects_the_whole_heap_if_it_falls_behind() -> None:
+    """Check lines of Java 8 with and without `-XX:+PrintGCDetails`."""
+    text = (
+        "0.300: [GC (CMS Initial Mark)  45121K(63360K), 0.0021216 secs]\n"
+        "0.307: [GC (Allocation Failure)  45121K->40564K(63360K), 0.0273767 secs]\n"
+        "0.264: [GC (Allocation Failure) 0.264: [ParNew: 19615K->19615K(19648K), 0.0000107 secs]0.264: "
+        "[CMS (concurrent mode failure): 38506K->22134K(43712K), 0.0054321 secs] 58121K->22134K(63360K), "
+        "[Metaspace: 2827K->2827K(1056768K)], 0.0054736 secs] [Times: user=0.00 sys=0.01, real=0.00 secs] \n"
+    )
+    assert [(p.full, p.after >> 10, p.ms) for p in pauses(text)] == [
+        (False, 45121, 2.1216),
+        (False, 40564, 27.3767),
+        (True, 22134, 5.4736),
+    ]
+
+
 def test_a_log_contains_the_collections_that_the_jvm_counted() -> None:
     """Check the logs of five collectors of Java 17 and 25 against their MXBeans."""
     folder = Path(__file__).parent / "data" / "gc"
