@@ -190,8 +190,8 @@ def test_offsets_that_are_not_committed(
     findings = results_of(failed_commits.RULE, known)
     assert [finding.count for finding in findings] == ([] if remedy is None else [3])
     assert remedy is None or remedy in findings[0].actions[0].text
-    # The lag of the group only shows that nothing is committed.
-    assert results_of(consumer_lag.RULE, known) == []
+    # The lag of the group then only shows that nothing is committed.
+    assert bool(results_of(consumer_lag.RULE, known)) is (remedy is None)
 
 
 def slots(*rows: tuple[int, int, bool], status: str = "extended") -> Neighbours:

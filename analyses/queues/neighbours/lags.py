@@ -253,9 +253,18 @@ def _commit_rate(positions: Sequence[Lag]) -> float | None:
     return (last.committed - first.committed) / (lasted_us / 1e6) if lasted_us > 0 else None
 
 
+FAILED_COMMITS: Final = 3
+"""Minimum number of checkpoints without a commit: the first commit of a new group often fails."""
+
+
 def affected_checkpoints(job: JobQueues) -> set[int | None]:
-    """Return the checkpoints whose offsets the source could not commit, so that the lag of its group is too high."""
+    """Return the checkpoints whose offsets the source could not commit."""
     return {i.checkpoint for i in job.job.incidents if i.kind == "commit-failed"}
+
+
+def commits_fail(job: JobQueues) -> bool:
+    """Return whether so many commits fail that the lag of the group is too high."""
+    return len(affected_checkpoints(job)) >= FAILED_COMMITS
 
 
 def commits_fall_behind(job: JobQueues, group: Trend) -> bool:
@@ -281,7 +290,7 @@ def job_trend(job: JobQueues) -> Trend | None:
     found = [trend for task in sorted(job.topology.sources) if (trend := trend_of(job, task))]
     worst = max(found, key=lambda trend: trend.last, default=None)
     group = group_trend(job)
-    if group is not None and (affected_checkpoints(job) or commits_fall_behind(job, group)):
+    if group is not None and (commits_fail(job) or commits_fall_behind(job, group)):
         return worst
     # A source that waits for downstream tasks does not poll, so its own number is old and too low. A group that
     # commits nothing seems to fall behind although it may read.
