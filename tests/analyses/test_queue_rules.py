@@ -770,6 +770,16 @@ def test_a_busy_task_is_no_culprit_while_its_job_is_young() -> None:
     assert findings(saturated(bench).job())["BP102"].severity is Severity.INFO
 
 
+@pytest.mark.parametrize("per_minute", [5, 7, 12])
+def test_a_source_that_always_waits_is_never_information(per_minute: int) -> None:
+    """In the first minute of a job, the number of samples does not matter."""
+    bench = slow_sink(Queues(minutes=1, per_minute=per_minute))
+    bench.says("Source: orders", back_pressured=1000.0, idle=0.0, is_back_pressured=1.0)
+    bench.starts.append(bench.at(-0.1))
+    assert judged(bench.job()).verdict is Verdict.DEGRADED
+    assert all(f.severity is not Severity.INFO for f in findings(bench.job()).values())
+
+
 def test_a_full_heap_that_is_collected_a_third_of_the_time_is_a_warning_after_four_samples() -> (
     None
 ):
