@@ -225,16 +225,16 @@ def outcome(recording: Recording, name: str, spark: SparkSession) -> str | None:
         if paths is None:
             return None
         report = diagnose((CHECKPOINTS,), discover(paths), lambda: spark)
-    jobs = {job.job_id: job for job in report.data.jobs or ()}
+    jobs: dict[str | None, Any] = {job.job_id: job for job in report.data.jobs or ()}
+    # In logs without job IDs, the findings of the nameless job may be about any job.
+    nameless = None if jobs.keys() - {None} else jobs.get(None)
     grades = []
     for truth in recording.jobs:
-        job = jobs.get(truth["job"]["job_id"])
-        if job is None:  # a log without job IDs: the findings of the nameless job count
-            job = next(iter(jobs.values()), None)
+        job = jobs.get(truth["job"]["job_id"], nameless)
         if job is None:
             grades.append("inconclusive")
             continue
         grade = judged(truth["expected"], job.verdict, job.cause, job.culprits)
         grades.append("right" if _has_fault_of_its_own(truth, job) else grade)
     order = ("right", "inconclusive", "wrong (low)", "wrong (medium)", "wrong", "wrong (high)")
-    return max(grades, key=order.index)
+    return (max if nameless is None else min)(grades, key=order.index)

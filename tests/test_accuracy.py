@@ -26,13 +26,6 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
 
 
-# Wrong answers that are known.
-WRONG = {
-    ("1.20.5/moving-hot-key-overlap", "without the culprit's log"): "names the hot key before",
-    ("1.20.5/two-jobs", "taskmanager logs"): "mixes two jobs, whose IDs these logs do not contain",
-}
-
-
 @pytest.mark.full
 @pytest.mark.spark
 @pytest.mark.parametrize("name", VARIANTS)
@@ -43,9 +36,6 @@ def test_no_wrong_culprit_at_high_confidence(
     grade = outcome(recording, name, spark)
     if grade is None:
         pytest.skip("cannot be varied like this")
-    if (reason := WRONG.get((recording.name, name))) is not None:
-        assert grade.startswith("wrong"), "no longer wrong: remove it from the list"
-        pytest.xfail(reason)
     assert grade not in ("wrong", "wrong (high)")
     if name == "everything":
         assert grade == "right"

@@ -652,6 +652,7 @@ def test_metrics_of_some_taskmanagers_are_less_sure() -> None:
     assert "unmonitored-taskmanagers" not in signals(whole)
     assert signals(part)["unmonitored-taskmanagers"] == -1
     assert sum(signals(part).values()) < sum(signals(whole).values())
+    assert part.confidence is not Confidence.HIGH
 
 
 def test_measured_subtasks_are_not_blamed_for_unmeasured_ones() -> None:

@@ -34,6 +34,9 @@ VOTERS: Final[tuple[Callable[[Case], Iterable[SuspectVote]], ...]] = (
 _MEASURED: Final = frozenset(
     {"snapshot-duration", "end-of-back-pressure", "time-per-record", "stuck-task"}
 )
+_UNMONITORED: Final = "unmonitored-taskmanagers"
+_FROM_TASKMANAGERS: Final = METRIC_SIGNALS | {"abort-notifications"}
+"""Signals from the metrics and logs of TaskManagers: without those of one TaskManager, they cannot name its subtasks."""
 _MOST_NAMED: Final = 3  # maximum number of TaskManagers without metrics in a text
 
 
@@ -211,14 +214,17 @@ def supporting(suspect_votes: Sequence[SuspectVote], votes: Sequence[Vote]) -> l
 
 
 def confidence_of(case: Case, votes: Sequence[Vote]) -> Confidence:
-    """Return the confidence that follows from the votes. Hints alone or one unmeasured checkpoint are never high."""
+    """Return the confidence that follows from the votes. It is never high for hints alone, for one unmeasured
+    checkpoint, or if a TaskManager that may run the culprit reports nothing.
+    """
     confidence = weigh(votes)
     pro = [vote for vote in votes if vote.weight > 0]
     measured = any(vote.signal in _MEASURED for vote in pro)
     few = 0 < len(case.episode.checkpoints) < 2
     # At a known end of back pressure, votes only decide who causes it, so they are more than hints.
     hints = case.end is None and all(vote.weight == 1 for vote in pro)
-    if confidence is Confidence.HIGH and (hints or (few and not measured)):
+    unseen = any(vote.signal == _UNMONITORED for vote in votes)
+    if confidence is Confidence.HIGH and (hints or unseen or (few and not measured)):
         return Confidence.MEDIUM
     return confidence
 
@@ -241,19 +247,20 @@ def _are_all_from_metrics(signals: Collection[str]) -> bool:
 
 
 def caveats(case: Case, suspect: Suspect, signals: Collection[str]) -> list[Vote]:
-    """Return the votes against a suspect for which only metrics vote.
+    """Return the votes against a suspect for which only metrics, or logs of TaskManagers, vote.
 
     Args:
         case: the case of the suspect.
         suspect: the leading suspect.
         signals: the signals that vote for it.
     """
+    unmonitored = sorted(case.unmonitored) if case.expired else []
+    unseen = bool(unmonitored) and _FROM_TASKMANAGERS.issuperset(signals)
     if not _are_all_from_metrics(signals):
-        return []
+        return [_unmonitored_vote(unmonitored)] if signals and unseen else []
     tasks = {suspect.task} if suspect.task else {root.task for root in case.roots[:1]}
     members = [load for root in case.roots if root.task in tasks for load in root.subtasks]
     fewest = min((load.samples for load in members), default=ENOUGH_SAMPLES)
-    unmonitored = sorted(case.unmonitored) if case.expired else []
     found = (
         (
             fewest == 0,
@@ -262,14 +269,15 @@ def caveats(case: Case, suspect: Suspect, signals: Collection[str]) -> list[Vote
         ),
         (0 < fewest < ENOUGH_SAMPLES, "few-samples", f"only {fmt.plural(fewest, 'sample')}"),
         (case.topology.known_from in (None, "metrics"), "no-graph", "the job graph is unknown"),
-        (
-            bool(unmonitored),
-            "unmonitored-taskmanagers",
-            f"no metrics from {fmt.listed(unmonitored[:_MOST_NAMED])}",
-        ),
     )
-    return [
+    votes = [
         Vote(signal=name, text=text, weight=WEIGHTS[name])
         for applies, name, text in found
         if applies
     ]
+    return [*votes, *([_unmonitored_vote(unmonitored)] if unseen else [])]
+
+
+def _unmonitored_vote(taskmanagers: Sequence[str]) -> Vote:
+    text = f"no metrics from {fmt.listed(taskmanagers[:_MOST_NAMED])}"
+    return Vote(signal=_UNMONITORED, text=text, weight=WEIGHTS[_UNMONITORED])
