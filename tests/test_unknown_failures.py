@@ -259,6 +259,38 @@ def test_errors_of_a_normal_stop_do_not_count_in_a_log(tmp_path: Path) -> None:
     assert rows_of(info * 100 + stop, tmp_path / "paste") == []
 
 
+BEYOND = (
+    "Container [pid=3,containerID=container_1612345678901_0042_01_000003] is running beyond physical memory limits. "
+    "Current usage: 5.6 GB of 5.5 GB physical memory used; 7 GB of 11 GB virtual memory used. Killing container.\n"
+)
+DUMP = (
+    "Dump of the process-tree for container_1612345678901_0042_01_000003 :\n"
+    "\t|- 3 1 3 3 (java) 1 1 1 1 /usr/bin/java -Xmx4g org.apache.spark.executor.YarnCoarseGrainedExecutorBackend\n"
+)
+EXITS = (
+    "Container killed on request. Exit code is 143\n",
+    "Container exited with a non-zero exit code 143\n",
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [BEYOND + "".join(EXITS), EXITS[0] + BEYOND, BEYOND + DUMP + "".join(EXITS)],
+    ids=["in order", "reversed", "of Spark"],
+)
+def test_a_container_that_yarn_kills_for_its_memory(
+    text: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    """Its exit code follows, and no record shows that it was a TaskManager."""
+    report = report_on(text, tmp_path, spark)
+    assert report.summary.cause == "out-of-memory"
+    (finding,) = report.findings
+    assert "5.6 GB of 5.5 GB physical memory used" in finding.title
+    assert "TaskManager" not in finding.title
+    options = [action.option for action in finding.actions if action.option]
+    assert options == (["spark.executor.memoryOverhead"] if DUMP in text else [])
+
+
 @pytest.mark.parametrize(
     "wrapper",
     [
