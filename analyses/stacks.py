@@ -121,7 +121,7 @@ class Stack:
         legacy: whether it is the thread of a legacy source, and not the task's own.
         lock, owner: the lock that the thread waits for, and the thread that holds it.
         owner_frame, owner_activity, owner_component: `frame`, `activity` and `component` of that thread.
-        deadlock: the threads that wait for each other in a circle.
+        deadlock: the threads that wait for each other in a cycle.
         threads: number of threads in the whole dump.
         crowd: size of the largest group of threads with similar names.
         samples: how often a profile contains this stack; 1 in a dump.
@@ -360,7 +360,7 @@ def code_fields(code: CodeReading, agreeing: float, *, waits_for: str) -> Findin
     Args:
         code: the activity.
         agreeing: number of dumps for medium confidence.
-        waits_for: words for the wait that excludes a sample, in addition to waits for input.
+        waits_for: name of the wait that excludes a sample, as a wait for input does.
     """
     times = [stack.time_us for stack in code.agreeing if stack.time_us is not None]
     working = f"of the samples that wait neither for input nor for {waits_for}"

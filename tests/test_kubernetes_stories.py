@@ -120,7 +120,7 @@ def test_an_oom_killed_taskmanager_is_one_story_with_the_restarts(
     assert story["subject"]["taskmanager"] == KILLED
     text = story["narrative"]
     assert text.startswith(
-        f"The container was killed for its memory use on {KILLED}: OOMKilled, exit code 137, limit 860 MiB,"
+        f"The container was killed for using too much memory on {KILLED}: OOMKilled, exit code 137, limit 860 MiB,"
         " Flink's process size 860 MiB"
     )
     assert f"TaskManager {KILLED} @ worker-1.flink.example was lost" in text

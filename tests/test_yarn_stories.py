@@ -70,7 +70,7 @@ def test_a_container_killed_for_its_memory_is_one_story_with_the_lost_taskmanage
     assert (story["cause"], story["state"]) == ("out-of-memory", "recovered")
     assert story["subject"]["taskmanager"] == WORKERS[0]
     assert story["narrative"].startswith(
-        f"The container was killed for its memory use on {WORKERS[0]}: running 9.4 MiB beyond the 'PHYSICAL' memory limit,"
+        f"The container was killed for using too much memory on {WORKERS[0]}: running 9.4 MiB beyond the 'PHYSICAL' memory limit,"
         " limit 860 MiB, Flink's process size 860 MiB"
     )
     assert f"TaskManager {WORKERS[0]} @ worker-1.flink.example was lost" in story["narrative"]

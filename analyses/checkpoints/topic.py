@@ -296,7 +296,7 @@ def _unproven_by_counts(job: JobFacts) -> str | None:
 
 
 def _job_within(job: JobFacts, span: Span) -> JobFacts:
-    """Return a job's facts reduced to a span. The time of a checkpoint is that of its trigger."""
+    """Return a job's facts reduced to a span. A checkpoint belongs to the span in which it was triggered."""
     checkpoints = [c for c in job.checkpoints if span.has(c.triggered_us or c.ended_us)]
     kept = {(checkpoint.run, checkpoint.id) for checkpoint in checkpoints}
     return replace(

@@ -108,7 +108,7 @@ def _united_kinds(kinds: Sequence[RecognizedRecords]) -> list[RecognizedRecords]
 def _united(parts: Sequence[Any]) -> Any:
     """Unite facts about different jobs, field by field.
 
-    Tuples and mappings are joined, flags hold if they hold in any part, and of numbers the largest counts.
+    Tuples and mappings are joined, a flag is set if it is set in any part, and a number takes its largest value.
     """
     first = parts[0]
     if is_dataclass(first) and not isinstance(first, type):

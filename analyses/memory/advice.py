@@ -378,7 +378,7 @@ def _is_accepted(process: MemoryProcess, options: Mapping[str, str]) -> bool:
 def _without_one(
     process: MemoryProcess, known: Mapping[str, str], remedy: str, keys: Iterable[str]
 ) -> Iterator[Action]:
-    """Yield the removal of the first option without which the model accepts the others."""
+    """Yield an action that removes one option: the first whose removal makes the model accept the rest."""
     for key in keys:
         if _is_accepted(process, {k: v for k, v in known.items() if k != key}):
             yield h.remedy_action(_REFUSED, remedy, option=key, current=known[key], key=key)

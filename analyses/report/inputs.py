@@ -174,7 +174,10 @@ def _total(rows: Iterable[Mapping[str, str]], key: str) -> int:
 
 
 def _instants(rows: Sequence[Mapping[str, str]], owners: Sequence[Process], key: str) -> list[int]:
-    """Return the first or last instants. If all have the same zone, printed instants can replace settled ones."""
+    """Return the first or last instants of the processes.
+
+    If none is settled, but all processes have the same zone, return the printed instants.
+    """
     settled = [us for owner in owners if (us := getattr(owner, key)) is not None]
     zone = _common_value({owner.zone_offset_ms for owner in owners})
     if settled or zone is None:

@@ -172,7 +172,7 @@ def reports_ended_containers(text: str) -> bool:
 
 
 def reports_killed_process(text: str) -> bool:
-    """Return whether a text reports that the kernel or YARN killed a process for its memory use.
+    """Return whether a text reports that the kernel or YARN killed a process for using too much memory.
 
     >>> reports_killed_process("[12.3] Memory cgroup out of memory: Killed process 47 (java) total-vm:9kB")
     True

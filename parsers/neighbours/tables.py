@@ -24,7 +24,7 @@ class Row(NamedTuple):
 
 
 def columns_of(line: str) -> Iterator[tuple[list[str], str]]:
-    """Yield the cells of a line for each separator."""
+    """Split a line at each known separator, and yield the cells with the separator."""
     for separator in _SEPARATORS:
         yield [part.strip().strip('"') for part in line.split(separator)], separator
 

@@ -65,8 +65,8 @@ class Limits(h.Limits):
     late_share: float = h.limit(
         0.9,
         "share",
-        "minimum share of a checkpoint's duration that passes before the source begins; the rest is short, "
-        "because barriers pass idle tasks in milliseconds",
+        "minimum share of a checkpoint's duration that passes before the source begins its snapshot; after that, "
+        "little time passes, because barriers cross idle tasks in milliseconds",
     )
 
 

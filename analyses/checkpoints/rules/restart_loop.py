@@ -35,7 +35,9 @@ from flowdiag.analyses.flink.failures.crises import LOOP
 
 
 class Limits(h.Limits):
-    restarts: float = h.limit(LOOP, "restarts", "minimum number; the first may hit the same fault")
+    restarts: float = h.limit(
+        LOOP, "restarts", "minimum number; a job may recover although its first restart fails"
+    )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:

@@ -185,5 +185,5 @@ def slow_finding(job: h.Job) -> h.Finding | None:
 
 
 def slow_from_ms(job: h.Job) -> float:
-    """Return the duration from which a checkpoint of the job is slow."""
+    """Return the duration at which a checkpoint of the job starts to count as slow."""
     return _limit_ms(job, Limits.with_settings({}))

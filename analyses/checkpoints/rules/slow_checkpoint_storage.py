@@ -90,7 +90,9 @@ class Limits(h.Limits):
         "minimum number of subtasks with state; with only one or two, a slow write everywhere "
         "means little",
     )
-    subtask_share: float = h.limit(0.8, "share", "minimum share; small writes are always fast")
+    subtask_share: float = h.limit(
+        0.8, "share", "minimum share of these subtasks that are slow; small writes are always fast"
+    )
     agree: float = h.limit(
         0.5,
         "share",

@@ -40,7 +40,7 @@ POOLS: Final = {
         "direct",
     ),
     "container": Pool(
-        "The container was killed for its memory use",
+        "The container was killed for using too much memory",
         "This limit covers everything, including native memory outside of all pools (RocksDB, JNI, glibc arenas).",
         "Compare the process's resident size with the sum of the pools. If the job uses RocksDB, limit "
         "RocksDB's memory (state.backend.rocksdb.memory.managed). On glibc, use jemalloc",

@@ -83,7 +83,7 @@ def title_of(kind: str, where: str, *, of_worker: bool) -> str:
     """Return the title for exhausted memory, with the process or host in parentheses.
 
     >>> title_of("container", "the JobManager", of_worker=False)
-    'The container was killed for its memory use (the JobManager)'
+    'The container was killed for using too much memory (the JobManager)'
     """
     title = POOLS[kind].title
     if of_worker:

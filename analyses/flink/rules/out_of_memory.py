@@ -89,7 +89,7 @@ def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]
         )
         votes = h.votes_for(
             {
-                "memory-error": text or "killed for its memory use",
+                "memory-error": text or "killed for using too much memory",
                 "taskmanager-lost-after": f"{where} was lost right afterwards" if lost else None,
             },
             RULE.signals,

@@ -3,12 +3,12 @@
 What it reports
 ---------------
 Pods that fit on no node, whose image cannot be pulled, whose volume cannot be mounted, or whose container exits
-repeatedly. The rule also reports SparkApplications that failed or that their operator cannot start, and warnings of
-operators about their resources, such as failed savepoints and upgrades that were rolled back. It also reports pods that were preempted, killed by their
-liveness probe, or evicted because their node ran out of disk space or process IDs. On YARN, the rule reports
-applications that wait for their queue, files that cannot be localized, failed application masters, and expired
-tokens. It also reports containers that were preempted, killed, or lost with their node. The report quotes the
-platform's message.
+repeatedly. The rule also reports SparkApplications that failed or that their operator cannot start, and warnings
+of operators about their resources, such as failed savepoints and upgrades that were rolled back. It also reports
+pods that were preempted, killed by their liveness probe, or evicted because their node ran out of disk space or
+process IDs. On YARN, the rule reports applications that wait for their queue, files that cannot be localized,
+failed application masters, and expired tokens. It also reports containers that were preempted, killed, or lost
+with their node. The report quotes the platform's message.
 
 Why it matters
 --------------
@@ -16,13 +16,14 @@ The job waits for the slots of a pod that never runs, and Flink's own logs do no
 
 How it decides
 --------------
-The rule reads the output of `kubectl` and of `flowdiag collect k8s`: the reasons for which containers wait, the
-status of pods, and events. It leaves out pods that are scheduled later or whose image is pulled later. On YARN, it
-reads the exit statuses and diagnostics in the responses of the ResourceManager and the timeline server. Containers
-that the application released do not count. An unhealthy node counts only if a job lost a TaskManager there, or a
-pod there ended. The node-problem-detector reports nodes whose clock is not synchronized (`NTPProblem`). In cAdvisor's metrics, a pod has too little CPU if it is throttled in half of its CPU periods for
-five minutes. The problem is over if the job runs again after the last event. CP303 reports containers that were
-killed for exceeding their memory limit.
+The rule reads the output of `kubectl` and of `flowdiag collect k8s`: why containers wait, the status of pods, and
+events. It leaves out pods that are scheduled later or whose image is pulled later. On YARN, it reads the exit
+statuses and diagnostics in the responses of the ResourceManager and the timeline server. Containers that the
+application released do not count. An unhealthy node counts only if a job lost a TaskManager there, or a pod there
+ended. The node-problem-detector reports nodes whose clock is not synchronized (`NTPProblem`). In cAdvisor's
+metrics, a pod has too little CPU if it is throttled in half of its CPU periods for five minutes. The problem is
+over if the job runs again after the last event. CP303 reports containers that were killed for exceeding their
+memory limit.
 
 What to do
 ----------

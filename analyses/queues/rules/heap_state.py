@@ -43,7 +43,11 @@ class Limits(h.Limits):
         "minimum number of checkpoints; with fewer, the two halves are too short to show a trend",
     )
     factor: float = h.limit(1.5, "ratio", "minimum growth; load changes cause smaller changes")
-    tau: float = h.limit(0.8, "ratio", "minimum rank correlation: nine of ten pairs rise")
+    tau: float = h.limit(
+        0.8,
+        "ratio",
+        "minimum rank correlation: in nine of ten pairs of samples, the later value is larger",
+    )
     straight: float = h.limit(
         0.7,
         "ratio",

@@ -47,7 +47,7 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
         task = h.fmt.shorten(spell.task)
         title = f"{service.name} is slow: {task} waits for it"
         if service.cause == "kafka-quota":
-            title = f"{service.name} throttles {task} by a quota"
+            title = f"{service.name} throttles {task} because of a quota"
         found = h.spell_finding(job, spell, title)
         yield replace(
             found,

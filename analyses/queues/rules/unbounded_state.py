@@ -47,7 +47,11 @@ class Limits(h.Limits):
         180_000.0, "ms", "minimum time with a time-to-live; a start and a first compaction are over"
     )
     factor: float = h.limit(1.5, "ratio", "minimum growth; load changes cause smaller changes")
-    tau: float = h.limit(0.8, "ratio", "minimum rank correlation: nine of ten pairs rise")
+    tau: float = h.limit(
+        0.8,
+        "ratio",
+        "minimum rank correlation: in nine of ten pairs of samples, the later value is larger",
+    )
     straight: float = h.limit(
         0.7,
         "ratio",

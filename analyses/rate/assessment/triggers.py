@@ -217,7 +217,7 @@ def _verdict(
                 _equal_files(late),
                 Stability.INCONCLUSIVE,
                 (
-                    "every trigger reads the same number of rows from files, as with a limit of files per trigger, and "
+                    "every trigger reads the same number of rows from files, as with a limit on files per trigger, and "
                     "the input does not show whether files wait"
                 ),
             ),

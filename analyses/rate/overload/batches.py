@@ -53,7 +53,7 @@ def late_batches(
         title=f"Batches are {late:.1f} intervals late and {trend}{queued}: a batch takes {took}, "
         f"and the interval is {interval}",
         explain=" ".join(note for note in notes if note),
-        why=f"needs {took} to process the records of {interval}",
+        why=f"needs {took} to process {interval} of records",
         cause="overloaded",
         confidence=h.overload_confidence([b.waited_ms for b in app.completed], few),
         rank=h.Rank.SYMPTOM,
@@ -210,7 +210,7 @@ def drained_overload(
         title=f"Batches were up to {peak:.1f} intervals late for {h.fmt.duration(lasted)}, "
         "and caught up",
         explain="For a while, more records arrived than were processed. The queue has drained.",
-        why=f"needed up to {longest} to process the records of {h.fmt.duration(interval)}",
+        why=f"needed up to {longest} to process {h.fmt.duration(interval)} of records",
         cause="overloaded",
         actions=h.remedies("overloaded", assessed.app, "cores", now=""),
     )

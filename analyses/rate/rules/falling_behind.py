@@ -79,7 +79,7 @@ class Limits(h.Limits):
     few: float = h.limit(
         h.defaults.LATE,
         "batches",
-        "minimum number of late batches for high confidence; fewer may be part of a start",
+        "minimum number of late batches for high confidence; fewer may belong to the startup phase",
     )
     before: float = h.limit(3, "batches", "minimum number on time before an ended overload")
     settled: float = h.limit(

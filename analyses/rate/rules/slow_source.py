@@ -12,7 +12,7 @@ How it decides
 --------------
 `latestOffset` (`getOffset` in older versions) and `getBatch` together take at least `floor` and at least `share`
 of a trigger. The rule uses the median of at least `fewest` recent triggers with rows. It ignores queries with time
-to spare: their triggers take less than `use` of the interval, or pause if the interval is unknown.
+to spare: their triggers take less than `use` of the interval, or have pauses between them if the interval is unknown.
 
 What to do
 ----------
