@@ -616,11 +616,12 @@ class RateTrigger(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RateQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A streaming query with its runs."""
+    """A streaming query with its runs. `sources` describe what the last trigger read, in Spark's words."""
 
     id: str
     name: str | None
     runs: list[str]
+    sources: list[str]
     trigger_interval_ms: int | None
     trigger_interval_from: str | None
     exceptions: int

@@ -230,6 +230,9 @@ def _query(query: x.QueryFacts, state: StreamState, max_rows: int) -> wire.RateQ
         id=query.id,
         name=clean(query.name) if query.name else None,
         runs=list(query.runs),
+        sources=[clean(each["name"]) for each in query.triggers[-1].sources if each.get("name")]
+        if query.triggers
+        else [],
         trigger_interval_ms=query.trigger_interval_ms,
         trigger_interval_from=query.interval_from,
         exceptions=state.failed,

@@ -174,12 +174,14 @@ _SHAPES: Final = tuple(
         ("pod", r"\b[a-z][a-z0-9-]*-taskmanager-\d+(?:-\d+)?\b"),
         ("pod", r"\b[a-z0-9-]+-[0-9a-f]{16}-(?:driver|exec-\d+)\b"),
         ("path", r"(?<![\w/.:*])(?:~|\.{1,2})?(?:/[\w.+@=~-]+){2,}/?"),
+        ("path", r"\b(?:file|hdfs|viewfs|dbfs|maprfs):((?:/[\w.+@=~-]+){2,}/?)"),  # Hadoop's form
         ("path", r"\b[A-Z]:\\[^\s\"'<>|,;]+"),
         *(
             (kind, rf"(?:\b[\w.-]*[.-]{key}[\"']?\s?[=:,]\s?|\b{key}=)[\"'\[]?(\w[^\s\"',;\]}}]*)")
             for kind, key in _OPTIONS
         ),
         ("topic", r"(?i)\btopic [\"']?(\w+[._-][\w.-]+)"),
+        ("topic", r"\bSubscribe(?:Pattern)?\[([^\]]+)\]"),  # of Spark's Kafka source
     )
 )
 _SUBTASK: Final = re.compile(r" \(\d+/\d+\)")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from shlex import quote
 from typing import Final
 
@@ -65,6 +66,13 @@ class Inputs:
         """The address of the live server that was read."""
         found = (_URL.match(item.source) for item in self.inputs)
         return next((hit[0].rstrip("/") for hit in found if hit), None)
+
+    @property
+    def without_kafka(self) -> bool:
+        """Whether all sources are known, and none of them is Kafka."""
+        queries = [query for app in self.data.applications or () for query in app.queries]
+        names = [query.sources for query in queries]
+        return all(names) and bool(names) and not any("kafka" in n.lower() for n in chain(*names))
 
     def failed_checkpoint(self, job_id: str | None) -> str | None:
         """Return the last checkpoint of a job that did not complete."""
@@ -277,6 +285,7 @@ class _Question:
             if (check := CHECKS[name]).engine in (None, self.engine)
             and not (self.has_stacks and name in _DUMPS)
             and not (name == "executor-log" and not self._may_be_in_executor)
+            and not (name == "consumer-lag" and inputs.without_kafka)
             and not inputs.answer(check, taskmanager)
         ]
 

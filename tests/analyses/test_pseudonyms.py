@@ -122,6 +122,8 @@ ONLY_IN_TEXT: Final = {
     "acme-checkpoints": "Could not write s3a://acme-checkpoints/flink/chk-7/_metadata",
     "billing_eu": "Cannot open jdbc:postgresql://db-4.acme.internal:5432/billing_eu?ssl=true",
     "payments.refunds.v2": "subscribed to topic payments.refunds.v2; topic=payments.refunds.v2",
+    "ledger": "KafkaV2[Subscribe[ledger]]",
+    "/srv/intake/ledger": "FileStreamSource[file:/srv/intake/ledger]",
     "orders-5d8f7c9b4d-x2x9p": "[pod/orders-5d8f7c9b4d-x2x9p/main] started",
     "orders-taskmanager-1-4": "Closing TaskExecutor connection orders-taskmanager-1-4 because: exit 137",
     "nightly-revenue": "spark.app.name=nightly-revenue",

@@ -650,6 +650,18 @@ def test_a_query_with_low_headroom() -> None:
     assert w.codes(app_of([w.trigger(n, 1300) for n in range(30)])) == []
 
 
+def test_planning_that_takes_most_of_each_trigger() -> None:
+    cold = {"addBatch": 60_000, "queryPlanning": 1000}
+    warm = {"addBatch": 1500, "queryPlanning": 3200, "walCommit": 200}
+    triggers = [replace(t, durations=warm if n else cold) for n, t in enumerate(overrun())]
+    (finding,) = found(app_of(triggers), "RT101")
+    assert finding.why is not None and "planning takes 64%" in finding.why
+    assert ["planning time" in action.text for action in finding.actions] == [True]
+    usual = [replace(t, durations={"addBatch": 4900, "queryPlanning": 50}) for t in overrun()]
+    (finding,) = found(app_of(usual), "RT101")
+    assert "Add cores" in finding.actions[0].text
+
+
 def test_a_recovered_query_is_judged_again() -> None:
     ended = w.record(kind="spark_query", at=5000, what="terminated", run_id="a", cause="E: 1")
     triggers = [w.trigger(n, 500, run_id="ab"[n > 2]) for n in range(30)]

@@ -20,12 +20,17 @@ from flowdiag.analyses.model.finding import (
     Subject,
 )
 from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.rate.assessment import assess
+from flowdiag.analyses.rate.data import rate_data
+from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.report.build import ReportBuilder
 from flowdiag.analyses.report.suggestions import Inputs, _Place, phrase_of
 from flowdiag.analyses.selection.options import Privacy
 from flowdiag.analyses.topics import all_rules
 from flowdiag.cli.text import words
 from tests.cli.reports import checkpoint, inputs, job_facts
+
+from . import rate_workbench as spark
 
 JOB = "a1b2c3d4e5f60718293a4b5c6d7e8f90"
 CONTAINER = "container_e17_1612345678901_0042_01_000003"
@@ -239,6 +244,19 @@ def test_an_unknown_failure_asks_for_evidence() -> None:
     assert {"jobmanager-log", "exceptions"} <= checks(made)
     spark = built(found("RT103", None, why=None))
     assert {"driver-log", "event-log"} <= checks(spark)
+
+
+@pytest.mark.parametrize(
+    ("source", "has_lag"), [("KafkaV2[Subscribe[t]]", True), ("RateStreamV2[1]", False)]
+)
+def test_only_readers_of_kafka_have_a_consumer_group(source: str, has_lag: bool) -> None:
+    app = spark.application(
+        queries=(spark.query([spark.trigger(0, 1, sources=({"name": source},))]),)
+    )
+    facts = assess(RateFacts(applications=(app,)))
+    data = wire.Data(applications=rate_data(facts, (), max_rows=9))
+    late = found("RT101", "overloaded", confidence=Confidence.LOW)
+    assert ("consumer-lag" in checks(built(late, data=data))) is has_lag
 
 
 def test_a_failed_checkpoint_is_named() -> None:

@@ -20,6 +20,7 @@ _PARTS: Final = {
     "getBatch": ("preparing the batch", "batch"),
     "commitBatch": ("committing the batch", None),
 }
+_MOST: Final = 0.5  # share of a trigger that makes a part the reason for its length
 
 
 def inconclusive_query(
@@ -61,7 +62,7 @@ def late_query(
     lasted = (late[-1].duration_ms or 0) if late else 0
     fatal = bool(state.interval_ms and late) and lasted / (state.interval_ms or 1) >= failing
     part, share = largest_part(late) or ("", 0.0)
-    what = _PARTS.get(part, (part, None))[0]
+    what, remedy = _PARTS.get(part, (part, None))
     if part == "addBatch" and _mostly_outside_jobs(late):
         what = "the sink while no job runs"
     return h.trigger_finding(
@@ -71,7 +72,9 @@ def late_query(
         severity=h.Severity.CRITICAL if fatal else h.Severity.WARNING,
         title=f"{h.fmt.capital(query.label)} cannot keep up: {because}",
         explain=f"{h.fmt.percent(share)} of the time goes to {what} ({part})." if part else "",
-        why=because,
+        why=f"{because}; {what} takes {h.fmt.percent(share)}"
+        if remedy is not None and share >= _MOST
+        else because,
         cause="overloaded",
         confidence=h.overload_confidence([t.duration_ms for t in query.triggers], few),
         rank=h.Rank.SYMPTOM,
@@ -162,17 +165,17 @@ def _last_overruns(
 
 
 def largest_part(triggers: h.Sequence[h.Trigger]) -> tuple[str, float] | None:
-    """Return the part of `durationMs` that takes the most time, and its share of the trigger time."""
-    total = sum(t.duration_ms or 0 for t in triggers)
-    parts: dict[str, int] = {}
-    for trigger in triggers:
-        for name, value in trigger.durations.items():
-            if name != "triggerExecution":
-                parts[name] = parts.get(name, 0) + value
-    if not parts or not total:
-        return None
-    name = max(sorted(parts), key=lambda part: parts[part])
-    return name, parts[name] / total
+    """Return the part of `durationMs` that takes the most time, and its median share of a trigger.
+
+    The first triggers of a query run cold code, mostly in `addBatch`, so sums over all triggers would mislead.
+    """
+    timed = [t for t in triggers if t.duration_ms and t.durations]
+    names = sorted({name for t in timed for name in t.durations} - {"triggerExecution"})
+    shares = {
+        name: median(t.durations.get(name, 0) / (t.duration_ms or 1) for t in timed)
+        for name in names
+    }
+    return max(shares.items(), key=lambda one: one[1]) if shares else None
 
 
 def _mostly_outside_jobs(late: h.Sequence[h.Trigger]) -> bool:
@@ -206,11 +209,12 @@ def _actions(
     remedy = _PARTS.get(part, ("", None))[1]
     if remedy is not None and share >= 0.4:
         yield from h.remedies("overloaded", app, remedy, part=part)
-    tasks = [t.stage.tasks for t in late if t.stage is not None]
-    now = ""
-    if tasks and cores:
-        now = f"; now {h.fmt.plural(max(tasks), 'task')} for {h.fmt.plural(cores, 'core')}"
-    yield from h.remedies("overloaded", app, "partitions", now=now)
+    if remedy is None or share < _MOST:  # the driver does the other parts alone, without tasks
+        tasks = [t.stage.tasks for t in late if t.stage is not None]
+        now = ""
+        if tasks and cores:
+            now = f"; now {h.fmt.plural(max(tasks), 'task')} for {h.fmt.plural(cores, 'core')}"
+        yield from h.remedies("overloaded", app, "partitions", now=now)
     if line is not None and state.interval_ms and line.base >= 0.5 * state.interval_ms:
         yield h.longer_interval(
             h.TRIGGER_INTERVAL,
