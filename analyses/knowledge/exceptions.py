@@ -46,6 +46,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "kafka-poll": ("kafka-timeout", ("poll", "reach")),
     "kafka-consumer-shared": ("failing-batches", ("consumer-cache",)),
     "python-not-started": ("python-not-started", ()),
+    "python-module-missing": ("python-module-missing", ()),
     "unknown-topic": ("unknown-topic", ()),
     "record-too-large": ("record-too-large", ()),
     "constraint-violated": ("constraint-violated", ()),

@@ -287,21 +287,13 @@ def referenced_cause(text: str, known: Iterable[str | None]) -> str:
 def _without_suppressed(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
     """Yield the lines that are not blank and not part of a suppressed exception.
 
-    The error of a Python traceback in an exception message becomes a cause of the exception.
-
     Args:
         lines: the lines below a record.
-        begun: whether a traceback starts in the record's own line.
+        begun: see `_with_python_causes`.
     """
-    inside = begun
     suppressed: int | None = None  # indentation of the current suppressed exception
-    for line in map(_to_cause_line, lines):
+    for line in _with_python_causes(map(_to_cause_line, lines), begun=begun):
         text = line.strip()
-        if inside and line[:1] not in " \t" and _PYTHON_ERROR.match(line) is not None:
-            inside = False
-            line = text = f"Caused by: {line}"
-        else:
-            inside = inside or (text.endswith(_PYTHON_BEGINS) and text != _PYTHON_BEGINS)
         if not text:
             continue
         if text.startswith("Suppressed: "):
@@ -315,6 +307,27 @@ def _without_suppressed(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
                 continue
             if is_cause:
                 suppressed = None
+        yield line
+
+
+def _with_python_causes(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
+    """Turn the error of a Python traceback in an exception's message into a cause of the exception.
+
+    Args:
+        lines: the lines below a record.
+        begun: whether a traceback starts in the record's own line.
+    """
+    inside = begun
+    in_message = False  # whether an exception has begun, so that a traceback is part of its message
+    for line in lines:
+        if inside and line[:1] not in " \t" and _PYTHON_ERROR.match(line) is not None:
+            inside = False
+            line = f"Caused by: {line}"
+        else:
+            text = line.strip()
+            begins = text.endswith(_PYTHON_BEGINS) and (in_message or text != _PYTHON_BEGINS)
+            inside = inside or begins
+            in_message = in_message or is_exception_line(line)
         yield line
 
 

@@ -658,10 +658,12 @@ def test_stack_of_a_stuck_task(parser: Parser) -> None:
     assert row["fields"]["user_frame"] == "com.acme.Slow.map(Slow.java:17)"
 
 
-def test_the_python_error_that_a_java_exception_quotes_is_the_cause(parser: Parser) -> None:
+@pytest.mark.parametrize("message", ["Error from SDK harness: ", "Failed to create bundle!\n"])
+def test_the_python_error_that_a_java_exception_quotes_is_the_cause(
+    parser: Parser, message: str
+) -> None:
     text = line(FAILED, logger=GRAPH) + (
-        "java.lang.RuntimeException: Error received from SDK harness for instruction 4: "
-        "Traceback (most recent call last):\n"
+        f"java.lang.RuntimeException: {message}Traceback (most recent call last):\n"
         '  File "/opt/app/job.py", line 22, in parse\n'
         "    return int(value['amount'])\n"
         "KeyError: 'amount'\n"
