@@ -79,6 +79,9 @@ def test_the_first_finding_is_the_fault(
         assert [finding.cause for finding in found if finding.cause is not None] == []
         return
     assert found[0].cause == cause
+    if name == "worker-memory":
+        options = [action.option for action in found[0].actions]
+        assert "spark.executor.pyspark.memory" in options
     failing = expected["verdict"] == "failing" and cause in (expected["cause"], "hanging-batch")
     assert (found[0].severity == "critical") == failing
 

@@ -433,6 +433,7 @@ def test_deleted_offsets_name_the_delay_that_exceeded_the_retention() -> None:
     output = Output(batch_ms=batches[9].time_ms, output=0, name="x", duration_ms=3, failure=GONE)
     (finding,) = found(w.application(batches, outputs=(output,)), "RT305")
     assert finding.severity is Severity.CRITICAL and finding.cause == "offsets-out-of-range"
+    assert finding.title.startswith("Records were deleted in Kafka before they were read")
     assert "delay exceeded the retention" in finding.explain
     assert finding.actions[0].option == "retention.ms" and finding.actions[0].proposed
     ended = w.record(kind="spark_query", what="terminated", run_id="r", cause=f"x\n{GONE}")

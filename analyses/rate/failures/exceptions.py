@@ -83,7 +83,11 @@ def _linkage_remedies(found: Classified) -> tuple[str, ...]:
 
 
 def _is_of_driver(found: Classified) -> bool:
-    return found.values.get("where") == "driver" or found.values.get("process") == "spark-driver"
+    if found.values.get("where") == "driver":
+        return True
+    # The driver's log also contains the errors of Python workers.
+    of_worker = "spark-python" in cause_of_class(found.name, "failing-batches")[1]
+    return found.values.get("process") == "spark-driver" and not of_worker
 
 
 def driver_note(found: Classified | None) -> str:
