@@ -98,7 +98,10 @@ def _iso_ms(text: str) -> float | None:
     return None if number else total
 
 
-_SIZE: Final = re.compile(r"(?P<number>[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)\s*(?P<unit>[A-Za-z]*)")
+# Numbers are bounded, because Python refuses to convert thousands of digits.
+_SIZE: Final = re.compile(
+    r"(?P<number>[0-9]{1,40}(?:[.,][0-9]{0,40})?|[.,][0-9]{1,40})\s*(?P<unit>[A-Za-z]*)"
+)
 
 
 def size_bytes(

@@ -13,6 +13,7 @@ from flowdiag.parsers.neighbours.times import time_of_line, time_of_name
 MAX_TEXT: Final = 16 * 1024 * 1024
 EXPANDED: Final = re.compile(r"^-\[ RECORD \d+ \]", re.MULTILINE)
 _SEPARATORS: Final = ("|", ",", "\t")
+_LINE: Final = 65_536  # maximum characters of a row; the csv module refuses longer fields
 
 
 class Row(NamedTuple):
@@ -66,6 +67,7 @@ def read_rows(
 
 
 def _cells(line: str, columns: list[str], separator: str) -> dict[str, str]:
+    line = line[:_LINE]
     values = (
         next(csv.reader(io.StringIO(line)), [])
         if separator == ","

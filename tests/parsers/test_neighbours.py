@@ -151,6 +151,12 @@ INNODB = """2026-11-25T21:30:00Z
 """
 
 
+@pytest.mark.parametrize("cell", ['"' + "x" * 200_000, "9" * 6000, "1e999 GB", "\0"])
+def test_a_damaged_cell_leaves_the_rest_of_the_row(cell: str) -> None:
+    (slot,) = read_slots(f"slot_name,active,restart_lsn,retained\norders,f,0/10,{cell}\n", "x")
+    assert (slot.name, slot.restart, slot.retained) == ("orders", 16, None)
+
+
 def test_sessions_of_mariadb_show_waits_and_open_transactions() -> None:
     assert neighbour_kind(INNODB) is NeighbourKind.SESSIONS
     holder, waiting, idle = read_sessions(INNODB)
