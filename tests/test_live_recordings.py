@@ -31,7 +31,7 @@ TICKS = (3, 4, 5, 7)
 # In 20 s without progress, the verdict is less certain, and the report contains the reason.
 LESS_CERTAIN = {
     # The watermark has a value, and a source that reads in bursts has no later one for as long.
-    ("event-time-stops", 3): ("inconclusive", None, "the input covers only"),
+    ("event-time-stops", 3): ("inconclusive", None, "at most 3 samples"),
     # Only two of the three responses contain metrics, and both may be from one refresh of the JobManager.
     ("code-hanging-socket", 3): ("degraded", "task-hangs", None),
 }
