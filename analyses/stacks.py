@@ -77,14 +77,12 @@ class CodeLimits(Limits):
     alike: float = limit(
         USUAL.alike,
         "share",
-        "minimum share of the working samples that show the activity; between slow calls, a task also does other "
-        "work",
+        "minimum share of working samples with the same activity; between slow calls, a task does other work",
     )
     contended: float = limit(
         USUAL.contended,
         "share",
-        "minimum share of the working samples that wait for a lock or a pool; of two threads that share a lock, "
-        "one always waits",
+        "minimum share of working samples that wait for a lock or pool; of two threads, one always waits",
     )
     working: float = limit(
         USUAL.working,

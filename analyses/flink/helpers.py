@@ -142,8 +142,7 @@ def at_the_end_limit() -> Any:
     return limit(
         UNSUCCESSFUL_AT_END,
         "checkpoints",
-        "minimum number of failed checkpoints at the end of the input for a critical finding; a single failure costs"
-        " one interval, but two in a row suggest that none completes",
+        "minimum number of failed checkpoints at the end for a critical finding; one failure only costs an interval",
     )
 
 

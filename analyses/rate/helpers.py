@@ -386,6 +386,11 @@ def use_limit() -> Any:
     return limit(defaults.NARROW, "share", why)
 
 
+def fewest_limit(unit: str) -> Any:
+    """Declare the limit `fewest` of a rule about recent batches or triggers."""
+    return limit(defaults.FEW, unit, f"minimum number of {unit}; fewer may be a coincidence")
+
+
 def is_at_limit(state: StreamState, *, use: float = defaults.NARROW) -> bool:
     """Return whether batches queue, take almost the whole interval, or are kept small by back pressure.
 

@@ -58,29 +58,28 @@ class Limits(h.Limits):
     triggers: float = h.limit(
         3,
         "checkpoints",
-        "minimum number of unfinished checkpoints; one is often in progress when the input ends, or two if "
-        "checkpoints may run concurrently",
+        "minimum number of unfinished checkpoints; up to two may be in progress when the input ends",
     )
     stuck: float = h.limit(
         2.0,
         "ratio",
-        "minimum age as a multiple of the timeout; a healthy coordinator expires a checkpoint at 1.0",
+        "minimum age of the last trigger as a multiple of the timeout, after which a checkpoint expires",
     )
     usual: float = h.limit(
         TIMES,
         "ratio",
-        "minimum age as a multiple of the longest completed checkpoint; back pressure can double "
-        "a duration",
+        "minimum age of the last trigger as a multiple of the longest completed checkpoint; back pressure can "
+        "double a duration",
     )
     least: float = h.limit(
         LEAST_MS / 1000,
         "s",
-        "minimum age; even checkpoints with large snapshots, or during a burst, usually take less",
+        "minimum age of the last trigger; even checkpoints with large snapshots usually take less",
     )
     hours_without: float = h.limit(
         2.0,
         "hours",
-        "minimum running time without a checkpoint; hardly any job uses an interval above two hours",
+        "minimum running time without a trigger; checkpoint intervals above two hours are rare",
     )
 
 

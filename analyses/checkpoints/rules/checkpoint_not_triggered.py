@@ -50,31 +50,28 @@ class Limits(h.Limits):
     attempts: float = h.limit(
         5,
         "attempts",
-        "minimum number of triggers that the coordinator refused; each start or restart causes one "
-        "to three",
+        "minimum number of refused triggers; each start or restart of the job causes one to three",
     )
     finished_attempts: float = h.limit(
         3,
         "attempts",
-        "minimum number of triggers refused because tasks have finished; a start never causes such "
-        "refusals",
+        "minimum number of triggers refused because tasks finished; a start never causes such refusals",
     )
     critical: float = h.limit(10.0, "ratio", "multiple of `attempts` for a critical finding")
     finishing: float = h.limit(
         30_000.0,
         "ms",
-        "minimum duration of these refusals; a bounded job ends within seconds after its sources",
+        "minimum duration of refusals after tasks finished; a bounded job ends seconds after its sources",
     )
     silence: float = h.limit(
         20.0,
         "intervals",
-        "minimum gap between triggers, in intervals; pauses stretch a gap to two or three "
-        "intervals",
+        "minimum time since the last trigger, in intervals; a pause stretches a gap to two or three intervals",
     )
     silence_floor: float = h.limit(
         600_000.0,
         "ms",
-        "minimum gap; with short intervals, the number of intervals alone proves nothing",
+        "minimum time since the last trigger; a few short intervals without one prove nothing",
     )
 
 

@@ -37,11 +37,11 @@ from flowdiag.analyses.flink.failures.crises import classify_incident
 
 
 class Limits(h.Limits):
-    before: float = h.limit(5, "checkpoints", "number of failed checkpoints to list")
+    before: float = h.limit(5, "checkpoints", "number of failed checkpoints that the finding lists")
     together: float = h.limit(
         1000.0,
         "ms",
-        "maximum time between the failures of the checkpoint and of the job, which may be logged in either order",
+        "maximum delay of a checkpoint's failure behind the job's; either may be logged first",
     )
 
 

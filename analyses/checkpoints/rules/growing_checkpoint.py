@@ -46,35 +46,33 @@ from flowdiag.analyses.flink import helpers as h
 
 
 class Limits(h.Limits):
-    checkpoints: float = h.limit(30, "checkpoints", "minimum number; fewer do not show a trend")
-    span: float = h.limit(1_800_000.0, "ms", "minimum period; a shorter rise is no trend")
+    checkpoints: float = h.limit(30, "checkpoints", "number of checkpoints needed to show a trend")
+    span: float = h.limit(1_800_000.0, "ms", "minimum time span; a shorter rise is not a trend")
     factor: float = h.limit(
         2.0,
         "ratio",
-        "minimum ratio of the last fifth to the first; a daily rhythm or a larger input rarely "
-        "doubles a checkpoint",
+        "minimum ratio of the last fifth's median to the first's; load changes rarely double a checkpoint",
     )
-    tau: float = h.limit(0.6, "ratio", "minimum rank correlation: four of five pairs rise")
+    tau: float = h.limit(
+        0.6, "ratio", "minimum rank correlation with time: four of five pairs of checkpoints rise"
+    )
     still: float = h.limit(
         1.15,
         "ratio",
-        "minimum ratio of the last fifth to the middle fifth; a line that doubles rises by a third in its second "
-        "half, but a curve that levels off does not",
+        "minimum ratio of the last fifth to the middle fifth; growth that levels off stays below it",
     )
     straight: float = h.limit(
         0.7,
         "ratio",
-        "minimum ratio of the rise in the second half to the rise in the first; a straight line gives 1, and "
-        "state that levels off at most 0.67",
+        "minimum ratio of the second half's rise to the first's; a line gives 1, a flattening curve at most 0.67",
     )
     daily_factor: float = h.limit(
         3.0,
         "ratio",
-        "minimum ratio within a day; a load that varies from half the mean at night to 1.5 times the mean by day "
-        "triples within half a day",
+        "replaces `factor` within a day; a load between 0.5 and 1.5 times the mean triples in half a day",
     )
-    floor_duration: float = h.limit(2000.0, "ms", "minimum growth; less has no effect")
-    floor_size: float = h.limit(67_108_864.0, "bytes", "minimum growth; less is harmless")
+    floor_duration: float = h.limit(2000.0, "ms", "minimum growth in duration; less is harmless")
+    floor_size: float = h.limit(67_108_864.0, "bytes", "minimum growth in size; less is harmless")
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:

@@ -44,10 +44,7 @@ from flowdiag.analyses.flink import helpers as h
 
 class Limits(h.Limits):
     successor: float = h.limit(
-        3600.0,
-        "s",
-        "maximum time between the two logs; an automatic restart takes minutes and a manual restart up to an "
-        "hour, and logs that are further apart may belong to two clusters",
+        3600.0, "s", "maximum time between the two logs; a manual restart takes at most an hour"
     )
 
 

@@ -47,41 +47,41 @@ from flowdiag.analyses.flink import helpers as h
 
 
 class Limits(h.Limits):
-    taskmanagers: float = h.limit(3, "taskmanagers", "minimum number; two may fail by chance")
+    taskmanagers: float = h.limit(
+        3, "taskmanagers", "minimum number of TaskManagers that time out; two may fail by chance"
+    )
     share: float = h.limit(
         0.6,
         "share",
-        "minimum share of all TaskManagers, because a stalled JobManager affects most of the cluster",
+        "minimum share of all TaskManagers that time out; a stalled JobManager loses most of them",
     )
     together: float = h.limit(
         10_000.0,
         "ms",
-        "maximum time between these timeouts; heartbeats are checked once per heartbeat interval",
+        "maximum time between the timeouts; heartbeats are checked once per heartbeat interval",
     )
     overdue: float = h.limit(
         10_000.0,
         "ms",
-        "minimum delay of an expiry; a healthy JobManager's timers are milliseconds late, or seconds during a "
-        "long garbage collection",
+        "minimum delay of an expiry; a healthy JobManager's timers are at most seconds late",
     )
     overdue_share: float = h.limit(
         0.25,
         "share",
-        "minimum delay of an expiry as a share of the timeout; with a long timeout, a delay of seconds proves "
-        "nothing",
+        "minimum delay of an expiry as a share of the timeout; seconds mean little if the timeout is long",
     )
-    caught_up: float = h.limit(0.5, "share", "minimum share of missed triggers right after the gap")
+    caught_up: float = h.limit(
+        0.5, "share", "minimum share of the missed triggers that follow in a burst after the gap"
+    )
     caught_up_gap: float = h.limit(
         3.0,
         "intervals",
-        "minimum gap before a burst of triggers, in intervals; garbage collection or a pause between checkpoints "
-        "stretches a gap to two intervals",
+        "minimum gap before a burst of triggers, in intervals; garbage collection or pauses cause up to two",
     )
     gap: float = h.limit(
         10.0,
         "intervals",
-        "minimum gap without a burst, in intervals; a pause between checkpoints stretches a gap to at most two or "
-        "three intervals",
+        "minimum gap without a burst, in intervals; pauses between checkpoints cause at most two or three",
     )
 
 

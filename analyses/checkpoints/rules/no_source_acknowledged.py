@@ -57,16 +57,19 @@ from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
 
 
 class Limits(h.Limits):
-    checkpoints: float = h.limit(2, "checkpoints", "minimum number; one may be a coincidence")
-    share: float = h.limit(0.8, "share", "minimum share; a held lock blocks all checkpoints")
+    checkpoints: float = h.limit(
+        2, "checkpoints", "minimum number of affected checkpoints; one may be a coincidence"
+    )
+    share: float = h.limit(
+        0.8, "share", "minimum share of checkpoints with details; a held lock blocks them all"
+    )
     back_pressured: float = h.limit(
         PRESSED, "share", "maximum share of time that a source waits for downstream tasks"
     )
     late_share: float = h.limit(
         0.9,
         "share",
-        "minimum share of a checkpoint's duration that passes before the source begins its snapshot; after that, "
-        "little time passes, because barriers cross idle tasks in milliseconds",
+        "minimum share of a checkpoint before the source's snapshot begins; barriers cross idle tasks in milliseconds",
     )
 
 

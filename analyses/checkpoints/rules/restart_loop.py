@@ -36,7 +36,9 @@ from flowdiag.analyses.flink.failures.crises import LOOP
 
 class Limits(h.Limits):
     restarts: float = h.limit(
-        LOOP, "restarts", "minimum number; a job may recover although its first restart fails"
+        LOOP,
+        "restarts",
+        "minimum number of restarts; even if the first fails, the next may succeed",
     )
 
 

@@ -48,7 +48,7 @@ from flowdiag.analyses.flink.tasks.placement import (
 
 class Limits(h.Limits):
     ratio: float = h.limit(1.5, "ratio", "minimum multiple of the expected number of late subtasks")
-    p: float = h.limit(0.05, "probability", "maximum probability that chance makes so many late")
+    p: float = h.limit(0.05, "probability", "maximum probability that so many are late by chance")
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:

@@ -65,37 +65,37 @@ class Limits(h.Limits):
     interval_share: float = h.limit(
         0.75,
         "share",
-        "minimum share of the interval; above three quarters, ordinary variation (a factor of 1.3) makes a "
-        "checkpoint overrun the interval",
+        "minimum share of the interval; above it, ordinary variation makes checkpoints overrun the interval",
     )
     timeout_share: float = h.limit(
         0.5,
         "share",
-        "minimum share of the timeout; back pressure easily doubles a duration, and at twice this duration the "
-        "checkpoint expires",
+        "minimum share of the timeout; if back pressure doubles the duration, the checkpoint expires",
     )
     floor: float = h.limit(2000.0, "ms", "minimum duration; faster checkpoints are harmless")
-    slow_share: float = h.limit(0.05, "share", "minimum share; a compaction may slow down one")
-    checkpoints: float = h.limit(3, "checkpoints", "minimum number; two may be a coincidence")
+    slow_share: float = h.limit(
+        0.05, "share", "minimum share of slow checkpoints; compaction may slow down a single one"
+    )
+    checkpoints: float = h.limit(
+        3, "checkpoints", "minimum number of slow checkpoints; two may be a coincidence"
+    )
     long: float = h.limit(
         4,
         "ratio",
-        "minimum ratio of the last two checkpoints to this limit; each then replaces three checkpoints or more",
+        "multiple of the limit at which two checkpoints are enough; each takes the time of at least three",
     )
     climb: float = h.limit(
         4,
         "checkpoints",
-        "number of last checkpoints that rise to half of the timeout; durations fall after a start, so three "
-        "rises in a row are not warm-up",
+        "number of last checkpoints whose durations must all rise; three rises in a row are not warm-up",
     )
     burst_share: float = h.limit(
         0.5,
         "share",
-        "share of slow checkpoints, and of their time, below which a job recovers from each burst. Up to a quarter of the checkpoints "
-        "are slow in healthy runs with bursts every half minute (flink/1.14.6/bursts, flink/1.20.5/bursts), and none in other "
-        "healthy runs. In unhealthy runs, half of the checkpoints (flink/1.14.6/garbage) or nearly all of them "
-        "(flink/1.14.6/moving-hot-key-completing) are slow, or some take half of the timeout "
-        "(flink/2.3.0/unaligned-hot-key)",
+        "maximum share of slow checkpoints, and of their time, from which a job recovers after each burst. Up to a"
+        " quarter of the checkpoints are slow in healthy runs with bursts (flink/1.14.6/bursts, "
+        "flink/1.20.5/bursts). In unhealthy runs, half or more are slow (flink/1.14.6/garbage, "
+        "flink/1.14.6/moving-hot-key-completing), or some take half of the timeout (flink/2.3.0/unaligned-hot-key)",
     )
 
 

@@ -66,37 +66,37 @@ from flowdiag.analyses.flink.tasks.pressure import median
 
 
 class Limits(h.Limits):
-    async_: float = h.limit(5000.0, "ms", "minimum time; healthy storage writes gigabytes in it")
+    async_: float = h.limit(
+        5000.0, "ms", "minimum write time; healthy storage writes gigabytes in 5 s"
+    )
     share: float = h.limit(
-        0.5,
-        "share",
-        "minimum share of the end-to-end time that the write takes; the rest is waiting",
+        0.5, "share", "minimum share of the end-to-end time spent writing; the rest is waiting"
     )
     throughput: float = h.limit(
         5_242_880.0,
         "bytes/s",
-        "maximum throughput of a slow write; any healthy disk or object store writes a single stream much faster "
-        "than 5 MiB/s",
+        "maximum throughput of a slow write; healthy disks and object stores write a single stream much faster",
     )
     times: float = h.limit(
         5.0,
         "ratio",
         "minimum ratio of write times between hosts; healthy hosts differ by at most a factor of two",
     )
-    checkpoints: float = h.limit(2, "checkpoints", "minimum number; one may be a coincidence")
+    checkpoints: float = h.limit(
+        2, "checkpoints", "minimum number of affected checkpoints; one may be a coincidence"
+    )
     subtasks: float = h.limit(
         3,
         "subtasks",
-        "minimum number of subtasks with state; with only one or two, a slow write everywhere "
-        "means little",
+        "minimum number of subtasks with state; one or two slow writes do not implicate the storage",
     )
     subtask_share: float = h.limit(
-        0.8, "share", "minimum share of these subtasks that are slow; small writes are always fast"
+        0.8, "share", "minimum share of subtasks that write slowly; small writes are always fast"
     )
     agree: float = h.limit(
         0.5,
         "share",
-        "minimum share of the checkpoints with per-subtask details; a lower share is a temporary slowdown",
+        "minimum share of checkpoints with details that must agree; a lower share is a temporary slowdown",
     )
 
 

@@ -35,13 +35,15 @@ from flowdiag.analyses.flink import helpers as h
 
 
 class Limits(h.Limits):
-    finalization: float = h.limit(3000.0, "ms", "minimum time; a small file takes milliseconds")
-    share: float = h.limit(0.25, "share", "minimum share of the checkpoint or the interval")
-    checkpoints: float = h.limit(3, "checkpoints", "minimum number; two may be a coincidence")
+    finalization: float = h.limit(3000.0, "ms", "minimum time; writing metadata takes milliseconds")
+    share: float = h.limit(0.25, "share", "minimum share of the checkpoint or of the interval")
+    checkpoints: float = h.limit(
+        3, "checkpoints", "minimum number of slow checkpoints; two may be a coincidence"
+    )
     at_the_end: float = h.limit(
         3,
         "checkpoints",
-        "number of last checkpoints to check; if one of them is slow, the problem persists",
+        "number of last checkpoints; if one of them is slow, the problem is ongoing",
     )
 
 

@@ -50,8 +50,7 @@ class Limits(h.Limits):
     share: float = h.limit(
         0.5,
         "share",
-        "minimum share of the checkpoint time that the longest part takes, so that fixing it first "
-        "is worthwhile",
+        "minimum share of the checkpoint that the longest part takes, so that fixing it is worthwhile",
     )
 
 

@@ -42,10 +42,7 @@ _KILLED: Final = "Flink's watchdog killed the whole TaskManager with all tasks o
 
 class Limits(h.Limits):
     repeats: float = h.limit(
-        2,
-        "records",
-        "minimum number of messages; Flink repeats the message every 30 seconds, and a single message may come "
-        "from a slow but orderly close",
+        2, "records", "minimum number of messages, one per 30 s; a slow, orderly close may log one"
     )
 
 

@@ -54,13 +54,12 @@ class Limits(h.Limits):
     repeated: float = h.limit(
         3,
         "checkpoints",
-        "minimum number of declines without a reason; a task that is closing may decline once",
+        "minimum number of declines without a reason; a closing task may cause one",
     )
     alike: float = h.limit(
         2 / 3,
         "share",
-        "minimum number of declines as a share of the highest count; subtasks that decline nearly as often "
-        "probably write to the same faulty storage",
+        "minimum share of the highest number of declines; such subtasks probably share the faulty storage",
     )
 
 

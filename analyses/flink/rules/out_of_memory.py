@@ -55,14 +55,14 @@ from flowdiag.analyses.flink.failures.crises import classify_incident, memory_ki
 
 
 class Limits(h.Limits):
-    heap_step: float = h.limit(0.25, "ratio", "increase the heap by a quarter, then measure again")
-    metaspace_step: float = h.limit(0.5, "ratio", "increase it by half; the metaspace is small")
-    direct_step: float = h.limit(128, "MiB", "the default size of the framework's off-heap memory")
-    overhead_step: float = h.limit(0.5, "ratio", "increase it by half; native use is not measured")
+    heap_step: float = h.limit(0.25, "ratio", "proposed increase of the heap; then measure again")
+    metaspace_step: float = h.limit(0.5, "ratio", "proposed increase; the metaspace is small")
+    direct_step: float = h.limit(
+        128, "MiB", "proposed increase of direct memory; the framework's default is 128 MiB"
+    )
+    overhead_step: float = h.limit(0.5, "ratio", "proposed increase; native memory is not measured")
     heap_left: float = h.limit(
-        0.75,
-        "share",
-        "minimum share of the heap that remains when another area grows, so that the heap does not run out next",
+        0.75, "share", "minimum share of the heap to keep, so that it does not run out next"
     )
 
 

@@ -69,22 +69,13 @@ from flowdiag.analyses.model.keys import Ref
 
 class Limits(h.Limits):
     behind: float = h.limit(
-        5,
-        "s",
-        "minimum delay with which a process notices the loss; both sides use the same timeout, so a process that "
-        "is this late was paused",
+        5, "s", "minimum delay with which a lost process sees the timeout; only a pause explains it"
     )
     near: float = h.limit(
-        60,
-        "s",
-        "maximum time from the loss to the timeout: the default of 50 s, plus the time "
-        "until it is checked",
+        60, "s", "maximum time from the loss to the timeout: 50 s by default, plus the next check"
     )
     notice: float = h.limit(
-        600,
-        "s",
-        "minimum delay that proves a pause; a paused process notices the timeout "
-        "only when it resumes",
+        600, "s", "maximum delay with which a paused process sees the timeout, once it resumes"
     )
 
 

@@ -52,7 +52,9 @@ from flowdiag.analyses.knowledge.unknown_failures import (
 class Unrecognized(h.Limits):
     """Thresholds of CP314."""
 
-    before: float = h.limit(60, "s", "maximum time to the consequences: a heartbeat timeout")
+    before: float = h.limit(
+        60, "s", "maximum time until the job fails; heartbeats time out by then"
+    )
 
 
 @singledispatch

@@ -45,19 +45,16 @@ class Limits(h.Limits):
     full: float = h.limit(
         0.85,
         "share",
-        "minimum share of the heap in use after collections; above it, "
-        "collections run almost continuously",
+        "minimum share of the heap in use after collections; above it, the JVM collects almost all the time",
     )
     growth: float = h.limit(
-        0.1,
-        "share",
-        "minimum growth from the first to the last quarter of the log, as a share of the heap",
+        0.1, "share", "minimum growth from the first to the last quarter, as a share of the heap"
     )
-    samples: float = h.limit(20, "samples", "minimum number: five per quarter of the log")
+    samples: float = h.limit(
+        20, "samples", "minimum number of samples: five per quarter of the log"
+    )
     stalls: float = h.limit(
-        0.4,
-        "share",
-        "minimum share of the time in full collections that slows the process down (as in CP201 and SK104)",
+        0.4, "share", "minimum share of the time in full collections (as in CP201 and SK104)"
     )
 
 

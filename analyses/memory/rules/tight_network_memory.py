@@ -34,8 +34,7 @@ class Limits(h.Limits):
     usage: float = h.limit(
         150,
         "%",
-        "minimum share of the network memory that pools request; Flink warns above "
-        "100%, and at 150% the job loses throughput",
+        "minimum requested share for a warning; Flink warns above 100%, and throughput drops at 150%",
     )
 
 

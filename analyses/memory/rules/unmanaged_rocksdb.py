@@ -42,7 +42,7 @@ DEFAULT_SHARE = 0.4
 
 
 class Limits(h.Limits):
-    least: float = h.limit(64, "MiB", "minimum size per slot; the write buffers need more")
+    least: float = h.limit(64, "MiB", "minimum managed memory per slot; write buffers need more")
 
 
 def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:

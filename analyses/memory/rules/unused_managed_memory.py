@@ -32,7 +32,7 @@ from flowdiag.analyses.memory.advice import current_pools, derive_with
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.1, "share", "minimum share; less does not justify a restart")
+    share: float = h.limit(0.1, "share", "minimum share of Flink's memory that justifies a restart")
 
 
 def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:

@@ -44,7 +44,7 @@ from flowdiag.analyses.queues import helpers as h
 class Limits(h.Limits):
     behind: float = h.limit(10, "s", "minimum delay; checkpoints, pauses and bursts cause less")
     busy: float = h.limit(0.85, "share", "minimum busy time; a source this busy cannot read faster")
-    idle: float = h.limit(0.5, "share", "maximum busy time of a source that waits for its system")
+    idle: float = h.limit(0.5, "share", "maximum busy time of a source that waits for Kafka")
 
 
 _BEHIND = "Records arrive faster than the job reads them. Results are as late as the job is behind."

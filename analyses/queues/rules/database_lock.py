@@ -34,7 +34,9 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    snapshots: float = h.limit(2, "snapshots", "minimum number; one may catch a brief lock")
+    snapshots: float = h.limit(
+        2, "snapshots", "minimum number of outputs that show the wait; one may show a brief lock"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -30,9 +30,7 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     commits: float = h.limit(
-        3,
-        "checkpoints",
-        "minimum number of affected checkpoints; a broker that restarts fails one or two",
+        3, "checkpoints", "minimum number of failed commits; a broker restart causes one or two"
     )
     recent: float = h.limit(
         60, "s", "period at the end of the input in which failures count as ongoing"

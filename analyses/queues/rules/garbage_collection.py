@@ -30,11 +30,11 @@ from flowdiag.analyses.queues.data import gc_share
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.2, "share", "minimum share of time; a few percent are normal")
-    heavy: float = h.limit(0.4, "share", "minimum share for a warning even if no task waits")
-    full: float = h.limit(0.85, "share", "minimum use of the heap; above it, little is freed")
-    samples: float = h.limit(2, "samples", "minimum number; a single sample shows no increase")
-    seconds: float = h.limit(20, "s", "minimum period; a long collection can fill a shorter one")
+    share: float = h.limit(0.2, "share", "minimum share of time in GC; a few percent are normal")
+    heavy: float = h.limit(0.4, "share", "share of time in GC for a warning even if no task waits")
+    full: float = h.limit(0.85, "share", "minimum heap usage; above it, collections free little")
+    samples: float = h.limit(2, "samples", "minimum number of samples; one shows no increase")
+    seconds: float = h.limit(20, "s", "minimum period; a single collection can fill a shorter one")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -38,26 +38,19 @@ from flowdiag.analyses.queues.detect.heap import HeapGrowth, heap_growth, larges
 
 class Limits(h.Limits):
     checkpoints: float = h.limit(
-        10,
-        "checkpoints",
-        "minimum number of checkpoints; with fewer, the two halves are too short to show a trend",
+        10, "checkpoints", "minimum number of checkpoints; with fewer, the halves show no trend"
     )
-    factor: float = h.limit(1.5, "ratio", "minimum growth; load changes cause smaller changes")
+    factor: float = h.limit(1.5, "ratio", "minimum growth; changes of the load cause less")
     tau: float = h.limit(
-        0.8,
-        "ratio",
-        "minimum rank correlation: in nine of ten pairs of samples, the later value is larger",
+        0.8, "ratio", "minimum rank correlation with time: nine of ten pairs of samples rise"
     )
     straight: float = h.limit(
         0.7,
         "ratio",
-        "minimum ratio of the growth in the second half to that in the first; a straight line gives 1, and a "
-        "fixed set of keys soon less",
+        "minimum ratio of the second half's growth to the first's; a line gives 1, a fixed set of keys soon less",
     )
     ahead: float = h.limit(
-        10,
-        "ratio",
-        "maximum time until the heap is full, as a multiple of the measured time; no trend holds forever",
+        10, "ratio", "maximum forecast as a multiple of the measured time; no trend lasts forever"
     )
 
 

@@ -40,7 +40,7 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    even: float = h.limit(0.05, "share", "maximum difference; only metadata of copies differs")
+    even: float = h.limit(0.05, "share", "maximum size difference; copies differ only in metadata")
     floor: float = h.limit(8_388_608.0, "bytes", "minimum growth; smaller lists restore in seconds")
 
 

@@ -62,20 +62,20 @@ from flowdiag.analyses.queues.detect.watermark_culprits import Culprit, clock, c
 
 
 class Limits(h.Limits):
-    seconds: float = h.limit(30, "s", "minimum time; pauses between windows are shorter")
-    first: float = h.limit(15, "s", "minimum time without a watermark; sources emit many a second")
-    records: float = h.limit(20, "records", "minimum number; a filter may drop a few records")
+    seconds: float = h.limit(30, "s", "minimum time without progress; window pauses are shorter")
+    first: float = h.limit(
+        15, "s", "minimum time without a watermark; sources emit many per second"
+    )
+    records: float = h.limit(
+        20, "records", "minimum number of records received; a filter may drop a few"
+    )
     filter_hours: float = h.limit(
         2,
         "h",
-        "minimum time without output if watermarks advance; a filter that drops all records for longer is "
-        "rarely intended",
+        "minimum time without output if watermarks advance; a filter rarely drops all records for longer",
     )
     window_hours: float = h.limit(
-        25,
-        "h",
-        "minimum time without output if the windows may be long; windows are "
-        "rarely longer than a day",
+        25, "h", "minimum time without output if the job has windows; they rarely exceed a day"
     )
 
 

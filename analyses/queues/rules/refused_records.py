@@ -29,7 +29,7 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    lasting: float = h.limit(5, "s", "minimum duration; a restarted broker is soon in sync")
+    lasting: float = h.limit(5, "s", "minimum duration; after a leader change, errors end sooner")
     recent: float = h.limit(30, "s", "time before the end in which refusals count as ongoing")
 
 

@@ -36,7 +36,9 @@ from flowdiag.parsers.components import component_of
 
 
 class Limits(h.Limits):
-    repeated: float = h.limit(2, "requests", "minimum number; the job retries a single one")
+    repeated: float = h.limit(
+        2, "requests", "minimum number of refusals; a retry may fix a single one"
+    )
     recent: float = h.limit(60, "s", "time before the end in which refusals count as ongoing")
 
 

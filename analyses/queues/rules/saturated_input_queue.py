@@ -41,7 +41,9 @@ from flowdiag.analyses.queues.saturation import OLD_POOL, FullInput, full_inputs
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.5, "share", "minimum share with full buffers; bursts are normal")
+    share: float = h.limit(
+        0.5, "share", "minimum share of samples with full buffers; short bursts are normal"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

@@ -71,8 +71,10 @@ class Limits(CodeLimits):
         "share",
         "minimum busy time of a task that no other task waits for; below it, the task keeps up",
     )
-    dumps: float = h.limit(2, "dumps", "minimum number; one dump may show a short wait")
-    records: float = h.limit(50, "records", "minimum number; barriers distort smaller samples")
+    dumps: float = h.limit(2, "dumps", "minimum number of dumps; one may show a short wait")
+    records: float = h.limit(
+        50, "records", "minimum number of records; barriers distort smaller samples"
+    )
     measured: float = h.limit(30, "s", "minimum measured time; counters are up to 10 s old")
 
 

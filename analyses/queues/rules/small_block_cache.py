@@ -32,13 +32,10 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     missed: float = h.limit(
-        0.25,
-        "share",
-        "minimum share of reads that miss the cache; the share stays moderate, because each read also hits cached "
-        "index blocks",
+        0.25, "share", "minimum share of misses; hits on cached index blocks keep it moderate"
     )
-    misses: float = h.limit(200, "1/s", "minimum rate; each miss takes up to 1 ms on an SSD")
-    full: float = h.limit(0.9, "share", "minimum use; below it, a larger cache does not help")
+    misses: float = h.limit(200, "1/s", "minimum rate of misses, each up to 1 ms on an SSD")
+    full: float = h.limit(0.9, "share", "minimum cache usage; below it, more space does not help")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

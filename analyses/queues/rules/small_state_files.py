@@ -36,12 +36,12 @@ from flowdiag.analyses.queues.stores import LEVELS
 
 
 class Limits(h.Limits):
-    files: float = h.limit(200, "files", "minimum number per subtask; merged, 12 GB have as many")
-    small: float = h.limit(1_048_576.0, "bytes", "maximum mean size; merged files have 64 MiB")
+    files: float = h.limit(
+        200, "files", "minimum number of files per subtask; 12 GB of merged state has as many"
+    )
+    small: float = h.limit(1_048_576.0, "bytes", "maximum mean file size; merged files have 64 MiB")
     tau: float = h.limit(
-        0.8,
-        "ratio",
-        "minimum rank correlation: in nine of ten pairs of samples, the later value is larger",
+        0.8, "ratio", "minimum rank correlation with time: nine of ten pairs of samples rise"
     )
 
 

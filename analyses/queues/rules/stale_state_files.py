@@ -38,9 +38,9 @@ class Limits(h.Limits):
     factor: float = h.limit(
         STALE,
         "ratio",
-        "minimum ratio; by default, RocksDB compacts at four files in level 0, so four overlapping files are normal",
+        "minimum ratio of file size to live data; RocksDB compacts only at four overlapping files in level 0",
     )
-    floor: float = h.limit(67_108_864.0, "bytes", "minimum difference; less is harmless")
+    floor: float = h.limit(67_108_864.0, "bytes", "minimum size difference; less is harmless")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

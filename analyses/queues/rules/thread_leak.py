@@ -32,8 +32,12 @@ from flowdiag.analyses.stacks import Stack, evidence_of
 
 
 class Limits(h.Limits):
-    many: float = h.limit(500, "threads", "minimum number; most of so many threads only wait")
-    least: float = h.limit(100, "threads", "minimum number in a growing group; pools are smaller")
+    many: float = h.limit(
+        500, "threads", "minimum number of threads in a group; most of so many only wait"
+    )
+    least: float = h.limit(
+        100, "threads", "minimum number of threads in a growing group; pools are smaller"
+    )
     growth: float = h.limit(20, "threads", "minimum growth between dumps; pools fill more slowly")
 
 

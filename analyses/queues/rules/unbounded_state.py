@@ -42,27 +42,23 @@ from flowdiag.parsers.units import duration_ms
 
 
 class Limits(h.Limits):
-    span: float = h.limit(1_800_000.0, "ms", "minimum period; a shorter rise is no trend")
+    span: float = h.limit(1_800_000.0, "ms", "minimum time span; a shorter rise is not a trend")
     span_with_ttl: float = h.limit(
-        180_000.0, "ms", "minimum time with a time-to-live; a start and a first compaction are over"
+        180_000.0, "ms", "replaces `span` with a time-to-live; start and first compaction are over"
     )
-    factor: float = h.limit(1.5, "ratio", "minimum growth; load changes cause smaller changes")
+    factor: float = h.limit(1.5, "ratio", "minimum growth; changes of the load cause less")
     tau: float = h.limit(
-        0.8,
-        "ratio",
-        "minimum rank correlation: in nine of ten pairs of samples, the later value is larger",
+        0.8, "ratio", "minimum rank correlation with time: nine of ten pairs of samples rise"
     )
     straight: float = h.limit(
         0.7,
         "ratio",
-        "minimum ratio of the increase in the second half to that in the first; a straight line gives 1, and a "
-        "fixed set of keys soon less",
+        "minimum ratio of the second half's increase to the first's; a line gives 1, a fixed set of keys soon less",
     )
     expired: float = h.limit(
         2.0,
         "ratio",
-        "minimum measured time as a multiple of the time-to-live; after two, as many keys should "
-        "expire as are added",
+        "minimum measured time as a multiple of the time-to-live; after two, keys expire as fast as they arrive",
     )
 
 

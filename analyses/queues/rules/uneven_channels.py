@@ -35,15 +35,17 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    longest: float = h.limit(5, "buffers", "minimum length; shorter queues come and go")
-    ratio: float = h.limit(4, "ratio", "minimum length as a multiple of the gate's mean")
+    longest: float = h.limit(5, "buffers", "minimum queue length; shorter queues come and go")
+    ratio: float = h.limit(4, "ratio", "minimum queue length as a multiple of the gate's mean")
     least_mean: float = h.limit(
-        0.5,
-        "buffers",
-        "lower bound for the gate's mean in this comparison; an empty gate has a mean of almost 0",
+        0.5, "buffers", "lower bound for the gate's mean; an empty gate has a mean of almost 0"
     )
-    floating: float = h.limit(FULL, "share", "minimum share in use; slow channels get them")
-    exclusive: float = h.limit(0.3, "share", "maximum share in use: most channels have theirs")
+    floating: float = h.limit(
+        FULL, "share", "minimum share of floating buffers in use; slow channels get them"
+    )
+    exclusive: float = h.limit(
+        0.3, "share", "maximum share of exclusive buffers in use; most channels have theirs free"
+    )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 

@@ -36,7 +36,7 @@ SPREAD = "cluster.evenly-spread-out-slots"
 
 
 class Limits(h.Limits):
-    ratio: float = h.limit(2, "ratio", "minimum multiple of the other TaskManagers' mean")
+    ratio: float = h.limit(2, "ratio", "minimum number of subtasks, relative to the others' mean")
     cpu: float = h.limit(0.9, "share", "minimum CPU load; above it, almost no CPU is left")
     others_cpu: float = h.limit(
         0.6, "share", "maximum CPU load of the other TaskManagers; below it, they have CPU to spare"

@@ -54,17 +54,13 @@ _SET_BY = {
 
 class Limits(h.Limits):
     share: float = h.limit(
-        0.1,
-        "share",
-        "minimum share of the time with stalls; occasional flushes delay writes for less than 1% of "
-        "the time",
+        0.1, "share", "minimum share of time with stalls; occasional flushes cause less than 1%"
     )
-    records: float = h.limit(3, "lines", "minimum number in RocksDB's LOG; one may be a burst")
+    records: float = h.limit(3, "lines", "minimum number of LOG lines; one or two may be a burst")
     immutable: float = h.limit(
         1,
         "memtables",
-        "minimum mean number of unflushed memtables; by default there are two, and one must be "
-        "writable",
+        "number of unflushed memtables above which writes stall; of two, one must be writable",
     )
 
 

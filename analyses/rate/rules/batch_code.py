@@ -70,7 +70,7 @@ class Limits(CodeLimits):
         "share",
         "minimum share of samples outside of Spark jobs; with a lower share, tasks take the time",
     )
-    hanging: float = h.limit(20_000, "ms", "minimum running time; garbage collection takes seconds")
+    hanging: float = h.limit(20_000, "ms", "minimum running time; garbage collection takes less")
     use: float = h.use_limit()
 
 

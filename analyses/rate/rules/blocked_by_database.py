@@ -38,8 +38,10 @@ from flowdiag.analyses.rate.detect.code import is_hanging, is_slow
 
 
 class Limits(h.Limits):
-    snapshots: float = h.limit(2, "snapshots", "minimum number; one may catch a brief lock")
-    hanging: float = h.limit(20_000, "ms", "minimum running time; garbage collection takes seconds")
+    snapshots: float = h.limit(
+        2, "snapshots", "minimum number of outputs that show the wait; one may show a brief lock"
+    )
+    hanging: float = h.limit(20_000, "ms", "minimum running time; garbage collection takes less")
     use: float = h.use_limit()
 
 

@@ -52,9 +52,13 @@ _IN_TIME: Final = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDER
 
 class Limits(h.Limits):
     share: float = h.limit(h.defaults.NARROW, "share", "minimum share of batches at the limit")
-    full: float = h.limit(h.defaults.AT_LIMIT, "share", "minimum share of the permitted records")
-    behind: float = h.limit(h.defaults.MOSTLY, "share", "minimum share that leaves a backlog")
-    same: float = h.limit(h.defaults.SAME, "share", "minimum share of the largest trigger's rows")
+    full: float = h.limit(
+        h.defaults.AT_LIMIT, "share", "minimum share of the permitted records that a batch contains"
+    )
+    behind: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of triggers with a backlog")
+    same: float = h.limit(
+        h.defaults.SAME, "share", "share of the largest trigger's rows that a full trigger reads"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -43,7 +43,7 @@ class Limits(h.Limits):
     floor: float = h.limit(500, "ms", "minimum gap; starting and ending jobs takes less")
     long: float = h.limit(3000, "ms", "minimum length of a gap for which three batches are enough")
     batches: float = h.limit(0.6, "share", "minimum share of recent batches with such a gap")
-    fewest: float = h.limit(h.defaults.FEW, "batches", "minimum number; fewer may be a coincidence")
+    fewest: float = h.fewest_limit("batches")
     use: float = h.use_limit()
 
 

@@ -56,7 +56,7 @@ class Limits(h.Limits):
         "batches",
         "number of last batches that must all have failed for a critical finding",
     )
-    recent: float = h.limit(10, "batches", "a failure in the last batches counts as ongoing")
+    recent: float = h.limit(10, "batches", "a failure in this many last batches counts as ongoing")
     worked: float = h.limit(h.defaults.WORKED, "triggers", "triggers that prove a recovery")
 
 

@@ -70,30 +70,26 @@ from flowdiag.analyses.rate.overload import batches, queries
 
 class Limits(h.Limits):
     delay: float = h.limit(h.defaults.GROWN, "intervals", "minimum delay; a long batch causes less")
-    rise: float = h.limit(h.defaults.RISE, "intervals", "minimum growth; less is noise")
+    rise: float = h.limit(
+        h.defaults.RISE, "intervals", "minimum growth of the delay; less is noise"
+    )
     lost: float = h.limit(
-        h.defaults.LOST,
-        "intervals",
-        "minimum delay if it does not grow; no single batch causes this much",
+        h.defaults.LOST, "intervals", "minimum delay if it does not grow; one batch causes less"
     )
     few: float = h.limit(
         h.defaults.LATE,
         "batches",
-        "minimum number of late batches for high confidence; fewer may belong to the startup phase",
+        "minimum number of batches for high confidence; a slow start alone can explain fewer",
     )
-    before: float = h.limit(3, "batches", "minimum number on time before an ended overload")
+    before: float = h.limit(3, "batches", "minimum number of batches on time before the overload")
     settled: float = h.limit(
-        h.defaults.LATE,
-        "batches",
-        "number of batches on time from which the estimator counts as settled; it learns its rate from late batches",
+        h.defaults.LATE, "batches", "batches on time after which the estimator's rate has settled"
     )
     failing: float = h.limit(
         h.defaults.FAILING_DELAY, "intervals", "minimum delay that is critical; bursts are shorter"
     )
     overrun: float = h.limit(
-        h.defaults.MOSTLY,
-        "share",
-        "minimum share of batches that overrun; single overruns come from bursts",
+        h.defaults.MOSTLY, "share", "minimum share of overrunning batches; bursts cause only a few"
     )
     faster: float = h.limit(
         h.defaults.FASTER, "ratio", "minimum ratio of the arrival rate to the processing rate"

@@ -39,14 +39,15 @@ class Limits(h.Limits):
     cost: float = h.limit(
         h.COST,
         "share",
-        "minimum share of the interval that an almost empty batch takes, so that almost no time "
-        "is left for records",
+        "minimum share of the interval that an almost empty batch takes; little time remains for records",
     )
     small: float = h.limit(
         h.SMALL, "share", "maximum size of an almost empty batch, as a share of the largest batch"
     )
-    batches: float = h.limit(h.BATCHES, "batches", "minimum number; fewer may be a coincidence")
-    spread: float = h.limit(h.SPREAD, "share", "minimum variation, as a share of the largest batch")
+    batches: float = h.limit(
+        h.BATCHES, "batches", "minimum number of almost empty batches; fewer may be a coincidence"
+    )
+    spread: float = h.limit(h.SPREAD, "share", "minimum spread of sizes, as a share of the largest")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

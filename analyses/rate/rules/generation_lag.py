@@ -37,7 +37,7 @@ from flowdiag.analyses.rate.stability import trend
 class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum lag as a share of the interval")
     floor: float = h.limit(500, "ms", "minimum lag; a busy driver is only slightly late")
-    fewest: float = h.limit(h.defaults.FEW, "batches", "minimum number; fewer may be a coincidence")
+    fewest: float = h.fewest_limit("batches")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

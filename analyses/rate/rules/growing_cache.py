@@ -38,18 +38,14 @@ from flowdiag.analyses.rate.stability import trend
 
 
 class Limits(h.Limits):
-    batches: float = h.limit(12, "batches", "minimum number; the first ones only fill the state")
+    batches: float = h.limit(12, "batches", "minimum number of batches; the first fill the cache")
     rise: float = h.limit(0.1, "share", "minimum growth over the second half of the batches")
     falls: float = h.limit(
-        0.1,
-        "share",
-        "maximum share of batches after which the size falls; data of single batches goes up and down",
+        0.1, "share", "maximum share of decreases; data of single batches goes up and down"
     )
     floor: float = h.limit(1 << 20, "bytes", "minimum size; less fits on any executor")
     faster: float = h.limit(
-        2,
-        "times",
-        "minimum growth as a multiple of the input's growth, because cached records grow with the input",
+        2, "times", "minimum growth relative to the input, because cached records grow with it"
     )
 
 

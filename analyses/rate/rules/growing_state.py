@@ -33,9 +33,11 @@ from flowdiag.analyses.rate.stability import Trend, trend
 
 
 class Limits(h.Limits):
-    triggers: float = h.limit(12, "triggers", "minimum number; the first ones only fill the state")
+    triggers: float = h.limit(
+        12, "triggers", "minimum number of triggers; the first fill the state"
+    )
     rise: float = h.limit(0.1, "share", "minimum growth as a share of the state")
-    floor: float = h.limit(10_000, "rows", "minimum number; a smaller state fits on any executor")
+    floor: float = h.limit(10_000, "rows", "minimum number of rows; fewer fit on any executor")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

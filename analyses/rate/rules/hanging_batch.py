@@ -55,26 +55,22 @@ from flowdiag.analyses.rate.detect.hanging import (
 
 
 class Limits(h.Limits):
-    intervals: float = h.limit(10.0, "intervals", "minimum running time; stalls end on their own")
-    ratio: float = h.limit(3.0, "ratio", "minimum multiple of the longest earlier batch")
+    intervals: float = h.limit(10.0, "intervals", "minimum running time; most stalls end sooner")
+    ratio: float = h.limit(
+        3.0, "ratio", "minimum running time as a multiple of the longest earlier batch"
+    )
     typical: float = h.limit(
-        10.0,
-        "ratio",
-        "minimum running time as a multiple of the median of earlier batches; no normal batch "
-        "takes longer",
+        10.0, "ratio", "minimum running time as a multiple of the median; normal batches take less"
     )
     missed: float = h.limit(
         5.0,
         "intervals",
-        "minimum running time of a trigger in intervals; an overloaded query also misses a few",
+        "minimum running time of a trigger; an overloaded query also misses a few intervals",
     )
     backlog: float = h.limit(
-        2.0,
-        "ratio",
-        "minimum running time as a multiple of the time that the rows which arrived during the last batch should "
-        "take",
+        2.0, "ratio", "minimum running time as a multiple of that expected for the waiting rows"
     )
-    least: float = h.limit(20_000, "ms", "minimum running time; garbage collection takes seconds")
+    least: float = h.limit(20_000, "ms", "minimum running time; garbage collection takes less")
     alone: float = h.limit(180_000, "ms", "minimum time of a first batch, which may read a backlog")
 
 

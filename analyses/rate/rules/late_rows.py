@@ -33,8 +33,10 @@ from flowdiag.analyses.rate.event_time import is_ahead
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.05, "share", "minimum share of triggers; some late rows are normal")
-    recent: float = h.limit(5, "triggers", "late rows in the last triggers count as ongoing")
+    share: float = h.limit(
+        0.05, "share", "minimum share of triggers with late rows; a few late rows are normal"
+    )
+    recent: float = h.limit(5, "triggers", "late rows in this many last triggers count as ongoing")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -52,7 +52,9 @@ _TEXTS = {
 
 
 class Limits(h.Limits):
-    use: float = h.limit(h.defaults.NARROW, "share", "minimum share; durations vary by a fifth")
+    use: float = h.limit(
+        h.defaults.NARROW, "share", "minimum share of the interval; durations vary by a fifth"
+    )
     delay: float = h.limit(h.defaults.GROWN, "intervals", "minimum delay; a long batch causes less")
 
 

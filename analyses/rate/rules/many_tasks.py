@@ -40,19 +40,17 @@ from flowdiag.analyses.rate.cores import cores_of
 
 
 class Limits(h.Limits):
-    more: float = h.limit(4.0, "ratio", "minimum number per core; up to three are recommended")
+    more: float = h.limit(
+        4.0, "ratio", "minimum number of tasks per core; up to three are recommended"
+    )
     part: float = h.limit(
-        0.5,
-        "share",
-        "minimum share of the batch that its tasks take; with a lower share, other work dominates",
+        0.5, "share", "minimum share of the batch spent in tasks; below it, other work dominates"
     )
     longest: float = h.limit(
-        0.2,
-        "share",
-        "maximum share of the batch that a single task takes; a longer task does real work",
+        0.2, "share", "maximum share of the batch for a single task; a longer task does real work"
     )
-    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share with so many tasks")
-    fewest: float = h.limit(1, "batches", "minimum number; all batches have the same plan")
+    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of batches with many tasks")
+    fewest: float = h.limit(1, "batches", "minimum number of batches; one shows the plan of all")
     slow: float = h.limit(2000, "ms", "minimum duration if there are too few batches for a verdict")
     use: float = h.use_limit()
 

@@ -38,8 +38,12 @@ from flowdiag.analyses.rate.detect.resources import ends_us, resources_text
 
 
 class Limits(h.Limits):
-    waiting: float = h.limit(3, "batches", "minimum number; one or two wait at every start")
-    ran: float = h.limit(h.defaults.COLD, "batches", "maximum number; the first are often empty")
+    waiting: float = h.limit(
+        3, "batches", "minimum number of unfinished batches; one or two wait at every start"
+    )
+    ran: float = h.limit(
+        h.defaults.COLD, "batches", "maximum number of completed batches; the first are often empty"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:

@@ -43,18 +43,14 @@ from flowdiag.analyses.rate.event_time import (
 
 
 class Limits(h.Limits):
-    triggers: float = h.limit(5, "triggers", "minimum number; the first ones only fill the state")
+    triggers: float = h.limit(5, "triggers", "minimum number of triggers; the first fill the state")
     passed: float = h.limit(
         1.5,
         "ratio",
-        "minimum event time as a multiple of window length plus delay, after which the first window "
-        "has closed",
+        "minimum event time as a multiple of window plus delay, so that the first window has closed",
     )
     windows: float = h.limit(
-        10,
-        "ratio",
-        "minimum watermark delay as a multiple of the window length; a delay of a few windows allows for late "
-        "rows, and a longer delay is rarely intended",
+        10, "ratio", "minimum watermark delay in window lengths; a longer delay is rarely intended"
     )
 
 

@@ -43,11 +43,9 @@ _LOGS: Final = {
 
 
 class Limits(h.Limits):
-    ratio: float = h.limit(h.defaults.PERIODIC, "ratio", "minimum multiple of the median")
+    ratio: float = h.limit(h.defaults.PERIODIC, "ratio", "minimum multiple of the median duration")
     longer: float = h.limit(
-        h.defaults.LONGER_MS,
-        "ms",
-        "minimum time by which a long batch exceeds the median; less is noise",
+        h.defaults.LONGER_MS, "ms", "minimum excess over the median duration; less is noise"
     )
     times: float = h.limit(h.defaults.TIMES, "times", "minimum number of long batches")
 

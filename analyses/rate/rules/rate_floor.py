@@ -37,11 +37,9 @@ from flowdiag.analyses.rate.advice import what_if
 
 
 class Limits(h.Limits):
-    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share that `minRate` limits")
+    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of updates below `minRate`")
     full: float = h.limit(
-        h.defaults.AT_LIMIT,
-        "share",
-        "minimum number of records as a share of what the minimum rate permits; with fewer, it does not matter",
+        h.defaults.AT_LIMIT, "share", "minimum share of the records that the minimum rate permits"
     )
 
 

@@ -35,7 +35,9 @@ from flowdiag.analyses.rate.detect.receivers import is_stopped_again, restarts
 
 
 class Limits(h.Limits):
-    restarts: float = h.limit(1, "restarts", "minimum number; a healthy receiver starts once")
+    restarts: float = h.limit(
+        1, "restarts", "minimum number of restarts; a healthy receiver has none"
+    )
     quiet: float = h.limit(600_000, "ms", "time without a start that proves a recovery")
 
 

@@ -32,7 +32,7 @@ from flowdiag.analyses.rate import helpers as h
 
 
 class Limits(h.Limits):
-    tries: float = h.limit(3, "runs", "minimum number; a single restart repeats a batch once")
+    tries: float = h.limit(3, "runs", "minimum number of runs; one restart repeats a batch once")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

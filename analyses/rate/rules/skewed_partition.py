@@ -39,11 +39,17 @@ from flowdiag.analyses.rate import partitions as p
 
 
 class Limits(h.Limits):
-    ratio: float = h.limit(3.0, "ratio", "minimum multiple of the mean; even keys stay below it")
-    floor: float = h.limit(1000, "records", "minimum number above the mean; fewer take no time")
-    partitions: float = h.limit(3, "partitions", "minimum number; of two, one always has more")
-    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share in which it stands out")
-    fewest: float = h.limit(h.defaults.FEW, "batches", "minimum number; fewer may be a coincidence")
+    ratio: float = h.limit(
+        3.0, "ratio", "minimum multiple of the other partitions' mean; even keys stay below it"
+    )
+    floor: float = h.limit(
+        1000, "records", "minimum number of records above the mean; fewer take no time"
+    )
+    partitions: float = h.limit(
+        3, "partitions", "minimum number of partitions; of two, one always has more"
+    )
+    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of batches with this skew")
+    fewest: float = h.fewest_limit("batches")
     use: float = h.use_limit()
 
 

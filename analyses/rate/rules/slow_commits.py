@@ -54,9 +54,13 @@ _KINDS: Final = {
 class Limits(h.Limits):
     share: float = h.limit(0.3, "share", "minimum share of a trigger's duration")
     floor: float = h.limit(500, "ms", "minimum time per trigger; object storage is faster")
-    fewest: float = h.limit(h.defaults.FEW, "triggers", "minimum number; few may be a coincidence")
-    rows: float = h.limit(1000, "rows", "maximum number per partition; so few cost almost nothing")
-    more: float = h.limit(4.0, "ratio", "minimum number per core; up to three are recommended")
+    rows: float = h.limit(
+        1000, "rows", "maximum number of rows per partition; fewer cost almost nothing"
+    )
+    more: float = h.limit(
+        4.0, "ratio", "minimum number of partitions per core; up to three are recommended"
+    )
+    fewest: float = h.fewest_limit("triggers")
     use: float = h.use_limit()
 
 

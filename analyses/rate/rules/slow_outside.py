@@ -57,9 +57,9 @@ _FAILED: Final = {
 
 class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum share of the interval that a checkpoint takes")
-    writes: float = h.limit(3, "checkpoints", "minimum number; fewer may be a coincidence")
+    writes: float = h.limit(3, "checkpoints", "minimum number of checkpoints; fewer prove nothing")
     mostly: float = h.limit(0.8, "share", "minimum share of failures that name the same partition")
-    at_end: float = h.limit(60_000, "ms", "time before the end in which the application stops")
+    at_end: float = h.limit(60_000, "ms", "time before the end that belongs to the shutdown")
     quiet: float = h.limit(600_000, "ms", "time without a failure that proves a recovery")
 
 

@@ -36,7 +36,7 @@ _PARTS = ("latestOffset", "getOffset", "getBatch")
 class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum share of a trigger's duration")
     floor: float = h.limit(500, "ms", "minimum time; a healthy source responds much faster")
-    fewest: float = h.limit(3, "triggers", "minimum number; a single one may be a coincidence")
+    fewest: float = h.limit(3, "triggers", "minimum number of triggers; one may be a coincidence")
     use: float = h.use_limit()
 
 

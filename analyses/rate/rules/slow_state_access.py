@@ -51,12 +51,9 @@ from flowdiag.analyses.rate.state_store import (
 class Limits(h.Limits):
     share: float = h.limit(0.4, "share", "minimum share of a trigger's duration")
     mostly: float = h.limit(
-        h.defaults.MOSTLY,
-        "share",
-        "minimum share of triggers that reload state; a task moves to another "
-        "executor now and then",
+        h.defaults.MOSTLY, "share", "minimum share of triggers with reloads; tasks sometimes move"
     )
-    fewest: float = h.limit(h.defaults.FEW, "triggers", "minimum number; few may be a coincidence")
+    fewest: float = h.fewest_limit("triggers")
     use: float = h.use_limit()
 
 

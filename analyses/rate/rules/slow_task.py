@@ -39,19 +39,16 @@ from flowdiag.analyses.rate.detect.stragglers import straggler_of, task_subject,
 class Limits(h.Limits):
     ratio: float = h.limit(3.0, "ratio", "minimum multiple of the other tasks' mean; two is normal")
     floor: float = h.limit(500, "ms", "minimum time above the mean; starting a task takes less")
-    share: float = h.limit(0.6, "share", "minimum share; a single slow batch is a hiccup")
+    share: float = h.limit(0.6, "share", "minimum share of batches; a single slow one is a hiccup")
     part: float = h.limit(
-        0.5,
-        "share",
-        "minimum share of the batch's duration that the task takes; below it, other stages matter more",
+        0.5, "share", "minimum share of the batch that the task takes; below it, others matter more"
     )
     more: float = h.limit(
         2.0,
         "ratio",
-        "minimum number of records as a multiple of the other tasks' mean, for skew; with fewer, "
-        "the task is a straggler",
+        "minimum number of records as a multiple of the other tasks' mean; below it, the task is a straggler",
     )
-    same: float = h.limit(0.8, "share", "minimum share in which the same partition is slowest")
+    same: float = h.limit(0.8, "share", "minimum share of batches with the same slowest partition")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -39,16 +39,15 @@ from flowdiag.analyses.rate.detect.starved import Starvation, measured_waits
 
 
 class Limits(h.Limits):
-    floor: float = h.limit(1000, "ms", "minimum duration; shorter triggers suit most intervals")
+    floor: float = h.limit(1000, "ms", "minimum duration; shorter triggers fit most intervals")
     share: float = h.limit(0.5, "share", "minimum overlap of the trigger with the other query")
     longer: float = h.limit(
         3,
         "ratio",
-        "minimum duration as a multiple of a fast trigger's; a busy core or a larger trigger may explain a lower "
-        "ratio",
+        "minimum ratio to the time without waiting; a busy core or more rows explain less",
     )
     after: float = h.limit(1500, "ms", "maximum time after the end of the other trigger")
-    fewest: float = h.limit(3, "triggers", "minimum number; fewer may be a coincidence")
+    fewest: float = h.limit(3, "triggers", "minimum number of slow triggers; two may be chance")
     short: float = h.limit(2, "triggers", "minimum number of fast triggers without the other query")
     mostly: float = h.limit(0.7, "share", "minimum share of slow triggers' time that this explains")
 

@@ -37,8 +37,10 @@ _STATES = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDERLINE)
 
 
 class Limits(h.Limits):
-    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share at the permitted rate")
-    full: float = h.limit(h.defaults.AT_LIMIT, "share", "minimum share of the permitted records")
+    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of batches at the limit")
+    full: float = h.limit(
+        h.defaults.AT_LIMIT, "share", "minimum share of the permitted records that a batch contains"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -40,10 +40,9 @@ class Limits(h.Limits):
     ratio: float = h.limit(
         2.0,
         "ratio",
-        "minimum number of records as a multiple of the permitted number; a late batch may have "
-        "twice as many",
+        "minimum multiple of the permitted records; a late batch may have twice as many",
     )
-    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share above the permitted rate")
+    share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of batches above this ratio")
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

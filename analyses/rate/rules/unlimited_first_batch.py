@@ -37,7 +37,9 @@ from flowdiag.analyses.rate.model import kafka_ranges
 class Limits(h.Limits):
     ratio: float = h.limit(5.0, "ratio", "minimum multiple of the later median; bursts are smaller")
     intervals: float = h.limit(5.0, "intervals", "minimum duration; a cold start takes less")
-    batches: float = h.limit(h.defaults.FEW, "batches", "minimum number that shows a typical size")
+    batches: float = h.limit(
+        h.defaults.FEW, "batches", "number of batches that show a typical size"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

@@ -36,12 +36,14 @@ from flowdiag.analyses.rate.stability import quantile
 
 
 class Limits(h.Limits):
-    swing: float = h.limit(0.5, "share", "minimum share of the median; 10% to 20% are normal")
-    turns: float = h.limit(0.45, "share", "minimum share of reversals; noise alone gives 0.67")
+    swing: float = h.limit(0.5, "share", "minimum spread of the rates; 10% to 20% are normal")
+    turns: float = h.limit(
+        0.45,
+        "share",
+        "minimum share of updates that reverse; a trend has few, and noise gives 0.67",
+    )
     proportional: float = h.limit(
-        1.0,
-        "gain",
-        "maximum gain that is stable; with 1, the new rate does not depend on the last rate",
+        1.0, "gain", "maximum stable gain; with 1, the new rate does not depend on the last rate"
     )
     updates: float = h.limit(8, "updates", "minimum number of updates; fewer may be a coincidence")
 

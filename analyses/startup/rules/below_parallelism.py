@@ -36,10 +36,7 @@ from flowdiag.analyses.startup import helpers as h
 
 class Limits(h.Limits):
     lasts: float = h.limit(
-        60,
-        "s",
-        "minimum time with too few slots; new TaskManagers take this long to start, and the scheduler waits until "
-        "the slots are stable",
+        60, "s", "minimum time with too few slots; TaskManagers may take this long to start"
     )
 
 

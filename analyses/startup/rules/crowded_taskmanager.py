@@ -36,15 +36,14 @@ class Limits(h.Limits):
     ratio: float = h.limit(
         2,
         "ratio",
-        "minimum number of tasks as a multiple of the even share; lower multiples are normal, because Flink does "
-        "not balance tasks by default",
+        "minimum number of tasks as a multiple of the even share; Flink does not balance tasks by default",
     )
     taskmanagers: float = h.limit(
         4,
         "TaskManagers",
         "minimum number of TaskManagers; in smaller clusters, twice the even share is common",
     )
-    tasks: float = h.limit(4, "tasks", "minimum number; two or three tasks are normal")
+    tasks: float = h.limit(4, "tasks", "minimum number of tasks; two or three are normal")
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:

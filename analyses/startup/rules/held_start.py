@@ -50,16 +50,10 @@ _ADVICE: Final = (
 
 class Limits(h.Limits):
     grace: float = h.limit(
-        60,
-        "s",
-        "minimum time that the job is not RUNNING; process starts and state downloads "
-        "may take less",
+        60, "s", "minimum time before RUNNING; process starts and state downloads take less"
     )
     canceled: float = h.limit(
-        30,
-        "s",
-        "minimum time before a cancellation; users wait longer than this before they cancel a job that "
-        "does not recover",
+        30, "s", "minimum time before a cancellation; users wait longer before they cancel a start"
     )
     stable: float = h.limit(10, "s", "minimum time in RUNNING; a shorter run is a failed start")
 

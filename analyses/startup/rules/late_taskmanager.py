@@ -37,10 +37,7 @@ from flowdiag.analyses.startup import helpers as h
 
 class Limits(h.Limits):
     late: float = h.limit(
-        15,
-        "s",
-        "minimum delay of a TaskManager; the TaskManagers of a cluster usually start within a few "
-        "seconds of each other",
+        15, "s", "minimum delay of a TaskManager; most start within a few seconds of each other"
     )
 
 

@@ -44,12 +44,9 @@ _LOCK: Final = ("leader-lock-lost",)
 
 class Limits(h.Limits):
     end: float = h.limit(
-        15,
-        "s",
-        "period at the end of the log that does not count, because a cluster that stops also revokes "
-        "leaderships",
+        15, "s", "time before the end that does not count, because a stop revokes leaderships"
     )
-    after: float = h.limit(60, "s", "maximum time to the suspension, which follows in seconds")
+    after: float = h.limit(60, "s", "maximum time from a failed election to the suspension")
 
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:

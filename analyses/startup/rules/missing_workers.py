@@ -45,10 +45,7 @@ from flowdiag.parsers.flink.failures import failure_kind
 
 class Limits(h.Limits):
     wait: float = h.limit(
-        60,
-        "s",
-        "minimum time that a request is open; containers start within a minute if the cluster has free "
-        "capacity",
+        60, "s", "minimum age of a request; with free capacity, containers start within a minute"
     )
 
 

@@ -39,8 +39,7 @@ class Limits(h.Limits):
     reversals: float = h.limit(
         3,
         "changes",
-        "minimum number of changes of direction; one TaskManager that is lost and replaced causes "
-        "one or two",
+        "minimum number of changes of direction; replacing a lost TaskManager causes one or two",
     )
     gap: float = h.limit(900, "s", "maximum time between rescales; rarer ones cost little")
 

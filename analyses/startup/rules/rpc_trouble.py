@@ -40,7 +40,7 @@ _PROPOSED_TIMEOUT_MS: Final = 60_000  # six times Flink's default
 
 
 class Limits(h.Limits):
-    timeouts: float = h.limit(3, "calls", "minimum number; a busy process sometimes responds late")
+    timeouts: float = h.limit(3, "calls", "minimum number of timeouts; a busy process causes some")
 
 
 def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:

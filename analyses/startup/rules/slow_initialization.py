@@ -52,8 +52,10 @@ _WORK: Final = {
 
 class Limits(h.Limits):
     slow: float = h.limit(10, "s", "minimum duration; opening connections takes only a few seconds")
-    ratio: float = h.limit(5, "ratio", "minimum multiple of the median of all other tasks")
-    reading: float = h.limit(0.5, "share", "minimum share of the time in which state is read")
+    ratio: float = h.limit(5, "ratio", "minimum duration as a multiple of the others' median")
+    reading: float = h.limit(
+        0.5, "share", "minimum share of the initialization spent reading state"
+    )
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:

@@ -42,10 +42,7 @@ _ARBITRARY: Final = ("network-buffers", "no-resource")
 
 class Limits(h.Limits):
     restarts: float = h.limit(
-        3,
-        "restarts",
-        "minimum number of restarts; one after a failure is normal, but three without success are "
-        "a loop",
+        3, "restarts", "minimum number of restarts; after a failure, one or two are normal"
     )
     slack: float = h.limit(1, "s", "maximum time between records of a failure and its restart")
 
