@@ -358,7 +358,7 @@ def code_fields(code: CodeReading, agreeing: float, *, waits_for: str) -> Findin
     Args:
         code: the activity.
         agreeing: number of dumps for medium confidence.
-        waits_for: name of the wait that excludes a sample, as a wait for input does.
+        waits_for: in words, what idle threads wait for in addition to input. Their samples do not count.
     """
     times = [stack.time_us for stack in code.agreeing if stack.time_us is not None]
     working = f"of the samples that wait neither for input nor for {waits_for}"

@@ -161,7 +161,7 @@ _OF_STORAGE: Final = re.compile(
 
 
 def _is_elsewhere(candidate: FailureClass, texts: Sequence[str], link: int) -> bool:
-    """Return whether an apparent file error comes from another kind of service, or a class is missing for a checkpoint."""
+    """Return whether a file error comes from another kind of service, or a missing class has another explanation."""
     if candidate.name in _OF_CLASSES:
         return any(text_above in text for text in texts[:link] for text_above in _NOT_OF_JOBS)
     if candidate.name not in _OF_FILES:
@@ -181,7 +181,7 @@ _NOT_OF_JOBS: Final = (
     "load main class",
 )
 """Messages above a missing class that another failure class explains."""
-_SIGNS: Final = 4  # exceptions above a file error that may identify the storage system
+_SIGNS: Final = 4  # exceptions, up to the file error, that may identify the storage system
 
 
 def _build_result(
@@ -241,7 +241,7 @@ def announces_failure(line: str) -> bool:
     )
 
 
-_ARTICLE: Final = 6  # maximum characters before the message: "The h"
+_ARTICLE: Final = 6  # maximum characters before the known part of a message: "The h"
 _LABEL: Final = re.compile(r"[a-z ]{0,40}(?:: |- )")
 # Words in sentences that explain failures in general.
 _EXPLAINS: Final = re.compile(

@@ -1,7 +1,7 @@
 """Converts text captured by message templates to `EVENTS` values: locations, task names, attempt IDs.
 
 Never raises: a value that cannot be parsed is left out rather than guessed. Sources: Flink catalogue, sections 2.1
-    (deploy line), 2.3 (attempt IDs), 2.4 (locations).
+(deploy line), 2.3 (attempt IDs), 2.4 (locations).
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ _SECRETS: Final = (
         MASK,
         ("private key",),
     ),
-    # Not "basic authentication": credentials are not an ordinary word.
+    # Not "basic authentication": credentials never consist of lower-case letters only.
     (
         r"(?i)\b(bearer|basic)\s+(?-i:(?![a-z]+\b))[\w.~+/=-]{8,}",
         rf"\1 {MASK}",

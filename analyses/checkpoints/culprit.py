@@ -210,7 +210,7 @@ def _agree(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
 
 
 def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
-    """Find the index at which one culprit follows another, by bisecting the checkpoints in between."""
+    """Find the index where one culprit follows another, by bisecting the checkpoints in between."""
     low, high = before.last[0], after.first[1]
     bound = after.first[0]
     while high - low >= 2 * _LEAST:
@@ -335,7 +335,8 @@ def slow_taskmanager_during(
     confidence must be at least medium.
 
     Args:
-        job: the facts. first_us, last_us: start and end of the time in which checkpoints were slow.
+        job: the facts.
+        first_us, last_us: start and end of the time in which checkpoints were slow.
     """
     episode = replace(
         _whole_run_episode(job), since_us=first_us if first_us is not None else job.first_us
@@ -398,7 +399,7 @@ class Delay:
 
     @property
     def best_culprit(self) -> NamedCulprit:
-        """The result with the highest confidence. On a tie, that of the longest episode."""
+        """The culprit with the highest confidence. On a tie, the longest episode decides."""
         weights = [
             (culprit.confidence.weight, len(episode.checkpoints))
             for culprit, episode in zip(self.culprits, self.episodes, strict=True)

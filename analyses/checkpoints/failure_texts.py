@@ -21,7 +21,7 @@ from flowdiag.analyses.knowledge.message_advice import (
 from flowdiag.parsers.components import Component, component_of, components
 from flowdiag.parsers.exceptions import Classified, is_root_cause, task_named_in
 
-# The cause for each kind of a crisis's root.
+# The cause, by the kind of the failure that began the crisis.
 _CAUSES: Final = {
     "user-code": "task-failure",
     "unknown": "task-failure",
@@ -283,7 +283,7 @@ def failures_of(job: h.Job) -> list[TaskFailure]:
 
 
 def _with_place(text: str, root: h.Incident) -> str:
-    """Return an exception without a message with the frame that threw it."""
+    """Append the throwing frame to an exception without a message."""
     frame = root.text.get("thrown_at")
     return f"{text.removesuffix(': null')} (at {frame})" if text and frame else text
 

@@ -45,7 +45,7 @@ class Pending:
 
     Args:
         checkpoint: the checkpoint.
-        until_us: the last time at which the input shows it in progress.
+        until_us: when the input last shows it in progress.
         usual_ms: the duration of the longest completed checkpoint, or else the interval.
         median_ms: the median duration of completed checkpoints.
     """
@@ -60,7 +60,7 @@ class Pending:
         return (self.until_us - (self.checkpoint.triggered_us or 0)) / 1000
 
     def limit_ms(self, times: float = TIMES, least_ms: float = LEAST_MS) -> float:
-        """Return the age from which the checkpoint is overdue."""
+        """Return the age at which the checkpoint becomes overdue."""
         return max(least_ms, times * (self.usual_ms or 0.0))
 
     def may_hang(self, interval_ms: float | None, *, at_end_of_log: bool) -> bool:
@@ -111,7 +111,7 @@ def _last_in_progress(job: h.Job) -> h.Checkpoint | None:
 
 
 def _in_progress_until(job: h.Job, since_us: int) -> int:
-    """Return the last time at which the JobManager reported the checkpoint as in progress.
+    """Return when the JobManager last reported the checkpoint as in progress.
 
     A collection does not store unchanged responses again, but it stores metrics at every tick.
     """
@@ -162,7 +162,7 @@ def culprit(job: h.Job) -> NamedCulprit | None:
 
 
 def hours_without_checkpoint(job: h.Job) -> float | None:
-    """Return for how many hours tasks ran without a checkpoint. The result is None if there are checkpoints, or if
+    """Return how many hours tasks ran without a checkpoint. The result is None if there are checkpoints, or if
     the JobManager's log is missing.
     """
     deployed = [a.deployed_us for a in job.attempts if a.deployed_us is not None]

@@ -66,7 +66,7 @@ def takeovers(job: h.Job, successor_s: float) -> list[Takeover]:
 
 
 def _takeovers_of(job: h.Job) -> Iterator[Takeover]:
-    """Yield the leaders that were elected while this job ran, and under which it resumed or has no later records."""
+    """Yield each leader elected while this job ran, if the job resumed under it or has no later records."""
     logs = {c.trigger_ref.source for c in job.checkpoints if c.trigger_ref is not None}
     for elected in _elections(job.cluster):
         at = elected.time_us or 0
@@ -145,7 +145,7 @@ def _follows(before: h.JobFacts, after: h.JobFacts, at_us: int) -> bool:
 
 @once
 def start_times(job: h.JobFacts) -> tuple[int, ...]:
-    """Return the times at which the job itself started or restarted, in order."""
+    """Return when the job itself started or restarted, in order."""
     return tuple(
         sorted(i.time_us for i in job.incidents if i.kind in _BEGINS and i.time_us is not None)
     )

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Rows
     from flowdiag.parsers.source import Source
 
-# Metrics count from this long before the trigger of a failed checkpoint.
+# Metrics are read from this long before the trigger of a failed checkpoint.
 BEFORE_TRIGGER_US: Final = 5_000_000
-# Spans that are closer together than this are joined.
+# Spans closer together than this are joined.
 APART_US: Final = 60_000_000
 # Longer lists become one span, because each span is a condition in a query plan.
 MAX_SPANS: Final = 64

@@ -26,9 +26,9 @@ LEVEL: Final = 0.01
 FEWEST: Final = 5
 """Minimum number of independent values per side. With four and four, the rarest order has a probability of 2.9%."""
 
-_EXACT: Final = 24  # maximum number of values of both sides together
+_EXACT: Final = 24  # maximum number of values of both sides together for the exact test
 _HIGHEST: Final = 0.97  # maximum autocorrelation; above it, a series has no level
-_RESEMBLANCE: Final = 2.0  # samples of a share per independent sample
+_RESEMBLANCE: Final = 2.0  # number of samples of a share that count as one independent sample
 
 
 def autocorrelation(*series: Sequence[float]) -> float:

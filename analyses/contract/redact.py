@@ -81,8 +81,8 @@ def with_clean_text(struct: Struct, *fields: str) -> Struct:
     return msgspec.structs.replace(struct, **changes) if changes else struct
 
 
-# A REST response is one line of many kilobytes. Searching all of it for secrets takes longer than the rest of its
-# citation.
+# A REST response is one line of many kilobytes. Searching all of it for secrets would take most of the time
+# that citing it takes.
 _LONG: Final = 2048
 
 

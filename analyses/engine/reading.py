@@ -44,7 +44,7 @@ FEW_ROWS: Final = 300_000
 # Up to this size, Spark gets rows as a table, which it copies for each query. In `startup`, six copies of
 # 130,000 rows filled a gigabyte.
 TABLE_ROWS: Final = 30_000
-# Cost of a byte relative to a log. Event logs consist mostly of tasks, which are only added up.
+# Parsing cost of a byte, relative to a log. Event logs are mostly task events, which are only summed up.
 _WEIGHTS: Final = {"spark-events": 0.2}
 
 
@@ -144,7 +144,7 @@ def read(
     progress("reading")
     from flowdiag.parsers.parallel import parse_in_processes, rows_in_file
 
-    # The tasks are the same for every parser, because metric reports are added up within a task.
+    # Every way of parsing uses the same tasks, because metric reports are added up within a task.
     parsed = parse_in_processes(
         plan_splits(sources),
         resources.folder or _own_folder(),
@@ -155,8 +155,8 @@ def read(
     count = parsed.events.count
     if not resources.fit_one_partition(count):
         return Read(events=parsed.events, metrics=parsed.metrics, rows=count)
-    # One file per task would cost Spark more than the rows: 60 ms per file, a quarter of its time for 97,000
-    # rows in 100 files.
+    # With one file per task, Spark would spend 60 ms on each file: a quarter of its time for 97,000 rows in
+    # 100 files.
     table = parsed.events.table()
     events = _rows_in_file(table, resources)
     measured = parsed.metrics

@@ -38,14 +38,14 @@ def batches_of(sources: Sequence[Source], batch_bytes: int = BATCH_BYTES) -> lis
 
 
 def _is_rejected(source: Source) -> bool:
-    """Return whether nothing reads a source. Side inputs, which topics read on their own, have no reason."""
+    """Return whether no topic reads a source. Side inputs are `not-read` as well, but without a reason."""
     return source.kind == "not-read" and source.reason is not None
 
 
 def each_batch(
     batches: Sequence[Sequence[Source]], resources: Resources, progress: ProgressCallback
 ) -> Iterator[tuple[Sequence[Source], Resources, ProgressCallback]]:
-    """Yield each batch with a folder of its own, and with a progress that counts the batches."""
+    """Yield each batch with its own folder, and a progress callback that counts the batches."""
     if len(batches) == 1:
         yield batches[0], resources, progress
         return

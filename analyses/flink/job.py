@@ -68,7 +68,7 @@ class Checkpoint:
 
     @property
     def is_savepoint(self) -> bool:
-        """Whether a user requested it."""
+        """Whether a user requested the checkpoint."""
         return "savepoint" in self.type
 
 

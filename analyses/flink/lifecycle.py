@@ -308,7 +308,7 @@ def loads(
         spans_us: closed intervals; None or empty for the whole input.
         width_us: window length in whole minutes, because metrics are per minute; None for a single window.
         by_id: whether to separate jobs by ID as well, because several have the same name. Metric reports in logs
-        contain no ID, so they no longer continue a subtask's REST responses.
+            contain no ID, so they no longer continue a subtask's REST responses.
 
     Returns:
         cluster, job_id (None unless `by_id`), job_name, task, subtask_index, taskmanager, host, window, samples, one

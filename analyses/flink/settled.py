@@ -50,7 +50,7 @@ class Settled:
     Args:
         events: the result of `apply.resolve`, possibly without metric rows.
         metrics: returns a frame with the same columns that contains the metric rows and possibly
-        others. The call also tunes Spark for queries over metrics.
+            others. The call also tunes Spark for queries over metrics.
         writers: the process that wrote each stream.
         surveyed: the rows of `survey.Survey`, including those about splits.
     """
@@ -87,7 +87,7 @@ def settled_events(
         tz: a zone name that overrides every inferred zone.
         progress: called with the name of each step.
         metrics: names of the metrics to keep as rows; None for all known ones. A command should name
-        the metrics it uses, because a busy cluster reports thousands of samples.
+            the metrics it uses, because a busy cluster reports thousands of samples.
         faults: records errors.
 
     Raises:

@@ -213,7 +213,7 @@ class MemoryFacts:
     writers: tuple[Process, ...] = ()
     # State backend by job, from REST or a log: heap | rocksdb | other; absent if unknown.
     backends: Mapping[str, str] = field(default_factory=dict)
-    engine: str | None = None  # of all logs, if it is the same
+    engine: str | None = None  # the engine of all logs, if they agree
 
     @property
     def managed_is_free(self) -> bool:

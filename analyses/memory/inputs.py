@@ -40,7 +40,7 @@ class OtherInputs:
     unread: Mapping[int, str] = field(default_factory=dict)  # why a source is not read
     version: str | None = None  # of Flink, from a FlinkDeployment
     names: Mapping[int, str] = field(default_factory=dict)  # of all inputs
-    engine: str | None = None  # of all logs, if it is the same
+    engine: str | None = None  # the engine of all logs, if they agree
 
 
 def read_others(sources: Iterable[Source], version: tuple[int, int] | None = None) -> OtherInputs:

@@ -458,7 +458,7 @@ def grade(*, state: State, share: float, fatal: bool = False) -> Severity:
         state: whether the episode was in progress at the end of the input.
         share: affected share of the checkpoints or batches, 0 to 1.
         fatal: the job failed, is in a restart loop, loses data, or completes no checkpoint or
-        batch at the end of the input.
+            batch at the end of the input.
 
     >>> grade(state=State.RECOVERED, share=0.004)
     <Severity.INFO: 'info'>

@@ -116,7 +116,7 @@ class Rule:
         judge: yields findings and doubts about one subject, such as a job, an application or a process.
         limits: its thresholds.
         signals: its voting table with every possible vote. By default, this is the table for its code in `signals.toml`.
-        Empty for a rule that only counts.
+            Empty for a rule that only counts.
         core: whether it may make the verdict inconclusive.
         whole: whether it judges all facts at once instead of one subject at a time.
         causes: the keys of `causes.CAUSES` that its findings may have.
@@ -177,7 +177,7 @@ def apply(
         subjects: the topic's jobs, applications or processes, in order, for the other rules.
         settings: values by rule code and threshold name.
         failed: turns a rule's exception into an inconclusive result, so that the rule continues with the other subjects.
-        If None, exceptions are raised.
+            If None, exceptions are raised.
     """
     settings = settings or {}
     with paused():

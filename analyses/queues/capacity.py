@@ -79,6 +79,7 @@ def input_capacity(
         gates: the subtask's input gates; empty for sources.
         options: the configuration, by key.
         version: Flink's version.
+
     >>> one = [GateShape(channels=4, remote=4)]
     >>> [input_capacity(one, {}, v).total for v in ((1, 4), (1, 8), (1, 20))]
     [20, 20, 20]

@@ -239,7 +239,7 @@ def _places(job: JobQueues) -> dict[SubtaskKey, str]:
 
 
 def _begin_us(job: JobQueues, observed_windows: set[int]) -> int:
-    """Return the time at which the observed windows start."""
+    """Return when the observed windows start."""
     firsts = (
         sample.first_us
         for each in job.samples.values()

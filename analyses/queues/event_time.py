@@ -205,7 +205,7 @@ class Stuck(NamedTuple):
     Args:
         task, operator: the task, and its operator that needs event time if the metrics name it.
         keys: the subtasks.
-        held: the watermark of the first subtask, from the time on when it is stuck for all of them.
+        held: the watermark of the first subtask, from when it is stuck for all of them.
         records, emitted: number of records that the operator receives and emits in that time.
         certain: whether it certainly needs event time, because the plan describes its windows or a source has a
             watermark.
@@ -464,7 +464,7 @@ def wrong_times(job: JobQueues, task: str, ahead_s: float) -> WrongTimes | None:
 
 
 def _wrong_since(mark: Mark, ahead_s: float) -> int | None:
-    """Return the time from which a watermark is wrong, or None if it is right at the end."""
+    """Return since when a watermark has been wrong, or None if it is right at the end."""
     since_us = None
     for point in reversed(mark.points):
         value = point.last

@@ -197,7 +197,7 @@ class Flow:
 
     @property
     def constant_since_us(self) -> int | None:
-        """The time from which the counter is constant, or None without samples."""
+        """Since when the counter has been constant, or None without samples."""
         for point in reversed(self.points):
             if point.increase > 0:
                 return point.until_us

@@ -444,7 +444,7 @@ def find_spells(job: JobQueues) -> tuple[Spell, ...]:
 
 
 def _continued(job: JobQueues, spell: Spell) -> Spell:
-    """Return a task's last spell as ongoing if the windows after it show its culprit only together.
+    """Return a task's last spell as ongoing if all later windows together show its culprit, although none alone does.
 
     A single window may contain too few samples of a queue, or a queue that is short for a moment.
     """

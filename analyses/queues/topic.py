@@ -47,7 +47,7 @@ Series = TypeVar("Series", Mark, Flow, StoreMetric)
 
 MINUTE_US: Final = 60_000_000
 SECOND_US: Final = 1_000_000
-# Maximum number of windows times subtasks that the driver receives, and of windows.
+# Maximum number of samples (windows times subtasks) that the driver receives, and of windows.
 MOST_SAMPLES: Final = 200_000
 MOST_WINDOWS: Final = 120
 FEWEST_WINDOWS: Final = 24

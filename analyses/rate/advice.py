@@ -23,7 +23,7 @@ from flowdiag.analyses.rate.stability import Line
 BATCHES: Final = 60
 POOR: Final = 0.25  # share of the interval: with a larger error, the model cannot predict
 APART: Final = 0.1  # batches of equal size do not show the cost of a record
-MORE: Final = 2.0  # times the sustainable rate: assumed rate of a source that is limited
+MORE: Final = 2.0  # assumed rate of a limited source, as a multiple of the sustainable rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ def what_if(assessed: AssessedApplication, state: StreamState, **changes: object
 
 
 LIMITS_OF_KIND: Final = {"max-rate": h.pid.MAX_RATE, "max-per-partition": h.pid.MAX_PER_PARTITION}
-_CATCH_UP: Final = 1.3  # times the arrival rate: enough to reduce the backlog
+_CATCH_UP: Final = 1.3  # multiple of the arrival rate; enough to reduce the backlog
 
 
 def raise_rate(
@@ -191,7 +191,7 @@ def raise_rate(
 
 
 def unread_per_s(late: h.Sequence[h.Trigger]) -> float | None:
-    """Return by how many rows per second the backlog of the sources grows, or None if it does not grow."""
+    """Return how many rows per second the backlog of the sources grows, or None if it does not grow."""
     known = [t for t in late if t.backlog is not None]
     seconds = (known[-1].time_us - known[0].time_us) / 1e6 if len(known) > 1 else 0.0
     growth = ((known[-1].backlog or 0) - (known[0].backlog or 0)) / seconds if seconds else 0.0

@@ -13,7 +13,7 @@ from flowdiag.analyses.rate.facts import QueryFacts, Trigger
 from flowdiag.analyses.rate.stability import Trend, trend
 
 AHEAD_MS: Final = 600_000.0
-"""Minimum time by which a watermark is in the future. Different clocks may explain a smaller difference."""
+"""Minimum time that a watermark is ahead of the clock. Clocks of two hosts may differ by less."""
 
 STUCK_TRIGGERS: Final = 8  # triggers with rows; a healthy watermark advances with the next one
 STUCK_TIMES: Final = 3  # different newest event times

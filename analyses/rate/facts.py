@@ -111,7 +111,7 @@ class OpenTrigger:
 
     @property
     def lasted_ms(self) -> int:
-        """The time for which the trigger has been running when the input ends."""
+        """How long the trigger has been running when the input ends."""
         return max(0, self.until_us - self.since_us) // 1000
 
 

@@ -562,8 +562,8 @@ def longer_interval(
     """Return the advice to run batches or triggers less often.
 
     Args:
-        option: `BATCH_INTERVAL` or `TRIGGER_INTERVAL`. now_ms, proposed_ms: the intervals. A proposal of a second or
-            more is rounded to whole seconds.
+        option: `BATCH_INTERVAL` or `TRIGGER_INTERVAL`.
+        now_ms, proposed_ms: the intervals. A proposal of a second or more is rounded to whole seconds.
         text: the advice with its reason.
         verify: how to check that it worked.
     """

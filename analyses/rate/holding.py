@@ -38,8 +38,9 @@ def held_by(assessed: AssessedApplication, stream: int) -> tuple[str, str]:
 def _held_by_estimator(
     assessed: AssessedApplication, stream: int, *, reached: bool
 ) -> tuple[str, str]:
-    """Return why the rate stays as it is with back pressure. `reached` means that most batches reach the estimator's
-    rate.
+    """Return why back pressure keeps the rate as it is, as keyword and clause.
+
+    `reached` means that most batches reach the estimator's rate.
     """
     app = assessed.app
     busy = any((b.processing_ms or 0) > 100 for b in app.completed)

@@ -63,7 +63,7 @@ def limit_of(
     # The slope refers to batch times, but a batch is processed after its wait.
     grows = slope.slope / (1 + slope.slope)
     if kind == "memory":
-        # Time until the first host is full. The share of the blocks by which the delay grows remains in memory.
+        # Time until the first host is full. The share of the new blocks by which the delay grows remains in memory.
         left = min(
             (
                 one.free_bytes / (grows * one.bytes_per_s / 1000)

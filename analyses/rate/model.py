@@ -22,10 +22,10 @@ _RANGE: Final = re.compile(
     r"topic: (?P<topic>[^\t\n]{1,300})\tpartition: (?P<partition>\d{1,9})"
     r"\toffsets: (?P<low>\d{1,18}) to (?P<high>\d{1,18})"
 )
-SETTLED: Final = 0.1  # share of the final rate and delay: within it, they have settled
-RESTING: Final = 0.25  # share of the interval: smaller differences of the delay do not count
-BUSY: Final = 1.001  # share of the interval: longer batches queue up
-FLOORED: Final = 10  # consecutive updates at the floor that show that the floor limits the rate
+SETTLED: Final = 0.1  # maximum deviation of settled rates and delays, as a share of the final ones
+RESTING: Final = 0.25  # share of the interval; smaller differences of the delay do not count
+BUSY: Final = 1.001  # share of the interval; longer batches queue up
+FLOORED: Final = 10  # consecutive updates at the floor that prove that it limits the rate
 LEAST: Final = 60  # batches of the shortest simulation
 LONGEST: Final = 3_840  # batches of the longest simulation: over two hours of two-second batches
 
@@ -334,7 +334,7 @@ def _settled_state(
 
 
 def _drift(late: Sequence[Simulated]) -> float:
-    """Return by how much the delay of the second half exceeds that of the first."""
+    """Return how much longer the delay is in the second half than in the first, in ms."""
     half = len(late) // 2
     first = median(one.total_ms for one in late[: half or 1])
     return float(median(one.total_ms for one in late[half:]) - first)

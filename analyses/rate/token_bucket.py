@@ -67,7 +67,7 @@ class TokenBucket:
     def passing(self, offered: int, from_us: int, to_us: int) -> int:
         """Return how many of `offered` waiting records pass between two times.
 
-        The result is the same as with that many calls of `acquire`.
+        The result is the same as after that many calls of `acquire`.
         """
         if offered <= 0 or to_us <= from_us:
             return 0

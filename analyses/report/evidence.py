@@ -30,7 +30,10 @@ EXCERPT_CHARACTERS: Final = 500
 _CHUNK: Final = 1 << 20
 _RECORD: Final = 64 << 10  # bytes of a record to read for its excerpt
 MAX_BLOCK: Final = 2 << 20  # bytes of a record to search for the relevant part
-_MOST: Final = {False: _RECORD, True: MAX_BLOCK}  # by whether the whole record is searched
+_MOST: Final = {
+    False: _RECORD,
+    True: MAX_BLOCK,
+}  # bytes to read, by whether to search the whole record
 _READERS: Final = 2  # parallel sources; reading and counting release the GIL
 
 
@@ -62,7 +65,7 @@ def locate(
         evidence: cited records in any order, possibly repeated.
         open_stream: opens the decoded stream of a source by its index.
         zones: milliseconds by which the clock of each source is ahead of UTC, if known. Without it, only records
-        that print an instant get a time.
+            that print an instant get a time.
         kinds: kinds of the sources. A missing source is a log.
 
     Returns:

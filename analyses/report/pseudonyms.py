@@ -44,7 +44,7 @@ _NAMES_BELOW: Final = {
     ("vertices", "name"): "task",
     ("inputs", "upstream"): "task",
     ("tasks", "job"): "job",
-    ("before", "jobs"): "job",  # of a comparison
+    ("before", "jobs"): "job",  # in comparisons
     ("after", "jobs"): "job",
 }
 # The words of the contract are never names, even if a task has the same name. Every other string is text.
@@ -168,7 +168,10 @@ _SHAPES: Final = tuple(
         ),
         ("host", rf"(?<![\w.$-]){_LABELS}\.(?!(?:{_FILES}):)[a-z][a-z0-9-]*(?=:\d{{2,5}}\b)"),
         ("host", r"(?<![\w.$-])[a-z]+(?:-[a-z0-9]+)+(?=:\d{4,5}\b)"),  # kafka-1:9092
-        ("host", rf"(?i)(?<![\w.$-]){_LABELS}(?=/\d{{1,3}}(?:\.\d{{1,3}}){{3}}:\d)"),  # in Java
+        (
+            "host",
+            rf"(?i)(?<![\w.$-]){_LABELS}(?=/\d{{1,3}}(?:\.\d{{1,3}}){{3}}:\d)",
+        ),  # as Java prints it
         ("pod", r"\bpod(?:/| [\"']?)([a-z0-9][a-z0-9.-]*-[a-z0-9.-]*)"),
         ("pod", r"\b[a-z][a-z0-9-]*-[a-f0-9]{7,10}-[a-z0-9]{5}\b"),
         ("pod", r"\b[a-z][a-z0-9-]*-taskmanager-\d+(?:-\d+)?\b"),

@@ -144,7 +144,7 @@ def link_findings(
     """
     ranked = sorted(pairs, key=order)
     explained = _explanations(ranked, relations)
-    parents = _without_circles(ranked, explained)
+    parents = _without_cycles(ranked, explained)
     roots = {n: _root(n, parents) for n in range(len(ranked))}
     members: defaultdict[int, list[int]] = defaultdict(list)
     for number, root in roots.items():
@@ -203,7 +203,7 @@ def _place(story: LinkedFindings, order: Callable[[Pair], Any]) -> Any:
 
 
 Explained = Mapping[int, Mapping[int, Relation]]
-"""Return, for each finding, the indices of the findings that could explain it, closest to the root first."""
+"""For each finding, the indices of the findings that could explain it, closest to the root first."""
 
 
 def _explanations(ranked: Sequence[Pair], relations: Sequence[Relation]) -> Explained:
@@ -295,8 +295,8 @@ def _meets(relation: Relation, cause: Finding, finding: Finding) -> bool:
     )
 
 
-def _without_circles(ranked: Sequence[Pair], explained: Explained) -> dict[int, int]:
-    """Choose one explanation for each finding: the one closest to the root that the finding does not itself explain."""
+def _without_cycles(ranked: Sequence[Pair], explained: Explained) -> dict[int, int]:
+    """Choose one explanation for each finding, as close to the root as possible, without cycles."""
     parents: dict[int, int] = {}
     for number in range(len(ranked)):
         for other in explained.get(number, {}):
@@ -313,7 +313,7 @@ def _root(number: int, parents: Mapping[int, int]) -> int:
 
 
 def _competing_roots(explained: Explained, roots: Mapping[int, int]) -> Mapping[int, set[int]]:
-    """Return, for each root, the roots of other stories that could explain one of its consequences, or the reverse."""
+    """Return, for each root, the roots of other stories that could explain one of its consequences, or vice versa."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     for number, by in explained.items():
         root = roots[number]

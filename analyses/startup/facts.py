@@ -11,7 +11,7 @@ from flowdiag.analyses.model.keys import JobKey, Process, Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskTimes:
-    """The times at which an execution attempt reached each state."""
+    """When an execution attempt reached each state."""
 
     attempt_id: str
     task: str | None
@@ -50,7 +50,7 @@ class Spread:
 class Step:
     """A step of a start, with its start and end, and the last task or TaskManager that it waited for.
 
-    `ended_us` is None if the step never ended. In that case, `held_us` is the last time at which it was in progress.
+    `ended_us` is None if the step never ended. In that case, `held_us` is when it was last in progress.
     """
 
     name: str
@@ -264,7 +264,7 @@ class Usage:
 
     @property
     def lasts_ms(self) -> int | None:
-        """The time for which the job has used this number of slots while requesting at least as many."""
+        """How long the job has used this number of slots while requesting at least as many, in ms."""
         if self.since_us is None or self.last_us is None:
             return None
         return max(0, self.last_us - self.since_us) // 1000
@@ -330,7 +330,7 @@ class StartupFacts:
     last_us: int | None = None
     mode: str | None = None  # yarn | kubernetes | standalone
     troubles: tuple[Trouble, ...] = ()
-    # When the log of a client shows that its job was accepted, by source.
+    # When each client's log shows that its job was accepted, by source.
     accepted_us: Mapping[int, int] = field(default_factory=dict)
     collecting: tuple[Collecting, ...] = ()
 

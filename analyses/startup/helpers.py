@@ -151,7 +151,7 @@ def worker_finding(
 def _finding(
     job: JobKey | None, subject: Subject, ongoing: bool, overrides: FindingFields
 ) -> Finding:
-    """Return a finding that is critical while the problem persists and explained by its cause."""
+    """Return a finding with the explanation of its cause, which is critical while the problem persists."""
     found: FindingFields = {
         "severity": Severity.CRITICAL if ongoing else Severity.WARNING,
         "state": State.ONGOING if ongoing else State.RECOVERED,

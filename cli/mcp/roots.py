@@ -14,8 +14,8 @@ from typing import Final
 
 from flowdiag.parsers.errors import FlowdiagError
 
-MOST_PATHS: Final = 50  # in one call
-_MOST_ENTRIES: Final = 100_000  # in a folder; larger folders are not searched for links
+MOST_PATHS: Final = 50  # maximum number of paths per call
+_MOST_ENTRIES: Final = 100_000  # maximum number in a folder; larger folders are rejected
 _OUTSIDE: Final = "is outside the folders that this server may read"
 
 

@@ -24,7 +24,7 @@ from flowdiag.cli.settings import Settings
 from flowdiag.parsers.errors import FlowdiagError
 
 MOST_REPORTS: Final = 8
-_MOST_BYTES: Final = 256 << 20  # of one answer of the worker
+_MOST_BYTES: Final = 256 << 20  # maximum size of one answer of the worker
 _GRACE_S: Final = 10.0
 
 ReportProgress = Callable[[str], Awaitable[None]]

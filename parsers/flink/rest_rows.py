@@ -483,7 +483,7 @@ def _attempt(body: Any, context: Context) -> Iterator[Row]:
 
 
 def _vertex_taskmanagers(body: Any, context: Context) -> Iterator[Row]:
-    # The numbers are those of the vertex, summed per TaskManager. Only the name is useful.
+    # The numbers are sums over the subtasks of the vertex on a TaskManager. Only the name is useful.
     yield _vertex_row({"id": body.get("id"), "name": body.get("name")}, context, None)
 
 

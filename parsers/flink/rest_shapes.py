@@ -349,7 +349,7 @@ def _ids_in(document: Body) -> dict[str, Any]:
 
 
 def _with_unlabeled_ids(ids: Ids, kind: str | None, file_name: str) -> Ids:
-    """Fill in IDs from the names that have no label there."""
+    """Fill in IDs that have no label in the names of the file and its folders."""
     *folders, name = re.split(r"[/\\]", file_name)
 
     def unused_ids(words: list[str]) -> list[str]:

@@ -41,7 +41,7 @@ EDGE_BYTES: Final = 4 * 1024
 PATIENCE_BYTES: Final = 32 * 1024 * 1024
 SAMPLE_SHARE: Final = 256  # one of this many bytes is part of the sample
 LEAST_SAMPLE_BYTES: Final = 16 * 1024
-_WORTHWHILE: Final = 4 * 1024  # bytes; in a smaller region, more than one call does not pay off
+_WORTHWHILE: Final = 4 * 1024  # bytes; for a smaller region, several calls do not pay off
 _TRIED_EVERY: Final = 256  # number of regions between two timings
 APART: Final = 4 * 1024
 """Minimum distance between two places, in bytes. Signs that are closer together count as one place."""

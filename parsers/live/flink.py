@@ -531,7 +531,7 @@ class _Collector:
         has_fetch_time = self._version >= (1, 13)
         refreshed = await self._refresh_time(job) if has_fetch_time and job.vertices else None
         if refreshed is not None and refreshed == job.refreshed_ms:
-            return  # without a new refresh, the samples are those of the last tick
+            return  # without a refresh, the samples are the same as in the last tick
         job.refreshed_ms = refreshed
         pressures: list[Answer | None] = []
         if is_large if has_fetch_time else self._options.sample_back_pressure:

@@ -299,7 +299,7 @@ def _fitting(cause: str) -> str:
 
 
 def _ended_process(ended: str, process: str | None) -> str:
-    """Return what a failure ended, in the knowledge that the main thread of an executor is not the application."""
+    """Return what a failure ended. In an executor, the main thread is the process, not the application."""
     return "process" if (ended, process) == ("application", "spark-executor") else ended
 
 

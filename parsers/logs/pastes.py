@@ -3,7 +3,7 @@
 People copy stack traces from the Web UI, a mail or a comment, as one JSON element per frame, or escaped for HTML.
 `exceptions_in` strips this formatting and finds the traces, both outside and below records. `failures_in` also finds
 failures without an exception: error records, and the lines in `formats/failure-lines.toml`. The lines below a record
-    belong to it. A line with only a date ends the record, and dates the next exception.
+belong to it. A line with only a date ends the record, and dates the next exception.
 
 Bad text never raises, and all patterns are bounded.
 """
@@ -214,7 +214,7 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
 
 
 def _is_vague_failure(head: prefix.Prefix, text: str) -> bool:
-    """Return whether a line mentions a failure. At INFO and below it must report an end: libraries log what they handle."""
+    """Return whether a line mentions a failure. At INFO and below, vague wording counts only if it reports an end."""
     line = failure_line(text, weak=True)
     if head.complete and head.level in _QUIET:
         return line is not None and (line.ends or not line.weak)

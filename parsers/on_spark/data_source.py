@@ -51,7 +51,7 @@ class FlowdiagDataSource(DataSource):
         return "flowdiag"
 
     def schema(self) -> T.StructType:
-        """Return the schema of the rows, which is that of `COLUMNS`."""
+        """Return the schema of the rows, which have the columns of `COLUMNS`."""
         return spark_schema(COLUMNS)
 
     def reader(self, schema: T.StructType) -> DataSourceReader:

@@ -28,7 +28,6 @@ _CYCLE_US: Final = 146_097 * 86_400_000_000
 _DEPTH: Final = 4  # maximum nesting of offsets: source, topic, partition
 PARTITIONS: Final = 16  # maximum partitions kept, those with the largest backlogs first
 METRICS: Final = 4000  # maximum metrics of a state store that are read
-"""Metric with the version of a partition's last snapshot, or -1; Spark names only the partitions furthest behind."""
 TEXT: Final = 400  # maximum characters kept of a description
 
 

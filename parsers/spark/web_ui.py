@@ -35,7 +35,7 @@ _EXECUTOR: Final = re.compile(
     re.MULTILINE,
 )
 _GC_SHARE: Final = 0.1
-"""Share of the task time from which Spark's Web UI shows the time of garbage collection in red."""
+"""Share of the task time above which Spark's Web UI shows the garbage collection time in red."""
 _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _QUERY: Final = re.compile(
     rf"^[ \t|>]{{0,20}}(?P<name>[^\s|][^\t|\n]{{0,200}}?){_S}RUNNING{_S}(?P<id>{_UUID}){_S}(?P<run>{_UUID}){_S}\d{{4}}/\d\d/\d\d \d\d:\d\d:\d\d"

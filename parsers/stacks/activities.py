@@ -184,7 +184,7 @@ def _candidates(whole: int, state: str) -> tuple[tuple[int, Activity], ...]:
 
 
 _UNKNOWN: Final = Activity("unknown", "unknown", "works", frozenset(), (), (), 0, caller=False)
-# Marks of a method. The last three are for a generated class, and for a specific component and a transport.
+# Marks of a method. The last three mark generated classes, specific components and transports.
 _ASYNC, _CHAINED, _LOOP, _USER, _HIDDEN, _PART, _TRANSPORT = (1 << n for n in range(7))
 _TABLE: Final = 7  # the marks of the table's entries start at this bit
 _ROLES: Final = {"part": _PART, "transport": _TRANSPORT}

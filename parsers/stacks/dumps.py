@@ -18,8 +18,7 @@ Interesting are threads that run tasks, streaming queries or batches, and thread
 | fields.legacy | whether the thread is that of a legacy source |
 | fields.lock, owner, owner_frame, owner_activity, owner_component | the lock that the thread waits for, and the thread that holds it |
 | fields.deadlock | the threads that wait for each other |
-| fields.crowd, crowd_name | size and name of the largest group of threads with similar names, if it has at least
-`CROWD` threads |
+| fields.crowd, crowd_name | size and name of the largest group of at least `CROWD` threads with similar names |
 | fields.samples | number of samples, in a profile |
 | fields.cpu_ms, threads | CPU time of the thread; number of threads in the dump |
 | fields.role, thread, stage, query, run | for Spark's threads: `task`, `query` or `batch`, and what the thread runs |
@@ -521,7 +520,7 @@ def with_ends(
     """
     found: list[re.Match[AnyStr]] = list(headings)
     ends = [*(heading.start() for heading in found[1:]), end]
-    yield from zip(found, ends, strict=False)  # without headings, one end is left
+    yield from zip(found, ends, strict=False)  # without headings, `ends` still has an item
 
 
 def clock_us(text: str, layout: str) -> int:

@@ -37,7 +37,7 @@ def slow_at_the_end(
         last = [lasted_ms(c) for c in timed[-few:]]
         if len(last) == few and min(last) >= least_ms:
             return True
-    # Twice the number covers more than one burst, and so the quiet time in between.
+    # Twice the number spans more than one burst, so the fast checkpoints in between count, too.
     slow = [place for place, c in enumerate(timed) if lasted_ms(c) >= limit_ms][-2 * int(number) :]
     return len(slow) >= number and time_share(timed[slow[0] :], limit_ms) >= share
 

@@ -38,7 +38,7 @@ class Growth(NamedTuple):
 
     @property
     def per_hour(self) -> float:
-        # The medians of the fifths are four fifths of the span apart.
+        # The medians of the first and the last fifth are four fifths of the span apart.
         return (self.after - self.before) / max(1.0, self.span_ms * 0.8) * 3_600_000
 
     def is_steady(self, still: float, straight: float, tau: float) -> bool:

@@ -123,7 +123,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _in_turn(job: h.Job, detailed: dict[int, Rows], limits: Limits) -> h.Finding | None:
-    """Return the finding about changing subtasks that write slowly, since the earliest possible checkpoint."""
+    """Report slow writes whose subtasks change, over the longest period up to the end that shows them."""
     for first in detailed:
         recent = {number: rows for number, rows in detailed.items() if number >= first}
         found = slow_in_turn(

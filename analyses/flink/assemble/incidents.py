@@ -122,7 +122,7 @@ def _name_lost_taskmanagers(found: list[Incident]) -> list[Incident]:
             and _are_close(incident, after)
         ):
             name, host = after.taskmanager, after.host
-            if after.kind == "task-failure":  # a survivor names its peer
+            if after.kind == "task-failure":  # a surviving task names the lost peer
                 name, host = after.text.get("lost_taskmanager"), after.text.get("lost_host")
             result[number] = replace(incident, taskmanager=name or None, host=host or None)
     return result

@@ -50,7 +50,7 @@ class Scaling:
 
     @property
     def past(self) -> Past:
-        """The scaling, in the form that the formula takes as history."""
+        """The scaling as the formula expects it in its history."""
         return Past(
             before=self.before,
             after=self.after,

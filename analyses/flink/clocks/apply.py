@@ -42,7 +42,7 @@ _PRINTED: Final = "e.shown_us - w.shift_us"
 # Named zones have daylight saving time. This does not apply to clocks without a date or with elapsed time.
 _IN_ZONE: Final = f"""IF(e.clock IS NULL,
       unix_micros(to_utc_timestamp(timestamp_micros(e.shown_us), :tz)), {_PRINTED})"""
-# Two windows that start at a section edge, because a window that starts at each row is quadratic in Spark.
+# Two windows that start at an end of the partition, because one that starts at each row is quadratic in Spark.
 _WITH_JOB: Final = """IF(checkpoint IS NOT NULL AND job_id IS NULL, coalesce(
        last(job_id, true) OVER (
          PARTITION BY source, owner ORDER BY offset
@@ -51,7 +51,7 @@ _WITH_JOB: Final = """IF(checkpoint IS NOT NULL AND job_id IS NULL, coalesce(
          PARTITION BY source, owner ORDER BY offset DESC
          ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), ''),
      job_id) AS job_id"""  # english: quoted
-# A record without a time comes after the last trigger above it that prints one.
+# A record without a time is placed right after the last trigger above it that prints one.
 _IN_ORDER: Final = """IF(time_us IS NULL AND fields['origin'] IS NULL,
      coalesce(last(IF(event = 'checkpoint_triggered', epoch_ms, NULL), true) OVER (
          PARTITION BY source, owner ORDER BY offset

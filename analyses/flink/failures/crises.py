@@ -453,7 +453,7 @@ def _logged_us(job: JobFacts, since_us: int, facts: ClusterFacts | None) -> int:
 
 @once
 def _restarts(job: JobFacts) -> tuple[int, ...]:
-    """Return the times at which the job or a region of it resumed."""
+    """Return when the job or a region of it resumed."""
     return tuple(
         sorted(
             incident.time_us

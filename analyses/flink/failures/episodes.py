@@ -159,7 +159,7 @@ _BEGINNINGS: Final = frozenset(
 
 @once
 def beginnings(job: JobFacts) -> tuple[int, ...]:
-    """Return the times at which the job (re)started, in order, microseconds."""
+    """Return when the job (re)started, in order, in microseconds."""
     found = {
         incident.time_us
         for incident in job.incidents
@@ -170,7 +170,7 @@ def beginnings(job: JobFacts) -> tuple[int, ...]:
 
 @once
 def finished_us(job: JobFacts) -> int | None:
-    """Return the time at which the job finished or was stopped with a savepoint. Cancellations do not count."""
+    """Return when the job finished or was stopped with a savepoint. Cancellations do not count."""
     times = [
         incident.time_us
         for incident in job.incidents

@@ -164,7 +164,7 @@ def _complete_times(
         topology: the graph.
         limit: the timeout, in the same unit.
         notified: whether tasks are notified of aborted checkpoints (1.11+), so that a task that has not
-        received the barrier by then sends nothing.
+            received the barrier by then sends nothing.
 
     Returns:
         the times of all subtasks by task, and whether the times downstream of late ones are known.

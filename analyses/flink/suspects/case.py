@@ -87,9 +87,9 @@ class Case:
             episode: the failed checkpoints of the span; empty if all completed.
             view: the loads of the span.
             end: the end of back pressure that the case is about. One of its subtasks is the culprit,
-            and the other signals decide which.
+                and the other signals decide which.
             fewest: how many checkpoints must show that a source is late. A single one may be an accident,
-            unless it stays in progress.
+                unless it stays in progress.
             during: a clause that describes the span of the loads; empty for the whole input.
         """
         self.fewest = fewest

@@ -352,7 +352,7 @@ def place(
     Args:
         job: the job.
         chosen: the episodes to evaluate. By default all of them, plus late messages whose expiry record
-        is missing.
+            is missing.
         named_only: whether to limit the table to the TaskManager that the pattern implicates.
     """
     looked_at = episodes(job) if chosen is None else tuple(chosen)
@@ -490,8 +490,8 @@ class Tails:
 
         Args:
             populations: per vertex and deployment, the weight of each subtask (the number of episodes
-            in which it was late) and the number of subtasks on the TaskManager. The identity of
-            the weights is the cache key.
+                in which it was late) and the number of subtasks on the TaskManager. The identity of
+                the weights is the cache key.
             observed: the sum of the weights there.
 
         Returns:

@@ -29,30 +29,30 @@ ENOUGH_SAMPLES: Final = 5
 about a subtask.
 """
 BUSY: Final = (
-    0.6  # share of the time; means over minutes blur a saturated subtask but rarely fall below this
+    0.6  # share of the time; averages over minutes blur a saturated subtask but rarely fall lower
 )
 PRESSED: Final = 0.5  # Flink's own boundary between low and high back pressure
 FULL: Final = 0.85  # buffers in use, in place of busy time; half full is normal
 IDLE: Final = 0.25  # share of the time; a subtask that is busy for less has nothing to do
-AT_REST: Final = 3.0  # factor; this much less busy than a saturated sibling is idle, too
+AT_REST: Final = 3.0  # a subtask is also idle if its busy sibling is this many times busier
 AS_BUSY: Final = 0.1  # shares of the time that differ by less count as equal
-CALM: Final = 0.3  # share of the time; with less, the busy time is the subtask's own work
+CALM: Final = 0.3  # share of the time; with less back pressure, busy means own work
 SKEWED: Final = 2.0  # multiple of the siblings' records; key groups alone cause up to 1.5
-WORKING: Final = 0.1  # share of the time; less work is not comparable
+WORKING: Final = 0.1  # share of the time; a subtask with less work is not comparable
 COSTLY: Final = 3.0  # multiple of the siblings' time per record
-KNOWN_SIBLINGS: Final = 0.75  # share that must have metrics to make a ratio meaningful
-MANY_RECORDS: Final = 20.0  # fewer records make a ratio meaningless
-FEWEST_BYTES: Final = 10_000.0  # fewer bytes make a ratio meaningless
+KNOWN_SIBLINGS: Final = 0.75  # minimum share of the subtasks with metrics for a ratio
+MANY_RECORDS: Final = 20.0  # minimum number for a meaningful ratio
+FEWEST_BYTES: Final = 10_000.0  # minimum number for a meaningful ratio
 SATURATED: Final = (
     0.8  # share of the time; exceeded by every subtask of a slow task, even those with fewer keys
 )
 QUEUE_TIMES: Final = 3.0
 QUEUE_BUFFERS: Final = 5.0
 MOST_ALIKE: Final = 2 / 3  # share of a task's busy subtasks above which the task is the culprit
-# Factor over the cost per record elsewhere, if several subtasks of one TaskManager exceed it.
+# Minimum ratio to the cost per record elsewhere, if several subtasks of one TaskManager reach it.
 COSTLY_TOGETHER: Final = 2.0
 HALF_BUSY: Final = 0.4  # share of the time; a slow TaskManager with less work delays no other task
-ALIKE: Final = 1.5  # factor to the median, up or down; the spread on healthy hosts
+ALIKE: Final = 1.5  # maximum ratio to the median, up or down; the spread on healthy hosts
 
 IN_POOL: Final = ("Shuffle.Netty.Input.Buffers.inPoolUsage", "buffers.inPoolUsage")
 OUT_POOL: Final = ("Shuffle.Netty.Output.Buffers.outPoolUsage", "buffers.outPoolUsage")
@@ -604,7 +604,7 @@ def slow_taskmanager_of_task(task: str, members: Sequence[Load]) -> SlowTaskMana
         if cost is None or load.taskmanager is None:
             return None
         costs[load.taskmanager].append(cost)
-    # If all others are alike and half as expensive, the slow TaskManager has the most expensive record.
+    # Only the TaskManager with the most expensive record can be twice as expensive as all others.
     manager = max(costs, key=lambda name: max(costs[name]), default="")
     mine = costs.pop(manager, [])
     elsewhere = sorted(chain.from_iterable(costs.values()))

@@ -58,7 +58,7 @@ def standstill_in(
         steps: of each subtask.
         topology: the job graph.
         still_since: by task, the time since which its operators have passed no record. A task that forms a whole job
-        exchanges no records, so its own counters are always zero.
+            exchanges no records, so its own counters are always zero.
     """
     if not steps or len(steps) < KNOWN_SIBLINGS * sum(topology.parallelism.values()):
         return None

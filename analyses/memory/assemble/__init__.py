@@ -48,7 +48,7 @@ def assemble_memory(
         given: command-line options, which override those in files.
         version: of Flink, from the command line.
         container: whether the processes run in containers, from the command line.
-        engine: of all logs, if it is the same.
+        engine: the engine of all logs, if they agree.
     """
     of_files: dict[str, str] = {}
     refs: dict[str, Ref] = {}

@@ -83,7 +83,7 @@ def _legacy_managed(options: Options, size_text: str, network: int, rest: int, j
 
 
 def _float_share(size: int, fraction: str) -> int:
-    """Return a fraction of a size as in these versions, where the product is a 32-bit float, too."""
+    """Return a fraction of a size as these versions calculate it, with a product of 32 bits."""
     return int(widen(widen(fraction) * widen(size)))
 
 

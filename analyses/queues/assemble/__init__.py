@@ -209,7 +209,7 @@ def _cores(common: ClusterFacts) -> dict[str | None, float]:
 
 
 def _garbage(machines: Mapping[str, Sequence[TaskManagerSample]]) -> tuple[Garbage, ...]:
-    """Return the garbage collection times of the TaskManagers, in the form that the search for causes expects."""
+    """Return the garbage collections of the TaskManagers, as the search for causes expects them."""
     return tuple(
         Garbage(
             taskmanager=name,

@@ -40,9 +40,8 @@ def _gauge(value: Mapping[str, Any] | None, *, of_a_minute: bool = False) -> Gau
         return None
     n, total = value["n"], value["total"]
     if of_a_minute and value.get("latest") is not None:
-        total = (
-            n * value["latest"]
-        )  # it covers this window; earlier values also cover the time before it
+        # The latest value covers this window. Earlier values also cover time before it.
+        total = n * value["latest"]
     return Gauge(n, total, value["low"], value["high"])
 
 
@@ -104,7 +103,7 @@ def _sampling_interval_us(samples: Iterable[Sample]) -> float:
 
 
 def _extend_to_last_report(sample: Sample, pace: float) -> Sample:
-    """Extend a sample to the probable time of its last report, which a series with a gap does not contain."""
+    """Extend a sample to the probable time of its last report, which a gap in its series may hide."""
     if sample.first_us is None or sample.samples < 2:
         return sample
     probable_us = sample.first_us + round(pace * (sample.samples - 1))

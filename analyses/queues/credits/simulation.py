@@ -28,9 +28,7 @@ SAMPLES: Final = 320  # samples of the queues per run; fewer if there are many c
 _FEWEST_SAMPLES: Final = 40
 _LOOKS: Final = 200_000  # readings of channels in all samples of a run
 GOLDEN: Final = 0.6180339887498949
-_FILLING: Final = (
-    20.0  # times the capacity: rate of the sources while they fill the buffers in advance
-)
+_FILLING: Final = 20.0  # rate of the sources while they fill the buffers in advance, as a multiple of the capacity
 
 
 class Simulation:

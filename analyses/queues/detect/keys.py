@@ -12,7 +12,7 @@ FEWEST: Final = 5
 """Minimum number of samples: fewer do not allow a comparison of two halves."""
 KEYS: Final = "estimate-num-keys"
 STALE: Final = 5.0
-"""Ratio of all files to valid data from which most of a state has been overwritten or removed."""
+"""Minimum ratio of all files to valid data that shows that most of a state was overwritten or removed."""
 _TIMERS: Final = "_timer_state"
 
 
@@ -67,7 +67,7 @@ def key_growths(
 
 
 def _growth_of(stores: list[h.Store]) -> KeyGrowth | None:
-    """Return the keys of all subtasks at each sample of the largest store, from the time when all have reported."""
+    """Return the total number of keys at each sample of the largest store, once all stores have reported."""
     largest = max(stores, key=lambda store: store.latest(KEYS) or 0.0)
     points = sorted(
         (

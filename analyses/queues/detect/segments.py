@@ -28,7 +28,7 @@ def shortage_of(
     asked = h.merged_gauge(reports, "segments_requested")
     free = h.merged_gauge(reports, "segments_free")
     total = h.merged_gauge(reports, "segments")
-    # Samples of the windows in which hardly any segment is free on average, and sometimes none.
+    # Samples in windows with hardly any free segment on average, and with none at times.
     empty = sum(
         gauge.n
         for report in reports

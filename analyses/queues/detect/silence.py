@@ -42,10 +42,10 @@ def stuck_operators(
 
 
 def _known_ms(job: h.JobQueues, stuck: e.Stuck, holder: e.Holder | None) -> float:
-    """Return for how long the watermark has not advanced, from other evidence than its samples.
+    """Return how long the watermark has provably not advanced, in ms, by evidence other than its samples.
 
-    A watermark that a subtask does not have was not there since the start of the job. A source subtask that is idle
-    emits no later watermark.
+    A watermark that was never set has been missing since the start of the job. An idle source emits no watermarks, so
+    its idle time counts.
     """
     if stuck.held.value is None:
         age = age_us(job, stuck.held.until_us)

@@ -121,7 +121,7 @@ def pending_of(job: JobQueues, task: str) -> dict[int, dict[SubtaskKey, Gauge]]:
 
 
 def _counting_samples(job: JobQueues, key: SubtaskKey, since_us: int) -> list[Sample]:
-    """Return the samples of a subtask with a number of emitted records that begin at or after a time."""
+    """Return a subtask's samples that begin at or after a time and count emitted records."""
     return [
         sample
         for sample in job.samples.get(key, ())
@@ -234,7 +234,7 @@ def _totals(partitions: Mapping[str, Sequence[Lag]]) -> list[Point]:
 
 
 def _commit_rate_of(job: JobQueues, since_us: int) -> float | None:
-    """Return the records per second by which all partitions advance from a time on, or None if unknown."""
+    """Return how many records per second all partitions together have advanced since a time, or None if unknown."""
     late = (
         [lag for lag in each if (lag.row.time_us or 0) >= since_us]
         for each in partitions_of_job(job).values()
@@ -245,7 +245,7 @@ def _commit_rate_of(job: JobQueues, since_us: int) -> float | None:
 
 
 def _commit_rate(positions: Sequence[Lag]) -> float | None:
-    """Return the records per second by which the committed offset of a partition advances."""
+    """Return how many records per second the committed offset of a partition advances."""
     first, last = positions[0].row, positions[-1].row
     if first.committed is None or last.committed is None:
         return None

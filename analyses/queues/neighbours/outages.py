@@ -1,4 +1,4 @@
-"""Finds the times in which clients of a job cannot reach a broker."""
+"""Finds the periods in which clients of a job cannot reach a broker."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def held_slots(neighbours: Neighbours) -> Iterator[HeldSlot]:
 
 
 def _at_last_position(slots: Sequence[DatabaseSlot]) -> list[DatabaseSlot]:
-    """Return the last outputs with the same position and the same kind of use."""
+    """Return the last outputs in which position and use are the same as at the end."""
     last, found = slots[-1].row, []
     for slot in reversed(slots):
         if (slot.row.restart, slot.row.active) != (last.restart, last.active):

@@ -68,7 +68,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Results:
         return
     windows = h.pressed_windows(job)
     explanation = bool(h.find_spells(job))
-    # A job that has read all its input does not fall behind any more.
+    # A job that has read all its input no longer falls behind.
     done = h.has_finished(job) and not windows
     if not done and h.most_samples(job) < limits.samples and (windows or not explanation):
         yield gaps.too_few_samples(job, windows)

@@ -40,7 +40,7 @@ def interval_of(about: Sequence[Row], batches: Sequence[Row]) -> tuple[int | Non
     if len(gaps) < 2:
         return None, None
     common = reduce(gcd, gaps)
-    # A restart or spliced logs can make the divisor much too small, but most distances still equal the interval.
+    # A restart or spliced logs can make the divisor much too small, but most gaps still equal the interval.
     usual = int(median(gaps))
     return (common if common * 4 >= usual else usual), "observed"
 

@@ -10,7 +10,7 @@ from flowdiag.analyses.rate.facts import Trigger
 
 _MOSTLY_LATE: Final = 0.5
 _SILENT: Final = 3
-"""Minimum silence after a series of late triggers that has ended, in durations of its longest trigger."""
+"""Minimum silence that ends a series of late triggers, as a multiple of its longest trigger."""
 _COLD_US: Final = 120_000_000
 """Maximum time after the first record at which a trigger still starts workers and reads a backlog."""
 
@@ -40,7 +40,7 @@ _Placed = tuple[tuple[int, int], Trigger]
 
 
 def _without_cold(late: list[_Placed], first_us: int | None) -> list[_Placed]:
-    """Leave out the first trigger after the start, and a trigger that is the only trigger in a longer log."""
+    """Drop the first trigger if it comes right after the start, or if a longer log has no other."""
     if not late or first_us is None:
         return late
     after_us = late[0][1].time_us - first_us
@@ -49,7 +49,10 @@ def _without_cold(late: list[_Placed], first_us: int | None) -> list[_Placed]:
 
 
 def _take_most_of_the_time(late: Sequence[_Placed], until_us: int | None = None) -> bool:
-    """Return whether late triggers take most of their time, or of the second half of the time until `until_us`."""
+    """Return whether late triggers take most of the time from the start of the first to the end of the last.
+
+    With `until_us`, the time lasts until then, and only its second half counts.
+    """
     spans = [(one.time_us, one.time_us + (one.duration_ms or 0) * 1000) for _, one in late]
     begin = min((start for start, _ in spans), default=0)
     end = max((end for _, end in spans), default=0)

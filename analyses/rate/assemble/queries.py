@@ -250,10 +250,10 @@ def observed_trigger_ms(triggers: Sequence[Trigger]) -> int | None:
     for guess in sorted(guesses, reverse=True):
         if guess < 100:
             continue
-        # They started at most a tenth of the interval after one of its multiples.
+        # Triggers that waited start at most a tenth of the interval after one of its multiples.
         on_grid = sum(time % guess <= max(50, guess * 0.1) for time in waited)
         if on_grid >= 0.8 * len(waited):
-            # All starts have the same phase in a longer period, so they waited for rows that arrive with that period.
+            # If all starts have the same phase in a longer period, they waited for rows that arrive with that period.
             beat = usual > guess and _spread([time % usual for time in waited], usual) < guess
             return None if beat else guess
     return None
@@ -271,7 +271,7 @@ def _waited_starts_ms(triggers: Sequence[Trigger]) -> list[int]:
 
 
 def _spread(places: Sequence[int], around: int) -> int:
-    """Return the length of the shortest arc of a circle that contains four fifths of the places."""
+    """Return the length of the shortest arc, on a circle of length `around`, with four fifths of the places."""
     ordered = sorted(places)
     most = -(-4 * len(ordered) // 5)
     turned = [*ordered, *(place + around for place in ordered)]

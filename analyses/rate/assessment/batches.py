@@ -123,7 +123,7 @@ def unfinished_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
 
 
 def running_batch(app: ApplicationFacts) -> tuple[Batch, int] | None:
-    """Return the oldest batch that is running at the end of the input, and for how many milliseconds."""
+    """Return the oldest batch that is running at the end of the input, and how long it has run, in ms."""
     running = [
         b for b in unfinished_batches(app) if b.state == "processing" and b.start_ms is not None
     ]
@@ -432,7 +432,7 @@ def _delay_ms(
 
 
 def _behind_since(batches: Sequence[Batch], interval: int) -> int | None:
-    """Return the batch time from which on every batch waited longer than an interval."""
+    """Return the batch time since which every batch has waited longer than an interval."""
     since = None
     for batch in reversed(batches):
         if batch.state == "completed" and (batch.waited_ms or 0) <= interval:

@@ -24,14 +24,14 @@ _STOPS: Final = (
 )
 _AFTER_US: Final = 10_000_000  # batches may still begin this long after a stop
 _BEFORE_US: Final = 10_000_000  # the Python process ends before the JVM notices
-# Messages whose reason is the stop of the application.
+# Messages that the stop of the application causes.
 _OF_A_SHUTDOWN: Final = (
     "sparkcontext was shut down",
     "sparkcontext is shutting down",
     "cancelled because sparkcontext",
     "sparkcontext was stopped",
 )
-# Messages whose reason is a stop, perhaps only that of a query.
+# Messages that a stop causes, perhaps only the stop of a query.
 _OF_A_STOP: Final = (
     *_OF_A_SHUTDOWN,
     "as part of cancellation",
@@ -96,7 +96,7 @@ def stop_us(app: ApplicationFacts) -> int | None:
 
 
 def _earliest_us(app: ApplicationFacts) -> int:
-    """Return the earliest time at which a stop may have ended the application, from its last batch or trigger."""
+    """Return when a stop may have ended the application at the earliest, from its last batch or trigger."""
     begun = [batch.time_ms * 1000 for batch in app.batches]
     begun += [trigger.time_us for query in app.queries for trigger in query.triggers]
     return max(begun, default=0) - _AFTER_US

@@ -14,23 +14,23 @@ COLD_MS: Final = 60_000  # ms that a first batch may take
 FEW: Final = 5  # minimum number of completed batches for a verdict
 LATE: Final = 12  # minimum number of recent units, which are a third of all
 # Defaults of the limits that rules publish. `stability` in the report always depends on these defaults.
-SILENT: Final = 10  # intervals without a batch that are a gap in the input
+SILENT: Final = 10  # intervals without a batch that count as a gap in the input
 SILENCE_MS: Final = 600_000  # minimum length of a gap
-GROWN: Final = 2.0  # intervals of delay from which growth is an overload
-LOST: Final = 5.0  # intervals of delay that are an overload even without growth
-RISE: Final = 0.5  # intervals that the delay has to rise by within the recent batches
+GROWN: Final = 2.0  # delay, in intervals, from which growth is an overload
+LOST: Final = 5.0  # delay, in intervals, that is an overload even without growth
+RISE: Final = 0.5  # minimum rise of the delay within the recent batches, in intervals
 DRAINS: Final = 0.95  # share of the interval below which a queue visibly drains
 NARROW: Final = 0.8  # share of the interval above which headroom is low
 AT_LIMIT: Final = 0.85  # share of the permitted records that a batch "at the limit" contains
-MOSTLY: Final = 0.6  # share of the recent batches
+MOSTLY: Final = 0.6  # share of the recent batches that counts as most of them
 FASTER: Final = (
     1.15  # minimum ratio of arrival rate to processing rate, because two rates are never equal
 )
 TWICE: Final = 2.0  # the same ratio if only a single trigger shows it
 SAME: Final = 0.95  # share of the rows of the largest trigger at which a trigger counts as full
-PERIODIC: Final = 1.5  # ratio to the median, for a periodically long batch
+PERIODIC: Final = 1.5  # minimum ratio of a periodically long batch to the median
 LONGER_MS: Final = 200.0  # minimum excess over the median
-TIMES: Final = 3  # minimum number of long batches, because any two have some distance
+TIMES: Final = 3  # minimum number of long batches; two alone always look periodic
 REAL_TIME_MS: Final = 5000  # spark.sql.streaming.realTimeMode.minBatchDuration
 START: Final = (
     1.5  # intervals that the first triggers of a run may take to load classes and compile code
@@ -39,9 +39,9 @@ PAUSE_MS: Final = 100.0  # longest pause between back-to-back triggers
 LONG_MS: Final = 1000.0  # minimum duration of a busy trigger; an almost empty one takes less
 FAILED_SHARE: Final = 0.05
 FAILED_LAST: Final = 3  # failed batches at the end after which the job counts as broken
-TURNING: Final = 2  # batches at the end that overrun, each waiting longer
+TURNING: Final = 2  # last batches that overrun, each waiting longer than the batch before
 WORKED: Final = 3  # triggers after an exception that prove that the query works again
-FAILING_DELAY: Final = 10.0  # intervals of delay at which "overloaded" becomes "failing"
+FAILING_DELAY: Final = 10.0  # delay, in intervals, at which "overloaded" becomes "failing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class StreamState:
         queued: number of batches that were waiting when the input ended.
         running_ms: how long the oldest unfinished batch has been running.
         drains: whether batches are short and the delay falls accordingly, as after a slow start.
-        behind_since_ms: batch time from which on the delay has grown.
+        behind_since_ms: batch time since which the delay has grown.
         line: the fitted cost of a batch by its records.
         headroom_per_s: maximum records per second according to `line`.
         caps: limits that recent units reach.

@@ -441,7 +441,7 @@ def rows_overcounted(query: QueryFacts) -> bool:
 
 
 def _offsets_advanced(trigger: Trigger) -> int | None:
-    """Return by how many offsets a trigger advanced, or None unless every source has numeric offsets."""
+    """Return how many offsets a trigger advanced, or None unless every source has numeric offsets."""
     advances = [s.get("advance") if s.get("partition_count") else None for s in trigger.sources]
     known = [advance for advance in advances if advance is not None]
     return sum(known) if known and len(known) == len(advances) else None

@@ -92,7 +92,7 @@ def _last_us(marks: Iterable[Row], common: ClusterFacts) -> int | None:
 
 
 def _acceptance_times(marks: Iterable[Row]) -> dict[int, int]:
-    """Return the time at which each client's log shows that a job was accepted."""
+    """Return when, according to each client's log, a job was accepted."""
     found: dict[int, int] = {}
     for row in marks:
         if row["role"] not in ("jobmanager", "taskmanager") and (

@@ -32,7 +32,7 @@ def count_slots(text: str) -> int:
 
 
 def rescale_times(job: JobFacts, since_us: int = 0) -> list[int]:
-    """Return the times at which all tasks of a run had ended because of a rescale, without a failure.
+    """Return when all tasks of a run had ended because of a rescale, without a failure.
 
     New tasks may be scheduled some milliseconds before the job switches to RUNNING.
     """
@@ -46,7 +46,7 @@ class Runs:
     """The runs of one job, each with its tasks, their maximum parallelism, and the slots that the job requested."""
 
     def __init__(self, job: JobFacts, marks: Sequence[Row], tasks: Sequence[TaskTimes]) -> None:
-        """Collect the runs by the times at which the job switched to RUNNING."""
+        """Collect the runs, each of which begins when the job switches to RUNNING."""
         self._job = job
         self._begins = sorted(
             {i.time_us for i in job.incidents if i.kind == "job-running" and i.time_us}

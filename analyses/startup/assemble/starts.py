@@ -170,7 +170,7 @@ def _earliest_time(*moments: int | None) -> int | None:
 
 
 def _submitted_us(marks: Iterable[Row]) -> int | None:
-    """Return the time at which the job was submitted or started, according to records that name it."""
+    """Return when the job was submitted or started, according to records that name it."""
     begun = (Event.JOB_SUBMITTED, Event.JOB_STARTED)
     times_us = [r["time_us"] for r in marks if r["event"] in begun and r["job_id"]]
     return min(times_us, default=None)

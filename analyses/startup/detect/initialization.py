@@ -34,7 +34,7 @@ def _slowest_of(job: h.JobStarting, start: h.Start) -> Slowest | None:
         end = task.running_us or task.ended_us or start.ended_us or job.job.last_us
         failed = task.running_us is None and task.end_state in ("CANCELED", "FAILED")
         if begun is None or end is None or failed:
-            continue  # another failure cut its time short
+            continue  # it was canceled or failed, so its time is incomplete
         if task.running_us is None and task.ended_us is None:
             end = logged_until(job.cluster.common, task.taskmanager, begun, end)
         found.append((max(0, end - begun) // 1000, task))

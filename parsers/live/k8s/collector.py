@@ -460,7 +460,7 @@ class _Collector:
                 yield chunk
 
         size = self._files.write(name, masked_lines(pieces()))
-        # `limitBytes` keeps the beginning, also of the last lines. The end of a large log is more useful.
+        # `limitBytes` keeps the beginning even with `tailLines`, but the end of a large log is more useful.
         tail = 2 * TAIL_LINES
         while received >= most and tail > 1:
             tail = max(1, min(tail // 2, lines * 3 // 4))

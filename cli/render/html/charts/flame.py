@@ -19,7 +19,7 @@ HOW: Final = (
     "them, so the topmost boxes show what the threads do. Colored boxes are user code. Hover over a box to see its full name."
 )
 _WIDTH, _ROW = 1000, 19  # units of the view box
-_CHARACTER: Final = 6.6  # width of one
+_CHARACTER: Final = 6.6  # width of a character, in the same units
 _NARROWEST: Final = 2.0
 
 

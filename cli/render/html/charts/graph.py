@@ -21,13 +21,13 @@ HOW: Final = (
     "the last task that delays others without waiting itself: it has a thick frame and a full queue."
 )
 
-_MOST: Final = 40  # boxes
+_MOST: Final = 40  # maximum number of boxes
 _ACROSS: Final = 5  # layers next to each other
 _HEAD: Final = 24  # heights in a box, in pixels: its name, a line, its queue
 _LINE: Final = 17
 _BOTTOM: Final = 14
 _GAP: Final = 34
-_LINES: Final = 3  # below the name
+_LINES: Final = 3  # maximum number of lines below the name
 _CHARACTER: Final = 6.6  # pixels
 _ROLES: Final = {
     "root": ("root", "root of the back pressure"),
