@@ -168,9 +168,7 @@ class Event(StrEnum):
     )
     SERVER = "server"  # a Kafka broker that a client of the job uses: fields.address
     UPLOAD_INTERRUPTED = "upload_interrupted"  # upload of a part of a checkpoint that expired
-    PARTITIONS = (
-        "partitions"  # partitions that a source found, or that it does not look for new ones
-    )
+    PARTITIONS = "partitions"  # partitions that a source found, or that it looks for no new ones
     COMMIT_FAILED = "commit_failed"  # a source could not commit its offsets: fields.cause
     SLOT_CREATED = "slot_created"  # a source creates its replication slot: fields.slot
     PRODUCE_REFUSED = "produce_refused"  # a broker refuses records: fields.error, fields.partition

@@ -128,7 +128,7 @@ def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
                 yield name if name in known else str(node.module)
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_no_modules_import_each_other_in_a_cycle() -> None:
     known = names()
     assert {"flowdiag", "flowdiag.library", "flowdiag.cli.app", "flowdiag.parsers"} <= set(known)
     graph = {name: set(imports(path, known)) for name, path in known.items()}

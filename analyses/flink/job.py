@@ -307,7 +307,7 @@ class JobFacts:
     settings: tuple[Setting, ...] = ()
     first_us: int | None = None
     last_us: int | None = None
-    garbage: tuple[Garbage, ...] = ()  # of the TaskManagers that run the job
+    garbage: tuple[Garbage, ...] = ()  # collections on the TaskManagers that run the job
     stacks: tuple[Stack, ...] = ()
     # Cache of `flowdiag.analyses.model.derived.once`.
     derived: DerivedValues = field(
@@ -345,8 +345,8 @@ class ClusterFacts:
 
     jobs: tuple[JobFacts, ...]
     processes: tuple[Process, ...]
-    incidents: tuple[Incident, ...] = ()  # without a known job
-    stacks: tuple[Stack, ...] = ()  # without a known job
+    incidents: tuple[Incident, ...] = ()  # incidents whose job is unknown
+    stacks: tuple[Stack, ...] = ()  # threads whose job is unknown
     has_jobmanager_log: bool = False
     has_rest: bool = False
     # Cache of `flowdiag.analyses.model.derived.once`.

@@ -58,7 +58,7 @@ _COUNTED_PER_JOB: Final = (
     "finished",
     "suspended",
     "job-running",
-)  # not per transition
+)  # once per job instead of once per transition
 
 
 def recognized_kinds(facts: ClusterFacts) -> tuple[RecognizedRecords, ...]:

@@ -264,7 +264,7 @@ _OF_YARN: Final = re.compile(
 )
 _PACKAGE: Final = re.compile(r"\A(?:[a-z_][\w$]{0,60}\.){1,20}(?=[A-Z][\w$]{0,120}(?::|\Z|\s))")
 _LABEL: Final = re.compile(r"\A(?:Error: |diagnostics: |\W{0,4}errors?\W{2,6}(?=[a-z]+\.))")
-_CLIENT: Final = re.compile(r"\A\[\w{1,40} clientId=[^\]]{1,300}\] ")  # of Kafka
+_CLIENT: Final = re.compile(r"\A\[\w{1,40} clientId=[^\]]{1,300}\] ")  # prefix of Kafka's clients
 # Exceptions whose message is only another exception.
 _WRAPPER: Final = re.compile(
     r"\A(?:(?:[a-z_][\w$]{0,60}\.){1,20}[A-Z][\w$]{0,120}: ){1,8}"

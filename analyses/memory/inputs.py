@@ -38,8 +38,8 @@ class OtherInputs:
     usages: tuple[Usage, ...] = ()
     kinds: Mapping[int, str] = field(default_factory=dict)
     unread: Mapping[int, str] = field(default_factory=dict)  # why a source is not read
-    version: str | None = None  # of Flink, from a FlinkDeployment
-    names: Mapping[int, str] = field(default_factory=dict)  # of all inputs
+    version: str | None = None  # Flink's version, from a FlinkDeployment
+    names: Mapping[int, str] = field(default_factory=dict)  # names of all inputs, by index
     engine: str | None = None  # the engine of all logs, if they agree
 
 

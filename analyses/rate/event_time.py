@@ -15,8 +15,9 @@ from flowdiag.analyses.rate.stability import Trend, trend
 AHEAD_MS: Final = 600_000.0
 """Minimum time that a watermark is ahead of the clock. Clocks of two hosts may differ by less."""
 
-STUCK_TRIGGERS: Final = 8  # triggers with rows; a healthy watermark advances with the next one
-STUCK_TIMES: Final = 3  # different newest event times
+# Minimum number of triggers with rows. A healthy watermark advances with the next one.
+STUCK_TRIGGERS: Final = 8
+STUCK_TIMES: Final = 3  # minimum number of different newest event times
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR_US: Final = 31_556_952_000_000

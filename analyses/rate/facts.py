@@ -33,7 +33,7 @@ class StageLoad:
     tasks: int
     total_ms: int
     longest_ms: int
-    index: int  # partition of the slowest task
+    index: int  # partition number of the slowest task
     executor: str | None
     host: str | None
     slowest_records: int
@@ -69,7 +69,7 @@ class Work:
 
     jobs: int
     busy_ms: int | None
-    start_ms: int | None = None  # of the first job
+    start_ms: int | None = None  # start of the first job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ class Cached:
 
     rdd: int
     bytes: int
-    time_ms: int  # of the first block
+    time_ms: int  # time of the first block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,7 +292,7 @@ class Trigger:
 
     batch: int | None
     run_id: str
-    time_us: int  # its start
+    time_us: int  # start of the trigger
     duration_ms: int | None
     rows: int | None
     durations: Mapping[str, int] = field(default_factory=dict)
@@ -433,7 +433,7 @@ class ApplicationFacts:
     receivers: tuple[Record, ...] = ()
     limits: tuple[Record, ...] = ()  # rate limits that receivers received
     traces: tuple[Record, ...] = ()  # lines that the estimator printed
-    lost: tuple[Record, ...] = ()  # number of dropped listener events
+    lost: tuple[Record, ...] = ()  # records of dropped listener events
     incidents: tuple[Record, ...] = ()
     failures: tuple[Record, ...] = ()  # exceptions and errors that no other record reports
     threads: tuple[SparkThread, ...] = ()

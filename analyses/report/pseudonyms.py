@@ -168,10 +168,8 @@ _SHAPES: Final = tuple(
         ),
         ("host", rf"(?<![\w.$-]){_LABELS}\.(?!(?:{_FILES}):)[a-z][a-z0-9-]*(?=:\d{{2,5}}\b)"),
         ("host", r"(?<![\w.$-])[a-z]+(?:-[a-z0-9]+)+(?=:\d{4,5}\b)"),  # kafka-1:9092
-        (
-            "host",
-            rf"(?i)(?<![\w.$-]){_LABELS}(?=/\d{{1,3}}(?:\.\d{{1,3}}){{3}}:\d)",
-        ),  # as Java prints it
+        # Java prints a host with its address: worker-1/10.0.0.1:8081.
+        ("host", rf"(?i)(?<![\w.$-]){_LABELS}(?=/\d{{1,3}}(?:\.\d{{1,3}}){{3}}:\d)"),
         ("pod", r"\bpod(?:/| [\"']?)([a-z0-9][a-z0-9.-]*-[a-z0-9.-]*)"),
         ("pod", r"\b[a-z][a-z0-9-]*-[a-f0-9]{7,10}-[a-z0-9]{5}\b"),
         ("pod", r"\b[a-z][a-z0-9-]*-taskmanager-\d+(?:-\d+)?\b"),

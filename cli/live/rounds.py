@@ -159,7 +159,7 @@ class _RepeatedRounds:
     spark: SparkStarter | None
     inputs: _Inputs
     before: Report | None = None
-    shown_warnings: set[str] = field(default_factory=set)  # in the previous round
+    shown_warnings: set[str] = field(default_factory=set)  # shown in the previous round
     muting: Callable[[Report], Report] = field(init=False)
 
     def __post_init__(self) -> None:

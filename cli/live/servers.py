@@ -44,7 +44,7 @@ HISTORY_S: Final = 3600.0
 HISTORY_GRACE_S: Final = 600.0
 KEPT_BYTES: Final = 1024 * 1024 * 1024
 """Disk limit for all rounds that are diagnosed together."""
-_MAX_WARNINGS: Final = 3  # per server
+_MAX_WARNINGS: Final = 3  # maximum number per server
 
 _KUBERNETES: Final = "kubernetes"
 _YARN: Final = "yarn"

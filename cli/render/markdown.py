@@ -27,9 +27,9 @@ LINES: Final = 60
 # By `Page.terse`:
 INPUTS_SHOWN: Final = (12, 12, 8, 4, 2)
 CULPRITS_SHOWN: Final = (10, 10, 6, 4, 2)
-IN_FULL: Final = (5, 3, 2, 1, 1)  # jobs or applications
+IN_FULL: Final = (5, 3, 2, 1, 1)  # jobs or applications in full
 FINDINGS_SHOWN: Final = (2, 2, 2, 1, 1)  # in full; the others have a line for each rule
-RULES_SHOWN: Final = (40, 20, 12, 6, 4)  # of other findings, and not assessed
+RULES_SHOWN: Final = (40, 20, 12, 6, 4)  # with other findings, and not assessed
 MEASUREMENTS_SHOWN: Final = 4
 NAMES_SHOWN: Final = 20
 WIDTH: Final = 84  # columns of charts and timelines, which fit GitHub's pages

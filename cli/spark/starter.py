@@ -65,11 +65,11 @@ class SparkStarter(SparkProvider):
     _folder: PrivateFolder
     on_cluster: bool = False
     java: Java | None = None
-    archive: Archive | None = None  # in use by the JVM
+    archive: Archive | None = None  # the archive that the JVM uses
     _jvm: Jvm = field(init=False)
     _thread: threading.Thread | None = None
     _session: SparkSession | None = None
-    _lease: running_java.JavaLease | None = None  # of a shared Java, instead of our own
+    _lease: running_java.JavaLease | None = None  # if the Java is shared, not our own
     _keeper: tuple[running_java.KeeperFiles, subprocess.Popen[bytes]] | None = None  # starting
     _gateway: Any = None  # another starter in this process may have a different gateway
     _failure: Exception | None = None

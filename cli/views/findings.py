@@ -137,7 +137,7 @@ def _essentials(finding: Finding, page: Page, paths: words.Paths, several: bool)
     yield "see", [line(", ".join(finding.see))] if finding.see else []
 
 
-_FRAMES: Final = 10  # of the most frequent stack
+_FRAMES: Final = 10  # maximum number of frames of the most frequent stack
 
 
 def _stack(finding: Finding) -> Iterator[RenderableType]:
@@ -154,7 +154,7 @@ def _stack(finding: Finding) -> Iterator[RenderableType]:
         yield line(printable(frame), "" if frame == path[mine] else "dim")
 
 
-_CODES: Final = 2  # explained in short form
+_CODES: Final = 2  # maximum number of codes explained in short form
 
 
 def _origin(finding: Finding, most: int) -> LabeledLines:

@@ -21,7 +21,7 @@ from flowdiag.cli.views.findings import evidence_line, excerpt_line, finding_lin
 _STORIES: Final = (5, 5, 4, 3, 2)
 _CONSEQUENCES: Final = (8, 6, 4, 3, 2)
 _CHARACTERS: Final = (160, 140, 120, 100, 80)
-_CODES: Final = 2  # explained per incident
+_CODES: Final = 2  # maximum number of codes explained per incident
 
 
 def stories_block(report: Report, page: Page, clock: words.Clock) -> RenderableType:

@@ -442,7 +442,7 @@ _EXCEPTION: Final = re.compile(
 )
 
 # A strict version of Flink's default layout. The first default layout matches all of these lines, and sorting their
-# bytes sorts them by time. Days that not every month has, and messages that may be records themselves, do not match.
+# bytes sorts them by time. Days that some months lack, and messages that may be records themselves, do not match.
 _PLAIN: Final = re.compile(
     rb"[12][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
     rb" (?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9],[0-9]{3} (?:TRACE|DEBUG|INFO|WARN|ERROR) +"

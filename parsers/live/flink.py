@@ -197,7 +197,7 @@ class _Collector:
         self._process_ids: dict[str, tuple[str, ...]] = {}
         self._tick_number = 0
         self._manager_turn = 0
-        self._cluster: Mapping[str, str] = {}  # options
+        self._cluster: Mapping[str, str] = {}  # the cluster's options
         self._skew_ms = 0  # the JobManager's clock minus this host's
         self._dumps = ThreadDumps(
             self._watch,

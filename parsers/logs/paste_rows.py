@@ -191,7 +191,9 @@ def ended_with(one: Pasted) -> str | None:
     above = one.heading.message if one.heading else ""
     lines = [] if _is_part(one) else one.lines
     if one.heading is not None:
-        lines = [line for line in lines if _MAIN not in line]  # a logged exception was caught
+        lines = [
+            line for line in lines if _MAIN not in line
+        ]  # an exception in a record was caught, whatever its frames
     return ended_by((above, *one.chain, *lines))
 
 

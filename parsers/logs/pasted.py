@@ -188,7 +188,7 @@ _LOADS_MAIN: Final = re.compile(
 )
 # The main thread alone proves nothing, because it also sets up the application.
 _OF_BATCH: Final = re.compile(r"Job aborted|streaming\.(?:scheduler|dstream)\.")
-# Processes that do not read records, and those that do not plan statements, where the planner's classes mean bad
+# Processes that read no records, and processes that plan no statements. In the latter, the planner's classes mean bad
 # rows.
 _ELSEWHERE: Final = {
     "unreadable-record": (

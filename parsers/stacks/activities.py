@@ -173,7 +173,7 @@ def _entry(marks: Sequence[int], whole: int, state: str, *, known: bool) -> Acti
 
 @functools.lru_cache(maxsize=65_536)
 def _candidates(whole: int, state: str) -> tuple[tuple[int, Activity], ...]:
-    """Return the entries that may match these combined marks, each with the mark that its topmost frames need."""
+    """Return the entries that may match these combined marks, each with the mark that one of the topmost frames needs."""
     found = []
     for number, each in enumerate(activities()):
         first = _USER if "user" in each.frames else (1 << _TABLE + 2 * number) * bool(each.frames)

@@ -81,7 +81,7 @@ _FRAME = re.compile(
 )
 _THIRD_PARTY: Final = frozenset(read_format("formats/stacks.toml")["python"]["libraries"])
 _NETWORK: Final = frozenset(read_format("formats/stacks.toml")["python"]["network"])
-_PATH: Final = 40  # frames
+_PATH: Final = 40  # maximum number of frames
 _ARCHIVED: Final = {
     file: package
     for package, files in read_format("formats/stacks.toml")["python"]["archived"].items()

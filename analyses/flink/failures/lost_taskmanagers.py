@@ -26,7 +26,7 @@ def own_records(crisis: Crisis) -> list[Incident]:
 
 def _is_own(incident: Incident) -> bool:
     if incident.kind == "exception":
-        return incident.taskmanager is not None  # its heartbeat
+        return incident.taskmanager is not None  # a heartbeat exception names it
     return incident.kind == "taskmanager-lost" or _SHUTS_DOWN in (incident.cause or "")
 
 

@@ -481,7 +481,8 @@ class Tails:
     def __init__(self) -> None:
         self._sums: dict[tuple[int, int], dict[int, int]] = {}
         self._found: dict[tuple[tuple[tuple[int, int], ...], int], float | None] = {}
-        self._kept: list[Sequence[int]] = []  # prevents reuse of identities
+        # Keeps the weights alive, so that no other object gets their identity.
+        self._kept: list[Sequence[int]] = []
 
     def upper(
         self, populations: Iterable[tuple[Sequence[int], int]], observed: int

@@ -21,7 +21,7 @@ OF_OPERATORS: Final = ("OperatorWarning", "SavepointFailed", "JobFailed")
 _VOLUME = ("a volume that cannot be mounted", "deployment-failed", "volume")
 
 
-_REASONS = {  # end of the title, cause and remedy
+_REASONS = {  # end of the title, cause, remedy
     "FailedScheduling": ("no node to run on", "no-container", "ask"),
     "ImagePullBackOff": _IMAGE,
     "ErrImagePull": _IMAGE,

@@ -21,7 +21,7 @@ from flowdiag.analyses.queues.credits.static import (
 MOST_CHANNELS: Final = 10_000
 MOST_PARCELS: Final = 200_000
 ENDLESS: Final = 1e12
-_FEWEST_PARCELS: Final = 8  # fewest parcels per buffer
+_FEWEST_PARCELS: Final = 8  # minimum number of parcels per buffer
 
 
 def parcel(job: Job, flow: Flow, end_ms: float) -> int:

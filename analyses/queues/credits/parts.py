@@ -12,9 +12,9 @@ from flowdiag.analyses.queues.credits.job import Task
 class Buffer:
     """A buffer in transit."""
 
-    parcels: int = 0  # records that end in this buffer
+    parcels: int = 0  # parcels that end in this buffer
     filled: float = 0.0
-    bytes: float = 0.0  # not read yet
+    bytes: float = 0.0  # bytes not read yet
     barrier: int = -1
     floating: bool = False
     owner: bool = False  # whether its segment returns to the producer's pool after reading
@@ -33,7 +33,7 @@ class Link:
     open: Buffer | None = None
     room: float = 0.0
     flush: bool = False
-    used: int = 0  # segments that it uses of the producer's pool
+    used: int = 0  # segments of the producer's pool in use
     received: deque[Buffer] = field(default_factory=deque)
     exclusive_free: int = 0
     floating_free: int = 0
@@ -61,7 +61,7 @@ class Partition:
     cumulative: list[float]
     selectivity: float
     broadcast: bool
-    spread: bool  # round robin
+    spread: bool  # whether records go to its links in turn
     used: int = 0
     full_links: int = 0
     owed: float = 0.0

@@ -66,7 +66,7 @@ def held_slots(neighbours: Neighbours) -> Iterator[HeldSlot]:
     newest = max((slot.row.time_us or 0 for slot in neighbours.slots), default=0)
     for name, slots in sorted(by_name.items()):
         if (slots[-1].row.time_us or 0) < newest:
-            continue  # dropped
+            continue  # the slot was dropped
         rows = _at_last_position(slots)
         sizes = [size for slot in rows if (size := _retained(slot, ends)) is not None]
         yield HeldSlot(

@@ -184,7 +184,7 @@ def _tries(
     runs: Iterable[str],
     work: Mapping[Unit, Work],
 ) -> dict[int, int]:
-    """Return the number of runs that began each batch, for batches that several runs began.
+    """Return how many runs began each batch, for batches that were begun more than once.
 
     Progress reports contain only batches that ended. The event log also has the jobs of other batches.
     """

@@ -316,7 +316,7 @@ def _overruns_at_end(app: ApplicationFacts, interval: int) -> int:
     waits = [batch.waited_ms for batch in app.batches if batch.waited_ms is not None]
     if not waits or waits[-1] < interval:
         return 0
-    series: list[int] = []  # waits
+    series: list[int] = []  # rising waits of the last overruns
     for batch in app.completed:
         wait = batch.waited_ms or 0
         if (batch.processing_ms or 0) <= full:

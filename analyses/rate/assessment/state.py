@@ -10,7 +10,7 @@ from flowdiag.analyses.rate.stability import Line, Stability, Trend
 
 # Numbers of batches or triggers, here called units.
 COLD: Final = 2  # first batches, which load classes and compile code
-COLD_MS: Final = 60_000  # ms that a first batch may take
+COLD_MS: Final = 60_000  # maximum duration of a first batch, in ms
 FEW: Final = 5  # minimum number of completed batches for a verdict
 LATE: Final = 12  # minimum number of recent units, which are a third of all
 # Defaults of the limits that rules publish. `stability` in the report always depends on these defaults.

@@ -91,7 +91,7 @@ def _other_queries(assessed: h.AssessedApplication, query: h.QueryFacts, last: i
     )
 
 
-_CONTINUES: Final = 2  # triggers that began after the failure
+_CONTINUES: Final = 2  # minimum number of triggers that began after the failure
 
 
 def _ends_by_run(records: h.Sequence[h.Record]) -> list[h.Record]:

@@ -28,7 +28,7 @@ _LINE: Final = 17
 _BOTTOM: Final = 14
 _GAP: Final = 34
 _LINES: Final = 3  # maximum number of lines below the name
-_CHARACTER: Final = 6.6  # pixels
+_CHARACTER: Final = 6.6  # width of a character, in pixels
 _ROLES: Final = {
     "root": ("root", "root of the back pressure"),
     "back-pressured": ("waits", "waits for downstream tasks"),
