@@ -311,7 +311,7 @@ def rule_lines(rule: Rule, *, heading: str, item: str, title: bool = True) -> It
     if rule.thresholds:
         yield from (heading.format("Thresholds"), "")
         for threshold in rule.thresholds:
-            value = quantity(threshold.value, threshold.unit)
+            value = quantity(threshold.value, threshold.unit, exact=True)
             yield item.format(f"{threshold.name} = {value}: {threshold.why}")
         yield ""
     if rule.signals:

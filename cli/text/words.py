@@ -139,8 +139,8 @@ def _day_range(days: Sequence[str]) -> str:
 # --- numbers --------------------------------------------------------------------------------------
 
 
-def quantity(value: float | str | None, unit: str | None) -> str:
-    """Return a value with its unit.
+def quantity(value: float | str | None, unit: str | None, *, exact: bool = False) -> str:
+    """Return a value with its unit. A ratio is rounded unless it is `exact`, as thresholds are.
 
     >>> quantity(1200, "ms"), quantity(0.125, "share"), quantity(3.04, "ratio")
     ('1.2 s', '12.5%', '3×')
@@ -159,14 +159,18 @@ def quantity(value: float | str | None, unit: str | None) -> str:
         case "share":
             return fmt.share(value)
         case "ratio":
-            return f"{fmt.number(value) if abs(value) >= 10 else f'{value:.2g}'}×"
-        case None | "":
+            return f"{fmt.number(value) if exact or abs(value) >= 10 else f'{value:.2g}'}×"
+        case "bytes/s":
+            return f"{fmt.size(value)}/s"
+        case "%" | "percent":
+            return f"{fmt.number(value)}%"
+        case None | "" | "correlation" | "gain" | "probability":
             return fmt.number(value)
     unit = _UNITS.get(unit, unit)
-    return f"{fmt.number(value)} {_singular(unit) if value == 1 else unit}"
+    return f"{fmt.number(value)} {_singular(unit) if value == 1 and unit != 's' else unit}"
 
 
-_UNITS: Final = {"taskmanagers": "TaskManagers", "percent": "%"}  # by their names in thresholds
+_UNITS: Final = {"taskmanagers": "TaskManagers"}  # by their names in thresholds
 
 
 def _singular(unit: str) -> str:
@@ -195,7 +199,7 @@ def measurement(item: w.Measurement) -> str:
     counted = item.unit not in ("ms", "bytes", "share", "ratio", "%")
     repeated = item.unit in (*item.name.split("-"), f"{item.name}s")
     unit = None if counted and repeated else item.unit
-    threshold = quantity(item.threshold, None if counted else unit)
+    threshold = quantity(item.threshold, None if counted else unit, exact=True)
     limit = [] if item.threshold is None else [f"threshold {threshold}"]
     details = [*limit, *([item.population] if item.population else [])]
     suffix = f" ({'; '.join(details)})" if details else ""

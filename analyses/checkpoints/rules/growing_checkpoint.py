@@ -54,7 +54,9 @@ class Limits(h.Limits):
         "minimum ratio of the last fifth's median to the first's; load changes rarely double a checkpoint",
     )
     tau: float = h.limit(
-        0.6, "ratio", "minimum rank correlation with time: four of five pairs of checkpoints rise"
+        0.6,
+        "correlation",
+        "minimum rank correlation with time: four of five pairs of checkpoints rise",
     )
     still: float = h.limit(
         1.15,
@@ -117,7 +119,7 @@ def _finding(job: h.Job, growth: Growth, limits: Limits) -> h.Finding:
         measurements=(
             h.measurement(f"{what}-before", before, unit, over="first fifth"),
             h.measurement(f"{what}-now", after, unit, over="last fifth"),
-            h.measurement("growth", growth.factor, "ratio", limits.factor),
+            h.measurement("growth", growth.factor, "correlation", limits.factor),
             h.measurement("growth-per-hour", round(per_hour), f"{unit}/h"),
             h.measurement("kendall-tau", growth.tau, "ratio", limits.tau),
         ),

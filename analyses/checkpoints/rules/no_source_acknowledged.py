@@ -69,7 +69,8 @@ class Limits(h.Limits):
     late_share: float = h.limit(
         0.9,
         "share",
-        "minimum share of a checkpoint before the source's snapshot begins; barriers cross idle tasks in milliseconds",
+        "minimum share of a checkpoint that passes before the source begins; barriers cross idle tasks in "
+        "milliseconds",
     )
 
 

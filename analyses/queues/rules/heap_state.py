@@ -42,7 +42,7 @@ class Limits(h.Limits):
     )
     factor: float = h.limit(1.5, "ratio", "minimum growth; changes of the load cause less")
     tau: float = h.limit(
-        0.8, "ratio", "minimum rank correlation with time: nine of ten pairs of samples rise"
+        0.8, "correlation", "minimum rank correlation with time: nine of ten pairs of samples rise"
     )
     straight: float = h.limit(
         0.7,

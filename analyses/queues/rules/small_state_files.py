@@ -41,7 +41,7 @@ class Limits(h.Limits):
     )
     small: float = h.limit(1_048_576.0, "bytes", "maximum mean file size; merged files have 64 MiB")
     tau: float = h.limit(
-        0.8, "ratio", "minimum rank correlation with time: nine of ten pairs of samples rise"
+        0.8, "correlation", "minimum rank correlation with time: nine of ten pairs of samples rise"
     )
 
 

@@ -44,11 +44,13 @@ from flowdiag.parsers.units import duration_ms
 class Limits(h.Limits):
     span: float = h.limit(1_800_000.0, "ms", "minimum time span; a shorter rise is not a trend")
     span_with_ttl: float = h.limit(
-        180_000.0, "ms", "replaces `span` with a time-to-live; start and first compaction are over"
+        180_000.0,
+        "ms",
+        "minimum time span if a time-to-live is set; the first compaction is over by then",
     )
     factor: float = h.limit(1.5, "ratio", "minimum growth; changes of the load cause less")
     tau: float = h.limit(
-        0.8, "ratio", "minimum rank correlation with time: nine of ten pairs of samples rise"
+        0.8, "correlation", "minimum rank correlation with time: nine of ten pairs of samples rise"
     )
     straight: float = h.limit(
         0.7,

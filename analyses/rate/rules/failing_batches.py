@@ -57,7 +57,9 @@ class Limits(h.Limits):
         "number of last batches that must all have failed for a critical finding",
     )
     recent: float = h.limit(10, "batches", "a failure in this many last batches counts as ongoing")
-    worked: float = h.limit(h.defaults.WORKED, "triggers", "triggers that prove a recovery")
+    worked: float = h.limit(
+        h.defaults.WORKED, "triggers", "number of triggers that prove a recovery"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:

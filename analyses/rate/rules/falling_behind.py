@@ -69,7 +69,9 @@ from flowdiag.analyses.rate.overload import batches, queries
 
 
 class Limits(h.Limits):
-    delay: float = h.limit(h.defaults.GROWN, "intervals", "minimum delay; a long batch causes less")
+    delay: float = h.limit(
+        h.defaults.GROWN, "intervals", "minimum delay; a single long batch causes less"
+    )
     rise: float = h.limit(
         h.defaults.RISE, "intervals", "minimum growth of the delay; less is noise"
     )
@@ -86,7 +88,7 @@ class Limits(h.Limits):
         h.defaults.LATE, "batches", "batches on time after which the estimator's rate has settled"
     )
     failing: float = h.limit(
-        h.defaults.FAILING_DELAY, "intervals", "minimum delay that is critical; bursts are shorter"
+        h.defaults.FAILING_DELAY, "intervals", "minimum delay that is critical; bursts cause less"
     )
     overrun: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of overrunning batches; bursts cause only a few"

@@ -68,7 +68,7 @@ class Limits(h.Limits):
         "minimum running time of a trigger; an overloaded query also misses a few intervals",
     )
     backlog: float = h.limit(
-        2.0, "ratio", "minimum running time as a multiple of that expected for the waiting rows"
+        2.0, "ratio", "minimum running time as a multiple of the expected time for the waiting rows"
     )
     least: float = h.limit(20_000, "ms", "minimum running time; garbage collection takes less")
     alone: float = h.limit(180_000, "ms", "minimum time of a first batch, which may read a backlog")

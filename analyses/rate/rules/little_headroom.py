@@ -55,7 +55,9 @@ class Limits(h.Limits):
     use: float = h.limit(
         h.defaults.NARROW, "share", "minimum share of the interval; durations vary by a fifth"
     )
-    delay: float = h.limit(h.defaults.GROWN, "intervals", "minimum delay; a long batch causes less")
+    delay: float = h.limit(
+        h.defaults.GROWN, "intervals", "minimum delay; a single long batch causes less"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
