@@ -48,13 +48,7 @@ _EXPIRED: Final = (
 )
 
 _TEXT: Final = 400  # maximum number of characters of an exception
-_OF_CODE: Final = (
-    "task-failure",
-    "snapshot-exception",
-    "unreadable-record",
-    "not-serializable",
-    "python-module-missing",
-)
+_OF_CODE: Final = ("task-failure", "snapshot-exception", "unreadable-record", "not-serializable")
 
 _OF_SOFTWARE: Final = (
     "task-failure",
