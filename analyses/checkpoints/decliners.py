@@ -107,7 +107,7 @@ def decliners_by_declines(
         times=len(most),
         signals={
             "exception": f"{declined}: {text}" if text else None,
-            "repeated-declines": None if text else f"{declined}, no reason in the input",
+            "repeated-declines": None if text else f"{declined}, and no input shows the reason",
             "other-decliners": f"{others} declines came from other subtasks" if others else None,
         },
         records=h.cite((decline.ref, decline.time_us) for decline in most),

@@ -140,7 +140,12 @@ def _limit_of(job: JobQueues, spell: Spell) -> Limit:
     if component is not None:
         return side, spell.task, component.what, f"{name} waits for {component.what}"
     if side == "sink":
-        return side, spell.task, None, f"{name} limits the job: the sink, or the system behind it"
+        return (
+            side,
+            spell.task,
+            None,
+            f"{name} limits the job: the sink, or the system behind it, is slow",
+        )
     return side, spell.task, None, f"{name} limits the job"
 
 

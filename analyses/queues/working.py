@@ -43,7 +43,7 @@ class CpuUse:
         """The evidence as a clause."""
         return (
             f"its TaskManagers use {self.cores:.2f} of {self.available:g} cores while their subtasks are busy for "
-            f"{self.busy:.1f} s per second, so it waits instead of computing"
+            f"{self.busy:.1f} s per second, so the task waits instead of computing"
         )
 
     @property

@@ -63,7 +63,7 @@ STEP_WORDS: Final = {
     "registration": "the registration of a TaskManager",
     "slots": "the wait for slots",
     "workers": "the start of workers",
-    "restore": "reading state back",
+    "restore": "the restore of state",
     "deployment": "the deployment of the tasks",
     "initialization": "the initialization of the tasks",
     "first-checkpoint": "the first checkpoint",

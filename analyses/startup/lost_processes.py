@@ -26,7 +26,7 @@ class _Reason(NamedTuple):
 _REASONS: Final = {
     "gone": _Reason("its process had ended", "taskmanager-lost", ("find-out", "spare-slots")),
     "paused": _Reason("it was paused", "process-paused", ("pause",)),
-    "garbage": _Reason("it collected garbage", "garbage-collection", ("heap",)),
+    "garbage": _Reason("it was collecting garbage", "garbage-collection", ("heap",)),
     "network": _Reason("the network between it and the JobManager failed", "network", ("between",)),
     "": _Reason("its logs do not show why", "taskmanager-lost", ("find-out", "its-log")),
 }

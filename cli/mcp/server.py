@@ -199,7 +199,7 @@ class _Tools:
         job: Annotated[
             str | None,
             Field(
-                description="Only this job or application: the start of its id, or a glob for its name."
+                description="Only this job or application: the start of its ID, or a glob for its name."
             ),
         ] = None,
         tz: Annotated[

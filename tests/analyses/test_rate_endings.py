@@ -185,7 +185,7 @@ def test_a_task_without_an_end_is_named_with_its_siblings() -> None:
     assert (w.verdict(app), w.cause(app)) == ("failing", "hanging-batch")
     assert (finding.subject.executor, finding.subject.stage) == ("2", 9)
     assert (finding.subject.subtask_index, finding.subject.query) == (1, "orders")
-    assert "running for 29 s" in finding.title and "3 of its stage ended" in finding.title
+    assert "running for 29 s" in finding.title and "3 tasks of its stage ended" in finding.title
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_single_slow_batch_hides_no_hanging_one() -> None:
     ("app", "words"),
     [
         (stalled(25_000, later=12), "a batch is still running after 25 s"),
-        (stalled(0), "batches wait 4.7 intervals, but only few of them have ended"),
+        (stalled(0), "batches wait 4.7 intervals, but only a few of them have ended"),
     ],
 )
 def test_a_stall_is_neither_an_overload_nor_low_headroom(app: ApplicationFacts, words: str) -> None:

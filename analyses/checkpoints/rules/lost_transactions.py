@@ -58,7 +58,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     others = len(hit) - len(sure)
     records = h.fmt.plural(others, "record")
     signals = (
-        ("commit-given-up", sure, f"{h.fmt.plural(len(sure), 'commit')} abandoned"),
+        ("commit-given-up", sure, f"Flink abandoned {h.fmt.plural(len(sure), 'commit')}"),
         ("fenced-producer", others, f"{records} of fenced producers or invalid transactions"),
         ("gap-exceeds-timeout", exceeded, f"no checkpoint completed for {h.fmt.duration(gap)}"),
     )

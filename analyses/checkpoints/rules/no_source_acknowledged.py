@@ -100,14 +100,14 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
         "sources-missing": f"{among} no source acknowledged",
         "sources-not-back-pressured": f"sources wait for downstream tasks at most {most} of the time",
     }
-    over = f"{detailed} expired ones with details"
+    over = f"{detailed} expired checkpoints with details"
     missing = ("checkpoints-without-source", len(silent), "checkpoints", limits.checkpoints, over)
     fields = _fields(
         job,
         signals,
         title=f"No source acknowledged {h.fmt.plural(len(silent), 'checkpoint')}; "
         "back pressure is not the reason",
-        why=f"{name}: no acknowledgement {among}, back-pressured {most} at most",
+        why=f"{name}: no acknowledgement {among}, back-pressured at most {most} of the time",
         measurements=(
             h.measurement(*missing),
             h.measurement("sources-back-pressured", round(back_pressured, 3), "share"),
@@ -155,7 +155,7 @@ def _late_source_findings(job: h.Job, topology: Topology, limits: Limits) -> h.I
                 len(among),
                 "checkpoints",
                 limits.checkpoints,
-                f"{len(detailed)} slow ones with details",
+                f"{len(detailed)} slow checkpoints with details",
             ),
             h.measurement("sources-back-pressured", round(back_pressured, 3), "share"),
         ),

@@ -188,7 +188,7 @@ def _same_minority(case: Case, readings: Sequence[Reading]) -> Iterator[SuspectV
     yield vote_for(
         "late-acknowledgements",
         suspects,
-        f"{text} slightly late in each of {len(readings)} checkpoints, their siblings never",
+        f"{text} slightly late in each of {len(readings)} checkpoints, unlike their siblings",
         f"late in each of {len(readings)} checkpoints",
         _cited_records(readings),
         certain=False,

@@ -72,7 +72,7 @@ def _finding(job: h.JobQueues, address: str, outage: list[Incident], limits: Lim
     return h.job_finding(
         job,
         subject=h.service_subject(job, f"Kafka at {name}"),
-        title=f"Kafka at {name} is unreachable for {h.fmt.duration(lasted * 1000)}"
+        title=f"Kafka at {name} was unreachable for {h.fmt.duration(lasted * 1000)}"
         + (": its log shows that the broker was stopped" if stopped is not None else "")
         + (": the broker advertises this address" if cause != "kafka-timeout" else ""),
         why=f"{h.fmt.plural(count, 'failed connection attempt')}"

@@ -87,7 +87,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
 def _full_share(job: h.JobQueues, full: FullInput, share: float) -> h.Measurement:
     over = f"{full.samples} samples of {h.subtask_name(job, full.key)}"
     if full.queue is not None and full.capacity is not None:
-        over += f"; {full.queue:.0f} of {full.capacity} wait on average"
+        over += f"; on average, {full.queue:.0f} of {full.capacity} buffers are queued"
     return h.measurement("saturated-share", round(full.share, 4), "share", share, over=over)
 
 

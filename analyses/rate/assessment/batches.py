@@ -254,12 +254,16 @@ def _verdict(state: StreamState, app: ApplicationFacts, interval: int) -> tuple[
                 is_stuck(state),
                 Stability.INCONCLUSIVE,
                 f"a batch is still running after {fmt.duration(state.running_ms)}"
-                + (f"; otherwise, {takes}" if state.use is not None else ", and none has ended"),
+                + (
+                    f"; in the other batches, {takes}"
+                    if state.use is not None
+                    else ", and none has ended"
+                ),
             ),
             (
                 delay >= d.GROWN and _waiting_at_end(app, interval) < d.FEW,
                 Stability.INCONCLUSIVE,
-                f"batches wait {delay:.1f} intervals, but only few of them have ended",
+                f"batches wait {delay:.1f} intervals, but only a few of them have ended",
             ),
             (
                 counts and not any(counts) and (state.use or 0.0) < 0.5,

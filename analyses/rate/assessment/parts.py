@@ -60,7 +60,7 @@ def exception_records(query: QueryFacts) -> tuple[Record, ...]:
 def too_few_clause(count: int, noun: str, several: str, *, after_gap: bool) -> str:
     """Return a clause about a number of batches or triggers that is too small for a verdict."""
     where = " since the last gap in the input" if after_gap else ""
-    return f"{fmt.plural(count, noun, several)}{where} {'is' if count == 1 else 'are'} too few"
+    return f"{fmt.plural(count, noun, several)}{where} {'is' if count == 1 else 'are'} too few for a verdict"
 
 
 def sustainable_per_s(line: Line | None, interval_ms: int | None, slots: int = 1) -> float | None:

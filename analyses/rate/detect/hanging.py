@@ -64,7 +64,9 @@ def running_clause(tasks: h.Sequence[h.OpenTask], work: h.Work | None) -> str:
         task = tasks[0]
         name = f" ({h.fmt.shorten(code, 60)})" if (code := _code_of(task)) else ""
         others = f" and {h.fmt.plural(len(tasks) - 1, 'other task')}" if len(tasks) > 1 else ""
-        ended = f", while {task.ended} of its stage ended" if task.ended else ""
+        ended = (
+            f", while {h.fmt.plural(task.ended, 'task')} of its stage ended" if task.ended else ""
+        )
         return (
             f": task {task.index} of stage {task.stage}{name} on executor {task.executor}{others} "
             f"{'have' if others else 'has'} not ended{ended}"
@@ -73,7 +75,7 @@ def running_clause(tasks: h.Sequence[h.OpenTask], work: h.Work | None) -> str:
         return ""
     if work.busy_ms is not None:
         return ": no Spark job runs, so the driver waits in the sink"
-    return ": a job of it has no running task"
+    return ": one of its jobs has no running task"
 
 
 def _code_of(task: h.OpenTask) -> str:

@@ -120,7 +120,7 @@ def _votes(
             )
     beyond = max((other.last_us or 0 for other in assessed.others), default=0) - (last or 0)
     if last is not None and beyond >= limits.beyond * 1000:
-        texts["others-go-on"] = f"other inputs continue for {h.fmt.duration(beyond / 1000)}"
+        texts["others-go-on"] = f"other inputs continue for {h.fmt.duration(beyond / 1000)} longer"
     if lost:
         texts["driver-lost"] = f"{h.fmt.plural(len(lost), 'executor')} lost the driver"
     return tuple(

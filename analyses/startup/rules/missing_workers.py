@@ -73,7 +73,7 @@ def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -
     granted = sum(
         bool(w.requested_us and not w.registered_us and not w.ended_us) for w in facts.workers
     )
-    what = "granted and never registered" if granted >= wanted else "not granted"
+    what = "granted but not registered" if granted >= wanted else "not granted"
     refused, refusals = refusal_of(facts)
     where = {"yarn": "YARN", "kubernetes": "Kubernetes"}.get(facts.mode or "", "the cluster")
     registered = sum(w.registered_us is not None for w in facts.workers)
