@@ -32,12 +32,18 @@ def records_of(job: h.Job, templates: frozenset[str]) -> list[h.Incident]:
     return [
         incident
         for incident in failures
-        if incident.text.get("template") in templates and not _never_began(incident)
+        if incident.text.get("template") in templates and not _lost_nothing(incident)
     ]
 
 
-def _never_began(incident: h.Incident) -> bool:
-    """Return whether Kafka refused the producer itself, so that it cannot have lost a transaction."""
+_CLOSED: Final = "The producer closed forcefully"
+"""Error of the producers of tasks that end or are canceled: Flink closes them without waiting (`KafkaProducer.close`)."""
+
+
+def _lost_nothing(incident: h.Incident) -> bool:
+    """Return whether Kafka refused the producer itself, which then had no transaction, or the producer was closed."""
+    if _CLOSED in (incident.cause or ""):
+        return True
     found = classify_incident(incident)
     return found is not None and found.name in ("kafka-denied", "transaction-too-long")
 
