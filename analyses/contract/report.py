@@ -621,7 +621,6 @@ class RateQuery(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str | None
     runs: list[str]
-    sources: list[str]
     trigger_interval_ms: int | None
     trigger_interval_from: str | None
     exceptions: int
@@ -630,6 +629,7 @@ class RateQuery(msgspec.Struct, frozen=True, kw_only=True):
     real_time: bool | None = None
     real_time_from: str | None = None
     row_rates_void: bool = False
+    sources: list[str] = []
 
 
 class SlowPart(msgspec.Struct, frozen=True, kw_only=True):
