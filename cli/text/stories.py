@@ -132,9 +132,10 @@ def story_paragraph(view: StoryView, *, most: int | None = None, characters: int
     consequences = [(says, found) for says, some in view.consequences for found in some]
     shown = consequences if most is None else consequences[:most]
     by_clause: dict[str, list[str]] = {}
-    exceptions = _exceptions(finding_title(view.root))
+    root_title = finding_title(view.root)
+    exceptions = _exceptions(root_title)
     for says, found in shown:
-        title = _consequence(found, characters, exceptions)
+        title = _consequence(found, characters, exceptions, root_title)
         event = says.removesuffix(" because of it")
         title = title.removeprefix(f"{event}: ") if title.lower().startswith(event) else title
         by_clause.setdefault(says, []).append(title)
@@ -154,7 +155,7 @@ def _exceptions(text: str) -> list[str]:
     return [hit[1] for hit in _EXCEPTION.finditer(text)]
 
 
-def _consequence(finding: Finding, characters: int, exceptions: list[str]) -> str:
+def _consequence(finding: Finding, characters: int, exceptions: list[str], root_title: str) -> str:
     """Return a title for the middle of a sentence.
 
     Args:
@@ -162,13 +163,18 @@ def _consequence(finding: Finding, characters: int, exceptions: list[str]) -> st
         characters: the most characters.
         exceptions: the exception messages that the paragraph contains already: they are not repeated. Those of
             this title are added.
+        root_title: the root's title. Parts of its message are not repeated, whole or truncated.
     """
     title = finding_title(finding)
     first, *others = title.split("; ")
     repeated = [text for text in exceptions if text in first]
     if repeated:
         first = first.partition(f": {repeated[0]}")[0]
-    kept = [part for part in others if not any(text in part for text in exceptions)]
+    kept = [
+        part
+        for part in others
+        if part.rstrip("…") not in root_title and not any(text in part for text in exceptions)
+    ]
     clause = words.truncate("; ".join([first, *kept]), characters)
     exceptions += _exceptions(title)
     task = finding.subject.task

@@ -75,7 +75,7 @@ def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
         job,
         ongoing=crisis.state is h.State.ONGOING,
         subject=None if arbitrary else subject,
-        title=f"{restarts} restarts without success, first failure: {h.fmt.shorten(first_line, 90)}"
+        title=f"{restarts} restarts without success; first failure: {h.fmt.shorten(first_line, 90)}"
         + ("; the job failed for good" if crisis.final else ""),
         why=_reason_text(cause, first_line)
         if arbitrary
