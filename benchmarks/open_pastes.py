@@ -272,7 +272,7 @@ def section(answers: Mapping[OpenPaste, OpenAnswer]) -> list[str]:
         "third part, `fresh`, was committed on that day before its first run. flowdiag was fixed after that run, so only the",
         "figures of the first run are unbiased. The texts of `rounds` were written later, in several rounds: flowdiag was fixed",
         "after each round, and the next round has other components. For 4 of the 8 wrong answers of the second part, the report was right: the",
-        "expected answer was older than the cause. A comment next to each corrected answer gives the reason.",
+        "cause was added after the expected answer. A comment next to each corrected answer gives the reason.",
         "",
         "- *Right*: the report names the cause or quotes the deepest message. It names the engine, the process, the user's frame",
         "  and the numbers that the text shows, and nothing in it is wrong.",

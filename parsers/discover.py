@@ -137,7 +137,7 @@ class _Search:
     faults: list[InternalFault] = field(default_factory=list)
     files: set[tuple[int, int] | str] = field(default_factory=set)
     folders: set[tuple[int, int] | str] = field(default_factory=set)
-    budget: int = 0  # bytes to which the current file may still unpack
+    budget: int = 0  # bytes that may still be unpacked from the current file
 
     def add(self, given: str) -> None:
         """Add the files that one argument refers to."""

@@ -143,7 +143,7 @@ def lapse_groups(
 
 
 def count_registered_again(job: h.Job, group: Sequence[h.Incident]) -> int:
-    """Count the TaskManagers of a group that registered again, so that they were always alive."""
+    """Count the TaskManagers of a group that registered again, and so were alive all along."""
     registered = (
         *h.incidents(job, "taskmanager-registered"),
         *_unassigned(job.cluster).registered,

@@ -117,7 +117,7 @@ def _check(before: Report, after: Report, same_job: bool) -> bool:
         )
     if old and new and not same_job and not set(old) & set(new):
         raise FlowdiagError(
-            f"cannot compare: before is about {_first_names(old)}, after about {_first_names(new)}",
+            f"cannot compare different jobs: {_first_names(old)} before, {_first_names(new)} after",
             hint="--same-job compares the only job of each side, despite different names",
         )
     return same_job or (len(old) <= 1 and len(new) <= 1)

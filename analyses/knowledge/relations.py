@@ -521,7 +521,7 @@ RELATIONS: Final = (
         name="nothing-runs",
         causes=("no-core-left",),
         explain=("RT101", "RT104", "RT106", "RT305", "RT306"),
-        clause="no batch can run, and all wait",
+        clause="all batches wait, because none can run",
         source="a receiver is a task that never ends; TaskSchedulerImpl",
     ),
     Relation(

@@ -240,7 +240,7 @@ def _check_line(word: str, engine: str | None) -> str:
     if not usable:
         return ""
     name = min(usable, key=lambda name: CHECKS[name].cost)
-    return f"get {phrase_of(name)}: it is {word} if {checks[name][0]}"
+    return f"get {phrase_of(name)}. The cause is {word} if {checks[name][0]}"
 
 
 def rules_document() -> str:

@@ -50,7 +50,7 @@ def keep_running(stay: str) -> str:
             run_training_workload(starter, folder)
         if not starter.is_shared:
             raise FlowdiagError(
-                "Java started, but does not keep running", hint="run flowdiag warm --status"
+                "Java started but did not stay running", hint="run flowdiag warm --status"
             )
     return "\n".join(status_lines())
 

@@ -81,7 +81,7 @@ def _epoch_in(value: dict[str, Any]) -> int | None:
 
 
 def _epoch(number: int, fraction: str) -> int | None:
-    if number < 10**8:  # before 1973: rather an elapsed time
+    if number < 10**8:  # before 1973: probably an elapsed time
         return None
     if number < 10**11:
         return number * 1_000_000 + int(fraction[:6].ljust(6, "0") or 0)

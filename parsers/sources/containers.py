@@ -26,7 +26,7 @@ from flowdiag.parsers.errors import no_temporary_space
 from flowdiag.parsers.sources import codecs, remote
 
 TAR_BLOCK: Final = 512
-COPIED: Final = 4 * 1024  # bytes per read, because a failed read loses its data
+COPIED: Final = 4 * 1024  # bytes per read; small, because a failed read loses its data
 ZIP_MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")
 
 

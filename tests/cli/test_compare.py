@@ -103,7 +103,10 @@ def test_the_last_block_shows_the_result(capsys: pytest.CaptureFixture[str]) -> 
         (("healthy.json",), "missing argument 'AFTER'"),
         (("healthy.json", "nowhere.json"), "nowhere.json: no such file"),
         (("healthy.json", "other.json"), "cannot compare a report of `flowdiag checkpoints`"),
-        (("healthy.json", "renamed.json"), "before is about 'orders', after about 'bills'"),
+        (
+            ("healthy.json", "renamed.json"),
+            "cannot compare different jobs: 'orders' before, 'bills' after",
+        ),
         (("healthy.json", "future.json"), "'flowdiag.report/9'"),
         (("healthy.json", "half.json"), "'half.json' is not a flowdiag report"),
         (("healthy.json", "failing.json", "--factor", "0.5"), "--factor is 0.5"),

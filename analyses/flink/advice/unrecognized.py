@@ -133,7 +133,7 @@ def _stop(incident: Incident) -> str | None:
         return None
     if template in _FATAL:
         place = text.get("component") or f"thread {text.get('name', 'unknown')}"
-        return f"Fatal error in {place.removeprefix('in ')}, without an exception in the input"
+        return f"Fatal error in {place.removeprefix('in ')}; the input contains no exception for it"
     if text.get("status") == "FAILED":
         return f"{text.get('component', 'A process')} ended with the status FAILED"
     code = text.get("exit_code", "0")

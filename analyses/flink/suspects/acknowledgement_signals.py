@@ -163,7 +163,9 @@ def _whole_vertex(
     single = case.size(origin) == 1
     suspect = Suspect(origin, 0) if single else Suspect(origin)
     text = (
-        case.name(suspect) if single else f"subtasks of {case.name(suspect)}, with none far behind,"
+        case.name(suspect)
+        if single
+        else f"subtasks of {case.name(suspect)}, none of them far behind,"
     )
     counted = f"{source.verb} in {fmt.plural(whole, 'checkpoint')}"
     yield vote_for(

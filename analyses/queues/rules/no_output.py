@@ -30,7 +30,7 @@ source is catching up with the clock.
 Any other task is reported if it emits no record for `seconds` while its subtasks receive at least `records`. Event
 time does not advance if the `currentInputWatermark` of no subtask of the task advances in that time. If the
 watermark advances, or if there is none, a long window looks the same as a filter that no record passes or a join
-without a match. The rule is then inconclusive until it has lasted for `filter-hours` hours, or `window-hours`
+without a match. The rule is then inconclusive until the task has emitted nothing for `filter-hours` hours, or `window-hours`
 hours if the job has windows. It is also inconclusive if no record moves in any task and no task is busy or
 waiting: the sources may have no input, or they may be stuck. The same applies if a watermark never advances in an
 input that is shorter than `seconds`.

@@ -11,7 +11,7 @@ does not include partitions for which it has committed nothing.
 
 How it decides
 --------------
-At its start, the source logs the partitions that it found, and that it does not look for new ones. The broker's log
+When the source starts, it logs which partitions it found, and that it does not look for new ones. The broker's log
 shows that it created other partitions of the same topics later.
 
 What to do

@@ -34,7 +34,7 @@ from flowdiag.analyses.rate.stability import Trend, trend
 
 class Limits(h.Limits):
     triggers: float = h.limit(
-        12, "triggers", "minimum number of triggers; the first fill the state"
+        12, "triggers", "minimum number of triggers; the first ones only fill the state"
     )
     rise: float = h.limit(0.1, "share", "minimum growth as a share of the state")
     floor: float = h.limit(10_000, "rows", "minimum number of rows; fewer fit on any executor")

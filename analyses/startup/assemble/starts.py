@@ -85,7 +85,7 @@ def by_job_id(marks: Iterable[Row]) -> Mapping[str | None, list[Row]]:
 
 
 def starts_of(job: JobFacts, times: Mapping[str, Row], shared: Shared) -> JobStarts:
-    """Return a job with its starts. `times` are by attempt."""
+    """Return a job with its starts. `times` is keyed by attempt ID."""
     mine = shared.marks_of.get(job.key.job_id, [])
     if shared.alone:
         mine = [row for row in shared.marks if row["job_id"] == job.key.job_id or not row["job_id"]]

@@ -15,7 +15,7 @@ from flowdiag.parsers.components import component_named
 from flowdiag.parsers.lines.traces import is_library
 
 HOW: Final = (
-    "A box is a stack frame, and its width the share of the samples with that frame. Boxes rest on the frames that called "
+    "Each box is a stack frame. Its width is the share of samples with that frame. Boxes rest on the frames that called "
     "them, so the topmost boxes show what the threads do. Colored boxes are user code. Hover over a box to see its full name."
 )
 _WIDTH, _ROW = 1000, 19  # units of the view box
