@@ -29,8 +29,8 @@ FEW_SAMPLES: Final = 5
 MOST_POINTS: Final = 120
 """Maximum number of points. More would not be visible in a chart."""
 ALMOST: Final = 0.1
-"""Maximum step in the opposite direction, as a share of the total change. Such steps are normal, because commits
-follow checkpoints.
+"""Maximum step in the opposite direction, and maximum distance of the last point from the extreme, as shares of the
+total change. Such steps are normal, because commits follow checkpoints.
 """
 
 
@@ -98,7 +98,9 @@ def _trend(
         lasted_s=lasted_s,
         first_us=points[0][0],
         last_us=points[-1][0],
-        steady=all(step >= -allowed for step in steps),
+        # Many small steps back add up to a lag that is past its peak.
+        steady=all(step >= -allowed for step in steps)
+        and max(sign * records for _, records in points) <= sign * last + allowed,
         evidence=evidence,
         points=_thin_out(points),
     )
