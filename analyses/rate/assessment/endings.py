@@ -196,7 +196,8 @@ class _Ending:
 
 
 def _repeats_query_failure(record: Record) -> bool:
-    return record.template == "bare-exception" and "StreamingQueryException" in (record.cause or "")
+    exception = record.fields.get("exception", record.cause or "")
+    return record.template == "bare-exception" and "StreamingQueryException" in exception
 
 
 def _ending_of(app: ApplicationFacts, stop: int | None, place: Ref | None) -> _Ending:
