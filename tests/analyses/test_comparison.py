@@ -195,7 +195,7 @@ def test_other_commands_engines_and_jobs_are_refused() -> None:
     renamed = build(
         job_facts(is_failing=False, name="orders-2"), outcome("CP101", "checkpoint-expired")
     )
-    with pytest.raises(FlowdiagError, match="'orders', after about 'orders-2'"):
+    with pytest.raises(FlowdiagError, match="'orders' before, 'orders-2' after"):
         compare_reports(report(), renamed)
 
 

@@ -231,7 +231,7 @@ def test_early_trigger_failures_are_not_due_to_finished_tasks() -> None:
         f for o in outcomes_of(RULES, job.facts()) if o.code == "CP107" for f in o.findings
     ]
     assert finding.cause is None
-    assert "before it contacts any task" in finding.explain
+    assert "before the JobManager contacts any task" in finding.explain
     assert [action.option for action in finding.actions] == [None]
 
 
