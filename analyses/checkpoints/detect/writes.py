@@ -53,23 +53,22 @@ def slow_taskmanager_of(rows: Rows, *, async_ms: float, times: float) -> str | N
     return worst if fastest >= times * max(1.0, slowest) else None
 
 
-def slow_in_turn(
-    detailed: dict[int, Rows], *, async_ms: float, share: float, throughput: float, subtasks: float
+def slow_rows(
+    detailed: dict[int, Rows], *, async_ms: float, share: float, throughput: float
 ) -> dict[int, Rows]:
-    """Return the slow rows by checkpoint if the slow subtasks change and run on several TaskManagers, or nothing.
+    """Return the subtasks that write slowly, by checkpoint, without checkpoints that have none."""
+    found = (
+        (number, [row for row in rows if _is_slow(row, async_ms, share, throughput)])
+        for number, rows in detailed.items()
+    )
+    return {number: slow for number, slow in found if slow}
+
+
+def are_slow_in_turn(detailed: dict[int, Rows], slow: dict[int, Rows], least: float) -> bool:
+    """Return whether at least `least` subtasks on several TaskManagers are slow in turn.
 
     No subtask may have more than half of the slow writes, and none may be slow in most of its own writes.
     """
-    found = {
-        number: slow
-        for number, rows in detailed.items()
-        if (slow := [row for row in rows if _is_slow(row, async_ms, share, throughput)])
-    }
-    return found if _is_changing(detailed, found, subtasks) else {}
-
-
-def _is_changing(detailed: dict[int, Rows], slow: dict[int, Rows], least: float) -> bool:
-    """Return whether at least `least` subtasks on several TaskManagers are slow in turn."""
     writes, counts = _counts(detailed), _counts(slow)
     places = {row.taskmanager for rows in slow.values() for row in rows}
     if len(counts) < least or len(places) < 2 or max(counts.values()) > 0.5 * counts.total():

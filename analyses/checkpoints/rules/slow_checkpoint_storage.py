@@ -52,8 +52,9 @@ from typing import Final
 
 from flowdiag.analyses.checkpoints.detect.writes import (
     Rows,
+    are_slow_in_turn,
     rows_with_state,
-    slow_in_turn,
+    slow_rows,
     slow_taskmanager_of,
     subtask_count,
     writes_slowly,
@@ -124,16 +125,14 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 def _in_turn(job: h.Job, detailed: dict[int, Rows], limits: Limits) -> h.Finding | None:
     """Report slow writes whose subtasks change, over the longest period up to the end that shows them."""
-    for first in detailed:
+    slow = slow_rows(
+        detailed, async_ms=limits.async_, share=limits.share, throughput=limits.throughput
+    )
+    for first in slow:
         recent = {number: rows for number, rows in detailed.items() if number >= first}
-        found = slow_in_turn(
-            recent,
-            async_ms=limits.async_,
-            share=limits.share,
-            throughput=limits.throughput,
-            subtasks=limits.subtasks,
-        )
-        if first in found and len(found) >= max(limits.checkpoints, limits.agree * len(recent)):
+        found = {number: rows for number, rows in slow.items() if number >= first}
+        enough = len(found) >= max(limits.checkpoints, limits.agree * len(recent))
+        if enough and are_slow_in_turn(recent, found, limits.subtasks):
             written = median(written_ms(row) for rows in found.values() for row in rows)
             return _finding(job, None, found, written, len(recent), in_turn=True)
     return None
