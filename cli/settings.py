@@ -78,7 +78,7 @@ class Warm(StrEnum):
 
 
 class MinSeverity(StrEnum):
-    """Lowest severity of the findings shown."""
+    """Lowest severity of findings to report."""
 
     INFO = "info"
     WARNING = "warning"
@@ -178,7 +178,7 @@ class GivenValue:
 
     @property
     def place(self) -> str:
-        """Location of the value, for error messages."""
+        """Where the user set the value, for error messages."""
         return f"'{self.key}' in '{self.where}'" if self.origin is Origin.FILE else self.where
 
 
@@ -187,7 +187,9 @@ Layer = dict[str, GivenValue]  # by key
 
 @dataclass(frozen=True, slots=True)
 class EffectiveSettings:
-    """The settings of one run; `given` contains the settings that are not defaults, and `file` is the settings file."""
+    """The merged settings of one run. `given` has the values that override a default, and `file` is
+    the settings file.
+    """
 
     settings: Settings
     given: Layer
@@ -250,7 +252,7 @@ def resolve_settings(
 
 
 def _format_of(output: GivenValue | None) -> Format | None:
-    """Return the format that the name of the output file selects, if any."""
+    """Return the format that the extension of the output file implies, or None."""
     return None if output is None else _FORMATS.get(Path(str(output.value)).suffix.lower())
 
 
@@ -295,7 +297,7 @@ def parse_heap(text: str, where: str = "--java-heap") -> int:
 
 
 def parse_stay(text: str, where: str = "--stay") -> float:
-    """Parse how long Java keeps running without use, in seconds; 0 turns it off.
+    """Parse how long Java stays up when idle, in seconds. 0 means that Java ends with the command.
 
     Args:
         text: a number and a unit (15m, 90s, 1h), or 0.

@@ -28,7 +28,7 @@ _COSTS: Final = {
 
 
 def run(paths: Sequence[str], given: Mapping[str, Any]) -> ExitCode:
-    """Read the report, or diagnose the inputs, and print what to get next.
+    """Read the report, or diagnose the inputs, and print the evidence to collect next.
 
     Raises:
         FlowdiagError: a usage error, no readable input, or a report that this version cannot read.

@@ -434,7 +434,7 @@ def _run(
     work: Callable[[Client, Folder, ShowProgress, str], Awaitable[Outcome]],
     given: Mapping[str, Any],
 ) -> int:
-    """Run a collection. However it ends, the folder stays valid."""
+    """Run a collection; the folder stays valid however the collection ends."""
     import asyncio
 
     from flowdiag.cli.exit_codes import ExitCode
@@ -478,7 +478,9 @@ async def _collection(
     progress: Progress,
     signals: list[int],
 ) -> Outcome:
-    """Collect until everything is collected or a signal arrives, whose number is appended to `signals`."""
+    """Collect until done or until a signal arrives. The number of that signal is appended to
+    `signals`.
+    """
     import asyncio
 
     from flowdiag.analyses.report.version import tool_version

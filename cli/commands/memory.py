@@ -99,7 +99,7 @@ _FEWEST_BYTES: Final = 1 << 20
 
 
 def _with_unit(option: str, size: str) -> str:
-    """Return the size unchanged; reject a number so small that its unit must be missing.
+    """Return the size unchanged, or reject a number that makes sense only with a unit.
 
     Raises:
         FlowdiagError: the unit is missing.
@@ -114,7 +114,7 @@ def _with_unit(option: str, size: str) -> str:
 
 
 def _total(role: str, flink: str | None) -> str:
-    """Return the option for the total process size in a Flink version.
+    """Return the name of the option that sets the total process size in this Flink version.
 
     >>> _total("taskmanager", "1.9"), _total("taskmanager", None)
     ('taskmanager.heap.size', 'taskmanager.memory.process.size')

@@ -290,7 +290,7 @@ class _RepeatedRounds:
         return Progress(quiet=self.settings.quiet)
 
     def _remove_round_data(self) -> None:
-        """Free the memory and disk space used by this round."""
+        """Free the memory and disk space of this round."""
         from flowdiag.parsers.sources.containers import remove_copies
 
         remove_copies()

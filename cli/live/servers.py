@@ -287,7 +287,7 @@ class Servers:
         return path
 
     def _drop_old_rounds(self, found: Collected) -> None:
-        """Drop rounds that are too old, and the oldest rounds while the disk limit is exceeded."""
+        """Drop rounds that are too old, then the oldest rounds until the rest fits the disk limit."""
         last = self._rounds[-1].begun
         while len(self._rounds) > 1 and self._rounds[0].begun < last - self._span_s - 1:
             self._remove_first()
@@ -338,13 +338,13 @@ def _size(kept: tuple[Server, Path]) -> int:
 
 
 def unavailable_note(trouble: FlowdiagError) -> InputNote:
-    """Describe a server that returned nothing while others responded."""
+    """Return the warning about a server that returned nothing while others responded."""
     source, _, text = trouble.message.partition(": ")
     return InputNote(Kind.UNREADABLE, text or source, source if text else None)
 
 
 def _outcome_warnings(server: Server, outcome: Outcome) -> Iterator[InputNote]:
-    """Describe an abnormal end of a collection."""
+    """Yield warnings about a collection that ended early or incomplete."""
     if outcome.silent is not None:
         text = f"stopped responding ({outcome.silent}); the diagnosis uses the data up to then"
         yield InputNote(Kind.GAP, text, server.shown)

@@ -112,7 +112,7 @@ def manager_address(environ: Mapping[str, str]) -> str | None:
 
 
 def _manager_of(values: Mapping[str, str]) -> str | None:
-    """Return the address of the Web UI in a configuration.
+    """Return the address of the ResourceManager's Web UI.
 
     >>> _manager_of({"yarn.resourcemanager.hostname": "rm-1"})
     'http://rm-1:8088'

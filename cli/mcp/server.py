@@ -51,7 +51,7 @@ Topic = Literal["diagnose", "checkpoints", "queues", "startup", "memory", "rate"
 
 
 class CulpritInfo(TypedDict):
-    """A culprit and the evidence against it."""
+    """A culprit with the evidence against it."""
 
     who: str
     why: str
@@ -268,7 +268,7 @@ class _Tools:
 
 
 def _call(work: Callable[[], T]) -> T:
-    """Call a function and convert its errors to tool errors."""
+    """Call a function and turn its errors into tool errors."""
     try:
         return work()
     except FlowdiagError as error:
@@ -296,7 +296,9 @@ def _cut(text: str) -> str:
 
 
 def _fields_of(source: Any, kind: Callable[..., T], **changed: Any) -> T:
-    """Create an answer from the fields of a report's struct. `changed` overrides fields, and enums become words."""
+    """Copy the fields that `kind` declares from a struct of the report. `changed` overrides fields;
+    enums become their values.
+    """
     fields = {name: getattr(source, name) for name in get_type_hints(kind) if name not in changed}
     enum_words = {name: value.value for name, value in fields.items() if isinstance(value, Enum)}
     return kind(**fields | enum_words | changed)

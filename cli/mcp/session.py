@@ -76,7 +76,7 @@ class Session:
     async def lines(
         self, paths: tuple[str, ...], places: list[tuple[str, int]], around: int
     ) -> list[dict[str, Any]]:
-        """Return the lines around records, see `worker.lines_around`."""
+        """Return the lines around records; see `worker.lines_around`."""
         request = {"do": "lines", "paths": paths, "places": places, "around": around}
         answer = await self._ask(request, _ignore_progress)
         return list(answer["lines"])
@@ -95,7 +95,7 @@ class Session:
         raise FlowdiagError(f"there is no report '{name}'" if name else "no report yet", hint=known)
 
     async def close(self) -> None:
-        """End the diagnosing process and its children."""
+        """End the worker process and its children."""
         process, self._process, self._answers = self._process, None, None
         if process is None:
             return

@@ -27,7 +27,7 @@ _LINE: Final = 2_000  # bytes shown of a line
 
 
 class Worker:
-    """The state between requests: the settings, and the Spark session after its start."""
+    """Handles requests, one at a time. It keeps the settings and, once started, the Spark session."""
 
     def __init__(self, settings: Settings, stack: ExitStack, answers: IO[bytes]) -> None:
         """Store the settings of the server, the exit stack of the process, and the stream of answers."""
@@ -109,7 +109,7 @@ def lines_around(request: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _lines_between(stream: IO[bytes], first: int, last: int) -> list[bytes]:
-    """Return some lines of a stream, each cut to `_LINE` bytes."""
+    """Return the lines from `first` to `last`, each cut to `_LINE` bytes."""
     found, number, rest = [], 1, b""
     while number <= last:
         chunk = stream.read(1 << 20)

@@ -52,7 +52,7 @@ class ComparingCommand(HelpfulCommand):
 
 
 class OverviewCommand(HelpfulCommand):
-    """The command with the most options. Its help refers to other commands for shared options."""
+    """The command with the most options. For shared options, its help refers to other commands."""
 
     elsewhere: Mapping[str, Sequence[str]] = {
         "collect flink": (
@@ -119,7 +119,7 @@ def _lines(command: Any, ctx: Any, width: int) -> Iterator[str]:
 def _panel(
     entries: Sequence[tuple[str, str]], elsewhere: Mapping[str, Sequence[str]], width: int
 ) -> Iterator[str]:
-    """Yield the entries of a panel, then the options that the help of other commands explains."""
+    """Yield the entries of a panel, then a pointer to options that other commands document."""
     skipped: dict[str, list[str]] = {}
     for left, right in entries:
         option = left.split()[0]
@@ -143,7 +143,7 @@ def _usage(command: Any, ctx: Any) -> Iterator[str]:
 
 
 def _panels(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
-    """Return the names and help texts of the parameters by panel, in the order of the help."""
+    """Return the name and help text of each parameter by panel, in the order of the help."""
     panels: dict[str, list[tuple[str, str]]] = {}
     for param in command.get_params(ctx):
         if getattr(param, "hidden", False):
@@ -169,7 +169,7 @@ def _option_names(param: Any) -> str:
 
 
 def _entry(left: str, right: str, width: int) -> Iterator[str]:
-    """Yield the lines of an option and its help, which starts on the next line if the option is too long."""
+    """Yield an option with its help text, which moves to the next line if the option is too long."""
     narrow = width < 2 * _LEFT + 20
     indent = 8 if narrow else _LEFT + 2
     lines = textwrap.wrap(" ".join(right.split()), width - indent) or [""]

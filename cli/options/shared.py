@@ -99,7 +99,7 @@ def rule_argument(metavar: str, help: str) -> Any:
 
 
 def format_option(*formats: Format) -> Any:
-    """Declare `--format`, whose help lists the formats of the command."""
+    """Declare `--format` with a help text that lists the formats of the command."""
     option = _output(
         "--format", "-f", metavar="FORMAT", help=f"{', '.join(formats)} (default: table)."
     )
@@ -265,7 +265,7 @@ WarmOption = Annotated[
 
 
 def flags(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a command that are settings, with None for settings that are not given.
+    """Return the arguments of a command that are settings. A setting that the user left out is None.
 
     Args:
         given: the arguments by name, as `locals()` at the start of a command.

@@ -7,7 +7,7 @@ from flowdiag.parsers.units import duration_ms
 
 
 def parse_duration_ms(text: str, option: str, *, below: float = 1e9) -> float:
-    """Parse a duration in milliseconds. The unit is mandatory: users mean seconds, Flink means milliseconds.
+    """Parse a duration in milliseconds. The unit is mandatory: users would mean seconds, and Flink milliseconds.
 
     Raises:
         FlowdiagError: the text is not a duration, has no unit, or reaches the limit.
@@ -27,7 +27,7 @@ def parse_duration_ms(text: str, option: str, *, below: float = 1e9) -> float:
 
 
 def check_positive(value: float | None, option: str) -> float | None:
-    """Return a rate or a gain unchanged if it is valid or None.
+    """Return a rate or a gain unchanged, or reject it.
 
     Raises:
         FlowdiagError: the value is not finite, or not above 0.

@@ -152,7 +152,9 @@ def write_error(what: str, error: OSError) -> FlowdiagError:
 
 
 def _one_line(text: str) -> str:
-    """Return a message in one line without secrets: it may quote a log, a URL or the command line."""
+    """Return a message in one line, with secrets masked: a message may quote a log, a URL or the
+    command line.
+    """
     return printable(mask_secrets(text))
 
 
@@ -173,14 +175,14 @@ def print_message(kind: str, message: str, hint: str | None = None) -> None:
 
 
 class Progress:
-    """A progress line on stderr that is cleared at the end; silent without a terminal."""
+    """A progress line on stderr, cleared at the end. Without a terminal, nothing is shown."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._shown = not quiet and is_terminal(sys.stderr)
         self._forget: Callable[[], object] | None = None
 
     def __call__(self, text: str) -> None:
-        """Show a step, such as `reading 14 files, 3.2 GB`."""
+        """Show the current step, such as `reading 14 files, 3.2 GB`."""
         if self._shown:
             room = max(10, terminal_width(sys.stderr) - 1)
             sys.stderr.write(f"\r\x1b[2K{printable(text)[:room]}")

@@ -48,7 +48,7 @@ def render_with_faults(report: Report, settings: Settings) -> tuple[str, list[Fa
 
 
 def page_for(settings: Settings) -> Page:
-    """Return the output options of a command."""
+    """Return the output options that the settings imply."""
     color = When.NEVER if settings.no_color else settings.color
     links = settings.hyperlinks
     page = replace(stdout_page(color, links), verbose=settings.verbose, zone=settings.show_tz)
@@ -80,7 +80,7 @@ def add_faults(report: Report, faults: Sequence[Fault]) -> Report:
 
 
 def print_warnings(report: Report, known: Collection[str] = ()) -> set[str]:
-    """Print the warnings and errors of a run to stderr, except the messages in `known`.
+    """Print the warnings and errors of a run to stderr, without the messages in `known`.
 
     Returns:
         All messages of the report, as `known` for the next round.
@@ -102,13 +102,12 @@ def print_warnings(report: Report, known: Collection[str] = ()) -> set[str]:
 
 
 def print_faults(faults: Sequence[Fault]) -> None:
-    """Print errors to stderr."""
     for kind, text, hint in _errors(faults):
         print_message(kind, text, hint)
 
 
 def _errors(faults: Sequence[Fault]) -> list[tuple[str, str, str | None]]:
-    """Return errors as messages; equal hints appear once."""
+    """Convert errors to (kind, message, hint). A hint that several errors share appears only once."""
     hints = [fault.hint for fault in faults]
     return [
         ("error", _with_source(fault), None if fault.hint in hints[:number] else fault.hint)

@@ -59,7 +59,7 @@ def _cell(text: str) -> str:
 
 
 def pages_about(words: str) -> list[str]:
-    """Return the pages about a code or a component, or nothing if the words name neither.
+    """Return the pages about a code or a component, or an empty list if the words name neither.
 
     >>> print(pages_about("exit 239")[0].splitlines()[0])
     exit code 239

@@ -28,7 +28,9 @@ _BOLD: Final = ("\x1b[1m", "\x1b[0m")
 
 
 def warn_of_plugins() -> None:
-    """Print a warning about each rejected plug-in, which may be why a rule is unknown."""
+    """Print a warning about each rejected plug-in, because a rejected plug-in can explain an
+    unknown rule.
+    """
     from flowdiag.parsers import plugins
 
     all_rules()
@@ -133,7 +135,9 @@ def _field(heading: str) -> str:
 
 
 def rule_page(rule: Rule) -> str:
-    """Render a rule: five lines with the most important steps, then its page, thresholds, votes and causes."""
+    """Render a rule: up to five lines on what to do first, then its page, thresholds, votes and
+    causes.
+    """
     details = [*rule_lines(rule, heading="{}", item="  {}", title=False)]
     details = details[2:] if details[0] == rule.title + "." else details
     summary = _summary_of_rule(rule)
@@ -141,7 +145,7 @@ def rule_page(rule: Rule) -> str:
 
 
 def _summary_of_rule(rule: Rule) -> list[str]:
-    """Return up to five lines with the most important steps, from the sections of the page."""
+    """Return up to five lines on what to do first, taken from the sections of the page."""
     parts = sections(rule.page)
     engine = "spark" if rule.code.startswith("RT") else "flink"
     causes = [word for word in rule.causes if word in CAUSES]
@@ -156,7 +160,7 @@ def _summary_of_rule(rule: Rule) -> list[str]:
 
 
 def _cause_lines(word: str) -> Iterator[str]:
-    """Yield five lines with the most important steps, then the checks and remedies of a cause."""
+    """Yield up to five lines on what to do first, then the checks and remedies of a cause."""
     cause = CAUSES[word]
     codes = [rule.code for rule in all_rules() if word in rule.causes]
     remedies = [_FILLED.sub("…", remedy.text) for remedy in cause.remedies.values()]
@@ -327,7 +331,7 @@ def rule_lines(rule: Rule, *, heading: str, item: str, title: bool = True) -> It
 
 
 def _cause(word: str) -> Iterator[str]:
-    """Yield the meaning and the remedies of a cause, with … for the values that a rule fills in."""
+    """Yield the meaning and remedies of a cause. Values that a rule would fill in appear as …."""
     if word not in CAUSES:  # from a plug-in
         yield word
         return

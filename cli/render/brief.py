@@ -171,7 +171,7 @@ def _not_assessed(report: Report, limits: _Limits) -> Iterator[str]:
 
 
 def _notes(report: Report, limits: _Limits) -> Iterator[str]:
-    """Yield the first error, the first warning and the next evidence to get."""
+    """Yield the first error, the first warning, and the evidence to collect next."""
     for kind, notes in (("error", report.errors), ("warning", report.warnings)):
         for note in notes[:1]:
             more = f" (and {len(notes) - 1} more)" if len(notes) > 1 else ""

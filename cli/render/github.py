@@ -74,7 +74,7 @@ def _finding(report: Report, level: str, finding: Finding) -> Iterator[str]:
 def command(
     level: str, title: str, message: str, *, file: str | None = None, line: int | None = None
 ) -> str:
-    """Return a workflow command: an annotation with a level, a title, a message and a place."""
+    """Return a workflow command that annotates a line of a file."""
     values = {"file": file, "line": None if line is None else str(line), "title": title}
     properties = ",".join(
         f"{name}={_escape(value).replace(':', '%3A').replace(',', '%2C')}"

@@ -47,7 +47,7 @@ def render(report: Report, page: Page) -> str:
 
 
 def document(suite: Xml.Element) -> str:
-    """Return the XML of a suite, with the number of its cases by outcome."""
+    """Return a suite as XML, with the number of cases per outcome."""
     for outcome in ("failure", "error", "skipped"):
         count = sum(case.find(outcome) is not None for case in suite)
         suite.set({"failure": "failures", "error": "errors"}.get(outcome, outcome), str(count))
@@ -126,5 +126,5 @@ def add_case(suite: Xml.Element, group: str, name: str) -> Xml.Element:
 
 
 def xml_text(text: str) -> str:
-    """Return the text with escapes for the characters that XML 1.0 forbids, all of them not printable."""
+    """Escape the characters that XML 1.0 forbids; none of them is printable."""
     return "\n".join(printable(line) for line in text.split("\n"))

@@ -77,7 +77,7 @@ def _report(report: Report, page: Page) -> str:
 
 
 def _rules(texts: Sequence[str], page: Page) -> Iterator[str]:
-    """Yield an item for each text about a rule, and the number of omitted texts."""
+    """Yield a list item per text, then the number of omitted texts."""
     shown = len(texts) if page.verbose else RULES_SHOWN[page.terse]
     yield from (f"- {text}" for text in texts[:shown])
     if len(texts) > shown:
@@ -255,7 +255,7 @@ def _evidence(finding: Finding, most: int | None) -> Iterator[str]:
 
 
 def _with_title(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines below a title, or nothing without lines."""
+    """Yield a title and its lines, or nothing if there are no lines."""
     shown = list(lines)
     if shown:
         yield from (f"**{title}**", "", *shown, "")

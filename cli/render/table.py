@@ -100,7 +100,7 @@ def _verdict_line(report: Report, title: Text) -> Text:
 
 
 def _top(report: Report, page: Page) -> RenderableType:
-    """Return the verdict and the first culprit, for readers who do not scroll to the end."""
+    """Return the verdict and the first culprit, for readers who do not scroll down to the end."""
     blocks: list[RenderableType] = [
         _verdict_line(report, g.heading(f"flowdiag {report.tool.command}"))
     ]
@@ -114,7 +114,7 @@ def _top(report: Report, page: Page) -> RenderableType:
 
 
 def _rules(rules: list[Rule], page: Page) -> list[RenderableType]:
-    """Return all rules for a verbose page, and the inconclusive rules by reason for any other page."""
+    """Return all rules on a verbose page, otherwise only the inconclusive rules, grouped by reason."""
     tally = words.rule_tally(rules)
     if page.verbose:
         rows = [
@@ -170,7 +170,9 @@ def _verdict(report: Report, page: Page) -> RenderableType:
 
 
 def _grounds(report: Report, page: Page) -> Iterator[RenderableType]:
-    """Yield lines about the basis of the verdict: missing inputs, recognized records, or the rules that are clear."""
+    """Yield lines that justify the verdict: missing inputs, recognized records, or the rules that
+    passed.
+    """
     summary = report.summary
     if not summary.assessed:
         missing = f"{words.missing_input(report)} Not assessed does not mean healthy."
@@ -187,7 +189,7 @@ def _grounds(report: Report, page: Page) -> Iterator[RenderableType]:
 
 
 def _recognized_records(report: Report, page: Page) -> Iterator[RenderableType]:
-    """Yield the records that flowdiag recognized."""
+    """Yield the kinds of records that flowdiag recognized, each with an example."""
     kinds = report.summary.understood
     if kinds:
         shown = kinds if page.verbose else kinds[: _RECOGNIZED[page.terse]]

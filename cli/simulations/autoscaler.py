@@ -54,14 +54,14 @@ class AutoscalerFlags:
 
 @dataclass(slots=True)
 class _Inputs:
-    """The documents among the inputs that the replay needs."""
+    """The documents that the replay needs, found among the inputs."""
 
     states: list[State]
     graphs: list[list[Vertex]]
     options: dict[str, str]
 
     def add(self, text: str) -> None:
-        """Keep the autoscaler state, the job graph or the options that a text contains."""
+        """Store the text if it contains the autoscaler's state, the job graph, or options."""
         document = _decode(text)
         items = objects_at(document, "items") or [document]
         self.states += [state_of(item) for item in items if is_state(item)]
@@ -73,7 +73,7 @@ class _Inputs:
 
 
 def run_autoscaler(flags: AutoscalerFlags) -> ExitCode:
-    """Replay and write the outcome.
+    """Replay the decisions and write the outcome.
 
     Raises:
         FlowdiagError: a value is invalid, or the inputs contain no state of an autoscaler.
@@ -174,7 +174,9 @@ def override_settings(settings: Settings, flags: AutoscalerFlags) -> Settings:
 
 
 def _decode(text: str) -> Mapping[str, Any]:
-    """Decode JSON, or YAML that contains the state of an autoscaler, or nothing for anything else."""
+    """Decode JSON, or YAML that contains an autoscaler's state. Any other text yields an empty
+    mapping.
+    """
     value: Any = None
     if text.lstrip()[:1] == "{":
         try:
@@ -229,7 +231,7 @@ def _vertices(
 def _proposal(
     proposal: Proposal, names: Mapping[str, str | None], decision: str
 ) -> dict[str, object]:
-    """Return one vertex; infinite and unknown rates are null in JSON."""
+    """Return the proposal for one vertex as JSON; infinite and unknown rates become null."""
     evaluated = proposal.evaluated
     return {
         "vertex_id": evaluated.vertex,

@@ -66,7 +66,7 @@ class CreditFlags:
 
 
 def run_credits(flags: CreditFlags) -> ExitCode:
-    """Simulate and write the outcome.
+    """Run the simulation and write the outcome.
 
     Raises:
         FlowdiagError: a value is invalid, or the inputs are not enough for a model.
@@ -227,7 +227,7 @@ def _parse_parallelism(text: str) -> list[int]:
 
 
 def _parse_service(text: str, tasks: int) -> list[float]:
-    """Return the time per record of each task after the source. A single number applies to the sink."""
+    """Return the time per record of each task after the source. A single number is the sink's."""
     costs = [parse_duration_ms(part, "--service") for part in text.split(",")]
     if len(costs) == 1:
         costs = [0.0] * (tasks - 1) + costs
@@ -249,7 +249,7 @@ def _skewed_shares(count: int, share: float | None) -> tuple[float, ...]:
 
 
 def override_flow(flow: Flow, flags: CreditFlags, version: tuple[int, int]) -> Flow:
-    """Return the options, overridden by the command line.
+    """Return the job's options with those of the command line applied.
 
     Raises:
         FlowdiagError: Flink refuses a value, or the version does not have an option.
@@ -402,7 +402,7 @@ def _prediction_json(item: Prediction) -> dict[str, object]:
 
 
 def _median_barrier_ms(outcome: Outcome | None, task: str, index: int) -> float | None:
-    """Return the median time until a subtask has all its barriers."""
+    """Return the median time until a subtask has received all its barriers."""
     if outcome is None:
         return None
     known = sorted(

@@ -47,7 +47,7 @@ class PidFlags:
 
 
 def run_pid(flags: PidFlags) -> ExitCode:
-    """Simulate and write the outcome.
+    """Run the simulation and write the outcome.
 
     Raises:
         FlowdiagError: a value is invalid, or the report contains nothing to simulate.
@@ -97,7 +97,7 @@ def workload(flags: PidFlags) -> Workload:
 
 
 def _job(flags: PidFlags, app: RateApplication | None) -> Job:
-    """Return the cost of a batch: from the flags or, failing that, from the report."""
+    """Return the cost of a batch from the flags, falling back to the report."""
     fixed = _duration_ms(flags.cost_per_batch, "--cost-per-batch")
     each = _duration_ms(flags.cost_per_record, "--cost-per-record")
     if each is not None and each <= 0:
@@ -118,7 +118,7 @@ def _job(flags: PidFlags, app: RateApplication | None) -> Job:
 def _input_rates(
     flags: PidFlags, app: RateApplication | None, sustains_per_s: float, job: Job
 ) -> tuple[list[float], str]:
-    """Return the input rate by batch, and its source, as the rules of `flowdiag rate` estimate it.
+    """Return the input rate of each batch, estimated as in `flowdiag rate`, and where the rate comes from.
 
     Raises:
         FlowdiagError: `--offered` is not a rate, or the number of batches is invalid.

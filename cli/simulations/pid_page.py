@@ -79,7 +79,7 @@ def _settling_time(outcome: Outcome, interval_ms: int) -> str:
 
 
 def _offered_rates(load: Workload) -> str:
-    """Return the offered rates in order."""
+    """Return the offered rates in the order of the batches."""
     changes: list[float] = []
     for rate in load.offered_per_s:
         if rate not in changes[-1:]:

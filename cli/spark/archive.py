@@ -44,11 +44,13 @@ class Archive:
         return (f"-XX:ArchiveClassesAtExit={target}",)
 
     def is_usable(self) -> bool:
-        """Return whether it exists and only this user or root can have written it: it contains code."""
+        """Return whether the file exists and only this user or root can have written it, because
+        Java runs code from it.
+        """
         return _is_private(self.path) and _is_private(self.path.parent)
 
     def touch(self) -> None:
-        """Update the time of last use, because the least recently used archives are removed first."""
+        """Update the time of last use. The least recently used archives are removed first."""
         with contextlib.suppress(OSError):
             os.utime(self.path)
 
@@ -62,7 +64,7 @@ def archive_for(java: Java, flags: Iterable[str], jars: Path) -> Archive | None:
     """Return the archive that fits exactly this Java, these flags and these jars.
 
     Args:
-        flags: all other parts of the JVM's command line that the archive depends on.
+        flags: the other parts of the command line that the archive depends on.
         jars: the folder of Spark's jars. Reinstalling pyspark changes its modification time.
 
     Returns:

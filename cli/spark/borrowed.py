@@ -76,7 +76,7 @@ class BorrowedSpark(SparkProvider):
         self._callers.sparkContext.addPyFile(str(write_parsers_zip(folder)))
 
     def summary_lines(self) -> list[str]:
-        """Return an empty text, because the caller knows the session."""
+        """Return no lines, because the caller knows the session."""
         return []
 
     def environment_error(self, error: Exception) -> FlowdiagError | None:
@@ -172,14 +172,14 @@ def running() -> SparkSession | None:
 
 
 def _session_classes(spark: SparkSession) -> tuple[Any, Any]:
-    """Return the session class in Python and in Java."""
+    """Return the `SparkSession` classes of Python and Java."""
     from pyspark.sql import SparkSession
 
     return SparkSession, SparkSession._get_j_spark_session_class(spark._jvm)
 
 
 def _active_sessions(spark: SparkSession) -> tuple[Any, Any]:
-    """Return the active session in Python and in Java; `createDataFrame` replaces both."""
+    """Return the active sessions of Python and Java; `createDataFrame` replaces both."""
     python_class, java_class = _session_classes(spark)
     active = java_class.getActiveSession()
     return python_class._activeSession, active.get() if active.isDefined() else None

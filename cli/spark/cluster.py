@@ -66,7 +66,7 @@ def _check_connection(master: str) -> None:
 
 
 def _reject_local_paths(paths: Sequence[str], master: str) -> None:
-    """Reject local paths: other hosts may have different files there, or none."""
+    """Reject local paths, because the cluster's hosts may have other files there, or none."""
     local = [path for path in paths if path != STDIN and not is_url(path)]
     if local:
         raise InputError(
@@ -152,7 +152,7 @@ def _first_problem(items: Sequence[str]) -> str:
 
 
 def _task_error(error: Exception) -> str:
-    """Return the line that names the error, from the exception of a task."""
+    """Return the line that names the error, from the exception that a failed task raised."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"[\w.]*(?:Error|Exception|\[[A-Z_]+\]).*", line)]
     if errors:

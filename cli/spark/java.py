@@ -108,7 +108,7 @@ def _inspect(home: Path, origin: str) -> Iterator[Java]:
 
 
 def _version_output(executable: Path) -> str:
-    """Return the output of `java -version`, for the few runtimes without a `release` file."""
+    """Return the output of `java -version`. Only runtimes without a `release` file need it."""
     try:
         answer = subprocess.run(
             [executable, "-version"], capture_output=True, text=True, timeout=20, check=False

@@ -175,12 +175,12 @@ _DEAD_THREAD: Final = re.compile(
 
 @dataclass(slots=True)
 class Jvm:
-    """A JVM that serves pyspark's calls, with the last lines of output from the JVM and its workers.
+    """A JVM that serves pyspark's calls. It keeps the last output lines of the JVM and its workers.
 
     Attributes:
         folder: a private folder, which serves as working directory and receives the port number.
         heap_bytes: the maximum heap size.
-        grace_s: time to exit on request, before a signal to flowdiag kills the JVM.
+        grace_s: how long the JVM may take to exit on request, before a signal to flowdiag kills it.
     """
 
     folder: Path
@@ -241,7 +241,7 @@ class Jvm:
             self.adopt(process)
 
     def adopt(self, process: subprocess.Popen[bytes] | None) -> None:
-        """Take over a running JVM; `process` is None if flowdiag must not end it."""
+        """Take over a running JVM. Pass None as `process` if flowdiag must not end it."""
         self.process, self._failure, self._killed = process, None, False
         if process is None:
             return
@@ -321,7 +321,7 @@ class Jvm:
         return "".join(self._lines)[-_OUTPUT_LIMIT:].strip()
 
     def output_hint(self) -> str | None:
-        """Return the last errors in the output or, failing that, its last lines, as a hint."""
+        """Return a hint: the last errors in the output or, without errors, its last lines."""
         lines = self.output().splitlines()
         last = [line for line in lines if " ERROR " in line][-3:] or lines[-12:]
         return "last output of the JVM: " + " / ".join(last) if last else None
@@ -419,7 +419,9 @@ def class_path(home: Path) -> str:
 
 
 def tail_lines(stream: IO[bytes], lines: deque[str]) -> Iterator[str]:
-    """Yield a stream's lines and keep the last of them. A full pipe therefore never blocks its writer."""
+    """Yield a stream's lines and keep the last of them, so that a full pipe never blocks the
+    writer.
+    """
     with stream:
         while line := stream.readline(2000):
             lines.append(line.decode("utf-8", "replace"))

@@ -97,7 +97,7 @@ def _status_line(files: running_java.KeeperFiles) -> Iterator[str]:
 
 
 def _memory_bytes(process: int) -> int:
-    """Return the resident memory of a process, or 0 if the system does not report it."""
+    """Return the resident memory of a process, or 0 if unknown."""
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     except (OSError, LookupError, ValueError):

@@ -13,7 +13,7 @@ _UNUSED: Final = frozenset({"numpy", "pandas", "pyarrow.dataset"})
 
 
 class _FilteringFinder:
-    """Wraps an import finder and reports the unused libraries as not installed."""
+    """Wraps an import finder and reports the unused libraries as missing."""
 
     def __init__(self, finder: Any) -> None:
         self.finder = finder

@@ -43,7 +43,7 @@ class SparkProvider(ABC):
 
     @abstractmethod
     def environment_error(self, error: Exception) -> FlowdiagError | None:
-        """Return the environment failure behind an exception, or None if the exception must be a bug."""
+        """Return the environment failure behind an exception, or None if the exception is a bug."""
 
     def tune(self, rows: int | None) -> None:
         """Apply the settings that depend on the number of rows to query next.

@@ -149,7 +149,7 @@ class JavaLease:
 
     @classmethod
     def acquire(cls, files: KeeperFiles) -> Self | None:
-        """Take the lease, or None if Java does not run, does not respond, or is in use."""
+        """Take the lease. Return None if Java does not run, does not respond, or is in use."""
         java = files.read()
         if java is None:
             return None
@@ -179,7 +179,9 @@ class JavaLease:
             self._unlock()
 
     def is_gone(self) -> bool:
-        """Return whether Java or its keeper has ended. Wait up to a second, because both stay visible for a moment."""
+        """Return whether Java or its keeper has ended. Wait up to a second, because both stay
+        visible for a moment after they end.
+        """
         deadline = time.monotonic() + _CONNECT_TIMEOUT_S
         while self.files.read() == self.java and _accepts_connections(self.java.port):
             if time.monotonic() > deadline:
@@ -242,7 +244,7 @@ def runtime_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def all_keeper_files() -> list[KeeperFiles]:
-    """Return the files of all processes that keep a Java. Some of these processes may just have ended."""
+    """Return the files of every keeper, including keepers that have just ended."""
     folder = runtime_folder()
     if folder is None:
         return []
@@ -276,7 +278,9 @@ def start_keeper(
 
 
 def wait_for_lease(files: KeeperFiles, keeper: subprocess.Popen[bytes]) -> JavaLease | None:
-    """Wait for the Java of a new keeper and take the lease, or None if the keeper ended without Java."""
+    """Wait for the Java of a new keeper and take the lease. Return None if the keeper ended without
+    starting Java.
+    """
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         ended = keeper.poll() is not None  # perhaps because another keeper was faster
@@ -300,7 +304,9 @@ def stop(files: KeeperFiles) -> bool:
 
 
 def _lock_with_retries(path: Path) -> IO[bytes] | None:
-    """Lock a file that its keeper locks briefly for checks, or None if a command holds the lock."""
+    """Lock a file, retrying while its keeper briefly checks it. Return None if a command holds the
+    lock.
+    """
     for _ in range(3):
         with contextlib.suppress(OSError):
             return lock_file(path)

@@ -263,7 +263,7 @@ class SparkStarter(SparkProvider):
         self.close()
 
     def replace_lost_java(self) -> bool:
-        """Start our own Java if the shared Java has ended; return whether that was the case."""
+        """Start our own Java if the shared Java has ended. Return whether it had ended."""
         if self._lease is None or not self._lease.is_gone():
             return False
         self._abandon_lease()
@@ -278,7 +278,7 @@ class SparkStarter(SparkProvider):
             self._lease = None
 
     def _join_or_start_keeper(self, stay_s: float | None) -> bool:
-        """Join a running JVM, or start a keeper for one; return whether either succeeds."""
+        """Join a running JVM, or start a keeper for a new JVM. Return whether either succeeds."""
         assert self.java is not None
         properties, heap_bytes = self._common_properties(), self._jvm.heap_bytes
         files = running_java.keeper_files_for(self.java, properties, heap_bytes)
@@ -352,7 +352,9 @@ class SparkStarter(SparkProvider):
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
 
     def _await_gateway(self) -> tuple[int, str]:
-        """Wait for the JVM; a JVM that exits because of its archive is respawned without it."""
+        """Wait for the JVM. If it exits because its archive does not fit, start it again without an
+        archive.
+        """
         try:
             port, secret = self._jvm.await_gateway()
         except RuntimeError:
@@ -389,7 +391,7 @@ class SparkStarter(SparkProvider):
             ) from error
 
     def _raise_if_retry_is_useless(self) -> None:
-        """Raise a failure that any other way to start Spark would repeat."""
+        """Raise the failure if every other way to start Spark would fail as well."""
         failure = self._failure
         if isinstance(failure, FlowdiagError):
             raise failure
@@ -483,7 +485,8 @@ def _update_environment(variables: Mapping[str, str | None]) -> None:
 
 
 def _shared_session(gateway: Any) -> SparkSession:
-    """Create a new session in a shared Java, without the settings and views of earlier commands.
+    """Create a new session in a shared Java, separate from the settings and views of earlier
+    commands.
 
     Wraps the existing Spark context, as notebooks do. The first command creates the context.
     """

@@ -161,7 +161,9 @@ def run_training_workload(starter: SparkStarter, folder: Path) -> None:
 
 
 def _training_jobmanager_log() -> str:
-    """Return a JobManager log in which the first checkpoint completes and the others expire."""
+    """Return a JobManager log in which the first checkpoint completes and all later checkpoints
+    expire.
+    """
     attempt = f"{'a' * 32}_{'b' * 32}_0_0"
     job = "c" * 32
     coordinator = "INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - "
@@ -259,12 +261,14 @@ def _remove_parts(folder: Path) -> None:
 
 
 def _failure_marker(path: Path) -> Path:
-    """Return the file that marks a failed attempt, so that half a minute of work is not retried each time."""
+    """Return the file that marks a failed attempt. It prevents another half-minute attempt at each
+    command.
+    """
     return path.with_name(path.name + ".failed")
 
 
 def _main() -> int:
-    """Run the background process, without output and with the lowest priority."""
+    """Run as the background process: no output, lowest priority."""
     os.nice(19)
     archive: Archive | None = None
     try:

@@ -17,7 +17,9 @@ _EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """The rows of a chart from top to bottom, each with a label or an empty text; `per_column` values share a column."""
+    """The rows of a chart, top to bottom. Each row has a label, which may be empty. A column covers
+    `per_column` values.
+    """
 
     rows: tuple[tuple[str, str], ...]
     per_column: int
@@ -61,13 +63,15 @@ def chart(
 
 
 def labeled_lines(values: Sequence[float | None], *, width: int, unicode: bool) -> list[Text]:
-    """Return the lines of a chart with its labels; none if all values are zero or missing."""
+    """Return the lines of a chart with its labels, or an empty list if all values are zero or
+    missing.
+    """
     drawn = chart(values, width=width - _LABEL, unicode=unicode, unit="")
     return [Text(f"{label:>9}  {cells}") for label, cells in drawn.rows]
 
 
 def _cell(filled: float, row: int, *, on_line: bool, unicode: bool) -> str:
-    """Return the character of a column of height `filled` in a row, from 0 at the bottom."""
+    """Return the character of one cell. `filled` is the column's height; row 0 is at the bottom."""
     eighth = max(0, min(8, round((filled - row) * 8)))
     if filled and row == 0:
         eighth = max(1, eighth)

@@ -65,7 +65,7 @@ class Column:
     Args:
         title: the heading; empty for cells that need none.
         value: returns the cell of a row. Text from logs is made printable; None becomes a dash.
-        fit: the alignment; columns with `wrap` are the first to be wrapped when space is short.
+        fit: the alignment. When space is short, columns with `wrap` are wrapped first.
         most: the maximum width.
     """
 
@@ -212,7 +212,7 @@ def _total_width(widths: Sequence[int]) -> int:
 
 
 def _squeeze(widths: list[int], least: dict[int, int], room: int) -> None:
-    """Narrow the widest of some columns step by step, until all columns fit or no column can shrink further."""
+    """Narrow the widest columns step by step until all columns fit or none can shrink further."""
     for _ in range(max(0, _total_width(widths) - room)):
         able = [index for index, low in least.items() if widths[index] > low]
         if not able:
@@ -221,7 +221,7 @@ def _squeeze(widths: list[int], least: dict[int, int], room: int) -> None:
 
 
 class Indented:
-    """A block moved to the right; paths in it stay whole.
+    """A block moved to the right. Paths in the block stay whole.
 
     Args:
         content: the block.
@@ -306,12 +306,12 @@ class _UnbrokenWords(Text):
 
 
 def line(text: str, style: str = "") -> Text:
-    """Return text from a log as printable text that may break within long words."""
+    """Return log text as printable text that may break within long words."""
     return Text(printable(text), style=style, overflow="fold")
 
 
 def unbroken_line(text: str, style: str = "") -> Text:
-    """Return text with paths as printable text that breaks only between words."""
+    """Return text that contains paths as printable text that breaks only between words."""
     return _UnbrokenWords(printable(text), style=style)
 
 
@@ -337,7 +337,7 @@ def block(title: str | Text, *lines: RenderableType) -> Group:
 
 
 def and_more(hidden: int, what: str = "", hint: str = " (-v lists all)") -> list[Text]:
-    """Return a line with the number of omitted rows, or nothing if there are none.
+    """Return a line with the number of omitted rows, or no line if none is omitted.
 
     >>> [text.plain for text in and_more(3)], and_more(0)
     (['… and 3 more (-v lists all)'], [])
@@ -375,7 +375,7 @@ def render_blocks(blocks: Iterable[RenderableType], page: Page, *, apart: bool =
 
 
 def _block_text(console: Console, part: RenderableType) -> Iterator[str]:
-    """Yield the text of a block, all of it or nothing."""
+    """Render a block in one piece, so that an error leaves no partial text."""
     with console.capture() as shown:
         console.print(Group(part), crop=False)  # print alone would convert a str
     yield shown.get()

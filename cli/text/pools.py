@@ -78,7 +78,7 @@ def sizes_of(process: MemoryProcess) -> dict[str, int]:
 
 
 def with_sums(pools: Mapping[str, int]) -> dict[str, int]:
-    """Add the sums of pools for which Flink has a single limit."""
+    """Add the sum of those pools that share a single limit in Flink."""
     found = dict(pools)
     for name, parts in (
         ("heap", (f"{_TM}framework.heap.size", f"{_TM}task.heap.size")),
@@ -101,7 +101,7 @@ def pools_of(process: MemoryProcess, shown: Mapping[str, int]) -> tuple[Pool, ..
 
 
 def configured_value(process: MemoryProcess, name: str) -> str:
-    """Return the configured options of a pool, or nothing if there are none."""
+    """Return the options that the user set for a pool, or an empty text."""
     options = process.configured
     values = []
     for key in _OPTIONS.get(name, (name,)):

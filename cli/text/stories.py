@@ -27,9 +27,9 @@ class StoryView:
     Args:
         head: the story, or the finding in a report without stories: its severity, state, confidence and period.
         root: the finding that no other finding explains.
-        consequences: the findings that follow from it by clause, without those that repeat it.
-        competing: the numbers, from 1, of other stories that could explain some of them.
-        proof: a record of the input that proves the story, and the number of further records.
+        consequences: the findings that follow from the root, by clause, without repetitions of the root.
+        competing: the numbers, from 1, of other stories that could explain some of these consequences.
+        proof: an input record that proves the story, and the number of further records.
         action: the first remedy.
     """
 
@@ -96,7 +96,9 @@ def _view(
 
 
 def _proof(findings: Sequence[Finding]) -> tuple[Evidence, int] | None:
-    """Return the first record of the first finding with evidence, and the number of its other records."""
+    """Return the first record of the first finding that has evidence, and the number of further
+    records.
+    """
     for finding in findings:
         if finding.evidence:
             return finding.evidence[0], max(finding.evidence_total, len(finding.evidence)) - 1
@@ -104,7 +106,7 @@ def _proof(findings: Sequence[Finding]) -> tuple[Evidence, int] | None:
 
 
 def _action(findings: Sequence[Finding], by_code: Mapping[str, Sequence[Finding]]) -> Action | None:
-    """Return the first remedy, of a finding or of a finding that it refers to (`see`)."""
+    """Return the first remedy of these findings or of the findings that they refer to (`see`)."""
     for finding in findings:
         if finding.actions:
             return finding.actions[0]
@@ -151,12 +153,12 @@ def story_paragraph(view: StoryView, *, most: int | None = None, characters: int
 
 
 def _exceptions(text: str) -> list[str]:
-    """Return the beginnings of the exception messages in a title."""
+    """Return the beginning of each exception message in a title."""
     return [hit[1] for hit in _EXCEPTION.finditer(text)]
 
 
 def _consequence(finding: Finding, characters: int, exceptions: list[str], root_title: str) -> str:
-    """Return a title for the middle of a sentence.
+    """Return a consequence's title, worded for the middle of a sentence.
 
     Args:
         finding: the consequence.

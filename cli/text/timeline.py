@@ -41,7 +41,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of cells, with the time of the first as its label."""
+    """A line of cells, labeled with the time of its first cell."""
 
     label: str
     cells: tuple[Cell, ...]
@@ -62,7 +62,7 @@ class Timeline:
         return [kind for kind in GLYPHS if kind in seen]
 
     def bars(self, row: Row, *, unicode: bool) -> str:
-        """Return the durations of a row as a sparkline, with a space for an unknown duration."""
+        """Return the durations of a row as a sparkline; an unknown duration is a space."""
         steps = BARS[0] if unicode else BARS[1]
         return "".join(_bar(cell.duration_ms, self.longest_ms, steps) for cell in row.cells)
 

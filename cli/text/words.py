@@ -30,7 +30,7 @@ _NO_DATE: Final = "1970-01-01"  # the date of times that print none
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The time zone of a report; `zone` is None for the zone of this machine."""
+    """The time zone of a report. `zone` is None for the zone of the local host."""
 
     name: str
     zone: tzinfo | None
@@ -93,7 +93,7 @@ def period(finding: w.Finding | w.Story, clock: Clock, *, date: bool = True) -> 
 
 
 def is_one_day(report: w.Report, clock: Clock) -> bool:
-    """Whether all findings date from the day on which the inputs begin, which the inputs line shows."""
+    """Return whether all findings fall on the first day of the inputs, which the inputs line shows."""
     times = [item.first for item in report.inputs if item.first]
     start = clock.show(min(times))[:10] if times else ""
     seen = [time for each in report.findings for time in (each.first_seen, each.last_seen) if time]
@@ -117,7 +117,7 @@ def time_span(report: w.Report, clock: Clock) -> str:
 
 
 def _data_spans(data: w.Data) -> Iterator[tuple[str | None, str | None]]:
-    """Yield the start and end of each checkpoint, batch and trigger."""
+    """Yield the start and end of every checkpoint, batch and trigger."""
     for job in data.jobs or ():
         yield from ((item.triggered_at, item.ended_at) for item in job.checkpoints)
     for app in data.applications or ():
@@ -316,9 +316,7 @@ def culprit_line(culprit: w.Culprit) -> str:
 
 
 def ranked_culprits(report: w.Report) -> list[tuple[w.Culprit, list[str]]]:
-    """Return the culprits in order, each with the jobs for which the report names this culprit with the same
-    evidence.
-    """
+    """Return the culprits in order, each with all jobs that have this culprit on the same evidence."""
     found: dict[tuple[str, str], tuple[w.Culprit, list[str]]] = {}
     label = job_labels(report)
     for culprit in report.summary.culprits:
@@ -329,7 +327,7 @@ def ranked_culprits(report: w.Report) -> list[tuple[w.Culprit, list[str]]]:
 
 
 def has_several_jobs(report: w.Report) -> bool:
-    """Whether texts must name the job that they are about."""
+    """Return whether the report covers several jobs, so that texts must name theirs."""
     data = report.data
     ids = [job.job_id for job in data.jobs or ()]
     ids += [each.job_id for rows in (data.attempts, data.vertices) for each in rows or ()]
@@ -350,7 +348,9 @@ def job_list(names: Sequence[str], most: int = 3) -> str:
 
 
 def job_labels(report: w.Report) -> Callable[[w.Subject], str]:
-    """Return a function that names the job of a subject, with ID and engine if another job has the same name."""
+    """Return a function that names the job of a subject. Jobs with the same name also get their ID
+    and engine.
+    """
     owners: dict[str | None, set[str]] = {}
     for finding in report.findings:
         about = finding.subject
@@ -368,7 +368,7 @@ def job_labels(report: w.Report) -> Callable[[w.Subject], str]:
 
 
 def job_name(subject: w.Subject) -> str:
-    """Return the job or application of a subject, which JUnit shows as the class, or nothing if it has none."""
+    """Return the job or application of a subject, or an empty text. JUnit shows it as the class."""
     return subject.job_name or subject.job_id or subject.application or ""
 
 
@@ -446,7 +446,9 @@ _PATH_MARGIN: Final = 18  # columns: the indent of evidence, and a line number
 
 
 def paths_of(report: w.Report, page: Page) -> Paths:
-    """Return the names of inputs as given where they fit into a line, otherwise without their common folder."""
+    """Return how to name the inputs: as given if the names fit into a line, otherwise without their
+    common folder.
+    """
     read = [item.source for item in report.inputs if item.kind != "not-read"]
     names = [name.removeprefix(page.folder) if page.folder else name for name in read]
     longest = max(map(len, names), default=0)
@@ -497,7 +499,9 @@ def action_lines(item: w.Action) -> tuple[str, list[str]]:
 
 
 def _setting(item: w.Action | w.Change) -> str | None:
-    """Return an option with its current and its proposed value, or None for an action without an option."""
+    """Return an option with its current and proposed value, or None for an action without an
+    option.
+    """
     if item.option is None:
         return None
     values = []
@@ -514,7 +518,9 @@ def _setting(item: w.Action | w.Change) -> str | None:
 
 
 def first_steps(report: w.Report) -> list[str]:
-    """Return the first action with the options it sets, and the next evidence to get, with its command."""
+    """Return the first action with the options to set, then the next evidence to collect, with its
+    command.
+    """
     return [*_first_action(report), *next_steps(report)]
 
 
@@ -533,7 +539,9 @@ def _first_action(report: w.Report) -> list[str]:
 
 
 def next_evidence(report: w.Report) -> w.Suggestion | None:
-    """Return the suggestion that separates the explanations of the first incident, or None if its cause is certain."""
+    """Return the evidence that separates the possible causes of the first incident, or None if its
+    cause is certain.
+    """
     stories, suggestions = report.summary.stories, report.summary.suggestions
     one = suggestions[0] if suggestions else None
     if one is None or not stories or one.finding in (None, stories[0].findings[0]):
@@ -542,7 +550,7 @@ def next_evidence(report: w.Report) -> w.Suggestion | None:
 
 
 def next_steps(report: w.Report) -> list[str]:
-    """Return the next evidence to get, and the command for it."""
+    """Return the evidence to collect next, with the command that collects it."""
     one = next_evidence(report)
     if one is None:
         return []
@@ -686,7 +694,7 @@ _CHECKPOINT_NEEDS: Final = (
 
 
 def nothing_to_diagnose(report: w.Report) -> tuple[str, str]:
-    """Return the kind of data that all inputs lack, and a hint about inputs that contain it."""
+    """Return which kind of data the inputs lack, and a hint about inputs that contain it."""
     what, remedy = _NEEDS.get(report.tool.command, _CHECKPOINT_NEEDS)
     if (report.summary.reason or "").startswith("the requested time range"):
         return "the requested time range contains none of the input", "check --since and --until"
@@ -708,7 +716,7 @@ def missing_input(report: w.Report) -> str:
 
 
 def rule_tally(rules: Sequence[w.Rule]) -> str:
-    """Return how many rules are clear, and how many had no data to check."""
+    """Return how many rules passed, and how many had no data to check."""
     clear = sum(rule.status == "clear" for rule in rules)
     void = sum(rule.status == "not-assessed" for rule in rules)
     return f"{clear} of {len(rules)} rules are clear" + (f" · {void} without data" if void else "")
@@ -720,7 +728,7 @@ def inconclusive_rules(rules: Sequence[w.Rule]) -> list[w.Rule]:
 
 
 def ignored_rules(rules: Sequence[w.Rule]) -> str | None:
-    """Return the number of rules that options turned off, with these options.
+    """Return how many rules were ignored, and the options that ignore them.
 
     >>> one = w.Rule(code="CP101", name="n", title="t", status="ignored", reason="--ignore CP1")
     >>> two = w.Rule(code="CP307", name="n", title="t", status="ignored", reason="--ignore slow")
@@ -751,7 +759,9 @@ def hidden_findings(report: w.Report) -> str | None:
 
 
 def baseline_lines(report: w.Report) -> list[str]:
-    """Return lines about the findings that the baseline mutes, and about entries that count again or no longer occur."""
+    """Return lines about muted findings, expired entries, and entries that no longer match a
+    finding.
+    """
     baseline = report.summary.baseline
     if baseline is None:
         return []
@@ -787,7 +797,7 @@ def _muted_line(source: str, entries: Sequence[w.BaselineEntry]) -> str:
 
 
 def mute_note(report: w.Report, finding: w.Finding) -> str | None:
-    """Return the expiry and reason of the baseline entry that mutes a finding, or None if no entry does."""
+    """Return the expiry date and reason of the baseline entry that mutes a finding, or None."""
     if report.summary.baseline is None or finding.fingerprint not in muted_fingerprints(report):
         return None
     known = report.summary.baseline.entries

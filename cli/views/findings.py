@@ -59,7 +59,7 @@ def findings_block(report: Report, page: Page, clock: words.Clock) -> Renderable
 
 
 def _with_stacks(first: Finding, others: Sequence[Finding]) -> Finding:
-    """Return the first finding with the stacks of another finding about the same subject."""
+    """Return the first finding, with stacks borrowed from another finding about the same subject."""
     alike = (other.stacks for other in others if other.subject == first.subject and other.stacks)
     return msgspec.structs.replace(first, stacks=first.stacks or next(alike, []))
 
@@ -141,7 +141,9 @@ _FRAMES: Final = 10  # maximum number of frames of the most frequent stack
 
 
 def _stack(finding: Finding) -> Iterator[RenderableType]:
-    """Yield the most frequent stack, topmost frame first, down to the user code and its caller."""
+    """Yield the most frequent stack, topmost frame first, down to the user code and the frame that
+    called it.
+    """
     if not finding.stacks:
         return
     path = finding.stacks[0].frames[::-1]
@@ -174,7 +176,9 @@ def _measurements(finding: Finding) -> str:
 
 
 def _repeats_title(why: str, title: str) -> bool:
-    """Whether the title contains the reason, apart from the name that precedes it."""
+    """Return whether the title already contains the reason. A name at the start of the reason is
+    ignored.
+    """
     return why in title or (": " in why and why.partition(": ")[2].rstrip(".… ") in title)
 
 
@@ -243,7 +247,7 @@ def _to_do(actions: Sequence[Action], page: Page) -> Iterator[RenderableType]:
 
 
 def finding_lines(findings: Sequence[Finding], page: Page, several: bool) -> RenderableType:
-    """Return a line for each finding, or if there are many, for each rule."""
+    """Return a line per finding or, if there are many, per rule."""
     most, characters = _OTHERS[page.terse], _TITLE[page.terse]
     if len(findings) <= most:
         return Aligned(_finding_line(finding, several, characters) for finding in findings)

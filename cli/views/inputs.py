@@ -116,7 +116,7 @@ def _drift(item: Input) -> str:
 
 
 class _Table:
-    """The facts of each input next to its name, or below if the line is too long."""
+    """The facts of each input, next to its name if the line is short enough, otherwise below."""
 
     def __init__(self, rows: Sequence[InputRow]) -> None:
         self._rows = rows
@@ -143,7 +143,7 @@ class _Table:
 
 
 def _rows(report: Report, read: Sequence[Input], paths: words.Paths) -> Iterator[InputRow]:
-    """Yield the inputs that were read, JobManagers first, and last the documents, a row for each series."""
+    """Yield the inputs that were read: JobManagers first, documents last, and one row per series."""
     engine = "Spark" if report.tool.command == "rate" else "Flink"
     series: dict[tuple[str, str], list[Input]] = {}
     for item in sorted(read, key=lambda item: item.role != "jobmanager"):

@@ -132,7 +132,7 @@ def _title(group: list[MemoryProcess]) -> Text:
 
 
 def _branches(pools: Sequence[Pool], *, unicode: bool) -> Iterator[str]:
-    """Yield the tree lines left of each label."""
+    """Yield the lines of the tree, drawn to the left of each label."""
     tee, end, down = ("├ ", "└ ", "│ ") if unicode else ("|-", "`-", "| ")
     for index, pool in enumerate(pools):
         text = ""
@@ -148,7 +148,7 @@ def _branches(pools: Sequence[Pool], *, unicode: bool) -> Iterator[str]:
 def _bars(
     pools: Sequence[Pool], shown: Mapping[str, int], total: int, *, unicode: bool
 ) -> Iterator[Bar]:
-    """Yield a bar for each pool at its position in the process."""
+    """Yield a bar per pool, at the pool's position in the process."""
     full, start = ("█" if unicode else "#"), {0: 0}
     for pool in pools:
         begin = start.get(pool.depth, 0)
@@ -160,7 +160,7 @@ def _bars(
 
 
 def _bar(begin: float, end: float, full: str, cells: int) -> Text:
-    """Draw the part of the process from one share to another."""
+    """Draw the part of a process between two positions, each a share of its size."""
     left = round(begin * cells)
     width = max(round(end * cells) - left, 1 if end > begin else 0)
     return Text(" " * min(left, cells - 1) + full * width, "blue")

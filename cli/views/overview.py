@@ -117,8 +117,8 @@ def group_columns(most: int) -> tuple[Column, ...]:
 
 
 def verdicts_by_job(report: Report) -> dict[str, tuple[str, str | None]]:
-    """Return verdict and cause by job ID. They come from the findings, because some topics have no verdicts of their
-    own.
+    """Return verdict and cause by job ID. They are derived from the findings, because not every
+    topic has verdicts.
     """
     found: dict[str, tuple[str, str | None]] = {}
     for finding in report.findings:

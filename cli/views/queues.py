@@ -150,7 +150,7 @@ def _graph(vertices: Sequence[QueueVertex], page: Page, flow: QueueFlow | None) 
 
 
 def flow_lines(flow: QueueFlow | None) -> list[Text]:
-    """Return one line on how the tasks spend their time, and one on how far the job is behind its source."""
+    """Return one line on how the tasks spend their time, and one on the lag of the source."""
     if flow is None:
         return []
     style = "" if flow.side is None else "bold"
@@ -276,7 +276,9 @@ def _has_uneven_subtasks(vertex: QueueVertex) -> bool:
 
 
 def _strip(vertex: QueueVertex, page: Page) -> Text:
-    """Return a cell per subtask, or per group of subtasks, with its busy share and its share of records."""
+    """Return a cell per subtask, or per group of subtasks, showing its busy share and its share of
+    records.
+    """
     subtasks = sorted(vertex.subtasks, key=lambda s: s.subtask_index)
     text = Text(f"{fmt.abbreviate(printable(vertex.name), _NAME)}  ")
     busy = [s.busy for s in subtasks]

@@ -98,7 +98,7 @@ def _job(
 
 
 def _shown_attempts(attempts: Sequence[StartAttempt], page: Page) -> list[StartAttempt]:
-    """Return the first and the last starts. If there is space for only one, return the last start that did not
+    """Return the first and the last starts. If only one fits, return the last start that did not
     finish.
     """
     most = _STARTS[page.terse]
@@ -208,7 +208,7 @@ def _span(steps: Iterable[StartStep]) -> tuple[float, float]:
 
 
 def _bar(step: StartStep, begin: float, end: float, full: str, cells: int) -> Text:
-    """Draw the time of a step within the time of all steps."""
+    """Draw a step's time span within the span of the whole start."""
     started = _ms(step.started_at)
     if started is None:
         return Text()

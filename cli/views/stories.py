@@ -25,7 +25,7 @@ _CODES: Final = 2  # maximum number of codes explained per incident
 
 
 def stories_block(report: Report, page: Page, clock: words.Clock) -> RenderableType:
-    """Return all stories, the most important first, and the findings outside of them."""
+    """Return all stories, the most important first, then the findings that belong to none."""
     several = words.has_several_jobs(report)
     paths = words.paths_of(report, page)
     dated = page.verbose > 0 or not words.is_one_day(report, clock)

@@ -26,7 +26,7 @@ _SIGNIFICANT: Final = (w.Trend.WORSE, w.Trend.DIFFERENT, w.Trend.BETTER)
 
 
 def current(change: w.FindingChange) -> w.Seen:
-    """Return the finding of the later report, or of the earlier report if it is gone."""
+    """Return the finding of the later report or, if that finding is gone, of the earlier report."""
     seen = change.after or change.before
     assert seen is not None
     return seen
@@ -37,7 +37,7 @@ def title(change: w.FindingChange) -> str:
 
 
 def details(change: w.FindingChange) -> list[str]:
-    """Return where a finding moved, why it has its status, and whether the baseline mutes it."""
+    """Return where a finding moved, the reason for its status, and whether the baseline mutes it."""
     lines = []
     if change.moved and change.before is not None and change.after is not None:
         before, after = (words.subject_name(s.subject) for s in (change.before, change.after))
@@ -66,7 +66,7 @@ def significant_measures(comparison: w.Comparison) -> list[w.Measure]:
 
 
 def measure_tally(comparison: w.Comparison) -> str:
-    """Return how many of the measures in both reports have each trend."""
+    """Return the number of measures per trend, of the measures in both reports."""
     both = [each for each in comparison.measures if None not in (each.before, each.after)]
     if not both:
         return "none in both reports"
@@ -84,7 +84,7 @@ def measure_name(measure: w.Measure) -> str:
 
 
 def measured_subject(measure: w.Measure) -> str:
-    """Return the option, task, stream, query or job that a measure belongs to."""
+    """Return the option, task, stream, query or job that was measured."""
     subject = measure.subject
     if subject.option is not None:
         return f"{subject.kind} {subject.option}"
@@ -115,7 +115,7 @@ def change_text(measure: w.Measure) -> str:
 
 
 def side_line(side: w.Side) -> str:
-    """Return the source, jobs and period of one report."""
+    """Return one line about a report: its source, jobs and period."""
     parts = [side.source]
     if side.jobs:
         parts.append(fmt.listed([fmt.shorten(job, 40) for job in side.jobs[:3]]))

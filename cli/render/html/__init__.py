@@ -84,7 +84,9 @@ def _fill(template: str, **shown: Any) -> Markup:
 
 
 def _part(page: Page, name: str, make: Callable[[], Markup]) -> Markup:
-    """Return a part of the page, or an error message: a bug in one part must not hide the others."""
+    """Return a part of the page. If it fails, return an error message, so that a bug in one part
+    does not hide the others.
+    """
     return page.section(name, lambda: [make()], _sentence)[0]
 
 
@@ -95,7 +97,7 @@ def _sentence(text: str) -> Markup:
 def _section(
     name: str, make: Callable[[Context], Section | None], context: Context
 ) -> list[Mapping[str, Any]]:
-    """Return a section for the template; none if the report has no data for it."""
+    """Return a section for the template, or an empty list if the report has no data for it."""
 
     def views() -> Iterator[Mapping[str, Any]]:
         section = make(context)

@@ -93,14 +93,16 @@ class Part:
 
 
 def figures(*some: Figure | None) -> list[Figure]:
-    """Return the figures that are not None."""
+    """Drop the figures that could not be drawn (None)."""
     return [figure for figure in some if figure is not None]
 
 
 def split_by_severity(
     items: Sequence[T], summary_of: Callable[[T], JobSummary], page: Page
 ) -> tuple[Table | None, list[T]]:
-    """Return the worst items, to be shown in full, and an overview if there are many items."""
+    """Split items into the worst, to be shown in full, and an overview table of all items if there
+    are many.
+    """
     ranked = sorted(items, key=lambda item: words.verdict_sort_key(summary_of(item).verdict))
     if page.verbose or len(ranked) <= IN_FULL:
         return None, ranked

@@ -40,7 +40,7 @@ class NoConverterError(FlowdiagError):
 
 @dataclass(slots=True)
 class _Process:
-    """The process: it reads a specification per line, and writes a line for each."""
+    """The converter process. For each specification, one per line, it writes one line of output."""
 
     popen: subprocess.Popen[bytes]
     forget: Forget
@@ -74,7 +74,9 @@ class _Process:
         return process
 
     def answer(self, line: bytes = b"") -> bytes | None:
-        """Return the answer to a line: empty if the process exited, None if it was too slow and was killed."""
+        """Send a line and return the answer: empty if the process exited, None if it was too slow
+        and was killed.
+        """
         late = threading.Event()
         assert self.popen.stdin is not None
         assert self.popen.stdout is not None
@@ -114,7 +116,9 @@ class _Process:
 
 
 def _kill(popen: subprocess.Popen[bytes]) -> None:
-    """Kill the process and close its pipes; a thread that reads or writes them gets an end of file."""
+    """Kill the process and close its pipes, so that threads blocked on them see the end of the
+    file.
+    """
     kill_now(popen)
     for pipe in (popen.stdin, popen.stdout):
         with contextlib.suppress(

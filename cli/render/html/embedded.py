@@ -30,14 +30,14 @@ Document = dict[str, Any]
 
 
 def report_script(report: Report) -> str:
-    """Return the report as a script element with a line feed."""
+    """Return the report as a script element with a trailing line feed."""
     document = msgspec.json.format(encode(report), indent=-1).decode()
     escaped = re.sub("[<>&]", lambda hit: _MARKUP[hit.group()], visible_json(document))
     return f"{_OPEN.decode()}{escaped}{_CLOSE.decode()}\n"
 
 
 def is_page(document: bytes) -> bool:
-    """Whether the document starts like a web page."""
+    """Return whether the document starts like an HTML page."""
     return document[:100].lstrip().lower().startswith((b"<!doctype html", b"<html"))
 
 
@@ -78,7 +78,7 @@ def fit_report(report: Report, most: int) -> tuple[Report, list[str]]:
 
 
 def _cut_tables(document: Document, rows: int, cuts: dict[str, str]) -> None:
-    """Cut each list of `data` and `inputs`."""
+    """Cut each list in `data` and `inputs` to `rows` entries."""
 
     def cut(node: Any, name: str) -> Any:
         if isinstance(node, Mapping):
@@ -106,7 +106,7 @@ def _cut_evidence(document: Document, cuts: dict[str, str]) -> None:
 
 
 def _cut_findings(document: Document, count: int, cuts: dict[str, str]) -> None:
-    """Cut the findings, and their references in stories."""
+    """Cut the list of findings, and remove references to the dropped findings from the stories."""
     if len(document["findings"]) <= count:
         return
     cuts["findings"] = f"findings after {count}"

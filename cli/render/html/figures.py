@@ -108,7 +108,7 @@ class ChartRenderer:
         whole: bool = False,
         numbers: Table | None = None,
     ) -> Figure | None:
-        """Return a figure in both widths, or None if the page has no room or no chart can be drawn at all.
+        """Return a figure in both widths, or None if the page has no room left or charts cannot be drawn at all.
 
         A chart that cannot be drawn is replaced by a message and its data.
 
@@ -176,7 +176,7 @@ def legend_of(*entries: tuple[object, str, str]) -> list[Key]:
 
 
 def join_notes(*notes: tuple[object, str]) -> str:
-    """Join the notes (condition, text) whose condition holds."""
+    """Join the texts whose condition holds, from pairs (condition, text)."""
     return "; ".join(text for shown, text in notes if shown)
 
 
@@ -194,7 +194,7 @@ def worst_of(items: Sequence[T], most: int, badness: Callable[[T], float]) -> tu
 
 
 def table(columns: Sequence[Column], rows: Sequence[Any], most: int) -> Table:
-    """Return a table of the first rows."""
+    """Return a table of the first `most` rows."""
     return Table(
         heads=[f"{'>' if column.is_numeric else ''}{column.title}" for column in columns],
         rows=[[column.text(row) for column in columns] for row in rows[:most]],

@@ -46,7 +46,7 @@ _WORST: Final = ("completed", "aborted", "in_flight", "declined", "expired", "fa
 
 
 def checkpoints(job: CheckpointJob, clock: words.Clock, renderer: ChartRenderer) -> Figure | None:
-    """Return the figure of a job, or None if it has fewer than two checkpoints with a time."""
+    """Return the chart of a job, or None if fewer than two of its checkpoints have a time."""
     dated = [checkpoint for checkpoint in job.checkpoints if checkpoint.triggered_at]
     if len(dated) < 2:
         return None

@@ -31,7 +31,7 @@ class _Node:
 
 
 def flame_graph(stacks: Sequence[StackPath]) -> Markup:
-    """Return the flame graph of some stacks, or nothing if there are none."""
+    """Return the flame graph of these stacks, or empty markup without stacks."""
     root = _Node("all samples", sum(stack.samples for stack in stacks))
     for stack in stacks:
         node = root
@@ -70,7 +70,7 @@ def _boxes(node: _Node, whole: int, left: float, level: int, height: int) -> lis
 
 
 def _fitting(name: str, width: float) -> str:
-    """Return as much of the name as fits. The method and its class take precedence over the package.
+    """Shorten a frame's name to fit a width in pixels. The method and its class take precedence over the package.
 
     >>> _fitting("com.shop.Price.map(Price.java:31)", 200)
     'Price.map(Price.java:31)'

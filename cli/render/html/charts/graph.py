@@ -146,7 +146,7 @@ def _spec(
 
 
 def _room(box: float) -> int:
-    """Return the number of characters that fit in a line of a box."""
+    """Return how many characters fit on one line of a box."""
     return max(4, int((box - 14) / _CHARACTER))
 
 
@@ -297,7 +297,7 @@ _ENDS: Final[Spec] = {"x2": {"field": "x2"}, "y2": {"field": "y2"}}
 
 
 def _queue_mark(boxes: Sequence[dict[str, Any]], x: Spec, y: Spec) -> Spec:
-    """Return the queue bars of boxes with queued data."""
+    """Return the marks for the queue bars, only for boxes with queued data."""
     return {
         "data": {"values": [box for box in boxes if box["queue_x"] > box["x"] + 1]},
         "mark": {"type": "rect", "fill": "var(--queue)", "aria": False},
@@ -311,7 +311,6 @@ def _queue_mark(boxes: Sequence[dict[str, Any]], x: Spec, y: Spec) -> Spec:
 
 
 def _arrow_marks(lines: Sequence[dict[str, Any]], x: Spec, y: Spec) -> list[Spec]:
-    """Return the lines of the arrows and their heads."""
     head = {
         "type": "point",
         "shape": "triangle",

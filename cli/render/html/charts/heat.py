@@ -99,7 +99,7 @@ def late(
 
 
 def _parallelism(subtask: str | None) -> int | None:
-    """Return the parallelism in Flink's notation of a subtask: 6 in `3/6`."""
+    """Return the parallelism in Flink's notation of a subtask, such as 6 in `3/6`."""
     width = (subtask or "").rpartition("/")[2]
     return int(width) if width.isdecimal() else None
 
@@ -246,12 +246,12 @@ def _spec(rows: Sequence[dict[str, Any]], names: Sequence[str], width: int) -> S
 
 
 def _step(names: Sequence[str], width: int) -> int:
-    """Return the width of a column in pixels."""
+    """Return the width of a column, in pixels."""
     return max(34, min(110, (width - _LABEL[width == WIDE] - 30) // len(names)))
 
 
 def _place(rows: Sequence[dict[str, Any]], names: Sequence[str], width: int) -> Spec:
-    """Return the axes: rows of subtasks and columns of TaskManagers."""
+    """Return the axes: a row per subtask and a column per TaskManager."""
     field = "row" if width == WIDE else "short"
     step = _step(names, width)
     bare = {"title": None, "ticks": False, "domain": False, "labelOverlap": False}

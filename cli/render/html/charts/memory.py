@@ -36,7 +36,7 @@ _AXIS: Final[Spec] = {
 
 
 def memory(group: Sequence[MemoryProcess], renderer: ChartRenderer) -> Figure | None:
-    """Return the figure of processes of the same sizes, or None if no size is known."""
+    """Return one figure for processes with equal sizes, or None if no size is known."""
     process = group[0]
     derived, observed = with_sums(process.derived), with_sums(process.observed)
     shown = derived | observed
@@ -111,7 +111,7 @@ def _rows(
     size: int,
     options: Mapping[str, str],
 ) -> list[dict[str, Any]]:
-    """Return a bar for each pool, after the previous pool of its level."""
+    """Return a bar per pool. Each starts where the previous pool of its level ends."""
     start: dict[int, int] = {0: 0}
     rows = []
     for pool in pools:

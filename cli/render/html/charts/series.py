@@ -119,7 +119,7 @@ def of_triggers(query: RateQuery, clock: words.Clock, renderer: ChartRenderer) -
 
 
 def _span(points: Sequence[_Point], clock: words.Clock) -> Window | None:
-    """Return the period of all batches or triggers, finished or not."""
+    """Return the period that all batches or triggers cover, finished or not."""
     times = [time for point in points if (time := wall_ms(point.at, clock)) is not None]
     return (min(times), max(times)) if times and min(times) < max(times) else None
 

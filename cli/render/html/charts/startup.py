@@ -27,7 +27,7 @@ _NAME: Final = 60
 def waterfall(
     steps: Sequence[StartStep], slowest: str | None, title: str, renderer: ChartRenderer
 ) -> Figure | None:
-    """Return the figure of a start, or None if no step has a time.
+    """Return the waterfall chart of a start, or None if no step has a time.
 
     Args:
         steps: the steps in order.

@@ -65,7 +65,7 @@ def _query_title(query: RateQuery) -> str:
 
 
 def _keeping_text(keeping: Keeping) -> str:
-    """Return the stability, its reason, and the sustainable rate."""
+    """Return whether the application keeps up, the reason, and its sustainable rate."""
     text = f"{fmt.capital(keeping.stability)}: {keeping.because}"
     if keeping.sustainable_per_s is not None and keeping.records_per_s is not None:
         text += f"; {fmt.number(round(keeping.sustainable_per_s, 1))} records/s are sustainable"

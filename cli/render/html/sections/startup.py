@@ -21,7 +21,7 @@ _TITLE: Final = "From submission to RUNNING"
 
 
 def section(context: Context) -> Section | None:
-    """Return the cluster and the jobs, or None for a report without a start."""
+    """Return the start of the cluster and of each job, or None for a report without a start."""
     data = context.report.data
     jobs = attempts_by_job(context.report)
     if not jobs and not data.cluster:
@@ -76,7 +76,7 @@ def _job(attempts: Sequence[StartAttempt], context: Context) -> Part:
 
 
 def _drawn_attempts(attempts: Sequence[StartAttempt]) -> list[StartAttempt]:
-    """Return the first start, and of the starts that reached the most steps the last."""
+    """Return the first start, and the last of the starts that got furthest."""
     if len(attempts) <= 2:
         return list(attempts)
     latest = max(attempts[1 - _STARTS :], key=lambda attempt: (len(attempt.steps), attempt.number))
