@@ -218,7 +218,7 @@ class Catalogue:
 
 
 def _heads(template: Template) -> tuple[str, ...]:
-    """Return the words that a message can start with, or nothing if it starts with free text."""
+    """Return the words that can start a message of this template, or no words if it starts with free text."""
     if template.begins:
         return template.begins
     found = _HEAD.match(template.pattern)
@@ -230,7 +230,9 @@ def _heads(template: Template) -> tuple[str, ...]:
 
 
 def _possible_starts(text: str, heads: tuple[str, ...], anchor: str) -> Iterator[int]:
-    """Yield positions where a message with these first words and this anchor may start, the most likely first."""
+    """Yield the positions where a message may start, the most likely first. It has one of these first words and
+    this anchor.
+    """
     position = text.find(anchor)
     tried: set[int] = set()
     for _ in range(_MAX_ANCHORS):
@@ -364,10 +366,10 @@ def _plugin_catalogue(plugin: Messages) -> Catalogue | None:
 
 
 def _checked_template(entry: dict[str, Any], engine: str) -> Template:
-    """Return the template of a plug-in after the checks that tests apply to built-in templates.
+    """Build a plug-in's template and run the checks that our tests run on built-in templates.
 
     Raises:
-        Exception: of any type, if the entry is not a valid template.
+        Exception: any exception, if the entry is not a valid template.
     """
     unknown = entry.keys() - _ENTRY_KEYS
     if unknown:

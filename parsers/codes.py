@@ -228,7 +228,7 @@ def _described_state(code: str) -> Entry | None:
 
 @functools.cache
 def _table(name: str) -> dict[str, Any]:
-    """Load a JSON table from the installed PySpark, or nothing if PySpark is older than 4.0 and lacks it."""
+    """Load a JSON table from the installed PySpark. Return an empty table before PySpark 4.0, which lacks it."""
     for jar in _jars():
         try:
             with zipfile.ZipFile(jar) as archive:

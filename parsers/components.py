@@ -237,7 +237,7 @@ def _by_text(text: str) -> Component | None:
 
 
 def _by_methods(methods: Sequence[str]) -> tuple[Component | None, bool]:
-    """Return the component of the topmost frames, and whether the next exception may give a better answer."""
+    """Return the component of the topmost frames, and whether the next exception may identify the component better."""
     weak: Component | None = None
     for method in methods:
         if _ORDINARY.match(method):
@@ -302,7 +302,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[Link]:
 
 
 def _without_other_traces(lines: Iterable[str]) -> Iterator[str]:
-    """Drop suppressed exceptions, and the driver's frames below the frames of a Spark task."""
+    """Drop suppressed exceptions and, below the frames of a Spark task, the driver's frames."""
     limit: int | None = None  # lines indented deeper than this are skipped
     for line in lines:
         indent = len(line) - len(line.lstrip())
@@ -317,7 +317,9 @@ def _without_other_traces(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _with_shared(links: Iterable[Link]) -> list[list[str]]:
-    """Return the methods of each exception, including those that are printed only below the enclosing one."""
+    """Return the methods of each exception, including the frames that Java prints only below the enclosing
+    exception.
+    """
     found: list[list[str]] = []
     for link in links:
         rest = found[-1][-link.shared :] if found and link.shared else []

@@ -95,7 +95,7 @@ def discover(paths: Sequence[str], *, stdin: BinaryIO | None = None) -> Discover
 
 
 def of_engine(discovery: Discovery, engine: str) -> Discovery:
-    """Mark sources of the other engine as not read, because another command reads them.
+    """Mark the sources of other engines as not read, because another command reads them.
 
     Args:
         discovery: the result of `discover`.
@@ -271,7 +271,7 @@ class _Search:
     def _add_file(
         self, path: str, complaints: list[InputNote], status: os.stat_result | None = None
     ) -> None:
-        """Add a path that is not a folder, or a note if it cannot be opened."""
+        """Add a file, or a note if it cannot be opened."""
 
         def refuse(reason: str, kind: Kind = Kind.UNREADABLE) -> None:
             key = os.path.abspath(path)
@@ -303,7 +303,7 @@ class _Search:
             refuse(error_clause(trouble))
 
     def _look_into(self, name: str, path: str, depth: int = _NESTED) -> None:
-        """Add a file, or the members of a container. An internal fault affects only this file.
+        """Add a file or, if it is a container, its members. An internal fault affects only this file.
 
         Raises:
             OSError: the file cannot be opened.
@@ -372,7 +372,7 @@ class _Search:
             self._add_truncated_zip(name, path, size, depth)
 
     def _add_truncated_zip(self, name: str, path: str, size: int, depth: int) -> None:
-        """Copy the members of a zip archive that lost its directory, because its end is missing."""
+        """Copy the members of a zip archive whose end, and with it the central directory, is missing."""
         members: dict[str, str] = {}
         with codecs.open_file(path) as file:
             try:
@@ -486,8 +486,8 @@ class _Search:
     def _copy_members(
         self, tar: tarfile.TarFile, name: str, path: str, members: dict[str, str]
     ) -> str | None:
-        """Copy the members of a tar archive, and add the copies to `members`. If copying stops early, return the
-        reason.
+        """Copy the members of a tar archive, and add the copies to `members`. Return the reason if copying stops
+        early.
         """
         folders: dict[str, str] = {}
         for info in tar:

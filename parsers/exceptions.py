@@ -116,8 +116,7 @@ def classify(chain: Sequence[str], engine: str | None = None) -> Classified | No
 
 
 def is_of_other_service(name: str, text: str, source: Component | None) -> bool:
-    """Return whether only the wording of an exception fits a failure class, while it comes from another kind of
-    service.
+    """Return whether an exception fits a failure class by its wording, but comes from another kind of service.
 
     Args:
         name: name of the failure class.
@@ -161,7 +160,9 @@ _OF_STORAGE: Final = re.compile(
 
 
 def _is_elsewhere(candidate: FailureClass, texts: Sequence[str], link: int) -> bool:
-    """Return whether a file error comes from another kind of service, or a missing class has another explanation."""
+    """Return whether a file error comes from a service that is not a file system, or a missing class has another
+    explanation.
+    """
     if candidate.name in _OF_CLASSES:
         return any(text_above in text for text in texts[:link] for text_above in _NOT_OF_JOBS)
     if candidate.name not in _OF_FILES:
@@ -255,7 +256,7 @@ def is_wrapper(name: str) -> bool:
 
 
 def is_root_cause(name: str) -> bool:
-    """Return whether a class explains a failure on its own, regardless of the rest of the chain."""
+    """Return whether failures of this class need no further explanation from the rest of the chain."""
     return any(each.name == name and not each.last for each in classes())
 
 

@@ -32,7 +32,7 @@ def object_at(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def as_string(value: object) -> str | None:
-    """Return a non-empty string, otherwise None."""
+    """Return a non-empty string, or None for any other value."""
     return value if isinstance(value, str) and value else None
 
 
@@ -56,7 +56,7 @@ def as_integer(value: object, largest: int = 2**63 - 1) -> int | None:
 
 
 def as_count(value: object) -> int | None:
-    """Return a non-negative 32-bit integer, otherwise None."""
+    """Return a non-negative 32-bit integer, or None for any other value."""
     number = as_integer(value, 2**31 - 1)
     return number if number is not None and number >= 0 else None
 
@@ -106,7 +106,7 @@ def flatten(body: Mapping[str, Any], prefix: str = "", depth: int = 3) -> dict[s
 
 
 def as_number(value: object) -> float | None:
-    """Return a finite number, otherwise None (also for `"NaN"`)."""
+    """Return a finite number, or None for any other value, including `"NaN"`."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

@@ -238,7 +238,7 @@ def _put_seconds(values: Values, text: str) -> None:
 
 
 def _put_end(values: Values, text: str) -> None:
-    """Store the duration of an operation that started at `epoch_ms`, from its end."""
+    """Store the duration of an operation, calculated from its end time and its start at `epoch_ms`."""
     _put_field(values, "end_epoch_ms", text)
     begin, end = values.get("epoch_ms"), _integer(text, MOMENT_MAX)
     if isinstance(begin, int) and end is not None:

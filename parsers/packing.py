@@ -80,7 +80,7 @@ def packed(rows: pa.Table) -> pa.Table:
 
 
 def _loads(maps: pa.MapArray) -> pa.StructArray:
-    """Return one column per metric in `LOADS`, with its values in each row."""
+    """Return one column per metric in `LOADS`, with the metric's value in each row."""
     names, values = maps.keys, maps.items
     rows = pc.list_parent_indices(pa.ListArray.from_arrays(maps.offsets, names))
     numbers = pa.array(range(len(maps)), rows.type)

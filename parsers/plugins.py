@@ -113,13 +113,11 @@ _sent: tuple[Messages, ...] | None = None
 
 
 def messages() -> tuple[Messages, ...]:
-    """Return the catalogues that were sent to this process or, failing that, the catalogues of the plug-ins installed
-    here.
-    """
+    """Return the message catalogues sent to this process or, if none were sent, those of installed plug-ins."""
     return _installed_messages() if _sent is None else _sent
 
 
 def use_messages(sent: tuple[Messages, ...]) -> None:
-    """Use only these catalogues in this process, which parses on behalf of another."""
+    """Use only these catalogues in this process, which parses for another process."""
     global _sent
     _sent = sent

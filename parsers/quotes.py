@@ -46,7 +46,7 @@ class Sample:
 
 
 def samples_in(block: bytes, focus: Focus) -> Iterator[Sample]:
-    r"""Yield the lines of a metrics report or Prometheus text that contain the judged metric, in order.
+    r"""Yield the lines of a metrics report or Prometheus text that contain the metric in question, in order.
 
     All lines belong to the first metric of `focus` that the block contains, because other metrics support other
     claims.
@@ -70,7 +70,7 @@ def samples_in(block: bytes, focus: Focus) -> Iterator[Sample]:
 def _lines_of(
     block: bytes, metric: str, near: float | None, focus: Focus
 ) -> Iterator[tuple[Sample, bool]]:
-    """Yield the lines of one metric and subtask, each with whether it contains the task's name."""
+    """Yield the lines with a metric of one subtask, each with whether the line contains the task's name."""
     literal, pattern = _pattern(metric)
     lines = at = 0
     literals = {literal.encode(), literal.replace(".", "_").encode()}
@@ -163,7 +163,7 @@ def _number(text: str) -> float | None:
 
 
 def entry_text(block: bytes, focus: Focus | None = None) -> str | None:
-    """Return the judged part of a JSON response in one line, or None if it cannot be determined.
+    """Return the relevant part of a JSON response in one line, or None if it cannot be determined.
 
     Args:
         block: bytes that start with a response of a REST API or Prometheus, an archive, or a file of a collection.
@@ -186,7 +186,7 @@ def entry_text(block: bytes, focus: Focus | None = None) -> str | None:
 
 
 def _bodies(block: bytes) -> Iterator[tuple[Any, str]]:
-    """Yield the responses at the start of a block, with their paths if the block contains them."""
+    """Yield the responses at the start of a block, each with its path if the block contains it."""
     text = block.decode("utf-8", "replace").lstrip("\ufeff \t\r\n,")
     decoder = json.JSONDecoder()
     while text[:1] in ("{", "[", '"'):
@@ -222,7 +222,7 @@ def _entry(body: Any, path: str, focus: Focus) -> str | None:
 
 
 def _range_series(body: Mapping[str, Any], focus: Focus) -> str | None:
-    """Return the judged series in a response of Prometheus or in a line exported by VictoriaMetrics."""
+    """Return the series in question from a response of Prometheus or a line exported by VictoriaMetrics."""
     results = objects_at(object_at(body, "data"), "result") or [body]
     for metric, near in focus.metrics:
         for item in results:
@@ -245,7 +245,7 @@ def _values(item: Mapping[str, Any]) -> Iterator[float | None]:
 
 
 def _listed_metric(items: list[Any], focus: Focus) -> str | None:
-    """Return the judged metric in a response of `…/metrics`, such as `1.busyTimeMsPerSecond: 981`."""
+    """Return the metric in question from a response of `…/metrics`, such as `1.busyTimeMsPerSecond: 981`."""
     prefix = "" if focus.subtask_index is None else f"{focus.subtask_index}."
     known = {
         str(item["id"]): item.get("value")
@@ -321,7 +321,7 @@ def _exception(body: Mapping[str, Any], focus: Focus) -> str | None:
 
 
 def _thread(threads: Sequence[Thread], focus: Focus) -> str | None:
-    """Return the judged thread: its name, its state, the lock that it waits for, and its line of user code."""
+    """Describe the thread in question: its name, its state, the lock that it waits for, and its line of user code."""
     thread = next((one for one in threads if one.name == focus.thread), None)
     if thread is None:
         return None

@@ -267,7 +267,7 @@ class RowBuilder:
         self._used: set[str] = set()
 
     def __len__(self) -> int:
-        """Return the number of rows that were not taken yet."""
+        """Return the number of rows not yet taken."""
         return len(self._rows)
 
     @property
@@ -326,7 +326,7 @@ SAMPLE_CHARACTERS: Final = 300
 
 @dataclass(slots=True)
 class Tally:
-    """Counts for the `split` row, which the reader updates.
+    """Counts that the reader updates, for the `split` row.
 
     Attributes:
         bytes: decoded bytes read.

@@ -213,7 +213,7 @@ _BY_SHAPE: Final = tuple(
 
 
 def mask_credentials(text: str) -> str:
-    """Mask only secrets that are recognizable by their shape. In a name, `token: Writer` is not a secret.
+    """Mask only secrets with a recognizable shape. In a name, `token: Writer` is not a secret.
 
     >>> mask_credentials("tokens: Writer of https://ann:hunter2@host/")
     'tokens: Writer of https://***@host/'

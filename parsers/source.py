@@ -82,7 +82,7 @@ def open_source(source: Source) -> BinaryIO:
 
 
 def source_text(source: Source) -> str:
-    """Return the first `WHOLE_BYTES` of a source as text, or nothing if it is unreadable or binary."""
+    """Return the first `WHOLE_BYTES` of a source as text, or an empty text if it is unreadable or binary."""
     try:
         with open_source(source) as stream:
             content = read_first(stream, WHOLE_BYTES)
@@ -92,7 +92,7 @@ def source_text(source: Source) -> str:
 
 
 def stream_error(stream: BinaryIO) -> str | None:
-    """Return the error of a stream from `open_source` so far, as one clause, or None without an error."""
+    """Return the first error of a stream from `open_source` as one clause, or None."""
     return cast("str | None", getattr(stream, "error", None))
 
 

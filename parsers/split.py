@@ -266,7 +266,7 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
 
 
 def _is_profile(source: Source) -> bool:
-    """Return whether a large text is a profile, which has no log records to search for."""
+    """Return whether a large text is a profile, which contains no log records."""
     if not PASTE_BYTES < source.size <= DUMP_TEXT_BYTES:
         return False
     with open_source(source) as stream:
@@ -274,7 +274,7 @@ def _is_profile(source: Source) -> bool:
 
 
 def _is_failure(row: Row) -> bool:
-    """Return whether a record reports a failure. If so, exceptions below other records of the text only repeat it."""
+    """Return whether a record reports a failure, which exceptions below other records then only repeat."""
     return row["event"] in _FAILURES or row.get("to_state") in ("FAILED", "FAILING")
 
 
@@ -291,9 +291,7 @@ _FAILURES: Final = frozenset(
 
 
 def _signs_of(source: Source) -> SignFinder | None:
-    """Return a finder for failures outside known messages. The result is None if another step searches every line for
-    such failures.
-    """
+    """Return a finder for failures outside known messages, or None if another step searches every line anyway."""
     plain = source.codec == "none" and source.member is None
     small = plain and 0 <= source.size <= PASTE_BYTES
     return None if small else SignFinder(ERRORS)
@@ -344,7 +342,7 @@ def _add_failure(task: _Task, row: Row) -> None:
 
 
 def _add_late(task: _Task) -> bool:
-    """Add the failures of a large text without known messages. Return False if the text is not large."""
+    """Add the failures of a large text without known messages. Return whether the text is large."""
     source = task.split.source
     if source.codec == "none" and not PASTE_BYTES < source.size <= EXCERPTED_BYTES:
         return False
@@ -365,9 +363,9 @@ ERRORS: Final = (b"ERROR", b"FATAL", b"SEVERE", b"Exception in thread ", b"Trace
 
 
 def _counts_on_its_own(one: Pasted, source: Source) -> bool:
-    """Return whether an exception of a large log counts without a known message.
+    """Return whether an exception in a large log counts without a known message.
 
-    In Spark's logs, only exceptions that ended more than a task count, because a retry resolves the others.
+    In Spark's logs, only exceptions that ended more than a task count, because retries resolve the others.
     """
     if one.level not in GRAVE or not (one.frames or one.python):
         return False
@@ -440,7 +438,7 @@ def _add_tables(task: _Task) -> None:
 
 
 def _add_dumps(task: _Task) -> None:
-    """Add thread dumps from `jstack` and `kill -3`, alone or between log records, and other texts with stacks."""
+    """Add thread dumps of `jstack` and `kill -3`, alone or between log records, and other texts with stacks."""
     source = task.split.source
     if not 0 <= source.size <= DUMP_TEXT_BYTES:
         return
@@ -460,7 +458,7 @@ def _add_dumps(task: _Task) -> None:
 
 
 def _scan_records(text: bytes, source: Source) -> tuple[bool, Mapping[int, bool]]:
-    """Return whether records of a small text report failures, and the text's `Reader.known`.
+    """Return whether records of a small text report failures, and `Reader.known` of the text.
 
     This reads the whole text, because rows must not depend on how it was split.
     """

@@ -478,9 +478,7 @@ async def _collection(
     progress: Progress,
     signals: list[int],
 ) -> Outcome:
-    """Collect until done or until a signal arrives. The number of that signal is appended to
-    `signals`.
-    """
+    """Collect until done or until a signal arrives. The number of that signal is appended to `signals`."""
     import asyncio
 
     from flowdiag.analyses.report.version import tool_version

@@ -152,9 +152,7 @@ def write_error(what: str, error: OSError) -> FlowdiagError:
 
 
 def _one_line(text: str) -> str:
-    """Return a message in one line, with secrets masked: a message may quote a log, a URL or the
-    command line.
-    """
+    """Return a message in one line, with secrets masked: a message may quote a log, a URL or the command line."""
     return printable(mask_secrets(text))
 
 

@@ -28,9 +28,7 @@ _BOLD: Final = ("\x1b[1m", "\x1b[0m")
 
 
 def warn_of_plugins() -> None:
-    """Print a warning about each rejected plug-in, because a rejected plug-in can explain an
-    unknown rule.
-    """
+    """Print a warning about each rejected plug-in, because a rejected plug-in can explain an unknown rule."""
     from flowdiag.parsers import plugins
 
     all_rules()
@@ -135,9 +133,7 @@ def _field(heading: str) -> str:
 
 
 def rule_page(rule: Rule) -> str:
-    """Render a rule: up to five lines on what to do first, then its page, thresholds, votes and
-    causes.
-    """
+    """Render a rule: up to five lines on what to do first, then its page, thresholds, votes and causes."""
     details = [*rule_lines(rule, heading="{}", item="  {}", title=False)]
     details = details[2:] if details[0] == rule.title + "." else details
     summary = _summary_of_rule(rule)

@@ -170,9 +170,7 @@ def _verdict(report: Report, page: Page) -> RenderableType:
 
 
 def _grounds(report: Report, page: Page) -> Iterator[RenderableType]:
-    """Yield lines that justify the verdict: missing inputs, recognized records, or the rules that
-    passed.
-    """
+    """Yield lines that justify the verdict: missing inputs, recognized records, or the rules that passed."""
     summary = report.summary
     if not summary.assessed:
         missing = f"{words.missing_input(report)} Not assessed does not mean healthy."

@@ -174,9 +174,7 @@ def override_settings(settings: Settings, flags: AutoscalerFlags) -> Settings:
 
 
 def _decode(text: str) -> Mapping[str, Any]:
-    """Decode JSON, or YAML that contains an autoscaler's state. Any other text yields an empty
-    mapping.
-    """
+    """Decode JSON, or YAML that contains an autoscaler's state. Any other text yields an empty mapping."""
     value: Any = None
     if text.lstrip()[:1] == "{":
         try:

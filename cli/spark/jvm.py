@@ -419,9 +419,7 @@ def class_path(home: Path) -> str:
 
 
 def tail_lines(stream: IO[bytes], lines: deque[str]) -> Iterator[str]:
-    """Yield a stream's lines and keep the last of them, so that a full pipe never blocks the
-    writer.
-    """
+    """Yield a stream's lines and keep the last of them, so that a full pipe never blocks the writer."""
     with stream:
         while line := stream.readline(2000):
             lines.append(line.decode("utf-8", "replace"))

@@ -304,9 +304,7 @@ def stop(files: KeeperFiles) -> bool:
 
 
 def _lock_with_retries(path: Path) -> IO[bytes] | None:
-    """Lock a file, retrying while its keeper briefly checks it. Return None if a command holds the
-    lock.
-    """
+    """Lock a file, retrying while its keeper briefly checks it. Return None if a command holds the lock."""
     for _ in range(3):
         with contextlib.suppress(OSError):
             return lock_file(path)

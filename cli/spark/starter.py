@@ -352,9 +352,7 @@ class SparkStarter(SparkProvider):
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
 
     def _await_gateway(self) -> tuple[int, str]:
-        """Wait for the JVM. If it exits because its archive does not fit, start it again without an
-        archive.
-        """
+        """Wait for the JVM. If it exits because its archive does not fit, start it again without an archive."""
         try:
             port, secret = self._jvm.await_gateway()
         except RuntimeError:

@@ -161,9 +161,7 @@ def run_training_workload(starter: SparkStarter, folder: Path) -> None:
 
 
 def _training_jobmanager_log() -> str:
-    """Return a JobManager log in which the first checkpoint completes and all later checkpoints
-    expire.
-    """
+    """Return a JobManager log in which the first checkpoint completes and all later checkpoints expire."""
     attempt = f"{'a' * 32}_{'b' * 32}_0_0"
     job = "c" * 32
     coordinator = "INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - "
@@ -261,9 +259,7 @@ def _remove_parts(folder: Path) -> None:
 
 
 def _failure_marker(path: Path) -> Path:
-    """Return the file that marks a failed attempt. It prevents another half-minute attempt at each
-    command.
-    """
+    """Return the file that marks a failed attempt. It prevents another half-minute attempt at each command."""
     return path.with_name(path.name + ".failed")
 
 

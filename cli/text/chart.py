@@ -63,9 +63,7 @@ def chart(
 
 
 def labeled_lines(values: Sequence[float | None], *, width: int, unicode: bool) -> list[Text]:
-    """Return the lines of a chart with its labels, or an empty list if all values are zero or
-    missing.
-    """
+    """Return the lines of a chart with its labels, or an empty list if all values are zero or missing."""
     drawn = chart(values, width=width - _LABEL, unicode=unicode, unit="")
     return [Text(f"{label:>9}  {cells}") for label, cells in drawn.rows]
 

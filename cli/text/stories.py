@@ -96,9 +96,7 @@ def _view(
 
 
 def _proof(findings: Sequence[Finding]) -> tuple[Evidence, int] | None:
-    """Return the first record of the first finding that has evidence, and the number of further
-    records.
-    """
+    """Return the first record of the first finding that has evidence, and the number of further records."""
     for finding in findings:
         if finding.evidence:
             return finding.evidence[0], max(finding.evidence_total, len(finding.evidence)) - 1

@@ -348,9 +348,7 @@ def job_list(names: Sequence[str], most: int = 3) -> str:
 
 
 def job_labels(report: w.Report) -> Callable[[w.Subject], str]:
-    """Return a function that names the job of a subject. Jobs with the same name also get their ID
-    and engine.
-    """
+    """Return a function that names the job of a subject. Jobs with the same name also get their ID and engine."""
     owners: dict[str | None, set[str]] = {}
     for finding in report.findings:
         about = finding.subject
@@ -499,9 +497,7 @@ def action_lines(item: w.Action) -> tuple[str, list[str]]:
 
 
 def _setting(item: w.Action | w.Change) -> str | None:
-    """Return an option with its current and proposed value, or None for an action without an
-    option.
-    """
+    """Return an option with its current and proposed value, or None for an action without an option."""
     if item.option is None:
         return None
     values = []
@@ -518,9 +514,7 @@ def _setting(item: w.Action | w.Change) -> str | None:
 
 
 def first_steps(report: w.Report) -> list[str]:
-    """Return the first action with the options to set, then the next evidence to collect, with its
-    command.
-    """
+    """Return the first action with the options to set, then the next evidence to collect, with its command."""
     return [*_first_action(report), *next_steps(report)]
 
 
@@ -759,9 +753,7 @@ def hidden_findings(report: w.Report) -> str | None:
 
 
 def baseline_lines(report: w.Report) -> list[str]:
-    """Return lines about muted findings, expired entries, and entries that no longer match a
-    finding.
-    """
+    """Return lines about muted findings, expired entries, and entries that no longer match a finding."""
     baseline = report.summary.baseline
     if baseline is None:
         return []

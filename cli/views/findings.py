@@ -141,9 +141,7 @@ _FRAMES: Final = 10  # maximum number of frames of the most frequent stack
 
 
 def _stack(finding: Finding) -> Iterator[RenderableType]:
-    """Yield the most frequent stack, topmost frame first, down to the user code and the frame that
-    called it.
-    """
+    """Yield the most frequent stack, topmost frame first, down to the user code and the frame that called it."""
     if not finding.stacks:
         return
     path = finding.stacks[0].frames[::-1]
@@ -176,9 +174,7 @@ def _measurements(finding: Finding) -> str:
 
 
 def _repeats_title(why: str, title: str) -> bool:
-    """Return whether the title already contains the reason. A name at the start of the reason is
-    ignored.
-    """
+    """Return whether the title already contains the reason. A name at the start of the reason is ignored."""
     return why in title or (": " in why and why.partition(": ")[2].rstrip(".… ") in title)
 
 

@@ -276,9 +276,7 @@ def _has_uneven_subtasks(vertex: QueueVertex) -> bool:
 
 
 def _strip(vertex: QueueVertex, page: Page) -> Text:
-    """Return a cell per subtask, or per group of subtasks, showing its busy share and its share of
-    records.
-    """
+    """Return a cell per subtask, or per group of subtasks, showing its busy share and its share of records."""
     subtasks = sorted(vertex.subtasks, key=lambda s: s.subtask_index)
     text = Text(f"{fmt.abbreviate(printable(vertex.name), _NAME)}  ")
     busy = [s.busy for s in subtasks]

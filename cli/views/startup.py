@@ -98,9 +98,7 @@ def _job(
 
 
 def _shown_attempts(attempts: Sequence[StartAttempt], page: Page) -> list[StartAttempt]:
-    """Return the first and the last starts. If only one fits, return the last start that did not
-    finish.
-    """
+    """Return the first and the last starts. If only one fits, return the last start that did not finish."""
     most = _STARTS[page.terse]
     if page.verbose or len(attempts) <= most:
         return list(attempts)

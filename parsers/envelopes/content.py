@@ -34,7 +34,7 @@ def is_record(text: str) -> bool:
 
 
 def holds_records(lines: Sequence[Any]) -> bool:
-    """Return whether the items are log lines: they are all strings, and at least two of the first are records.
+    """Return whether all items are strings and at least two of the first are log records.
 
     >>> holds_records(["26/11/21 06:00:00 INFO JobScheduler: Started JobScheduler", "prod"])
     False

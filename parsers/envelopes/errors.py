@@ -113,7 +113,7 @@ def _decode_string(value: object) -> object:
 
 
 def _own_lines(value: _Fields, keys: Mapping[str, str], *, inside: bool) -> list[str]:
-    """Return the lines of the failure that an object itself describes, without the objects inside it."""
+    """Return the lines of the failure that an object itself describes. Nested objects are left out."""
     name = next((text for _, text in _texts(value, keys, _NAMES) if _is_name(text)), "")
     key, message = next(_texts(value, keys, _MESSAGES), ("", ""))
     trace = next((text for _, text in _texts(value, keys, _TRACES)), "")

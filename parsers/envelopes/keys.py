@@ -112,7 +112,7 @@ _rank = itemgetter(0)
 
 
 def is_of_event(value: Fields) -> bool:
-    """Return whether an object contains the text, time, level or logger of a single record.
+    """Return whether an object has a key for the text, time, level or logger of a record.
 
     >>> is_of_event({"msg": "", "stdout": "a"}), is_of_event({"message": "a"})
     (False, True)

@@ -156,7 +156,7 @@ def unwrap(value: Fields, depth: int) -> Unwrapped | None:
 
 
 def _with_error(text: str, value: Fields) -> str:
-    """Return a message with the error that the object has in a key of its own, as loggers of Go write it."""
+    """Append the error that an object has under a separate key, as in logs of Go programs."""
     error = value.get("error") or value.get("err")
     if not isinstance(error, str) or not error.strip() or error in text or "logger" not in value:
         return text
@@ -177,7 +177,7 @@ def _inner_record(value: Fields, text: str | None, depth: int) -> Unwrapped | No
 
 
 def _with_outer_values(inner: Unwrapped, value: Fields, found: Meanings) -> Unwrapped:
-    """Return the inner record with the outer object's process, and its other values where the record has none."""
+    """Return the inner record with the process of the outer object. The outer object also fills in missing values."""
     instant, local = time_of(found[IS_TIME])
     if inner.timestamp_us is None:
         inner.timestamp_us = instant
@@ -261,14 +261,14 @@ def _trace_of(hits: list[tuple[int, Any]]) -> str | None:
 
 
 def _printed_trace(value: Fields) -> str | None:
-    """Return the stack trace in a string with an unknown key, below the record's own text."""
+    """Return a stack trace below the record's text that is stored under an unknown key."""
     texts = (text for text in value.values() if isinstance(text, str) and "\n" in text)
     found = next((text for text in texts if _PRINTED.match(text[:_TRACE_HEAD])), None)
     return None if found is None else found.rstrip()
 
 
 def _errors_of(value: Fields) -> str | None:
-    """Return the exceptions described by an object inside a record, in the format of a stack trace."""
+    """Return the exceptions that a nested object describes, formatted as a stack trace."""
     inner = {
         key: value[key]
         for key in ("error", "errors", "exceptions")

@@ -93,7 +93,7 @@ def _epoch(number: int, fraction: str) -> int | None:
 
 
 def _convert(parts: dict[str, str | Any]) -> Times:
-    """Build the times from the groups of a written time; without a zone there is no instant."""
+    """Build the times from the groups of a written time. Without a time zone there is no instant."""
     month = _MONTHS.get(parts["month"]) or int(parts["month"])
     days = days_since_1970(int(parts["year"]), month, int(parts["day"]))
     hour, minute, second = int(parts["hour"]), int(parts["minute"]), int(parts["second"])
@@ -112,7 +112,7 @@ def _convert(parts: dict[str, str | Any]) -> Times:
 
 
 def time_of(hits: list[tuple[int, Any]]) -> Times:
-    """Return the first instant and the first wall clock in these values."""
+    """Return the first instant and the first wall clock among these values."""
     instant = local = None
     for _, found in hits:
         this_instant, this_local = read_time(found)

@@ -67,7 +67,7 @@ def _begins_record(line: str) -> bool:
 
 
 def _from_terminal(lines: list[str], begins: list[bool]) -> list[str] | None:
-    """Join each full line with the next line; return None if no terminal wrapped the text."""
+    """Join each full line with the next line. Return None if no terminal wrapped the text."""
     width = max(map(len, lines))
     full = [len(line) == width for line in lines]
     if not _NARROWEST <= width <= _WIDEST_TERMINAL or sum(full) < max(_FULL_LINES, len(lines) / 5):
@@ -84,7 +84,7 @@ def _from_terminal(lines: list[str], begins: list[bool]) -> list[str] | None:
 
 
 def _from_mail(lines: list[str], begins: list[bool]) -> list[str] | None:
-    """Join each line with the next if the next line's first word would not have fit.
+    """Join two lines if the first word of the second would not have fit on the first.
 
     Return None if no mail program wrapped the text.
     """
@@ -110,7 +110,7 @@ def _from_mail(lines: list[str], begins: list[bool]) -> list[str] | None:
 
 
 def _is_whole(line: str, above: str) -> bool:
-    """Return whether a line starts a new log line. In a trace, an exception may continue the line above."""
+    """Return whether a line starts a new log line. Inside a trace, an exception may continue the line above."""
     if not line or _BEGINS.match(line):
         return True
     return is_exception_line(line) and not (is_trace_line(above) or is_exception_line(above))

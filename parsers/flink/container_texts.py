@@ -166,7 +166,7 @@ def looks_like_kubectl(text: str) -> bool:
 
 
 def reports_ended_containers(text: str) -> bool:
-    """Return whether a text is output of kubectl or YARN about containers, or reports an out-of-memory kill."""
+    """Return whether a text is kubectl or YARN output about containers, or reports an out-of-memory kill."""
     formats = (looks_like_kubectl, looks_like_yarn, looks_like_throttling, reports_killed_process)
     return any(matches(text) for matches in formats)
 
@@ -235,7 +235,7 @@ def _described_pods(text: str) -> Iterator[EndedContainer]:
 
 
 def _continued(pending: EndedContainer, line: str) -> EndedContainer | None:
-    """Return a container with its message or exit code from the next line, or None for other lines."""
+    """Return the container with the message or exit code that the next line adds, or None if the line adds neither."""
     text = f"{pending.text}, {line.strip()[:300]}"
     if (hit := _EXIT.match(line)) is not None:
         return replace(pending, exit_code=int(hit[1]), text=text)
@@ -285,7 +285,7 @@ def _ended_in_line(line: str, start: int, pod: str | None) -> EndedContainer | N
 def _without_resolved(
     found: list[EndedContainer], line: str, pod: str | None
 ) -> list[EndedContainer]:
-    """Remove the problems that a line reports as resolved, because the pod was scheduled or its image was pulled."""
+    """Remove the problems that a line reports as resolved: the pod was scheduled or its image was pulled."""
     hit = _PROGRESS.search(line)
     if hit is None:
         return found
@@ -370,7 +370,7 @@ _NO_SIZES: Final[Sizes] = ("0B", "0B", "0B")
 
 
 def _pause_in(line: str, start: int) -> Pause | None:
-    """Return the pause in a line that contains its duration and sizes."""
+    """Return the pause that a line describes with its duration and sizes, or None."""
     if hit := _PAUSE.search(line):
         full = hit[1] in ("Full", "Degenerated GC")
         return _pause(full, (f"{hit[2]}M", f"{hit[3]}M", f"{hit[4]}M"), _number(hit[5]), start)

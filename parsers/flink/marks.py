@@ -99,7 +99,7 @@ class ZoneMarks(msgspec.Struct, kw_only=True, array_like=True):
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """An attempt that reaches a state, as first recorded by one owner."""
+    """The change of a task attempt to a state, as one process first logged it."""
 
     owner: str | None
     clock: str | None
@@ -119,7 +119,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Marks(msgspec.Struct, kw_only=True, array_like=True):
-    """Sums over the records of one source or one of its splits.
+    """The totals over the records of one source, or of one of its splits.
 
     Args:
         source: index of the source.
@@ -189,7 +189,7 @@ def with_marks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _skipping_faults(
     step: Callable[[pa.Table], Result], table: pa.Table, faults: dict[int, InternalFault]
 ) -> Result:
-    """Run a step on all sources, except sources that cause a fault."""
+    """Run a step, leaving out every source that causes a fault. The faults are added to `faults`."""
     sources = pc.unique(table["source"]).to_pylist()
 
     def of_some(some: Sequence[int]) -> Result:
@@ -400,7 +400,7 @@ def _owners(table: pa.Table, parts: dict[int, Marks]) -> pa.Array:
 
 
 def _midnights(times: pa.Table, parts: dict[int, Marks]) -> dict[int, list[int]]:
-    """Return the offsets per source at which the time of day starts again."""
+    """Return the offsets, per source, at which the time of day wraps around at midnight."""
     edges: dict[int, list[int]] = {}
     ordered = times.sort_by([("source", "ascending"), ("offset", "ascending")])
     for source, offset, local_us in _rows(ordered, ["source", "offset", "local_us"]):
@@ -618,7 +618,7 @@ def _add_transitions(columns: pa.Table, parts: dict[int, Marks]) -> None:
 
 
 def midnights_before(parts: Sequence[Marks]) -> list[int]:
-    """Return the number of midnights before each split of one source, in order."""
+    """Return how many midnights precede each split of one source, in order."""
     passed = 0
     result = []
     last: int | None = None
@@ -632,7 +632,7 @@ def midnights_before(parts: Sequence[Marks]) -> list[int]:
 
 
 def owners_before(parts: Sequence[Marks]) -> list[str | None]:
-    """Return the owner in the last section header before each split of one source, in order."""
+    """Return the owner in the last section header above each split of one source, in order."""
     owner: str | None = None
     result: list[str | None] = []
     for part in parts:

@@ -83,7 +83,7 @@ class _Series:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """The lines of a report without their values; the next report of the same process usually has the same lines.
+    """The identifiers of a report, line by line. The next report of the same process usually has the same ones.
 
     Attributes:
         beginnings: the part of every line before its value; the whole line if it has no value.
@@ -102,7 +102,7 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:
-    """The parts of the rows that are the same in every minute: everything except times and numbers.
+    """The columns that do not change from minute to minute: everything except times and values.
 
     Attributes:
         series, names: series and metric name of each row.
@@ -309,7 +309,7 @@ class MetricFolder:
         return count
 
     def _parse_identifier(self, state: _Process, identifier: bytes, section: str | None) -> object:
-        """Parse an identifier and cache it."""
+        """Parse an identifier and cache the result."""
         if len(identifier) > MAX_IDENTIFIER_BYTES:
             return None
         series = _series_of(identifier.decode("utf-8", "replace"), state, section)
@@ -329,7 +329,7 @@ class MetricFolder:
         return series.values.append
 
     def _add_other_value(self, state: _Process, identifier: bytes, text: bytes) -> None:
-        """Parse a value that is not a number. Booleans and histograms count, other text does not."""
+        """Parse a value that is not a number. Only booleans and histograms are kept."""
         series = state.series.get(identifier)
         if series is None:
             return
@@ -382,7 +382,7 @@ class MetricFolder:
         names: list[str],
         shape: _Shape | None,
     ) -> _Rows:
-        """Build the parts of the rows that are the same in every minute."""
+        """Build the columns that are the same in every minute."""
         size = len(series)
         places = [each.place or _NOWHERE for each in series]
         columns: dict[str, list[Any]] = {
@@ -415,7 +415,9 @@ class MetricFolder:
     def _metric_batch(
         self, state: _Process, rows: _Rows, samples: Sequence[Sequence[float]]
     ) -> pa.RecordBatch:
-        """Build the columns directly, because separate rows would cost more than their samples."""
+        """Build the batch column by column, because building it row by row would cost more than reading the
+        samples.
+        """
         size = len(samples)
         span = _span_ms(state)
         metric = pa.StructArray.from_arrays(
@@ -437,7 +439,7 @@ class MetricFolder:
     def _placed_batch(
         self, process: str | None, state: _Process, used: list[_Series]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield a batch with the places that appear for the first time, if any."""
+        """Yield a batch with the places seen for the first time, if there are any."""
         builder = RowBuilder()
         for place in dict.fromkeys(series.place for series in used):
             if place is None or place.scope != "task" or place in state.placed:
@@ -461,7 +463,7 @@ class MetricFolder:
 
 
 def _subject(series: _Series) -> tuple[str, ...]:
-    """Return a sort key that makes the series of a subject adjacent, in the order of their names."""
+    """Return a sort key that puts the series of a subject next to each other, ordered by metric name."""
     place = series.place or _NOWHERE
     return (place.scope, place.job_name or "", series.rest, f"{series.subtask_index}", series.name)
 
@@ -484,7 +486,7 @@ def _samples_by_row(used: list[_Series]) -> tuple[list[_Series], list[str], list
 
 
 def _shape_of(state: _Process, lines: list[bytes]) -> _Shape | None:
-    """Return the shape of a report, which the next report probably has as well, or None if the report is incomplete."""
+    """Return the shape of a report, for comparison with the next report, or None if the report is incomplete."""
     if not lines or b"Finished metrics report" not in lines[-1]:
         return None
     beginnings = []
@@ -528,7 +530,7 @@ def _distribute(state: _Process) -> None:
 
 
 def _pending_samples(pending: Sequence[Sequence[float]], rows: _Rows) -> list[Sequence[float]]:
-    """Return the samples of each row, provided that all reports of the minute have the shape of the rows."""
+    """Return the samples of each row, if all reports of the minute have the same shape as the rows."""
     columns = [*zip(*pending, strict=True)]
     places = rows.shape.columns if rows.shape is not None else {}
     return [_samples_of(series, columns, places[series]) for series in rows.series]
@@ -537,7 +539,7 @@ def _pending_samples(pending: Sequence[Sequence[float]], rows: _Rows) -> list[Se
 def _samples_of(
     series: _Series, columns: Sequence[Sequence[float]], places: Sequence[int]
 ) -> Sequence[float]:
-    """Return the samples of one series from reports with the same shape."""
+    """Pick the samples of one series from reports of the same shape."""
     if len(places) == 1:
         return columns[places[0]]
     repeated = [columns[place] for place in places]
@@ -586,7 +588,7 @@ def _statistics(rows: _Rows, samples: Sequence[Sequence[float]]) -> list[pa.Arra
 
 
 def _span_ms(state: _Process) -> int | None:
-    """Return the milliseconds between the first and the last report of the minute."""
+    """Return the milliseconds between the first and last report of the minute, or None for a single report."""
     for first, last in (
         (state.first_utc_us, state.last_utc_us),
         (state.first_local_us, state.last_local_us),
@@ -631,7 +633,7 @@ def _series_of(identifier: str, state: _Process, section: str | None) -> _Series
 
 
 def _place_all(state: _Process, used: list[_Series]) -> None:
-    """Resolve the scopes of new series."""
+    """Resolve the scopes of new series, now that the report is complete."""
     new = [series for series in used if series.place is None]
     if not new:
         return
@@ -678,7 +680,7 @@ def _split_scopes(state: _Process) -> tuple[dict[str, tuple[str, str]], set[tupl
 
 
 def _owner(rest: str, scopes: set[str]) -> str | None:
-    """Find the process scope at the start of a task's scope."""
+    """Return the process scope that a task's scope starts with, or None."""
     prefixes = [scope for scope in scopes if rest.startswith(scope + ".")]
     if prefixes:
         return max(prefixes, key=len)
@@ -706,7 +708,7 @@ def _jobs_of(bodies: set[str]) -> list[str]:
     """Find the job names in texts of the form `job.task`, in which both parts may contain dots.
 
     A text with a single dot is unambiguous. Otherwise the job is the common prefix, up to a dot, of all texts that
-    start with the same part. If only one text starts with that part, the part is the job.
+    start with the same part. If only one text starts with that part, that part is the job.
     """
     groups: dict[str, list[list[str]]] = {}
     for body in bodies:
@@ -768,5 +770,5 @@ def _members(task: str) -> frozenset[str]:
 
 
 def _reusable_shape(shape: _Shape | None, series: Sequence[_Series]) -> _Shape | None:
-    """Return the shape of earlier reports if its series are these."""
+    """Return the given shape if it consists of exactly these series, or None."""
     return shape if shape is not None and {*series} == shape.columns.keys() else None

@@ -50,7 +50,7 @@ def known_metrics() -> dict[str, KnownMetric]:
 
 @cache
 def _lengths() -> dict[str, list[int]]:
-    """Return, by the last part of a metric name, how many parts such names have, longest first."""
+    """Return the possible lengths of a metric name in parts, longest first, by its last part."""
     found: dict[str, set[int]] = {}
     for name in known_metrics():
         parts = name.split(".")
@@ -92,7 +92,7 @@ def recognize_metric(parts: list[str]) -> tuple[KnownMetric, int] | None:
 def _metric_of_group(
     parts: list[str], names: Mapping[str, KnownMetric]
 ) -> tuple[KnownMetric, int] | None:
-    """Find a metric below the name of a split or column family, which may contain dots."""
+    """Find a metric whose identifier also contains the name of a split or column family, which may contain dots."""
     group = parts[-2] if len(parts) > 2 else None
     if group == STORE and (metric := names.get(f"*.{STORE}.{parts[-1]}")) is not None:
         return metric, 4 if parts[-4:-3] == [FAMILY] else 3
@@ -104,7 +104,7 @@ def _metric_of_group(
 
 
 def parts_of(identifier: str) -> list[str]:
-    """Split an identifier at its dots, also at a dot in `rocksdb.NAME` that a reporter has replaced.
+    """Split an identifier at its dots, including the dot in `rocksdb.NAME` if a reporter replaced it.
 
     >>> parts_of("tm.job.window.0.sums.rocksdb_is-write-stopped")[-3:]
     ['sums', 'rocksdb', 'is-write-stopped']

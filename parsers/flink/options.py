@@ -276,7 +276,7 @@ def _options_in_node(text: str, root: Any, carrier: str | None = None) -> Option
 
 
 class _InvalidYaml(ValueError):
-    """A text is not valid YAML; the message explains why in one line."""
+    """The text is not valid YAML; the message gives the reason in one line."""
 
 
 def _compose(text: str) -> Any:
@@ -340,7 +340,7 @@ def _pairs(
 
 
 def _options_of_resources(text: str) -> OptionFile:
-    """Read the options from the one resource that contains options."""
+    """Read the options of a Kubernetes file, in which only one resource may contain options."""
     if len(text) > MAX_BYTES:  # a truncated YAML document would be invalid
         return OptionFile(dialect="yaml")
     try:
@@ -364,7 +364,7 @@ _FILES: Final = ("flink-conf.yaml", "config.yaml")
 
 
 def _has_options(kind: str, node: Any) -> bool:
-    """Return whether a resource has options, or a status that reports a problem."""
+    """Return whether a resource contains options, or a status that reports a problem."""
     if kind == "ConfigMap":
         return any(_child(_child(node, "data"), name) is not None for name in _FILES)
     if kind not in _KINDS:

@@ -65,7 +65,7 @@ FLINK_METRIC = re.compile(rb"flink[_.](?:taskmanager|jobmanager)[_.]\w")
 
 
 def mangle(name: str) -> str:
-    """Convert a name to the form that the reporter writes into a label.
+    """Replace the characters that the reporter does not allow in a label.
 
     >>> mangle("Source: orders -> Map")
     'Source:_orders____Map'
@@ -197,7 +197,7 @@ class SampleFolder:
         self._placed: set[_Place] = set()
 
     def series(self, name: str, labels: Mapping[str, str]) -> _Series | None:
-        """Return the series with this name and these labels, or None if the metric is not kept."""
+        """Return the series with this name and these labels, or None if the metric is not collected."""
         named = named_metric(name)
         if named is None or (
             self._metric_names is not None and named.metric.name not in self._metric_names
@@ -440,7 +440,7 @@ def _read_text(
 
 
 class _EmptyShares:
-    """Holds back the time shares of a subtask, and drops them if they are all 0."""
+    """Holds back the time shares of a subtask until one is above 0. If all stay 0, they are dropped."""
 
     def __init__(self, folder: SampleFolder) -> None:
         self._folder = folder
@@ -463,7 +463,7 @@ class _EmptyShares:
             self.settle()
 
     def settle(self) -> None:
-        """Release the remaining shares, which are real values."""
+        """Release the shares held back, because a share above 0 shows that they are real."""
         for held in self._held.values():
             self._release(held)
         self._held = {}
@@ -474,7 +474,7 @@ class _EmptyShares:
 
 
 def _moment_of_line(line: bytes) -> Moment | None:
-    """Return the time in a line that is not a sample: output of `date`, an ISO time, seconds since 1970."""
+    """Return the time on a line without a sample: output of `date`, an ISO time, or seconds since 1970."""
     if len(line) >= 120 or line.startswith((b"# HELP", b"# TYPE", b"# UNIT")):
         return None
     text = line.decode("utf-8", "replace").strip("# \t")
@@ -500,7 +500,7 @@ _SAMPLE_TAIL = re.compile(
 
 
 def _split(line: bytes) -> tuple[bytes | None, float, int | None]:
-    """Split a sample into key, value and time in microseconds; the key of a damaged line is None."""
+    """Split a sample line into key, value and time in microseconds. The key is None if the line is damaged."""
     exemplar = line.find(b" # {")
     if exemplar > 0:
         line = line[:exemplar]

@@ -234,7 +234,7 @@ def _rows(
 def _responses_until_damage(
     data: bytes, collected: Collected | None, name: str
 ) -> tuple[list[_Response], Unreadable | None]:
-    """Return the responses in a document before its first damage, and the error there, if any."""
+    """Return the responses before the first damage, and the error at that position, or None if there is no damage."""
     answers: list[_Response] = []
     damage = None
     try:
@@ -337,7 +337,9 @@ def _completed_ids(ids: Ids, kind: str, body: object, neighbours: _Neighbours) -
 
 
 def _redundant_kinds(routed: list[_Routed]) -> tuple[Kind, ...]:
-    """Return the kinds of responses that are redundant, because the archive contains the response for the job."""
+    """Return the kinds of responses to skip, because the archive's response for the job already contains their
+    data.
+    """
     has_job = any(route and route[0] == Kind.JOB for _, route in routed)
     return (Kind.JOBS_OVERVIEW, Kind.PLAN) if has_job else ()
 
@@ -400,7 +402,7 @@ _RESPONSE_LINE: Final = re.compile(rb'\n\{"path":')
 
 
 def _measured_subtasks(routed: list[_Routed]) -> frozenset[tuple[str, int]]:
-    """Return the subtasks whose time shares are available as metrics, which `/backpressure` would only repeat."""
+    """Return the subtasks whose time shares are collected as metrics. For these, `/backpressure` adds nothing."""
     return frozenset(
         (route[1].vertex_id or "", int(subtask))
         for answer, route in routed
@@ -552,7 +554,7 @@ class _Neighbours:
         return _read_folder(os.path.dirname(os.path.abspath(self.path)))
 
     def job_id(self) -> str | None:
-        """Return the job ID of the folder's files, if they all belong to the same job."""
+        """Return the job ID in the folder's files, or None if they belong to several jobs."""
         found = self._folder().job_ids
         return next(iter(found)) if len(found) == 1 else None
 
@@ -566,7 +568,7 @@ class _Neighbours:
         }
 
     def vertex_of(self, body: object) -> str | None:
-        """Return the vertex whose entry in the checkpoint's details has the same numbers as this response."""
+        """Return the vertex whose numbers in the checkpoint's details match this response."""
         if not isinstance(body, Mapping):
             return None
         keys = ("latest_ack_timestamp", "state_size", "end_to_end_duration", "num_subtasks")

@@ -42,7 +42,7 @@ from flowdiag.parsers.stacks.profiles import (
 
 @dataclass(slots=True)
 class Context:
-    """Information that a reader needs about a response but that the body lacks.
+    """What a reader must know about a response in addition to its body.
 
     Attributes:
         origin: rest, archive or dump.
@@ -592,7 +592,7 @@ def _metric_row(
 
 
 def _fill_in_places(context: Context, places: TaskPlaces, columns: dict[str, Any]) -> None:
-    """Add the name of the job and the place of the subtask, from a collection."""
+    """Fill in the job's name and the place of the subtask from the collection's context."""
     columns["job_name"] = places.jobs.get(context.ids.job_id or "")
     if columns.get("taskmanager") is None:
         index = columns.get("subtask_index")
@@ -611,7 +611,9 @@ _BOOLEANS: Final[dict[str, float | None]] = {"true": 1.0, "false": 0.0}
 
 
 def _metrics(scope: str) -> Callable[[Any, Context], Iterator[Row]]:
-    """Return a reader for `[{id, value}]`; aggregated values (`min`, `max` …) have no subtask and are ignored."""
+    """Return a reader for `[{id, value}]`. It ignores aggregates (`min`, `max` …), because they belong to no
+    subtask.
+    """
 
     def read(body: Any, context: Context) -> Iterator[Row]:
         for name, value in _values(body):

@@ -133,7 +133,7 @@ _WORDS: Final = (
 
 
 def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
-    """Yield the offset in the text and the row, whose own source and offset are not set yet.
+    """Yield the offset of each row and the row, whose own source and offset are not set.
 
     Args:
         data: the text in UTF-8.
@@ -164,7 +164,7 @@ _INSTANTS: Final = frozenset({"latest_ack_ms", "failure_ms", "ack_ms", "start_ms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Body:
-    """The REST body that a table is equivalent to, with the table's offset in the text."""
+    """A table converted to the equivalent REST body, with the table's offset in the text."""
 
     kind: Kind
     offset: int

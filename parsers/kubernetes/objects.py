@@ -246,7 +246,7 @@ def _containers_in_object(
 
 
 def _resolution(event: Mapping[str, Any]) -> tuple[str, tuple[str, ...], int] | None:
-    """Return the pod of a normal event, the problems that the event resolves, and its time."""
+    """Return the pod of a normal event, the problems that the event shows to be resolved, and its time."""
     reasons, at = RESOLVED_BY.get(str(event.get("reason"))), _time_of_event(event)
     if event.get("reason") in _STATUS_EVENTS and str(event.get("message")).endswith("RUNNING"):
         reasons = ("OperatorWarning", "JobFailed")
@@ -287,7 +287,7 @@ def _containers_in_pod(pod: Mapping[str, Any], piece: str, offset: int) -> Itera
 def _flink_problems(
     resource: Mapping[str, Any], piece: str, offset: int
 ) -> Iterator[EndedContainer]:
-    """Yield a resource that Flink's operator rolls back, or a snapshot that failed."""
+    """Yield resources that Flink's operator rolls back, and failed snapshots."""
     status = object_at(resource, "status")
     reconciled = object_at(status, "reconciliationStatus").get("state")
     state = str(status.get("lifecycleState") or reconciled)
@@ -366,7 +366,7 @@ def _containers_in_application(
 
 
 def _last_failure(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the state of a failed application of `spark.apache.org`, also after it released its resources."""
+    """Return the failed state of an application of `spark.apache.org`, even after it released its resources."""
     history = object_at(status, "stateTransitionHistory")
     numbered = sorted((int(key), key) for key in history if re.fullmatch(r"[0-9]{1,9}", str(key)))
     failed: Mapping[str, Any] = {}
@@ -383,7 +383,7 @@ def _last_failure(status: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_exit(failed: EndedContainer, message: str) -> EndedContainer:
-    """Add the pod, exit code and reason in a message of a Spark operator."""
+    """Add the pod, exit code and reason that the message of a Spark operator contains."""
     for hit in _POD_FAILED.finditer(message):
         if hit["pod"]:
             failed = replace(failed, pod=hit["pod"])
@@ -482,7 +482,7 @@ def _problem_in_event(event: Mapping[str, Any], piece: str, offset: int) -> Ende
 
 
 def _operator_problem(event: Mapping[str, Any], reason: str, message: str) -> str | None:
-    """Return the name of the problem that an event about a custom resource reports; None if it reports none."""
+    """Return the name of the problem that an event reports about a custom resource, or None."""
     if event.get("type") != "Warning":
         return "RolledBack" if reason == "Rollback" else None
     # From version 1.12 on, a failed job is an error of the component Job; other errors are the operator's own.
@@ -506,7 +506,7 @@ def _deepest_exception(message: str) -> str:
 
 
 def operator_reason(reason: str) -> str | None:
-    """Return the name of the problem that an operator's warning reports about a custom resource.
+    """Return the name of the problem in an operator's warning about a custom resource, or None.
 
     >>> operator_reason("SavepointError"), operator_reason("ValidationError"), operator_reason("Scaling")
     ('SavepointFailed', 'OperatorWarning', None)
@@ -515,7 +515,7 @@ def operator_reason(reason: str) -> str | None:
 
 
 def _event_reason(reason: str, message: str) -> str | None:
-    """Return the name of the problem that an event reports, or None if it reports none."""
+    """Return the name of the problem that an event reports, or None."""
     if reason in _EVENT_REASONS:
         return _RENAMED.get(reason, reason)
     if reason == "Failed" and "ailed to pull image" in message:
@@ -531,7 +531,7 @@ def _event_reason(reason: str, message: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """Finds the byte offset of a reason in an object."""
+    """Locates reasons in an object by their byte offset."""
 
     piece: str
     offset: int
@@ -553,7 +553,7 @@ def _memory(limit: object) -> int | None:
 
 
 def _last_change(status: Mapping[str, Any]) -> int | None:
-    """Return when the last container ended or the last condition changed."""
+    """Return when the last container ended or the last condition changed, in microseconds."""
     times = [
         time_of(object_at(object_at(each, "state"), "terminated").get("finishedAt"))
         for each in objects_at(status, "containerStatuses")

@@ -32,7 +32,7 @@ _WRAPPERS: Final = re.compile(
 
 
 def with_context(chain: Sequence[str], link: int, above: str = "", frame: str | None = None) -> str:
-    """Return the decisive exception; if it is too vague, with the reason below it or the message around it.
+    """Return the decisive exception. If it is too vague, add the reason below it or the message around it.
 
     Args:
         chain: exceptions as class and message, outermost first.
@@ -83,7 +83,7 @@ def _words_around(chain: Sequence[str], link: int, above: str) -> str:
 
 
 def _is_informative(text: str, message: str) -> bool:
-    """Return whether a message adds information, unlike that of a wrapper."""
+    """Return whether a message adds information. The message of a mere wrapper adds none."""
     if len(message.split()) < 3 and _SPECIFIC.search(message) is None:
         return False
     known = classify([text])

@@ -102,7 +102,8 @@ def is_harmless_record(logger: str | None, message: str) -> bool:
 
 
 def is_overcome(text: str, after: bytes) -> bool:
-    """Return whether the process overcame a failure, because a later record shows the success of the same step.
+    """Return whether the process recovered from a failure, because a later record shows that the same step
+    succeeded.
 
     Args:
         text: the record of the failure.
@@ -127,7 +128,8 @@ def was_stopped(text: str) -> bool:
 
 
 def ended_by(texts: Iterable[str]) -> str | None:
-    """Return what a failure ended: query, jobmanager, application, job, batch, process or task; None if no text shows it.
+    """Return what a failure ended (query, jobmanager, application, job, batch, process or task), or None if
+    unknown.
 
     Args:
         texts: the record above the failure, its exceptions and its stack trace.
@@ -140,7 +142,7 @@ def ended_by(texts: Iterable[str]) -> str | None:
 
 
 def is_routine(texts: Iterable[str]) -> bool:
-    """Return whether a failure is one that healthy jobs log whenever they stop.
+    """Return whether healthy jobs log this failure whenever they stop.
 
     >>> is_routine(["RECEIVED SIGNAL TERM"]), is_routine(["java.lang.IllegalStateException: no price"])
     (True, False)
@@ -172,7 +174,7 @@ def short_failure(text: str) -> str | None:
 
 
 def _fill(short: str, facts: Mapping[str, str | None]) -> str:
-    """Fill facts into a short text, and drop optional parts whose fact is missing."""
+    """Fill facts into a short text. Optional parts whose fact is missing are dropped."""
     text = _OPTIONAL.sub(
         lambda part: f"{part[1]}{{{part[2]}}}{part[3]}" if facts[part[2]] else "", short
     )
@@ -184,7 +186,7 @@ _OPTIONAL: Final = re.compile(r"\{([^{}|]{0,40})\|(\w{1,20})\|([^{}|]{0,40})\}")
 
 @functools.cache
 def _pattern_of(name: str) -> re.Pattern[str]:
-    """Return a pattern for any text of a list in the data file."""
+    """Return a pattern that matches any text of a list in the data file."""
     return re.compile("|".join(_data()[name]))
 
 

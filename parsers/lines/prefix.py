@@ -452,7 +452,7 @@ _PLAIN: Final = re.compile(
 
 
 def lines_bounding_time(lines: Iterable[bytes]) -> list[bytes]:
-    """Reduce lines, which may be in any order, to a few that still include those with the first and the last time."""
+    """Reduce lines in any order to a few that still include the earliest and the latest time."""
     plain: list[bytes] = []
     others: list[bytes] = []
     for line in lines:
@@ -492,7 +492,9 @@ def _default_layout_time_us(found: re.Match[str]) -> int | None:
 
 
 def _parse_default_layout(head: Prefix, layouts: Layouts) -> bool:
-    """Parse a line in one of Flink's own layouts, which nearly all logs have; return whether that succeeded."""
+    """Parse a line in one of Flink's own layouts, which nearly all logs use. Return whether the line has such a
+    layout.
+    """
     line = head.text
     limit = min(len(line), HEADER_CHARACTERS)
     for pattern, shape in layouts.default_layouts:
@@ -514,7 +516,7 @@ def _parse_default_layout(head: Prefix, layouts: Layouts) -> bool:
 
 
 def search(head: Prefix) -> None:
-    """Search a line whose header was not recognized for a header further right or at its end.
+    """Search for a header further right or at the end of the line, if none was recognized at its start.
 
     `parse` does this automatically, except for lines that may be JSON.
     """
@@ -548,7 +550,7 @@ def _parse_nested_header(head: Prefix, layouts: Layouts) -> None:
 
 
 def strip_like(line: str, head: Prefix) -> str:
-    """Strip the carriers of a record's first line from one of its other lines; missing carriers are ignored."""
+    """Strip the carriers of a record's first line from a following line. Carriers may be missing there."""
     line = strip_colors(line)
     if not head.carriers:
         return line
@@ -623,7 +625,7 @@ def _carrier(
 def _pass_carrier(
     head: Prefix, found: re.Match[str], stamp: Stamp | None, outer: Stamp | None, layouts: Layouts
 ) -> Stamp | None:
-    """Move past a carrier and keep its labels; return the outermost timestamp so far, or the first with a zone."""
+    """Move past a carrier and keep its labels. Return the outermost timestamp, or the first that has a time zone."""
     groups = found.groupdict()
     if groups.get("process"):
         head.process = groups["process"]
@@ -737,9 +739,9 @@ def _search(head: Prefix, position: int, layouts: Layouts) -> None:
 
 
 def drop_time_within(head: Prefix, start: int, end: int) -> None:
-    """Remove the time of a line without a header if that time lies within the message, at [start, end).
+    """Remove the time of a line without a header if the time is part of the message, at [start, end).
 
-    Then it is not the record's time: Flink prints its build date at startup, and exceptions contain lease times and
+    Such a time is not the record's: Flink prints its build date at startup, and exceptions contain lease times and
     deadlines.
     """
     if head.dated or head.local_us is None:
@@ -770,7 +772,7 @@ def with_message_first(head: Prefix) -> Prefix | None:
 
 
 def _parse_suffix(head: Prefix, layouts: Layouts) -> None:
-    """Parse a logger at the end of the line; the message then starts right after the level."""
+    """Parse a logger at the end of the line. The message then starts right after the level."""
     line = head.text
     last = line.rfind(" [", max(head.begin, len(line) - 512))
     if last < 0 or not head.dated:

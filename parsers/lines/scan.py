@@ -136,7 +136,7 @@ class CoveringMatcher:
         return found
 
     def _matches_around(self, region: Region) -> Sequence[tuple[int, int]]:
-        """Return the matches that are no further from a fragment than the length of a literal."""
+        """Return the matches that lie within the length of a literal around a fragment."""
         places: list[tuple[int, int]] = []
         for group in self._groups:
             places += group.find(region)
@@ -179,7 +179,7 @@ def make_matcher(literals: Sequence[str]) -> Matcher:
 
 
 class LiteralFinder:
-    """Finds out which of several non-empty literals occur in a line of text."""
+    """Determines which of several non-empty literals occur in a line of text."""
 
     def __init__(self, literals: Sequence[str]) -> None:
         self._literals = tuple(literals)
@@ -202,7 +202,7 @@ class LiteralFinder:
 
 
 class PlaceFinder:
-    """Finds the positions of several literals in one pass; none may be empty or able to overlap itself."""
+    """Finds the positions of several non-empty literals in one pass. No literal may be able to overlap itself."""
 
     def __init__(self, literals: Sequence[bytes]) -> None:
         self._literals = tuple(literals)
@@ -248,7 +248,7 @@ class Line(NamedTuple):
 
 
 class SignFinder:
-    """Remembers the first and the last places of a few literals; places between them do not matter."""
+    """Remembers only the first and the last positions of a few literals."""
 
     def __init__(self, literals: Sequence[bytes]) -> None:
         self.first: list[int] = []
@@ -260,7 +260,7 @@ class SignFinder:
         )
 
     def search(self, region: Region, offset: int, end: int | None) -> None:
-        """Add the places in a part of the stream.
+        """Add the positions in a part of the stream.
 
         Args:
             region: the part.
@@ -279,7 +279,7 @@ class SignFinder:
 
     @property
     def places(self) -> list[int]:
-        """The places, in ascending order."""
+        """The positions, ascending."""
         return [*self.first, *self.last]
 
 
@@ -308,7 +308,7 @@ class LineScanner:
         buffer_bytes: int = BUFFER_BYTES,
         signs: SignFinder | None = None,
     ) -> None:
-        """Position the scanner before the range, without reading."""
+        """Set up the scanner at the start of the range, without reading."""
         self._stream = stream
         self._readinto: Callable[[memoryview], int | None] | None = getattr(
             stream, "readinto", None
@@ -525,7 +525,7 @@ class LineScanner:
             position = end + 1
 
     def _has_line_end(self) -> bool:
-        """Return whether the current line ends with a newline; false if it is truncated or the stream ends."""
+        """Return whether the current line ends with a newline. It does not if it is truncated or the stream ends."""
         if self._line_end == self._fill and not self._read_more():
             return False
         return self._buffer[self._line_end] == 10

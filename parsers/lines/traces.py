@@ -169,7 +169,7 @@ def read_trace(lines: Iterable[str], given: str = "") -> Trace:
 
 
 def _with_announced(given: str, lines: Iterable[str]) -> tuple[str, list[str]]:
-    """Join messages that continue on the next lines."""
+    """Join an exception's message with the lines that continue it."""
     below = [*lines]
     whole = [given]
     continues = _continues(given, below)
@@ -189,7 +189,9 @@ def _is_below(line: str) -> bool:
 
 
 def _continues(given: str, below: Sequence[str]) -> bool:
-    """Return whether the next lines continue the message of an exception: frames follow them, not a traceback."""
+    """Return whether the next lines continue an exception's message. They do if Java frames follow, not a Python
+    traceback.
+    """
     if not is_exception_line(given) or _PYTHON_BEGINS in given:
         return False
     first = next((at for at, line in enumerate(below) if _is_below(line)), None)
@@ -218,7 +220,7 @@ _PYTHON_CALL: Final = re.compile(r"\s*self\.|\s*[\w.]+\([a-z_][\w.]*\)\Z")
 
 
 def own_frame(lines: Iterable[str]) -> str | None:
-    """Return the topmost frame that belongs to no known software, in the deepest cause that has such a frame.
+    """Return the topmost frame of user code, in the deepest cause that has such a frame.
 
     >>> own_frame(["a.E: x", "\\tat org.apache.kafka.A.b(A.java:1)", "\\tat com.acme.Enrich.map(Enrich.java:7)"])
     'com.acme.Enrich.map(Enrich.java:7)'
@@ -243,7 +245,7 @@ def own_frame(lines: Iterable[str]) -> str | None:
 
 
 def middle_of(chain: Sequence[str]) -> dict[str, str]:
-    """Return the messages between the outermost and the deepest exception, which may contain advice, as a field.
+    """Return the messages between the outermost and the deepest exception as a field. They may contain advice.
 
     >>> middle_of(["a.A: x", "b.B: set y", "c.C: z"]), middle_of(["a.A: x", "c.C: z"])
     ({'middle': 'b.B: set y'}, {})
@@ -253,7 +255,7 @@ def middle_of(chain: Sequence[str]) -> dict[str, str]:
 
 
 def thrown_at(lines: Iterable[str]) -> str | None:
-    """Return the topmost frame outside the JDK of the deepest cause, which shows where an exception comes from.
+    """Return the topmost frame outside the JDK in the deepest cause, where the exception was thrown.
 
     >>> thrown_at(["a.E", "\\tat java.util.Objects.requireNonNull(Objects.java:221)", "\\tat org.apache.flink.A.b(A.java:1)"])
     'org.apache.flink.A.b(A.java:1)'
@@ -271,7 +273,7 @@ def thrown_at(lines: Iterable[str]) -> str | None:
 
 
 def referenced_cause(text: str, known: Iterable[str | None]) -> str:
-    """Return a cause that Java prints only as a reference, or nothing if it is already known.
+    """Return a cause that Java prints only as a reference, or an empty text if it is already known.
 
     Java prints each exception in full only once, which may be below a suppressed exception that has the same cause.
 
@@ -351,7 +353,7 @@ def python_root(text: str) -> str:
 
 
 def _without_wrappers(text: str) -> str | None:
-    """Return the class and message without Flink's wrappers, or None if nothing is left."""
+    """Return the class and message without Flink's wrappers, or None if only wrappers are left."""
     text = text.strip()
     if text.startswith('Exception in thread "'):
         text = text[text.find('" ', 21) + 2 :]

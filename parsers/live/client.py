@@ -61,7 +61,7 @@ Got = TypeVar("Got")
 
 
 class RequestFailed(Exception):
-    """Raised if a request gets no usable response. Other responses remain valid.
+    """Raised if a request gets no usable response. The other responses of the tick stay valid.
 
     Args:
         path: path of the request, without its query.
@@ -90,7 +90,7 @@ class RequestFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Credentials and TLS settings; never printed, never stored.
+    """Credentials and TLS settings. They are never printed or stored.
 
     Attributes:
         token: token for `Authorization: Bearer`.
@@ -424,7 +424,9 @@ class Client:
         return RequestFailed(path, f"responds with {status}{_reason(content)}", status=status)
 
     def _move_to_leader(self, path: str, query: str, response: httpx.Response) -> None:
-        """Send later requests directly to the redirect's target, unless credentials belong to the original host."""
+        """Send later requests directly to the redirect's target, unless there are credentials, which belong to the
+        original host.
+        """
         got, named = response.url, urlsplit(self.base)
         if self._has_credentials or got.host == named.hostname:
             return
@@ -588,7 +590,7 @@ def _retry_after_s(text: str | None) -> float | None:
 
 
 def _reason(content: bytes) -> str:
-    """Return the first line of the message in Flink's `{"errors": [...]}`, after a colon, or nothing without one."""
+    """Return the first line of the message in Flink's `{"errors": [...]}`, after a colon, or an empty text."""
     try:
         body = decode_json(content)
     except ValueError:

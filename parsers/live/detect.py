@@ -30,7 +30,7 @@ _PROBES: Final = {
 
 
 class DriverStarts(FlowdiagError):
-    """Raised if a Spark driver responds that it is starting."""
+    """Raised if a Spark driver is still starting."""
 
 
 class NoServer(FlowdiagError):
@@ -112,7 +112,7 @@ def base_urls(url: str) -> list[str]:
 
 
 async def _probe(root: str, access: Access) -> tuple[Server | None, RequestFailed | None]:
-    """Return the server at a base URL, or else a failure worth reporting.
+    """Return the server at a base URL. If there is none, return the failure if it is worth reporting.
 
     Raises:
         RequestFailed: further requests would be pointless, even to the parent paths.
@@ -138,7 +138,9 @@ async def _probe(root: str, access: Access) -> tuple[Server | None, RequestFaile
 
 
 def _version(kind: str, body: Any) -> str | None:
-    """Return the version in a response, or "" without one, or None if another kind of server responded."""
+    """Return the version in a response, "" if it contains none, or None if the response is not from this kind of
+    server.
+    """
     if not isinstance(body, Mapping):
         return None
     if kind == FLINK:

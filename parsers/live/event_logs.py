@@ -87,7 +87,7 @@ async def collect_event_logs(
 
 
 def _attempts(listed: Any, is_selected: IsSelected) -> list[tuple[str, str | None]]:
-    """List pairs of application ID and attempt ID, latest first."""
+    """Return pairs of application ID and attempt ID, latest first."""
     found = []
     for item in listed if isinstance(listed, list) else ():
         if not isinstance(item, Mapping):

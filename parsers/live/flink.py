@@ -245,7 +245,7 @@ class _Collector:
         )
 
     def _context(self) -> dict[str, Any]:
-        """Return names and placement, which the responses with metrics lack."""
+        """Return the names and placement that responses with metrics lack."""
         return {
             "flink_version": self._version_text,
             "jobs": {
@@ -477,9 +477,7 @@ class _Collector:
             self._update_managers(answer)
 
     async def _collect_checkpoints(self, job: _Job, body: Mapping[str, Any]) -> None:
-        """Collect the acknowledgements per subtask, for checkpoints that just ended or have been in progress for
-        long.
-        """
+        """Collect the acknowledgements per subtask of checkpoints that just ended or have been running for long."""
         chosen, ended = self._checkpoints_to_inspect(job, body)
         for number in chosen:
             base = f"/jobs/{job.id}/checkpoints/details/{number}/subtasks"
@@ -492,7 +490,7 @@ class _Collector:
     def _checkpoints_to_inspect(
         self, job: _Job, body: Mapping[str, Any]
     ) -> tuple[list[int], set[int]]:
-        """Return the checkpoints to request, and all checkpoints that ended since the last tick."""
+        """Return the checkpoints whose details to request, and all checkpoints that ended since the last tick."""
         pending, ended = [], []
         for item in objects_at(body, "history"):
             number = as_integer(item.get("id"))
@@ -510,7 +508,9 @@ class _Collector:
         return chosen, {number for *_, number in ended}
 
     def _suspect_by_acknowledgements(self, job: _Job, answers: Sequence[Answer | None]) -> None:
-        """Mark the TaskManagers of the most upstream late subtasks as suspects, unless there are many."""
+        """Mark as suspects the TaskManagers of late subtasks, counting only the most upstream task with late
+        subtasks. If many subtasks are late, mark none.
+        """
         for vertex, answer in zip(job.vertices, answers, strict=True):
             late = [
                 as_count(item.get("index"))
@@ -548,7 +548,9 @@ class _Collector:
         self._store_metrics(job, queries, answers)
 
     async def _collect_watermarks(self, job: _Job) -> None:
-        """Collect the input watermarks of all subtasks in a large job, whose other metrics are read in rotation."""
+        """Collect the input watermarks of all subtasks of a large job. Its other metrics are read for a few
+        subtasks at a time.
+        """
         base = f"/jobs/{job.id}/vertices"
         for answer in await self._watch.request_all(
             (f"{base}/{vertex.id}/watermarks", "") for vertex in job.vertices
@@ -653,7 +655,7 @@ class _Collector:
     def _chosen_subtasks(
         self, job: _Job, pressures: Sequence[Answer | None] | None
     ) -> Iterator[tuple[_Vertex, list[int]]]:
-        """Choose the subtasks to query: all, or in a large job the suspects and some others in rotation."""
+        """Choose the subtasks to query: all or, in a large job, the suspects and a few others in rotation."""
         everything = [(v, i) for v in job.vertices for i in range(v.parallelism)]
         if len(everything) > MAX_SUBTASKS:
             loads = {
@@ -749,7 +751,9 @@ def _object(answer: Answer | None) -> Mapping[str, Any]:
 
 
 def _manager_of(item: Mapping[str, Any], managers: Mapping[str, str]) -> str | None:
-    """Return the TaskManager's resource ID; up to Flink 1.9, that of the only TaskManager on the host, if any."""
+    """Return the TaskManager's resource ID. Up to Flink 1.9, it is known only if the host runs a single
+    TaskManager.
+    """
     manager = as_string(item.get("taskmanager-id"))
     if manager is not None:
         return None if manager.startswith("(") else manager

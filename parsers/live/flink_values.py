@@ -57,7 +57,7 @@ def metric_ids(body: object) -> list[str]:
 
 
 def source_ids(body: object, known: Collection[str]) -> dict[int, tuple[str, ...]]:
-    """Return the metric IDs, by subtask, that only some subtasks of a source have.
+    """Return the metric IDs that only some subtasks of a source have, by subtask.
 
     Args:
         body: the response with all metrics of the vertex.
@@ -72,7 +72,9 @@ def source_ids(body: object, known: Collection[str]) -> dict[int, tuple[str, ...
 
 
 def busy_share(value: Mapping[str, float]) -> float:
-    """Return the share of the time that a subtask is busy; up to 1.12, neither idle nor back-pressured."""
+    """Return the share of time that a subtask is busy. Up to Flink 1.12, it is the time neither idle nor
+    back-pressured.
+    """
     if "busyTimeMsPerSecond" in value:
         return value["busyTimeMsPerSecond"] / 1000
     if "idleTimeMsPerSecond" in value and not value.get("isBackPressured"):

@@ -145,7 +145,7 @@ def _matchers(options: HistoryOptions) -> str:
 
 
 class _History:
-    """Requests one window after the other; each tick writes one file."""
+    """Requests one window after another. Each tick writes one file."""
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class _History:
         )
 
     def _keep(self, answer: Answer) -> int:
-        """Store a response if it has samples; return its size."""
+        """Keep a response that has samples. Return its size."""
         body = answer.body if isinstance(answer.body, Mapping) else {}
         if not objects_at(object_at(body, "data"), "result"):
             return 0

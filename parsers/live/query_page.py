@@ -85,7 +85,7 @@ def statistics_path(run: str) -> str:
 
 
 def progress_of(page: str) -> list[Json]:
-    """Return the triggers on a statistics page as progress reports, oldest first, or nothing for other pages."""
+    """Return the triggers on a statistics page as progress reports, oldest first. Other pages have none."""
     labels = {name: html.unescape(text).strip() for name, text in _LABEL.findall(page)}
     variables = {name: text for name, text in _VARIABLE.findall(page)}
     charts = {chart: _values(variables.get(name, "")) for chart, name in _CHART.findall(page)}
@@ -134,7 +134,7 @@ def _moment(time_ms: int) -> str | None:
 
 
 def _values(text: str) -> dict[int, float]:
-    """Return the values in a chart, by the time of the trigger."""
+    """Return the values of a chart by the time of their trigger."""
     return {
         point["x"]: float(point["y"])
         for point in _items(text)

@@ -208,7 +208,7 @@ class _Collector:
         return self._progress_of(found)
 
     def _progress_of(self, found: list[_Application]) -> str | None:
-        """Show the progress. If no application has batches, return this as the reason to stop."""
+        """Show the progress. Return the reason to stop if no application has batches."""
         streaming = [each for each in found if each.streaming or each.has_queries]
         batches = sum(len(each.batches) for each in streaming)
         self._progress(f"{batches} batches of {len(streaming)} applications")
@@ -355,7 +355,7 @@ class _Collector:
             await self._dumps.take(self._number, [driver, *working], paths)
 
     async def _page(self, path: str) -> str:
-        """Return a page of the Web UI, or nothing if it does not exist."""
+        """Return a page of the Web UI, or an empty text if it does not exist."""
         with TemporaryDirectory() as folder:
             target = Path(folder) / "page.html"
             try:

@@ -36,7 +36,7 @@ class Stacks(StrEnum):
 
 
 class ThreadDumps:
-    """Chooses the processes to dump, and limits their dumps."""
+    """Selects the processes to dump, and limits how often each is dumped."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ThreadDumps:
         self._threads: dict[str, int] = {}
 
     def count_threads(self, path: str, body: object) -> None:
-        """Store the number of threads that a TaskManager's metrics report."""
+        """Remember how many threads a TaskManager has, from its metrics."""
         for item in body if isinstance(body, list) else ():
             if isinstance(item, Mapping) and item.get("id") == "Status.JVM.Threads.Count":
                 manager = unquote(path.split("/")[2])
@@ -100,7 +100,7 @@ class ThreadDumps:
                     self._keep(replace(answer, path=self._path(each)))
 
     def _may_dump(self, process: str, tick: int) -> bool:
-        """Return whether to dump the process: it has few threads, no recent dump, and few dumps so far."""
+        """Return whether a process may be dumped now: few threads, no recent dump, and few dumps so far."""
         if self._when is Stacks.AUTO and self._threads.get(process, 0) > MAX_THREADS:
             return False
         recent = process in self._last and self._last[process] + EVERY_TICKS > tick

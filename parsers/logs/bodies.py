@@ -31,7 +31,7 @@ _FAILED: Final = re.compile(
 
 
 def message_of_body(body: str) -> str:
-    """Return the service's message in a JSON body, or nothing if there is none.
+    """Return the service's message in a JSON body, or an empty text.
 
     >>> message_of_body('{"Status": "Fail", "Message": "too many filtered rows", "TxnId": 7}')
     'too many filtered rows'
@@ -90,7 +90,7 @@ class _Folder:
         self._done: _Lines = []
 
     def take_done(self) -> _Lines:
-        """Return and remove the lines that no further body can continue."""
+        """Return and remove the lines that no later body can change."""
         done, self._done = self._done, []
         return done
 
@@ -127,19 +127,19 @@ class _Folder:
         return self._is_folded or bool(self._above and _BEFORE.match(self._above[0][1].rstrip()))
 
     def _opened_above(self) -> bool:
-        """Return whether the line above ends with the first brace of a body."""
+        """Return whether the line above ends with the opening brace of a body."""
         found = _BEFORE.match(self._above[0][1].rstrip()) if self._above else None
         return found is not None and found["mark"] == "{"
 
     def _opens(self, line: str) -> bool:
-        """Return whether a line begins a body, which continues the line above or stands alone."""
+        """Return whether a line starts a body, either on its own or as the continuation of the line above."""
         text = line.strip(" \t`\r")
         if text[:1] != "{" or (text != "{" and '"' not in text):
             return False
         return self._is_continued() or not any(above.strip() for _, above in self._above)
 
     def _fold(self) -> None:
-        """Append the body's message to the line above; keep the lines of a body without a message."""
+        """Append the body's message to the line above. A body without a message is kept as it is."""
         text = "\n".join(line for _, line in self._body)
         body, self._body = self._body, []
         message = message_of_body(text)
@@ -159,7 +159,9 @@ class _Folder:
 
 
 def _errors_in(body: str) -> list[str]:
-    """Return the exceptions in a complete response as lines, or nothing for log records, which are read elsewhere."""
+    """Return the exceptions in a complete response as lines. Log records are left out, because they are read
+    elsewhere.
+    """
     value = decode_or_none(body.strip(" \t\r\n`"))
     is_record = isinstance(value, dict) and not _OF_RECORDS.isdisjoint(value)
     return (

@@ -14,9 +14,7 @@ _AT: Final = re.compile(r"\s{0,40}at (?:[\w.$@-]{0,80}/{1,2}){0,2}(\S{3,300}\(.{
 
 
 def describe_cut_failure(block: Pasted) -> None:
-    """Replace the missing exception of a failure with a description, if the text allows a description. Modifies
-    `block`.
-    """
+    """Replace the missing exception of a failure with a description, if the text allows. Modifies `block`."""
     offset, text = block.offset, None
     if block.python_trace.frame is not None:
         text = f"Python traceback without its last line, at {block.python_trace.frame}"
@@ -34,7 +32,9 @@ def describe_cut_failure(block: Pasted) -> None:
 
 
 def read_notebook(block: Pasted, bare: str) -> bool:
-    """Read a line of code in a notebook's traceback (the first is the cell's); return whether it was one."""
+    """Read a line of code in a notebook's traceback, the first of which is the cell's. Return whether the line was
+    one.
+    """
     code = p.NOTEBOOK_CODE.match(bare) if block.notebook else None
     if code is None:
         return False

@@ -9,7 +9,7 @@ from flowdiag.parsers.lines.failure_lines import failure_line
 
 
 def engine_in(text: str) -> str | None:
-    """Determine which engine a text without log lines is about, based on its words. The result is None if they do not
+    """Return the engine that a text without log lines is about, from the words in it, or None if they do not
     decide.
 
     >>> engine_in("Cannot execute: spark-submit job.py"), engine_in("kubectl logs flink-taskmanager-1-1"), engine_in("a")

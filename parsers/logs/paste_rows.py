@@ -101,7 +101,9 @@ def paste_rows(
 
 
 def _is_over(one: Pasted, data: bytes) -> bool:
-    """Return whether the process overcame a failure, or only logged it because something stopped it on purpose."""
+    """Return whether the process recovered from a failure, or logged it only because something stopped it on
+    purpose.
+    """
     if one.heading is None:
         return False
     text = f"{one.heading.message} {' '.join(one.chain)}"
@@ -113,7 +115,7 @@ def _is_over(one: Pasted, data: bytes) -> bool:
 
 
 def _answers_request(one: Pasted) -> bool:
-    """Return whether the JobManager failed to respond to a request about a job, which does not affect the job."""
+    """Return whether the JobManager only failed to answer a request about a job. The job itself is not affected."""
     logger = (one.heading.logger if one.heading is not None else None) or ""
     return _HANDLER.search(logger) is not None and _CHANGES_A_JOB.search(logger) is None
 
@@ -139,7 +141,7 @@ def _ends_script(one: Pasted, data: bytes) -> bool:
 
 
 def _stops(after: bytes) -> bool:
-    """Return whether Spark soon loses its Python process or its context. A log at WARN contains no shutdown hook."""
+    """Return whether Spark loses its Python process or its context soon after. A log at WARN has no shutdown hook."""
     found = [at for mark in _STOPPED if (at := after.find(mark)) >= 0]
     between = after[: min(found, default=0)]
     return bool(found) and sum(map(between.count, _LEVELS)) <= _LAST_RECORDS
@@ -159,7 +161,7 @@ _SHUTDOWN_BYTES: Final = 4000
 
 
 def _is_undecided(one: Pasted, found: Classified | None, engine: str, *, failed: bool) -> bool:
-    """Return whether the text leaves open whether the job failed for this reason."""
+    """Return whether the text does not show if the job failed for this reason."""
     if one.plain or (one.inline and not (one.frames or one.task)):
         return True  # perhaps a record with an unknown layout
     if one.level is not None:
@@ -185,7 +187,6 @@ _OF_JOBS: Final = ("query", "job", "batch", "task")
 
 
 def ended_with(one: Pasted) -> str | None:
-    """Return what a failure ended; see `failure_lines.ended_by`."""
     if one.task is not None:
         return "task"
     above = one.heading.message if one.heading else ""
@@ -202,7 +203,7 @@ _MAIN: Final = ".deploy.SparkSubmit"
 
 
 def _is_part(one: Pasted) -> bool:
-    """Return whether the stack trace starts with a cause, because the exception above it is missing."""
+    """Return whether the stack trace starts with a cause, so that the exception above it is missing."""
     return (
         one.heading is None
         and one.lines[:1] != []
@@ -294,19 +295,19 @@ def _failure(one: Pasted, found: Classified | None, engine: str, source: int) ->
 
 
 def _fitting(cause: str) -> str:
-    """Return a text of at most `CAUSE_CHARACTERS`; of a longer report, its summary."""
+    """Shorten a cause to `CAUSE_CHARACTERS`, using the summary of a longer report."""
     if len(cause) > CAUSE_CHARACTERS:
         cause = short_failure(cause) or cause
     return cause[:CAUSE_CHARACTERS]
 
 
 def _ended_process(ended: str, process: str | None) -> str:
-    """Return what a failure ended. In an executor, the main thread is the process, not the application."""
+    """Return what a failure ended. The main thread of an executor ends the process, not the application."""
     return "process" if (ended, process) == ("application", "spark-executor") else ended
 
 
 def _follows(one: Pasted, cause: str) -> bool:
-    """Return whether an exception merely repeats the error of the record above it."""
+    """Return whether an exception only repeats the error of the record above it."""
     above = one.heading.message if one.heading is not None else ""
     return is_routine((cause,)) or (is_wrapper_failure(cause) and ": " in above)
 

@@ -91,7 +91,7 @@ class Pasted:
         self.at.append(offset)
 
     def classify(self, engine: str | None = None) -> Classified | None:
-        """Return the failure class, even if the message was wrapped in the middle of a word."""
+        """Return the failure class, even if a line break split the message inside a word."""
         if self.python is not None:
             found = classify([self.python], engine)
             if found is not None:
@@ -107,7 +107,7 @@ class Pasted:
         return found
 
     def classified_by_words(self, engine: str | None) -> Classified | None:
-        """Return the failure class that the wording alone suggests, without checking where the exception comes from."""
+        """Return the failure class by the wording alone, without checking where the exception comes from."""
         found = classify(self.chain, engine) or classify(self.glued, engine)
         return found or classify(self._with_method(), engine)
 
@@ -119,7 +119,7 @@ class Pasted:
         return [*self.chain[:-1], f"{self.chain[-1]} at {methods[0]}"] if methods else []
 
     def _is_elsewhere(self, found: Classified, text: str) -> bool:
-        """Return whether only the wording of the exception fits this class, while it comes from an unrelated place."""
+        """Return whether the exception matches this class by its wording but comes from an unrelated component."""
         logger = self.heading.logger if self.heading is not None else None
         if found.name in _ELSEWHERE and (found.name != "invalid-sql" or text.startswith(OF_TABLES)):
             process = process_of(self.chain, self.lines, logger)

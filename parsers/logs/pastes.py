@@ -102,7 +102,7 @@ def _is_log_record(record: Record) -> bool:
 
 
 def _header_of(head: prefix.Prefix) -> prefix.Prefix:
-    """Find the level and message of a header with an unknown layout; return other headers unchanged."""
+    """Find the level and message in a header of unknown layout. Other headers are returned unchanged."""
     if head.dated and head.level is not None and not head.complete:
         named = p.LOGGER.match(head.text, head.begin, head.begin + 400)
         if named is None:
@@ -170,7 +170,7 @@ def failures_in(data: bytes, *, whole: bool = True, vague: bool = True) -> Itera
 
 
 def _is_informative(one: Pasted) -> bool:
-    """Return whether the text is more than the name of an exception in a sentence."""
+    """Return whether the text is more than an exception's name in a sentence."""
     return bool(one.frames or one.python or one.task or one.classify() is not None)
 
 
@@ -214,7 +214,9 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
 
 
 def _is_vague_failure(head: prefix.Prefix, text: str) -> bool:
-    """Return whether a line mentions a failure. At INFO and below, vague wording counts only if it reports an end."""
+    """Return whether a line mentions a failure. At INFO and below, vague wording counts only if the line reports
+    that something ended.
+    """
     line = failure_line(text, weak=True)
     if head.complete and head.level in _QUIET:
         return line is not None and (line.ends or not line.weak)
@@ -246,7 +248,7 @@ def _with_messages(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]
 
 
 def classify_text(text: str | None, engine: str) -> Classified | None:
-    """Return the failure class of an exception, given as text with its stack trace.
+    """Return the failure class of an exception, passed as text with its stack trace.
 
     >>> classify_text("a.b.XException: x\\n\\tat a.B.c(B.java:1)\\nCaused by: java.io.IOException: "
     ...               "No space left on device", "flink").name
@@ -277,7 +279,7 @@ _LETTERS: Final = {b"lllegal": b"Illegal", b"fIink": b"flink", b"java.Iang": b"j
 
 
 def without_misread_letters(data: bytes) -> bytes:
-    """Correct letters and digits in the text of a screenshot, without changing its length.
+    """Correct letters and digits that text recognition misread in a screenshot. The length stays the same.
 
     >>> without_misread_letters(b"java.lang.lllegalStateException: No slot avai1able (S.java:34O)")
     b'java.lang.IllegalStateException: No slot available (S.java:340)'
@@ -369,7 +371,7 @@ class _Segments:
             self._take_headed(offset, line, head)
 
     def _take_headed(self, offset: int, line: str, head: prefix.Prefix) -> None:
-        """Process a line that may have a header."""
+        """Process a line that may start with a log header."""
         if self._like is not None and not head.complete and not (head.dated and head.level):
             line = prefix.strip_like(line, self._like)
             head = prefix.parse(line)
@@ -388,7 +390,7 @@ class _Segments:
             self._take_decorated(offset, head.text[head.begin if head.complete else head.inner :])
 
     def _is_sentence(self, head: prefix.Prefix) -> bool:
-        """Return whether a line continues a message with a word such as `Error`, which is then not a level."""
+        """Return whether a line is a sentence in which a word such as `Error` is not a log level."""
         if not self._has_chain() or self._again or head.has_timestamp or not head.level:
             return False
         return re.match(r"\s*[A-Za-z][a-z]+ \w", head.text[head.inner :]) is not None
@@ -410,7 +412,7 @@ class _Segments:
             self._take(offset, line)
 
     def _in_message(self, head: prefix.Prefix) -> bool:
-        """Return whether a line continues a message or a trace, so that its words are not a header."""
+        """Return whether a line continues a message or a trace, so that it starts with no header."""
         text = strip_marks(head.text[head.inner :])
         inside = self._block is not None and not self._again and text[:1] not in "[0123456789"
         return inside or p.ELEMENT.match(text) is not None or is_trace_line(text)
@@ -464,7 +466,7 @@ class _Segments:
             self._take(offset, line)
 
     def _take(self, offset: int, text: str) -> None:
-        """Process one line, whose formatting has been stripped."""
+        """Process one line without its decoration."""
         text = text[:LINE]
         bare = text.strip()
         if not bare:
@@ -496,7 +498,7 @@ class _Segments:
             self._first_line(offset, text, element, counted=counted is not None)
 
     def _cell(self, bare: str) -> re.Match[str] | None:
-        """Return the exception in a later cell of a table's row, if no message can continue here."""
+        """Return the exception in a later cell of a table row, unless the line continues a message."""
         if self._has_chain() and not self._again:
             return None
         for cell in _CELLS.split(bare)[1:]:
@@ -516,13 +518,13 @@ class _Segments:
         block.lines[-1] = bare
 
     def _end_record(self, text: str) -> None:
-        """End the record above, unless it is an error: uncaught exceptions are printed outside records."""
+        """End the record above unless it is an error, because uncaught exceptions are printed outside records."""
         inside = self._level is not None and self._level not in GRAVE
         if inside and text.startswith(("Exception in thread ", p.PYTHON_BEGIN)):
             self._level, self._heading = "ERROR", None
 
     def _read_typed(self, offset: int, text: str) -> bool:
-        """Process exceptions that the Kubernetes operator prints as JSON objects; return whether there were any."""
+        """Process exceptions that the Kubernetes operator prints as JSON objects. Return whether there were any."""
         if self._level is not None or "message" not in text:
             return False
         found = next(filter(None, ([*one.finditer(text)] for one in p.TYPED)), None)
@@ -615,7 +617,7 @@ class _Segments:
         return block
 
     def _table_row(self, offset: int, text: str) -> bool:
-        """Process a row of the Web UI's table of exceptions; return whether it was one."""
+        """Process a row of the Web UI's table of exceptions. Return whether the line was such a row."""
         row = p.TABLE_ROW.match(text)
         element = p.ELEMENT.match(row["text"].strip()) if row is not None else None
         if row is None or element is None:
@@ -626,7 +628,7 @@ class _Segments:
         return True
 
     def _python_line(self, offset: int, text: str, bare: str) -> bool:
-        """Process a line of a Python traceback, whose last line is the error; return whether it was one."""
+        """Process a line of a Python traceback, which ends with the error. Return whether the line was part of one."""
         below_file, self._code = self._code, bare.startswith('File "')
         if self._block is not None:
             self._block.python_trace.add(bare, again=self._kept)
@@ -651,7 +653,7 @@ class _Segments:
         return below_file
 
     def _begins_traceback(self, offset: int, text: str, bare: str) -> bool:
-        """Begin a Python traceback at its first line or at a frame; return whether the line was the first."""
+        """Start a Python traceback at its first line or at a frame. Return whether the line was its first line."""
         if p.BEFORE.match(bare) and self._has_chain():
             self._kept = True
             return True
@@ -684,7 +686,7 @@ class _Segments:
             block.add(offset, text[:_MESSAGE])
 
     def _process_other(self, offset: int, text: str, bare: str) -> None:
-        """Process a date, an exception in a row of a table, or another line."""
+        """Process a date, a table row with an exception, or any other line."""
         tagged = p.TAGGED.match(text)
         start = tagged.end() if tagged is not None else len(text) - len(text.lstrip())
         stamp = prefix.read_stamp(text, start)
@@ -696,7 +698,7 @@ class _Segments:
             self._take_text(offset, text, bare)
 
     def _take_row(self, offset: int, text: str, cell: re.Match[str]) -> None:
-        """Process a row of a table whose cell is an exception."""
+        """Process a table row that has an exception in one of its cells."""
         self._first_line(offset, cell.string, cell, counted=True)
         if self._block is not None:
             self._block.row = text[:_MESSAGE]
@@ -719,7 +721,9 @@ class _Segments:
             self._continue(block, text)
 
     def _is_introduced(self, line: str) -> bool:
-        """Return whether the message above introduces this line, which then belongs to it even with a date."""
+        """Return whether the message above introduces this line. The line then belongs to the message, even with a
+        date.
+        """
         block = self._block
         if block is None or self._again or block.frames or is_trace_line(line):
             return False
@@ -732,7 +736,7 @@ class _Segments:
         return self._block is not None and bool(self._block.chain)
 
     def _continue(self, block: Pasted, text: str) -> None:
-        """Process the continuation of a message, unless another paragraph begins."""
+        """Append a line to a message, unless the line starts another paragraph."""
         next_row = not block.frames and p.CELL.match(text) is not None  # of a table
         if next_row or (self._blank and _is_whole(block)):
             self._again = True  # another paragraph
@@ -766,7 +770,7 @@ class _Segments:
 
 
 def _is_failed_start(block: Pasted) -> bool:
-    """Return whether a failure only reports that a JVM did not start. The reason may follow."""
+    """Return whether the failure is only that a JVM did not start. The reason may follow."""
     return block.plain and any(text in block.chain[0] for text in _FAILED_START)
 
 
@@ -782,7 +786,7 @@ def _message_lines(message: str) -> list[str]:
 
 
 def _is_whole(block: Pasted) -> bool:
-    """Return whether a message ends at a blank line, rather than introducing a list below the line."""
+    """Return whether a blank line ends the message. It does not if the message introduces a list."""
     return bool(block.chain) and not block.chain[-1].endswith(":")
 
 

@@ -75,7 +75,7 @@ STRUCTURE: Final = (_REPORT_BEGIN, "Container: ", "LogType:", " <==")
 
 
 class _State(Enum):
-    """Where a record has its header and its message."""
+    """Positions of a record's header and message."""
 
     HEADER = auto()  # on the same line
     ALONE = auto()  # the header fills its line; the message is on the next one
@@ -93,7 +93,7 @@ class _Candidate(NamedTuple):
 
 
 def _is_only_known(record: Record, found: Recognized) -> bool:
-    """Return whether a record reports a failure that no rule uses, although its message is known."""
+    """Return whether a record reports a failure through a known message that no rule uses."""
     only_known = found.template.trace and found.template.event is Event.KNOWN
     return only_known and failure_line(body_of(record.head)) is not None
 
@@ -191,7 +191,7 @@ class Reader:
     def _row_with_lines(
         self, offset: int, record: Record, found: Recognized, *, is_trace: bool
     ) -> dict[str, Any]:
-        """Return the row of a record, completed from the lines below that belong to its message."""
+        """Return the row of a record, completed from the following lines of its message."""
         if offset < PASTE_BYTES and not _is_only_known(record, found):
             # A client repeats a refused request, so only many refusals are a finding of their own.
             self.known[offset] = is_trace and found.template.event is not Event.REFUSED
@@ -207,7 +207,7 @@ class Reader:
         return row
 
     def _message_on_line(self, record: Record, state: _State) -> Recognized | None:
-        """Find the message on the record's own line, even if the layout puts the message first."""
+        """Find the message on the record's first line, even if the layout puts the message first."""
         found = self._known.recognize(record.head) if state is not _State.ALONE else None
         if found is None and record.head.complete:
             other = prefix.with_message_first(record.head)
@@ -223,7 +223,7 @@ class Reader:
         return None if wrapped is None else self._known.recognize(wrapped)
 
     def _is_of_drift_class(self, head: Prefix, body: str, found: Recognized | None) -> bool:
-        """Return whether flowdiag should recognize this line, because it knows all messages of the class."""
+        """Return whether a line that flowdiag did not recognize comes from a class whose messages are all known."""
         return (
             head.complete
             and head.logger is not None
@@ -249,7 +249,7 @@ class Reader:
     def _below_record(
         self, offset: int, record: Record, before: Line, above: Record
     ) -> _Candidate | None:
-        """Return the candidate for a line without a header, below a record that has one."""
+        """Return the candidate in a line without a header, which belongs to the record above."""
         joined = join(above, record)
         if above.head.alone or not body_of(above.head).strip():
             return _Candidate(_State.JOINED, before.offset, joined)
@@ -270,7 +270,9 @@ class Reader:
         return _Candidate(_State.BARE, offset, record, found)
 
     def _is_in_quoted_body(self, record: Record) -> bool:
-        """Return whether a line belongs to a JSON body that a record above quotes, and so is not an event here."""
+        """Return whether a line belongs to a JSON body that a record above quotes. Such a line is no event of its
+        own.
+        """
         if record.json or not _MEMBER.match(record.head.text, record.head.inner):
             return False
         for line in self._scanner.above():
@@ -280,7 +282,7 @@ class Reader:
         return False
 
     def _inner_lines(self, line: Line, record: Record) -> Iterator[dict[str, Any]]:
-        """Yield rows for the other lines inside a JSON line, treated like lines of the file."""
+        """Yield rows for the other lines of the text inside a JSON line, as if they were lines of the file."""
         for text in (record.more or ())[:INNER_LINES]:
             if not self._known.holds_message(text) or is_trace_line(text):
                 continue
@@ -368,7 +370,9 @@ class Reader:
         head.end = len(head.text)
 
     def _with_lines(self, record: Record) -> Prefix | None:
-        """Return the record joined with up to three following lines, because mail programs and terminals wrap lines."""
+        """Return the record joined with up to three of the next lines, or None. Mail programs and terminals wrap
+        lines.
+        """
         head = record.head
         pieces: list[str] = []
         for text in self._continuation(record):
@@ -383,7 +387,7 @@ class Reader:
         )
 
     def _continuation(self, record: Record) -> Iterator[str]:
-        """Yield the record's other lines, without carriers."""
+        """Yield the record's other lines without their carriers."""
         if record.more is not None:
             return iter(record.more[:TRACE_LINES])
         return self._json_below(record) if record.json else self._text_below(record)
@@ -464,7 +468,9 @@ class Reader:
         return text if is_exception_line(text) or is_trace_line(text) else None
 
     def _add_diagnostics(self, record: Record, row: dict[str, Any]) -> None:
-        """Check whether YARN's diagnostics of an ended container, on the lines below, report exceeded memory."""
+        """Read YARN's diagnostics of an ended container on the lines below, and mark the row if they report
+        exceeded memory.
+        """
         below = (text.strip() for text in islice(self._continuation(record), _DIAGNOSTICS))
         diagnostics = " ".join(filter(None, [row.get("cause"), *below]))[:CAUSE_CHARACTERS]
         found = classify([diagnostics], "flink")
@@ -488,7 +494,7 @@ class Reader:
         row["fields"] = {"exception": row["cause"]}
 
     def _add_process(self, record: Record, row: dict[str, Any]) -> None:
-        """Add the process that ran out of memory, determined from the record and the stack frames below."""
+        """Add the process that ran out of memory, identified by the record and the stack frames below it."""
         before = self._scanner.preceding()
         above = None if before is None else prefix.parse(before.data.decode("utf-8", "replace"))
         lines = [record.head.text]
@@ -638,7 +644,7 @@ _PORT = re.compile(r"[_:]\d{1,5}$")
 def _trace_fields(
     row: dict[str, Any], trace: Trace, lines: list[str], *, of_spark: bool
 ) -> dict[str, str]:
-    """Return the `fields` that a stack trace adds to the row of its record."""
+    """Return the fields that a stack trace adds to the row of its record."""
     extra: dict[str, str] = {}
     if of_spark and row["event"] == Event.SPARK_QUERY:
         extra |= full_heap(lines)
@@ -709,7 +715,7 @@ _THROWN: Final = re.compile(r"(?:Exception|Error): \S")
 
 
 def _announces(text: str, *, listed: bool = False) -> bool:
-    """Return whether the message continues on the next line; a list of attempts ends at the first stack frame."""
+    """Return whether the message continues on the next line. A list of attempts ends at the first stack frame."""
     return (listed and not is_trace_line(text)) or text.rstrip().endswith(ANNOUNCES)
 
 

@@ -71,7 +71,7 @@ def body_of(head: Prefix) -> str:
 
 
 def join(above: Record, below: Record) -> Record:
-    """Join a header, possibly with the first part of a message, and the line below it into one record."""
+    """Join a header line, possibly with the start of a message, and the line below it."""
     header = above.head.text[above.head.inner : above.head.end].rstrip()
     message = below.head.text[below.head.inner :].strip()
     joined = open_record(f"{header} {message}")
@@ -93,7 +93,7 @@ def _open_string(text: str, depth: int) -> Record | None:
 
 
 def _open_object(text: str, depth: int) -> Record | None:
-    """Open the record in a JSON object, which provides the values that its text lacks."""
+    """Open the record in a JSON object. The object's keys supply the values that the text lacks."""
     unwrapped, behind = unwrap_json(text.encode("utf-8", "surrogatepass")), ""
     if unwrapped is None and (trace := BEHIND_OBJECT.search(text)) is not None:
         behind = text[trace.end() :]
@@ -126,7 +126,9 @@ _TRACE_PARTS: Final = re.compile(
 
 
 def _open_lines(text: str, depth: int, *, has_logger: bool) -> Record:
-    """Open the text of an envelope; if the envelope has a logger, only a time starts a header in the text."""
+    """Open the text of an envelope. If the envelope has a logger, only lines with a time start a header in the
+    text.
+    """
     # A message that starts with a line break (PIDRateEstimator) begins on its second line.
     first, *more = _split_lines(text.lstrip("\r\n") if has_logger else text)
     record: Record | None = None
@@ -251,7 +253,7 @@ class Recognizer:
         )
 
     def holds_message(self, text: str) -> bool:
-        """Return whether the text contains the anchor of a message."""
+        """Return whether the text contains the anchor of any message."""
         return bool(self._finder.which(text))
 
     def is_candidate(self, line: bytes) -> bool:
@@ -290,7 +292,7 @@ class Recognizer:
         return best
 
     def _find_further_right(self, head: Prefix, text: str, anchors: list[int]) -> Recognized | None:
-        """Return a message after unknown text, if the text before it contains its logger or no logger."""
+        """Return a message after unknown text, unless that text names a logger that does not log the message."""
         begin = head.begin
         if head.complete and head.dated and (stamp := prefix.read_stamp(text, head.inner)):
             begin = stamp.end

@@ -126,7 +126,7 @@ def read_lags(text: str, name: str = "") -> list[PartitionLag]:
 
 
 def _lags_in_tables(text: str, default_us: int | None) -> Iterator[PartitionLag]:
-    """Yield the rows printed by Kafka's tool. Spaces separate the columns, because names of topics contain none."""
+    """Yield the rows printed by Kafka's tool. Columns are separated by spaces, which topic names cannot contain."""
     columns: list[str | None] = []
     time_us, at = default_us, 0
     for line in text.splitlines(keepends=True):
@@ -156,7 +156,7 @@ def _lags_in_tables(text: str, default_us: int | None) -> Iterator[PartitionLag]
 
 
 def _lags_in_series(text: str, default_us: int | None) -> Iterator[PartitionLag]:
-    """Yield the series of exporters, whose labels differ only in the names for group and topic."""
+    """Yield the series of exporters, which use different label names for group and topic."""
     for found in _SERIES.finditer(text):
         labels = dict(_LABEL.findall(found["labels"]))
         topic = labels.get("topic") or labels.get("topic_name")
@@ -196,7 +196,7 @@ def _lags_in_json(text: str, default_us: int | None) -> list[PartitionLag]:
 def _lag_in_object(
     group: str | None, topic: str, item: Mapping[str, Any], default_us: int | None
 ) -> PartitionLag | None:
-    """Return the position in an object. Burrow puts the latest position under `end`."""
+    """Return the position in an object, or None. Burrow puts the latest position under `end`."""
     end = item.get("end")
     last: Mapping[str, Any] = end if isinstance(end, Mapping) else {}
 

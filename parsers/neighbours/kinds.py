@@ -24,7 +24,7 @@ class NeighbourKind(StrEnum):
 
     @property
     def reason(self) -> str:
-        """Why the scan for log records does not read an input of this kind."""
+        """Why an input of this kind is not scanned for log records."""
         return _REASONS[self]
 
 
@@ -44,7 +44,7 @@ _ENOUGH: Final = 3
 
 
 def neighbour_kind(text: str) -> NeighbourKind | None:
-    """Return the kind of a text, or of the beginning of a text, or None if it is of another kind.
+    """Return the kind of a text, from its beginning, or None.
 
     >>> neighbour_kind("GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID")
     <NeighbourKind.LAGS: 'consumer-groups'>

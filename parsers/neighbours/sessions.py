@@ -201,7 +201,7 @@ def _innodb_session(row: dict[str, str], time_us: int | None, offset: int) -> It
 
 
 def _remote_address(host: str) -> str | None:
-    """Return the address of the client if it is on another host."""
+    """Return the client's address, or None for a client on the same host."""
     name = host.partition(":")[0]
     return None if name in ("", "localhost") else name
 

@@ -78,7 +78,7 @@ def looks_like_store_log(text: str) -> bool:
 
 
 def owner_of(name: str) -> StoreOwner | None:
-    """Return the subtask in the name of a RocksDB log, or None if the name contains none.
+    """Return the subtask that the name of a RocksDB log contains, or None.
 
     >>> owner_of(f"tmp_job_{'a' * 32}_op_KeyedProcessOperator_{'b' * 32}__2_4__uuid_1_db_LOG").subtask_index
     1

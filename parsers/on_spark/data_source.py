@@ -138,5 +138,5 @@ def _paths(options: Mapping[str, str]) -> list[str]:
 
 
 def _with_hint(message: str, word: str, known: Any) -> str:
-    """Append the hint to the message, because Spark passes on only the message of an exception."""
+    """Append the hint to the message, because Spark passes on only an exception's message."""
     return f"{message}: {nearest(word, known)}"

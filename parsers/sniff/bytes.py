@@ -63,13 +63,16 @@ def binary_format(head: bytes) -> str | None:
 
 
 def is_binary(data: bytes, share: float = 0.05) -> bool:
-    """Return whether data has too many control characters for text. NUL bytes, as in sparse files, do not count."""
+    """Return whether data has too many control characters for text. NUL bytes are not counted, because sparse files
+    contain them.
+    """
     rest = data.replace(b"\0", b"")
     return len(rest) - len(rest.translate(None, _CONTROLS)) > share * len(rest)
 
 
 def encoding_of(data: bytes) -> str:
-    """Detect the encoding by the byte-order mark, the positions of NUL bytes, or validity.
+    """Detect the encoding from the byte-order mark, the positions of NUL bytes, or whether the bytes are valid
+    UTF-8.
 
     >>> [encoding_of(text.encode(name)) for text, name in (("a log", "utf-16-be"), ("é!", "latin-1"))]
     ['utf-16-be', 'latin-1']

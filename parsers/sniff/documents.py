@@ -71,7 +71,7 @@ def _is_record_with_trace(lines: list[bytes], objects: list[dict[str, Any] | Non
 
 
 def _has_trace_behind(lines: list[bytes]) -> bool:
-    """Return whether a line contains a log record followed by an exception."""
+    """Return whether one of the lines contains a log record followed by an exception."""
     for line in lines[:_LINES]:
         text = line[:_LONG_TRACE].decode("utf-8", "replace")
         behind = BEHIND_OBJECT.search(text) if text.startswith("{") else None
@@ -143,7 +143,7 @@ def _sniff_records(sample: Sample, start: bytes, lines: list[bytes]) -> Sniffed:
 
 
 def _newest_first(lines: list[bytes]) -> bool:
-    """Return whether the carriers' times decrease from line to line, as in exports."""
+    """Return whether the times of the carriers decrease from line to line, as in exports."""
     events = (unwrap_json(line) for line in lines[:-1])
     times = [
         time

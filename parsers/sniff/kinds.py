@@ -45,7 +45,7 @@ def _plural(kind: str) -> str:
 
 
 def syntax_error(data: bytes, *, complete: bool) -> str | None:
-    """Return the position of the first syntax error in a JSON document, or None if it has none.
+    """Return the position of the first syntax error in a JSON document, or None.
 
     Args:
         data: the document or its beginning.

@@ -233,7 +233,7 @@ def is_seatunnel(data: bytes) -> bool:
 
 
 def log_of(signs: Signs, kind: str = "log") -> Sniffed:
-    """Return the verdict on a log with these signs."""
+    """Return the verdict on a log that contains these signs."""
     return Sniffed(kind=kind, engine=signs.engine, role=signs.role)
 
 
@@ -243,7 +243,9 @@ def has_time(line: bytes) -> bool:
 
 
 def is_dated(data: bytes) -> bool:
-    """Return whether so many of the first lines have a time that `looks_like_log` holds for any number of lines."""
+    """Return whether enough of the first lines have a time for `looks_like_log` to accept the text, however many
+    lines follow.
+    """
     return _has_at_least(_TIMED * 200, map(_TIME.match, data.split(b"\n", 50)[:50]))
 
 
@@ -262,7 +264,7 @@ def looks_like_log(lines: Sequence[bytes]) -> bool:
 
 
 def _has_at_least(least: float, found: Iterable[object]) -> bool:
-    """Return whether at least `least` items are not None; stop as soon as there are enough."""
+    """Return whether at least `least` of the items are not None, without consuming more than necessary."""
     count = 0
     for item in found:
         count += item is not None

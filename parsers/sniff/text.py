@@ -151,7 +151,7 @@ def _sniff_text(sample: Sample) -> Sniffed:
 
 
 def _not_a_log_reason(text: _Text) -> str:
-    """Explain why a text is not read: where its JSON is damaged, or which kinds of lines it has."""
+    """Explain why a text is not read: where its JSON is damaged, or what kinds of lines it has."""
     if not text.is_json:
         return f"{_UNLIKE_A_LOG}: {kinds_of_lines(text.lines)}"
     place = syntax_error(text.head, complete=text.sample.complete)
@@ -186,7 +186,7 @@ def _sniff_structured(text: _Text) -> Sniffed | None:
 
 
 def _sniff_stacks(text: _Text) -> Sniffed | None:
-    """Return the verdict on a text that is a thread dump or profile, rather than a log that contains a dump."""
+    """Return the verdict on a thread dump or profile. A log that contains a dump is not one."""
     head = text.head
     if stack_text_of(head) is None and not (contains_dump(head) and not is_dated(text.data)):
         return None
@@ -217,7 +217,7 @@ def _sniff_exposition(text: _Text) -> Sniffed | None:
 
 
 def _sniff_engine_log(text: _Text) -> Sniffed | None:
-    """Return the verdict on a text that an engine certainly wrote, or that is about ended containers."""
+    """Return the verdict on a text that an engine clearly wrote, or that is about ended containers."""
     signs, data = text.signs, text.data
     if signs.engine == "unknown" and (ended := _sniff_container_texts(text.start)) is not None:
         return ended
@@ -253,7 +253,7 @@ def _sniff_settings_or_code(text: _Text) -> Sniffed | None:
 
 
 def _sniff_any_log(text: _Text) -> Sniffed | None:
-    """Return the verdict on other logs, or on printed responses that have times but no words of an engine."""
+    """Return the verdict on other logs, and on printed responses with times but without words of an engine."""
     if not text.looks_like_log:
         return None
     sample = text.sample
@@ -308,7 +308,7 @@ _EXPOSED: Final = re.compile(
 
 
 def _may_be_exposition(lines: list[bytes]) -> bool:
-    """Return whether fewer than 30% of the lines have another format. Most other texts are decided by a few lines."""
+    """Return whether fewer than 30% of the lines have another format. For most other texts, a few lines are enough."""
     odd, most = 0, 0.3 * len(lines) + 2
     for line in lines:
         if line[:1] != b"2":  # a year: most lines of most logs start with it

@@ -274,7 +274,7 @@ def open_decoded(path: str, codec: str) -> ByteStream:
 
 
 def read_first(stream: Stream | BinaryIO, count: int, head: bytes = b"") -> bytes:
-    """Return the first `count` bytes of a stream, of which `head` was already read."""
+    """Return the first `count` bytes of a stream, including `head`, which was already read."""
     # Use small reads, because each read allocates its full size.
     parts = [head]
     count -= len(head)
@@ -359,7 +359,7 @@ def _inflate_pieces(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
 
 
 def _skip_padding(data: bytes, raw: BinaryIO, magic: bytes) -> bytes:
-    """Skip zero padding after a finished stream. Only another stream may follow."""
+    """Skip zero padding after a finished stream. Anything but another stream is damage."""
     while True:
         data = data.lstrip(b"\0")
         if len(data) >= len(magic):

@@ -224,7 +224,7 @@ _HARMLESS: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 
 
 def copy_location(member: str, folders: dict[str, str]) -> tuple[str, str]:
-    """Return the folder and file name for the copy of a member; each folder of the container has its own.
+    """Return the folder and file name for the copy of a member. Each folder of the archive has its own folder.
 
     Args:
         member: name of the member in the container.
@@ -278,7 +278,7 @@ def spool(
 
 @contextmanager
 def _reporting_full_disk() -> Iterator[None]:
-    """Convert write errors to a user error, because a full disk is not a problem of the input."""
+    """Convert write errors to a user error, because a full disk is not the input's fault."""
     try:
         yield
     except OSError as error:
@@ -294,7 +294,7 @@ def members_overlap(infos: Iterable[zipfile.ZipInfo]) -> bool:
 
 
 class MemberReader:
-    """Reads a member until any damage, which sets `cut`."""
+    """Reads a member up to its end or the first damage, which sets `cut`."""
 
     def __init__(self, read: Callable[[int], bytes | None]) -> None:
         self._read = read

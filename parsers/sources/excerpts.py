@@ -24,7 +24,7 @@ _SIGN: Final = re.compile(
 
 
 class Excerpts(NamedTuple):
-    """Joined parts of a text; `at` maps an offset in them to the offset in the text."""
+    """Parts of a text, joined. `at` maps an offset in the parts to the offset in the text."""
 
     data: bytes
     starts: list[int]  # offset of each part in `data`

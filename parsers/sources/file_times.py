@@ -45,7 +45,7 @@ def moment_of_name(name: str) -> Moment:
 
 
 def moment_in(text: str) -> Moment:
-    """Return the last time in a text, printed or as seconds or milliseconds since 1970."""
+    """Return the last time in a text: a printed time, or seconds or milliseconds since 1970."""
     printed = list(_PRINTED.finditer(text))
     if printed:
         return _moment_in_match(printed[-1])

@@ -115,7 +115,7 @@ def _strip_decoration(text: str) -> str:
 
 
 def begins_as_json(data: bytes) -> bool:
-    """Return whether a text is probably JSON from its first character on.
+    """Return whether a text is probably JSON from its first character.
 
     >>> begins_as_json(b' [{"a": 1}]'), begins_as_json(b"[{'a': 1}]"), begins_as_json(b"< HTTP/1.1 200 OK")
     (True, False, False)

@@ -17,7 +17,7 @@ _LINE: Final = 500
 
 
 def python_error(lines: Iterable[str]) -> str | None:
-    """Return the last line of the last Python traceback in a stack trace; the JVM's message has fewer details.
+    """Return the last line of the last Python traceback in a stack trace, which has more details than the JVM's message.
 
     Errors of Py4J only report that the JVM failed. The decisive exception of the JVM in the lines below counts instead.
 
@@ -42,7 +42,9 @@ def python_error(lines: Iterable[str]) -> str | None:
 
 
 def _with_link(chain: list[str], line: str) -> list[str] | None:
-    """Add the exception in a line to a chain; return None if no chain begins. Messages may contain blank lines."""
+    """Add the exception in a line to a chain. Return None if the chain has not started. Messages may contain blank
+    lines.
+    """
     mark = "Caused by: " if chain else ": "
     if line.startswith(mark):
         return [*chain, line.removeprefix(mark).strip()[:_LINE]]
@@ -62,7 +64,7 @@ _LIBRARY: Final = re.compile(
 
 @dataclass(slots=True)
 class PythonTrace:
-    """Collects the frames of a Python traceback that are in user code.
+    """Collects the frames of user code in a Python traceback.
 
     Attributes:
         frame: the deepest frame, with function, file and line. A frame that only waits for the query does not count.
@@ -74,7 +76,7 @@ class PythonTrace:
     _above: str | None = None
 
     def add(self, line: str, *, again: bool = False) -> None:
-        """Process the line of a frame, or the line of code below it.
+        """Process a frame's line, or the line of code below it.
 
         Args:
             line: the line.
@@ -178,7 +180,7 @@ _COLLECT: Final = re.compile(
 
 
 def full_heap(lines: Iterable[str]) -> Mapping[str, str]:
-    """Return the process whose heap is full and the reason, as fields, if the frames of an OutOfMemoryError show
+    """Return the process whose heap is full and the reason as fields, if the frames of an OutOfMemoryError show
     both.
 
     >>> full_heap(["java.lang.OutOfMemoryError: Java heap space", "at a.SparkPlan.executeCollect(S.scala:4)"])

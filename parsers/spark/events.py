@@ -269,13 +269,15 @@ class EventReader:
             )
 
     def exceptions(self) -> Iterator[tuple[int, str]]:
-        """Yield the offset and the text of each exception in copied task events, without jobs that show its effect."""
+        """Yield the offset and text of each exception in task events pasted without the job events that would show
+        its effect.
+        """
         for text, (offset, _, reason) in self._failed.items() if self._alone else ():
             if text and reason.reason != "ExecutorLostFailure":
                 yield offset, text
 
     def _lost_executors(self) -> Iterator[Row]:
-        """Yield the executors that copied task events lost."""
+        """Yield the executors lost according to pasted task events."""
         for text, (offset, ended_us, reason) in self._failed.items():
             if text and reason.reason == "ExecutorLostFailure":
                 fields = _fields({"what": "removed", "executor": reason.executor})
@@ -283,7 +285,7 @@ class EventReader:
                 yield row | {"source": self._source, "offset": offset}
 
     def _flush(self, stage: tuple[int, int] | None) -> list[Row]:
-        """Return and forget the sums of one stage, or of all stages."""
+        """Return the sums of one stage, or of all stages, and drop them."""
         keys = [key for key in self._tasks if stage is None or key[:2] == stage]
         rows = []
         for key in keys:
@@ -340,7 +342,7 @@ def _cause(value: object) -> str | None:
 
 
 def _frame(value: object) -> dict[str, str]:
-    """Return the deepest frames of the user's Python code and other code in an exception, as fields."""
+    """Return the deepest frames of an exception, in the user's Python code and in other code, as fields."""
     lines = value.splitlines() if isinstance(value, str) else []
     found = {"python_frame": python_frame(lines), "own_frame": own_frame(lines)}
     return {name: frame for name, frame in found.items() if frame is not None}
@@ -483,7 +485,7 @@ _STAGE_TIMES: Final = {
 
 
 def _times_of_stage(sums: list[_Sum]) -> dict[str, str]:
-    """Return the run time of a stage's tasks, and how much of it was in the JVM and in Python workers."""
+    """Return the run time of a stage's tasks, and how much of it the JVM and the Python workers took."""
     times: dict[str, int] = {}
     for each in sums:
         found, text = _STAGE_TIMES.get(each.name), str(each.value)

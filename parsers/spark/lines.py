@@ -71,7 +71,7 @@ class EventScanner(LineScanner):
             yield line
 
     def _next(self, position: int, stop: int) -> tuple[Line | None, int]:
-        """Return the next relevant line in the buffer range [position, stop), and where to continue."""
+        """Return the next relevant line in [position, stop), and the position to continue from."""
         buffer, base, take = self._buffer, self._base, self._take_task
         find, begins = buffer.find, buffer.startswith
         last = stop if self._end is None else min(stop, self._end - base)

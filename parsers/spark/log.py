@@ -64,7 +64,7 @@ def finish(row: Row, following: Iterable[str]) -> list[Row]:
 
 
 def _executor_lost(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
-    """Add why Kubernetes ended an executor, from the lines below: the container that exited, and its reason."""
+    """Add why Kubernetes ended an executor, from the lines below: which container exited, and why."""
     lines = [text for line in islice(following, _REASON_LINES) if (text := line.strip())]
     if lines and not row.get("cause"):
         first = lines[0] if lines[0].endswith(".") else f"{lines[0]}."
@@ -106,7 +106,9 @@ def _pid_input(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
 
 
 def _progress(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
-    """Parse the progress report that starts in the message and continues below; none if it is truncated."""
+    """Parse the progress report that starts in the message and continues below it. A truncated report yields no
+    row.
+    """
     text = fields.pop("progress", "")
     found = _decode(text)
     if found is None:

@@ -37,7 +37,9 @@ _MOST_MS: Final = 2**53
 
 
 def plan_rows(data: bytes) -> list[Row]:
-    """Return a row of event `spark_plan` if the line is a streaming query's execution with a plan of interest."""
+    """Return a `spark_plan` row if the line starts an execution of a streaming query whose plan has relevant
+    properties.
+    """
     text = data.decode("utf-8", "replace")
     query = _TRIGGER.search(_string(text, "description"))
     if query is None:
@@ -50,7 +52,7 @@ def plan_rows(data: bytes) -> list[Row]:
 
 
 def _string(text: str, key: str) -> str:
-    """Return the first string value of a key in JSON text, or nothing if there is none."""
+    """Return the first string value of a key in JSON text, or an empty text."""
     mark = f'"{key}":"'
     place = text.find(mark)
     return "" if place < 0 else str(scanstring(text, place + len(mark), False)[0])

@@ -126,7 +126,9 @@ def _state(item: object) -> dict[str, Any]:
 
 
 def _custom(metrics: dict[str, Any]) -> dict[str, int]:
-    """Return the metrics of a state store. Of metrics per partition, only the oldest snapshot is kept (Spark 4.1+)."""
+    """Return the metrics of a state store. Of the metrics per partition (Spark 4.1+), only the oldest snapshot is
+    kept.
+    """
     known = [(str(key)[:80], as_integer(value)) for key, value in islice(metrics.items(), METRICS)]
     found = {key: value for key, value in known if value is not None and "." not in key}
     uploaded = [v for key, v in known if v is not None and key.startswith(f"{LAST_SNAPSHOT}.")]
@@ -164,7 +166,7 @@ def _offsets(value: object) -> object:
 
 
 def _behind(earlier: object, later: object, depth: int = 0) -> int | None:
-    """Return how far the later offset is ahead, summed over partitions, or None if the two are not comparable."""
+    """Return how far `earlier` is behind `later`, summed over partitions, or None if the two cannot be compared."""
     if isinstance(later, int) and not isinstance(later, bool):
         before = earlier if isinstance(earlier, int) and not isinstance(earlier, bool) else None
         return None if before is None else max(0, later - before)
@@ -176,8 +178,8 @@ def _behind(earlier: object, later: object, depth: int = 0) -> int | None:
 
 
 def _by_partition(end: object, latest: object) -> dict[str, int]:
-    """Return how far a trigger's end offset is behind the latest one, by `topic-partition`, or nothing for other
-    offsets.
+    """Return how far a trigger's end offset is behind the latest offset, by `topic-partition`. Other offsets yield
+    nothing.
 
     >>> _by_partition({"t": {"0": 5, "1": 9}}, {"t": {"0": 15, "1": 9}})
     {'t-0': 10, 't-1': 0}

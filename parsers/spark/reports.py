@@ -64,7 +64,7 @@ def printed_reports(data: bytes) -> Iterator[tuple[int, Row, list[int]]]:
 
 
 def _end(data: bytes, begin: int, following: int) -> int | None:
-    """Return the end of the object that starts at `begin`, or None if the next report starts before it is closed."""
+    """Return the end of the object at `begin`, or None if the next report starts before the object is closed."""
     depth = 0
     for token in _TOKEN.finditer(data, begin, min(following, begin + PROGRESS_BYTES)):
         if token[0] == b"{":
@@ -93,7 +93,7 @@ def _decode(text: bytes) -> tuple[Any, list[int]]:
 
 
 def _without_damage(text: str) -> tuple[Any, list[int]]:
-    """Decode a report with one field per line, leaving out damaged lines, or None if there are more than a few.
+    """Decode a report with one field per line, leaving out damaged lines. Return None if too many are damaged.
 
     >>> _without_damage('{\\n"batchId": 3,\\n"rows: 4,\\n"name": "orders"\\n}')
     ({'batchId': 3, 'name': 'orders'}, [3])

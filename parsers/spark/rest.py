@@ -45,7 +45,7 @@ _BATCH_IN_NAME = re.compile(r"(?<!\d)\d{13}(?!\d)")
 def recognize_response(data: bytes) -> str | None:
     """Return the kind of a response: statistics, batches, receivers, operations, environment, threads, or None.
 
-    Reports of streaming queries (`lastProgress`) are `progress`. Of several values, the first counts.
+    Reports of streaming queries (`lastProgress`) are `progress`. If the data contains several values, the first decides.
 
     >>> recognize_response(b'{"batchDuration": 1000, "numReceivers": 1}')
     'statistics'
@@ -269,7 +269,7 @@ def _statistics(item: Row) -> list[Row]:
 
 
 def _environment(item: Row) -> list[Row]:
-    """Read the configuration, which no other response contains."""
+    """Read the configuration, which only this response contains."""
     settings = settings_of(item.get("sparkProperties"))
     return [{"event": Event.SPARK_SETTINGS.value, "fields": settings}] if settings else []
 
@@ -304,7 +304,7 @@ def batch_rows(item: Row) -> list[Row]:
 
 
 def _request_row(at_ms: int | None) -> Row:
-    """Return a row for the request of running jobs, because jobs that the response does not list have ended."""
+    """Return a row for the request of running jobs. It shows that jobs missing from the response have ended."""
     return {
         "event": Event.SPARK_JOB.value,
         "utc_us": None if at_ms is None else at_ms * 1000,

@@ -71,7 +71,7 @@ _MOST_OPEN: Final = 10_000  # maximum tasks that run at the same time
 
 
 class OpenTasks:
-    """The tasks of a split for which the split contains only the start or only the end."""
+    """Tasks whose start or end is outside the split."""
 
     __slots__ = ("_ended", "_started")
 
@@ -80,7 +80,7 @@ class OpenTasks:
         self._ended: dict[int, int] = {}
 
     def add_start(self, data: bytes | memoryview, offset: int) -> bool:
-        """Remember a line if it starts a task. It is not decoded yet, because nearly all tasks end."""
+        """Keep a line that starts a task, undecoded, because nearly all tasks end. Return whether the line is one."""
         if _IS_START.match(data) is None:
             return False
         found = _TASK_ID.search(data)
@@ -93,7 +93,7 @@ class OpenTasks:
             self._ended[task] = offset
 
     def rows(self) -> Iterator[Row]:
-        """Yield a row for each of these tasks, and forget the tasks."""
+        """Yield a row for each of these tasks, and drop the tasks."""
         for task, (offset, line) in self._started.items():
             try:
                 begun = TASK_END.decode(line)
@@ -122,7 +122,7 @@ class OpenTasks:
 
 
 class TaskSum:
-    """The sums over the tasks of a stage attempt on an executor."""
+    """Totals over the tasks of a stage attempt on one executor."""
 
     __slots__ = (
         "bytes", "failed", "fetch", "first", "gc", "host", "index", "last", "longest", "offset",

@@ -149,7 +149,7 @@ def read_stack(frames: Sequence[Frame], state: str, *, path: bool = True) -> Rea
 
 
 def _first(marks: Sequence[int], mark: int) -> int | None:
-    """Return the index of the topmost frame with this mark, or None without such a frame."""
+    """Return the index of the topmost frame with this mark, or None."""
     return min((marks.index(each) for each in set(marks) if each & mark), default=None)
 
 

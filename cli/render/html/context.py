@@ -100,9 +100,7 @@ def figures(*some: Figure | None) -> list[Figure]:
 def split_by_severity(
     items: Sequence[T], summary_of: Callable[[T], JobSummary], page: Page
 ) -> tuple[Table | None, list[T]]:
-    """Split items into the worst, to be shown in full, and an overview table of all items if there
-    are many.
-    """
+    """Split items into the worst, to be shown in full, and an overview table of all items if there are many."""
     ranked = sorted(items, key=lambda item: words.verdict_sort_key(summary_of(item).verdict))
     if page.verbose or len(ranked) <= IN_FULL:
         return None, ranked

@@ -116,9 +116,7 @@ class _Process:
 
 
 def _kill(popen: subprocess.Popen[bytes]) -> None:
-    """Kill the process and close its pipes, so that threads blocked on them see the end of the
-    file.
-    """
+    """Kill the process and close its pipes, so that threads blocked on them see the end of the file."""
     kill_now(popen)
     for pipe in (popen.stdin, popen.stdout):
         with contextlib.suppress(

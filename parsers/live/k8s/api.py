@@ -234,7 +234,7 @@ def in_parallel(
     *,
     after: Callable[[int], None] | None = None,
 ) -> None:
-    """Do the work for each item, with a limited number of requests at the same time.
+    """Do the work for each item, with a limited number of concurrent requests.
 
     Args:
         work: called in a thread. If it fails, nothing more is started, and its exception is raised.
@@ -321,7 +321,7 @@ def _load_service_account(configuration: Any) -> str:
 
 @contextmanager
 def _errors_of_plugin() -> Iterator[None]:
-    """Turn failures of exec plugins into exceptions: the client library only logs them, and then has no credentials.
+    """Raise failures of exec plugins, which the client library only logs before it continues without credentials.
 
     Raises:
         FlowdiagError: the plugin is missing, or it failed.
@@ -347,7 +347,7 @@ def _errors_of_plugin() -> Iterator[None]:
 
 
 def _transport_error(error: Exception) -> tuple[str]:
-    """Describe in one clause why there is no response."""
+    """Describe in one clause why no response arrived."""
     text = str(error)
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return ("the certificate of the API server is not trusted",)

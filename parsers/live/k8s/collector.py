@@ -226,7 +226,9 @@ class _Collector:
             raise _Stopped(f"the time limit of {TOTAL_S / 60:g} minutes is reached")
 
     def _attempt(self, what: str, work: Callable[[], None]) -> None:
-        """Do one part of the work. A failure is noted, unless all later requests would fail as well."""
+        """Collect one part of the data. Record a failure and continue, unless all later requests would fail as
+        well.
+        """
         try:
             work()
         except RequestFailed as failed:
@@ -236,7 +238,7 @@ class _Collector:
             self._failures.add(failed.why, None if denied else what)
 
     def _get(self, path: str, permission: Permission) -> dict[str, Any] | None:
-        """Return an object, or None if there is none. Other failures are noted."""
+        """Return an object, or None if it does not exist. Other failures are recorded."""
         found: list[dict[str, Any]] = []
 
         def work() -> None:
@@ -267,7 +269,7 @@ class _Collector:
         keep: Callable[[Json], bool],
         **query: str | int,
     ) -> list[Json]:
-        """Return the objects of a list that the workload needs, even if the list is incomplete."""
+        """Return the objects of a list that belong to the workload, even if the list is incomplete."""
         found: list[Json] = []
 
         def work() -> None:
@@ -303,7 +305,7 @@ class _Collector:
             self._files.write_list("node-events", ({"kind": "Event", **each} for each in events))
 
     def _node_names(self) -> list[str]:
-        """Return the nodes of the pods; nodes of unhealthy pods first."""
+        """Return the nodes that run the pods; nodes with unhealthy pods come first."""
         pods = sorted(self._workload.pods.values(), key=_urgency)
         names = (object_at(pod, "spec").get("nodeName") for pod in pods)
         return list(dict.fromkeys(name for name in names if isinstance(name, str) and name))
@@ -531,7 +533,7 @@ def _config_names(volume: Json) -> Iterator[str]:
 
 
 def _containers(pod: Json) -> Iterator[tuple[str, bool]]:
-    """Yield the containers of a pod, each with whether to read the log from before the last restart as well."""
+    """Yield the containers of a pod, each with whether to read its log from before the last restart too."""
     status = object_at(pod, "status")
     restarts = {
         str(each.get("name")): as_count(each.get("restartCount")) or 0
@@ -547,7 +549,7 @@ def _containers(pod: Json) -> Iterator[tuple[str, bool]]:
 
 
 def _urgency(pod: Json) -> int:
-    """Return the rank of a pod: first coordinators, then unhealthy pods, then all others."""
+    """Return the order in which to read a pod's logs: coordinators, then unhealthy pods, then the rest."""
     if is_coordinator(pod):
         return 0
     status = object_at(pod, "status")

@@ -34,7 +34,7 @@ def without_secrets(resource: Mapping[str, Any]) -> Json:
 
 
 def settings_of(config_map: Mapping[str, Any], name: str) -> Json | None:
-    """Return a ConfigMap with only the files that configure Flink or Spark, or None if it has none."""
+    """Return a ConfigMap reduced to the files that configure Flink or Spark, or None if it has no such files."""
     data = {
         key: value
         for key, value in object_at(config_map, "data").items()

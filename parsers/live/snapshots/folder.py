@@ -83,7 +83,7 @@ class SnapshotFolder:
         self.write(f"{name}.json", [text.encode("utf-8", "replace"), b"\n"])
 
     def write_list(self, name: str, items: Iterable[Json]) -> None:
-        """Write objects as lists, in as many files as the size limit requires."""
+        """Write objects as lists, split into files below the size limit."""
         batch: list[Json] = []
         number = size = 0
         for item in items:
@@ -107,14 +107,14 @@ PARTIAL: Final = "the warnings show what is missing"
 
 
 class Failures:
-    """Collects reasons why data is missing, and the places that each reason affects."""
+    """Collects the reasons for missing data, each with the places affected."""
 
     def __init__(self) -> None:
         self._places: dict[str, list[str]] = {}
         self._lock = threading.Lock()
 
     def add(self, why: str, place: str | None = None) -> None:
-        """Add a reason, and the place that it affects."""
+        """Add a reason and the place affected."""
         with self._lock:
             places = self._places.setdefault(why, [])
             if place is not None and place not in places:

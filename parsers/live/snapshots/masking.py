@@ -19,7 +19,7 @@ def masked_values(value: Any) -> Any:
 
 
 def _mask_value(value: Any, key: str = "", depth: int = 40) -> Any:
-    """Mask environment variables by their names, and all texts by patterns."""
+    """Mask secrets: environment variables by name, all other text by pattern."""
     if depth == 0:
         return MASK
     if isinstance(value, dict):
@@ -35,7 +35,7 @@ def _mask_value(value: Any, key: str = "", depth: int = 40) -> Any:
 
 
 def masked_text(text: str) -> str:
-    """Mask the secrets in a text of any length. If searching a part takes too long, search it line by line."""
+    """Mask the secrets in a text of any length. A part that takes too long to search is searched line by line."""
     return "".join(_masked_parts(text))
 
 

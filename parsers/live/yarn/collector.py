@@ -288,7 +288,7 @@ class _Collector:
                 self._write_containers(f"timeline.attempt-{name[1]}.containers", found)
 
     def _write_containers(self, name: str, answer: Json | None) -> None:
-        """Write the containers of an attempt, and remember where each container's logs are."""
+        """Write the containers of an attempt, and remember where to read their logs."""
         listed = [] if answer is None else _containers(answer)
         for each in listed:
             known = self._container_named(each.get("containerId"), each.get("nodeHttpAddress"))
@@ -300,9 +300,7 @@ class _Collector:
     def _container_named(
         self, name: object, node: object, *, master: bool = False
     ) -> _Container | None:
-        """Return the container with this name, which is added if it is new. The result is None if the name is
-        invalid.
-        """
+        """Return the container with this name, adding it if new. Return None if the name is invalid."""
         if not isinstance(name, str) or not _CONTAINER.fullmatch(name):
             return None
         known = self._containers.setdefault(name, _Container())
@@ -388,7 +386,7 @@ class _Collector:
         self._failures.add("no server has its logs", name)
 
     def _log_servers(self, known: _Container) -> Iterator[tuple[str, str]]:
-        """Yield the servers that may have the logs of a container, with the prefix of their paths."""
+        """Yield the servers that may serve a container's logs, each with the prefix of its paths."""
         if known.node is not None:
             yield known.node, "/ws/v1/node"
         timeline = self._options.timeline or _default_timeline(self._options.manager)
@@ -479,7 +477,7 @@ def _default_timeline(manager: str) -> str:
 
 
 def _containers(answer: Json) -> list[Json]:
-    """Return the containers of an attempt. The ResourceManager does not put a single container into a list.
+    """Return the containers of an attempt. The ResourceManager returns a single container without a list.
 
     >>> _containers({"container": {"containerId": "c"}}), _containers({"containers": {"container": [{"containerId": "c"}]}})
     ([{'containerId': 'c'}], [{'containerId': 'c'}])
@@ -508,7 +506,7 @@ def _log_files(body: object, depth: int = 6) -> Iterator[str]:
 
 
 def _queue_named(body: object, name: str, depth: int = 12) -> Json | None:
-    """Return the limits of a queue, without its child queues, from the response about the scheduler."""
+    """Return the limits of a queue, without its child queues, from the response of the scheduler."""
     if depth == 0:
         return None
     if isinstance(body, list):
