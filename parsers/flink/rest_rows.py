@@ -42,7 +42,7 @@ from flowdiag.parsers.stacks.profiles import (
 
 @dataclass(slots=True)
 class Context:
-    """What a reader must know about a response in addition to its body.
+    """Facts about a response that its readers need but its body lacks.
 
     Attributes:
         origin: rest, archive or dump.
