@@ -187,9 +187,7 @@ Layer = dict[str, GivenValue]  # by key
 
 @dataclass(frozen=True, slots=True)
 class EffectiveSettings:
-    """The merged settings of one run. `given` has the values that override a default, and `file` is
-    the settings file.
-    """
+    """The merged settings of one run. `given` has the values that are not defaults; `file` is the settings file."""
 
     settings: Settings
     given: Layer

@@ -230,9 +230,7 @@ def _heads(template: Template) -> tuple[str, ...]:
 
 
 def _possible_starts(text: str, heads: tuple[str, ...], anchor: str) -> Iterator[int]:
-    """Yield the positions where a message may start, the most likely first. It has one of these first words and
-    this anchor.
-    """
+    """Yield positions where a message with these first words and this anchor may start, most likely first."""
     position = text.find(anchor)
     tried: set[int] = set()
     for _ in range(_MAX_ANCHORS):

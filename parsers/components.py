@@ -317,9 +317,7 @@ def _without_other_traces(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _with_shared(links: Iterable[Link]) -> list[list[str]]:
-    """Return the methods of each exception, including the frames that Java prints only below the enclosing
-    exception.
-    """
+    """Return the methods of each exception, including frames that Java prints only below the enclosing exception."""
     found: list[list[str]] = []
     for link in links:
         rest = found[-1][-link.shared :] if found and link.shared else []

@@ -486,8 +486,8 @@ class _Search:
     def _copy_members(
         self, tar: tarfile.TarFile, name: str, path: str, members: dict[str, str]
     ) -> str | None:
-        """Copy the members of a tar archive, and add the copies to `members`. Return the reason if copying stops
-        early.
+        """Copy the members of a tar archive and add the copies to `members`. Return why copying stopped early, or
+        None.
         """
         folders: dict[str, str] = {}
         for info in tar:

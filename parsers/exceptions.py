@@ -160,9 +160,7 @@ _OF_STORAGE: Final = re.compile(
 
 
 def _is_elsewhere(candidate: FailureClass, texts: Sequence[str], link: int) -> bool:
-    """Return whether a file error comes from a service that is not a file system, or a missing class has another
-    explanation.
-    """
+    """Return whether a file error has nothing to do with files, or a missing class has another explanation."""
     if candidate.name in _OF_CLASSES:
         return any(text_above in text for text in texts[:link] for text_above in _NOT_OF_JOBS)
     if candidate.name not in _OF_FILES:

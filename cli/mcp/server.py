@@ -296,9 +296,7 @@ def _cut(text: str) -> str:
 
 
 def _fields_of(source: Any, kind: Callable[..., T], **changed: Any) -> T:
-    """Copy the fields that `kind` declares from a struct of the report. `changed` overrides fields;
-    enums become their values.
-    """
+    """Copy the fields that `kind` declares from a report's struct. `changed` overrides them; enums become values."""
     fields = {name: getattr(source, name) for name in get_type_hints(kind) if name not in changed}
     enum_words = {name: value.value for name, value in fields.items() if isinstance(value, Enum)}
     return kind(**fields | enum_words | changed)

@@ -44,9 +44,7 @@ class Archive:
         return (f"-XX:ArchiveClassesAtExit={target}",)
 
     def is_usable(self) -> bool:
-        """Return whether the file exists and only this user or root can have written it, because
-        Java runs code from it.
-        """
+        """Return whether the file exists and only this user or root can have written it, since Java runs its code."""
         return _is_private(self.path) and _is_private(self.path.parent)
 
     def touch(self) -> None:

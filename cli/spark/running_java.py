@@ -179,9 +179,7 @@ class JavaLease:
             self._unlock()
 
     def is_gone(self) -> bool:
-        """Return whether Java or its keeper has ended. Wait up to a second, because both stay
-        visible for a moment after they end.
-        """
+        """Return whether Java or its keeper has ended. Wait up to a second: ended processes stay visible for a moment."""
         deadline = time.monotonic() + _CONNECT_TIMEOUT_S
         while self.files.read() == self.java and _accepts_connections(self.java.port):
             if time.monotonic() > deadline:
@@ -278,9 +276,7 @@ def start_keeper(
 
 
 def wait_for_lease(files: KeeperFiles, keeper: subprocess.Popen[bytes]) -> JavaLease | None:
-    """Wait for the Java of a new keeper and take the lease. Return None if the keeper ended without
-    starting Java.
-    """
+    """Wait for the Java of a new keeper and take the lease. Return None if the keeper ended without starting Java."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         ended = keeper.poll() is not None  # perhaps because another keeper was faster

@@ -444,9 +444,7 @@ _PATH_MARGIN: Final = 18  # columns: the indent of evidence, and a line number
 
 
 def paths_of(report: w.Report, page: Page) -> Paths:
-    """Return how to name the inputs: as given if the names fit into a line, otherwise without their
-    common folder.
-    """
+    """Return how to name the inputs: as given if the names fit into a line, otherwise without their common folder."""
     read = [item.source for item in report.inputs if item.kind != "not-read"]
     names = [name.removeprefix(page.folder) if page.folder else name for name in read]
     longest = max(map(len, names), default=0)
@@ -533,9 +531,7 @@ def _first_action(report: w.Report) -> list[str]:
 
 
 def next_evidence(report: w.Report) -> w.Suggestion | None:
-    """Return the evidence that separates the possible causes of the first incident, or None if its
-    cause is certain.
-    """
+    """Return the evidence that separates the possible causes of the first incident, or None if its cause is certain."""
     stories, suggestions = report.summary.stories, report.summary.suggestions
     one = suggestions[0] if suggestions else None
     if one is None or not stories or one.finding in (None, stories[0].findings[0]):

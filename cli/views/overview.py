@@ -117,9 +117,7 @@ def group_columns(most: int) -> tuple[Column, ...]:
 
 
 def verdicts_by_job(report: Report) -> dict[str, tuple[str, str | None]]:
-    """Return verdict and cause by job ID. They are derived from the findings, because not every
-    topic has verdicts.
-    """
+    """Return verdict and cause by job ID. They are derived from the findings, because not every topic has verdicts."""
     found: dict[str, tuple[str, str | None]] = {}
     for finding in report.findings:
         if finding.severity is f.Severity.INFO:

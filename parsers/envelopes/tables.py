@@ -112,9 +112,7 @@ def is_table_of_records(text: str) -> bool:
 
 
 def _begins_like_log(text: str, separator: str, between: str) -> bool:
-    """Return whether one of the first lines has a log header before its first separator, or is part of a stack
-    trace.
-    """
+    """Return whether one of the first lines has a log header before a separator, or is part of a stack trace."""
     # Log headers contain tabs as well. Only rows below a line of column names are certainly a table.
     for line in text.split("\n", 6)[: 1 if separator == "\t" else 6]:
         head = prefix.parse(line[:4096])

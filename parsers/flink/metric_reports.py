@@ -415,9 +415,7 @@ class MetricFolder:
     def _metric_batch(
         self, state: _Process, rows: _Rows, samples: Sequence[Sequence[float]]
     ) -> pa.RecordBatch:
-        """Build the batch column by column, because building it row by row would cost more than reading the
-        samples.
-        """
+        """Build the batch by column, because building it by row would cost more than reading the samples."""
         size = len(samples)
         span = _span_ms(state)
         metric = pa.StructArray.from_arrays(

@@ -337,9 +337,7 @@ def _completed_ids(ids: Ids, kind: str, body: object, neighbours: _Neighbours) -
 
 
 def _redundant_kinds(routed: list[_Routed]) -> tuple[Kind, ...]:
-    """Return the kinds of responses to skip, because the archive's response for the job already contains their
-    data.
-    """
+    """Return the kinds of responses to skip: the archive's response for the job already contains their data."""
     has_job = any(route and route[0] == Kind.JOB for _, route in routed)
     return (Kind.JOBS_OVERVIEW, Kind.PLAN) if has_job else ()
 

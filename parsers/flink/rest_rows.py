@@ -611,9 +611,7 @@ _BOOLEANS: Final[dict[str, float | None]] = {"true": 1.0, "false": 0.0}
 
 
 def _metrics(scope: str) -> Callable[[Any, Context], Iterator[Row]]:
-    """Return a reader for `[{id, value}]`. It ignores aggregates (`min`, `max` …), because they belong to no
-    subtask.
-    """
+    """Return a reader for `[{id, value}]`. It ignores aggregates (`min`, `max` …), which belong to no subtask."""
 
     def read(body: Any, context: Context) -> Iterator[Row]:
         for name, value in _values(body):

@@ -161,9 +161,7 @@ ARCHIVE_HEAD = re.compile(rb'\{\s*"archive"\s*:\s*\[')
 
 
 def kind_of(document: object, file_name: str) -> str | None:
-    """Return the kind of a decoded response by its keys. The file name decides only if several kinds have the same
-    keys.
-    """
+    """Return the kind of a decoded response by its keys. The file name decides between kinds with the same keys."""
     if isinstance(document, Mapping):
         return _kind_of_object(document, file_name.lower())
     if isinstance(document, list):

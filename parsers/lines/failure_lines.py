@@ -102,8 +102,7 @@ def is_harmless_record(logger: str | None, message: str) -> bool:
 
 
 def is_overcome(text: str, after: bytes) -> bool:
-    """Return whether the process recovered from a failure, because a later record shows that the same step
-    succeeded.
+    """Return whether the process recovered from a failure: a later record shows that the same step succeeded.
 
     Args:
         text: the record of the failure.

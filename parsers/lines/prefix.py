@@ -492,9 +492,7 @@ def _default_layout_time_us(found: re.Match[str]) -> int | None:
 
 
 def _parse_default_layout(head: Prefix, layouts: Layouts) -> bool:
-    """Parse a line in one of Flink's own layouts, which nearly all logs use. Return whether the line has such a
-    layout.
-    """
+    """Parse a line in one of Flink's own layouts, which nearly all logs use. Return whether it has one."""
     line = head.text
     limit = min(len(line), HEADER_CHARACTERS)
     for pattern, shape in layouts.default_layouts:

@@ -189,9 +189,7 @@ def _is_below(line: str) -> bool:
 
 
 def _continues(given: str, below: Sequence[str]) -> bool:
-    """Return whether the next lines continue an exception's message. They do if Java frames follow, not a Python
-    traceback.
-    """
+    """Return whether the next lines continue an exception's message: Java frames follow, not a Python traceback."""
     if not is_exception_line(given) or _PYTHON_BEGINS in given:
         return False
     first = next((at for at, line in enumerate(below) if _is_below(line)), None)

@@ -424,9 +424,7 @@ class Client:
         return RequestFailed(path, f"responds with {status}{_reason(content)}", status=status)
 
     def _move_to_leader(self, path: str, query: str, response: httpx.Response) -> None:
-        """Send later requests directly to the redirect's target, unless there are credentials, which belong to the
-        original host.
-        """
+        """Send later requests directly to the redirect's target. With credentials, stay on the original host."""
         got, named = response.url, urlsplit(self.base)
         if self._has_credentials or got.host == named.hostname:
             return

@@ -508,9 +508,7 @@ class _Collector:
         return chosen, {number for *_, number in ended}
 
     def _suspect_by_acknowledgements(self, job: _Job, answers: Sequence[Answer | None]) -> None:
-        """Mark as suspects the TaskManagers of late subtasks, counting only the most upstream task with late
-        subtasks. If many subtasks are late, mark none.
-        """
+        """Mark the TaskManagers of late subtasks in the most upstream late task as suspects, unless there are many."""
         for vertex, answer in zip(job.vertices, answers, strict=True):
             late = [
                 as_count(item.get("index"))
@@ -548,9 +546,7 @@ class _Collector:
         self._store_metrics(job, queries, answers)
 
     async def _collect_watermarks(self, job: _Job) -> None:
-        """Collect the input watermarks of all subtasks of a large job. Its other metrics are read for a few
-        subtasks at a time.
-        """
+        """Collect the input watermarks of all subtasks of a large job. Its other metrics are read in rotation."""
         base = f"/jobs/{job.id}/vertices"
         for answer in await self._watch.request_all(
             (f"{base}/{vertex.id}/watermarks", "") for vertex in job.vertices
@@ -751,9 +747,7 @@ def _object(answer: Answer | None) -> Mapping[str, Any]:
 
 
 def _manager_of(item: Mapping[str, Any], managers: Mapping[str, str]) -> str | None:
-    """Return the TaskManager's resource ID. Up to Flink 1.9, it is known only if the host runs a single
-    TaskManager.
-    """
+    """Return the TaskManager's resource ID. Up to Flink 1.9, it is known only if the host runs a single TaskManager."""
     manager = as_string(item.get("taskmanager-id"))
     if manager is not None:
         return None if manager.startswith("(") else manager

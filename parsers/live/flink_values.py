@@ -72,9 +72,7 @@ def source_ids(body: object, known: Collection[str]) -> dict[int, tuple[str, ...
 
 
 def busy_share(value: Mapping[str, float]) -> float:
-    """Return the share of time that a subtask is busy. Up to Flink 1.12, it is the time neither idle nor
-    back-pressured.
-    """
+    """Return the share of time that a subtask is busy: up to Flink 1.12, neither idle nor back-pressured."""
     if "busyTimeMsPerSecond" in value:
         return value["busyTimeMsPerSecond"] / 1000
     if "idleTimeMsPerSecond" in value and not value.get("isBackPressured"):

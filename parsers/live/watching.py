@@ -209,9 +209,7 @@ class Watch:
     async def _run_tick(
         self, work: Callable[[], Awaitable[str | None]], context: Callable[[], dict[str, Any]]
     ) -> tuple[str | None, int]:
-        """Run one tick. Return the number of files written, and the reason if it was the last tick (otherwise
-        None).
-        """
+        """Run one tick. Return the number of files written, and the reason if it was the last tick (otherwise None)."""
         ended, complete = None, True
         try:
             async with asyncio.timeout(TICK_S):

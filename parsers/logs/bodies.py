@@ -159,9 +159,7 @@ class _Folder:
 
 
 def _errors_in(body: str) -> list[str]:
-    """Return the exceptions in a complete response as lines. Log records are left out, because they are read
-    elsewhere.
-    """
+    """Return the exceptions in a complete response as lines. Log records are left out; other code reads them."""
     value = decode_or_none(body.strip(" \t\r\n`"))
     is_record = isinstance(value, dict) and not _OF_RECORDS.isdisjoint(value)
     return (

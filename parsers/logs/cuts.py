@@ -32,9 +32,7 @@ def describe_cut_failure(block: Pasted) -> None:
 
 
 def read_notebook(block: Pasted, bare: str) -> bool:
-    """Read a line of code in a notebook's traceback, the first of which is the cell's. Return whether the line was
-    one.
-    """
+    """Read a line of code in a notebook's traceback, first the cell's. Return whether the line was one."""
     code = p.NOTEBOOK_CODE.match(bare) if block.notebook else None
     if code is None:
         return False

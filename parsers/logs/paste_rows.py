@@ -101,9 +101,7 @@ def paste_rows(
 
 
 def _is_over(one: Pasted, data: bytes) -> bool:
-    """Return whether the process recovered from a failure, or logged it only because something stopped it on
-    purpose.
-    """
+    """Return whether the process recovered from a failure, or logged it only because it was being stopped."""
     if one.heading is None:
         return False
     text = f"{one.heading.message} {' '.join(one.chain)}"

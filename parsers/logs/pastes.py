@@ -214,9 +214,7 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
 
 
 def _is_vague_failure(head: prefix.Prefix, text: str) -> bool:
-    """Return whether a line mentions a failure. At INFO and below, vague wording counts only if the line reports
-    that something ended.
-    """
+    """Return whether a line mentions a failure. At INFO and below, vague wording counts only for an end."""
     line = failure_line(text, weak=True)
     if head.complete and head.level in _QUIET:
         return line is not None and (line.ends or not line.weak)
@@ -721,9 +719,7 @@ class _Segments:
             self._continue(block, text)
 
     def _is_introduced(self, line: str) -> bool:
-        """Return whether the message above introduces this line. The line then belongs to the message, even with a
-        date.
-        """
+        """Return whether the message above introduces this line, which then belongs to the message even with a date."""
         block = self._block
         if block is None or self._again or block.frames or is_trace_line(line):
             return False

@@ -270,9 +270,7 @@ class Reader:
         return _Candidate(_State.BARE, offset, record, found)
 
     def _is_in_quoted_body(self, record: Record) -> bool:
-        """Return whether a line belongs to a JSON body that a record above quotes. Such a line is no event of its
-        own.
-        """
+        """Return whether a line belongs to a JSON body that a record above quotes, so that it is no event."""
         if record.json or not _MEMBER.match(record.head.text, record.head.inner):
             return False
         for line in self._scanner.above():
@@ -370,9 +368,7 @@ class Reader:
         head.end = len(head.text)
 
     def _with_lines(self, record: Record) -> Prefix | None:
-        """Return the record joined with up to three of the next lines, or None. Mail programs and terminals wrap
-        lines.
-        """
+        """Return the record joined with up to three next lines, or None, because mail programs and terminals wrap."""
         head = record.head
         pieces: list[str] = []
         for text in self._continuation(record):
@@ -468,9 +464,7 @@ class Reader:
         return text if is_exception_line(text) or is_trace_line(text) else None
 
     def _add_diagnostics(self, record: Record, row: dict[str, Any]) -> None:
-        """Read YARN's diagnostics of an ended container on the lines below, and mark the row if they report
-        exceeded memory.
-        """
+        """Mark the row if YARN's diagnostics on the lines below report that a container exceeded its memory."""
         below = (text.strip() for text in islice(self._continuation(record), _DIAGNOSTICS))
         diagnostics = " ".join(filter(None, [row.get("cause"), *below]))[:CAUSE_CHARACTERS]
         found = classify([diagnostics], "flink")

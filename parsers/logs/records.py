@@ -126,9 +126,7 @@ _TRACE_PARTS: Final = re.compile(
 
 
 def _open_lines(text: str, depth: int, *, has_logger: bool) -> Record:
-    """Open the text of an envelope. If the envelope has a logger, only lines with a time start a header in the
-    text.
-    """
+    """Open the text of an envelope. If the envelope has a logger, only lines with a time start a header in the text."""
     # A message that starts with a line break (PIDRateEstimator) begins on its second line.
     first, *more = _split_lines(text.lstrip("\r\n") if has_logger else text)
     record: Record | None = None

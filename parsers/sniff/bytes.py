@@ -63,9 +63,7 @@ def binary_format(head: bytes) -> str | None:
 
 
 def is_binary(data: bytes, share: float = 0.05) -> bool:
-    """Return whether data has too many control characters for text. NUL bytes are not counted, because sparse files
-    contain them.
-    """
+    """Return whether data has too many control characters for text. NUL bytes do not count: sparse files have them."""
     rest = data.replace(b"\0", b"")
     return len(rest) - len(rest.translate(None, _CONTROLS)) > share * len(rest)
 

@@ -243,9 +243,7 @@ def has_time(line: bytes) -> bool:
 
 
 def is_dated(data: bytes) -> bool:
-    """Return whether enough of the first lines have a time for `looks_like_log` to accept the text, however many
-    lines follow.
-    """
+    """Return whether so many of the first lines have a time that `looks_like_log` accepts the text at any length."""
     return _has_at_least(_TIMED * 200, map(_TIME.match, data.split(b"\n", 50)[:50]))
 
 

@@ -42,9 +42,7 @@ def python_error(lines: Iterable[str]) -> str | None:
 
 
 def _with_link(chain: list[str], line: str) -> list[str] | None:
-    """Add the exception in a line to a chain. Return None if the chain has not started. Messages may contain blank
-    lines.
-    """
+    """Add the exception in a line to a chain. Return None before the chain starts. Messages may have blank lines."""
     mark = "Caused by: " if chain else ": "
     if line.startswith(mark):
         return [*chain, line.removeprefix(mark).strip()[:_LINE]]

@@ -269,9 +269,7 @@ class EventReader:
             )
 
     def exceptions(self) -> Iterator[tuple[int, str]]:
-        """Yield the offset and text of each exception in task events pasted without the job events that would show
-        its effect.
-        """
+        """Yield the offset and text of exceptions in pasted task events without job events to show their effect."""
         for text, (offset, _, reason) in self._failed.items() if self._alone else ():
             if text and reason.reason != "ExecutorLostFailure":
                 yield offset, text

@@ -106,9 +106,7 @@ def _pid_input(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
 
 
 def _progress(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
-    """Parse the progress report that starts in the message and continues below it. A truncated report yields no
-    row.
-    """
+    """Parse the progress report that starts in the message and continues below it. A truncated report yields no row."""
     text = fields.pop("progress", "")
     found = _decode(text)
     if found is None:

@@ -37,9 +37,7 @@ _MOST_MS: Final = 2**53
 
 
 def plan_rows(data: bytes) -> list[Row]:
-    """Return a `spark_plan` row if the line starts an execution of a streaming query whose plan has relevant
-    properties.
-    """
+    """Return a `spark_plan` row if the line starts a streaming query's execution with a plan of interest."""
     text = data.decode("utf-8", "replace")
     query = _TRIGGER.search(_string(text, "description"))
     if query is None:

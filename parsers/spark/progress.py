@@ -126,9 +126,7 @@ def _state(item: object) -> dict[str, Any]:
 
 
 def _custom(metrics: dict[str, Any]) -> dict[str, int]:
-    """Return the metrics of a state store. Of the metrics per partition (Spark 4.1+), only the oldest snapshot is
-    kept.
-    """
+    """Return the metrics of a state store. Of those per partition (Spark 4.1+), keep only the oldest snapshot."""
     known = [(str(key)[:80], as_integer(value)) for key, value in islice(metrics.items(), METRICS)]
     found = {key: value for key, value in known if value is not None and "." not in key}
     uploaded = [v for key, v in known if v is not None and key.startswith(f"{LAST_SNAPSHOT}.")]
@@ -178,8 +176,7 @@ def _behind(earlier: object, later: object, depth: int = 0) -> int | None:
 
 
 def _by_partition(end: object, latest: object) -> dict[str, int]:
-    """Return how far a trigger's end offset is behind the latest offset, by `topic-partition`. Other offsets yield
-    nothing.
+    """Return how far a trigger's end offset is behind the latest, by `topic-partition`. Empty for other offsets.
 
     >>> _by_partition({"t": {"0": 5, "1": 9}}, {"t": {"0": 15, "1": 9}})
     {'t-0': 10, 't-1': 0}

@@ -101,9 +101,7 @@ def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
 
 
 def _collecting(text: str) -> Iterator[tuple[int, Row]]:
-    """Yield a failure if the Executors tab shows that executors spend much of their task time on garbage
-    collection.
-    """
+    """Yield a failure if the Executors tab shows that executors spend much of their task time on garbage collection."""
     times = (
         (one, _duration(one["task"]) or 0, _duration(one["gc"]) or 0)
         for one in _EXECUTOR.finditer(text)

@@ -84,9 +84,7 @@ def _fill(template: str, **shown: Any) -> Markup:
 
 
 def _part(page: Page, name: str, make: Callable[[], Markup]) -> Markup:
-    """Return a part of the page. If it fails, return an error message, so that a bug in one part
-    does not hide the others.
-    """
+    """Return a part of the page or, if it fails, an error message, so that one bug does not hide the rest."""
     return page.section(name, lambda: [make()], _sentence)[0]
 
 

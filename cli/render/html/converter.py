@@ -74,9 +74,7 @@ class _Process:
         return process
 
     def answer(self, line: bytes = b"") -> bytes | None:
-        """Send a line and return the answer: empty if the process exited, None if it was too slow
-        and was killed.
-        """
+        """Send a line and return the answer: empty if the process exited, None if it was too slow and was killed."""
         late = threading.Event()
         assert self.popen.stdin is not None
         assert self.popen.stdout is not None

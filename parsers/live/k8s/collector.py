@@ -226,9 +226,7 @@ class _Collector:
             raise _Stopped(f"the time limit of {TOTAL_S / 60:g} minutes is reached")
 
     def _attempt(self, what: str, work: Callable[[], None]) -> None:
-        """Collect one part of the data. Record a failure and continue, unless all later requests would fail as
-        well.
-        """
+        """Collect one part of the data. Record a failure and continue, unless all later requests would fail as well."""
         try:
             work()
         except RequestFailed as failed:

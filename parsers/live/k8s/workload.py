@@ -68,9 +68,7 @@ class Workload:
     missing: list[str] = field(default_factory=list)
 
     def owner_test(self) -> Callable[[str], bool]:
-        """Return a predicate for the names of objects that belong to the workload, even objects that no longer
-        exist.
-        """
+        """Return a predicate for the names of objects that belong to the workload, even if they no longer exist."""
         names = {str(object_at(each, "metadata").get("name")) for each in self.resources}
         names |= {labels_of(pod).get("app", "") for pod in self.pods.values() if is_flink(pod)}
         names = {name for name in (*names, self.name) if name and "=" not in name}
