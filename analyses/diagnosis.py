@@ -64,12 +64,12 @@ class InspectedInputs:
 
     @property
     def needs_spark(self) -> bool:
-        """Whether the scan has to read any source."""
+        """Whether any source has to be scanned."""
         return any(source.kind != "not-read" for source in self.to_scan)
 
     @property
     def empty(self) -> bool:
-        """Whether none of the sources is readable."""
+        """Whether no source is readable."""
         return all(source.kind == "not-read" for source in self.sources)
 
 
@@ -225,7 +225,7 @@ def _selectable_jobs(
 
 
 def _with_last_resort(results: Sequence[TopicResult]) -> list[TopicResult]:
-    """If no rule found anything, add last-resort findings, from the first topic that has any."""
+    """Add last-resort findings from the first topic that has any, if no rule found anything."""
     if any(outcome.findings for result in results for outcome in result.outcomes):
         return [*results]
     found = next((result for result in results if result.last_resort), None)
@@ -236,7 +236,7 @@ def _with_last_resort(results: Sequence[TopicResult]) -> list[TopicResult]:
 
 
 def _combined_outcomes(results: Sequence[TopicResult]) -> list[RuleOutcome]:
-    """Return all outcomes. A topic without suitable input does not make the assessed topics inconclusive."""
+    """Return the outcomes of all topics, without doubts about topics that have no suitable input."""
     fed = any(result.fed for result in results)
     return [
         outcome if result.fed or not fed else replace(outcome, core=False)
@@ -297,7 +297,7 @@ def measure(
     resources: Resources = ORDINARY,
     progress: ProgressCallback = lambda stage: None,
 ) -> Measured:
-    """Run every step before judging and return the facts of each topic. The arguments are those of `diagnose`."""
+    """Run every step before judging, and return the facts of each topic; the arguments are those of `diagnose`."""
     options = options or Options()
     inspected = (
         inputs if isinstance(inputs, InspectedInputs) else inspect_inputs(topics, inputs, options)
@@ -453,9 +453,7 @@ def judge_topic(
 def _last_resort(
     topic: Topic, derived: Any, outcomes: Sequence[RuleOutcome], options: Options
 ) -> Sequence[RuleOutcome]:
-    """Return the outcomes with the findings of `Rule.last_resort`. The result is empty if it finds nothing, or if
-    other rules do.
-    """
+    """Return the outcomes of `Rule.last_resort`, or nothing if it finds nothing or another rule found something."""
     if any(outcome.findings for outcome in outcomes):
         return ()
     rules = [replace(r, judge=r.last_resort) for r in topic.rules if r.last_resort is not None]
@@ -470,7 +468,7 @@ _NOTHING: Final = Inconclusive(reason="the input does not contain enough data")
 
 
 def _derive(topic: Topic, facts: Any, options: Options, faults: Faults) -> tuple[Any, Any]:
-    """Return the facts and the input of the rules, without the jobs for which this input cannot be derived."""
+    """Return the facts and the derived input of the rules. Jobs whose input cannot be derived are left out of both."""
     jobs = tuple(topic.jobs(facts))
 
     def derive(some: Sequence[SelectableJob]) -> tuple[Any, Any]:
@@ -482,7 +480,7 @@ def _derive(topic: Topic, facts: Any, options: Options, faults: Faults) -> tuple
 
 
 def _job_key(subject: Any) -> JobKey | None:
-    """Return the key of a subject's job. The subject may be the job itself."""
+    """Return the key of the job that a subject belongs to or is."""
     while subject is not None and not hasattr(subject, "key"):
         subject = getattr(subject, "job", None)
     return getattr(subject, "key", None)
@@ -491,7 +489,7 @@ def _job_key(subject: Any) -> JobKey | None:
 def _outcomes(
     topic: Topic, facts: Any, derived: Any, options: Options, faults: Faults
 ) -> Sequence[RuleOutcome]:
-    """Run every rule, and mark the rules that had nothing to judge as not assessed."""
+    """Run every rule. Rules that had nothing to judge are marked as not assessed."""
     nothing = None if topic.is_assessed(facts) else f"no input contains {topic.required_data}"
     labels = {job.key: job.label for job in topic.jobs(facts)}
 
@@ -518,7 +516,7 @@ def _outcomes(
 def time_range_mismatch(
     topic: Topic, facts: Any, processes: Iterable[Process], options: Options
 ) -> str | None:
-    """Return why the requested time range contains none of the input, or None if it does."""
+    """Return why the requested time range misses the input, or None if it does not."""
     processes = tuple(processes)
     span = span_of(topic, facts, processes, options)
     if span is None:

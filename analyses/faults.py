@@ -75,7 +75,7 @@ class Faults:
         return self.add_fault(fault_of(error, where=where, source=source, about=about))
 
     def add_fault(self, fault: Fault) -> Fault:
-        """Record a fault of another step, unless it is already known."""
+        """Record a fault found by another step, unless it is already recorded."""
         if fault not in self.found:
             self.found.append(fault)
         return fault

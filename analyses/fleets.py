@@ -67,7 +67,7 @@ def _merge_outcome(outcome: RuleOutcome, population: Population) -> RuleOutcome:
 
 
 def _merge(group: Sequence[Finding], population: Population) -> list[Finding]:
-    """Return the findings that stand out, followed by one finding about all others."""
+    """Return the findings that stand out, then one finding about all others."""
     ranked = sorted(group, key=magnitude, reverse=True)
     apart = _standing_out(ranked)
     rest = sorted(ranked[len(apart) :], key=lambda each: -each.severity.weight)
@@ -148,7 +148,7 @@ def magnitude(finding: Finding) -> tuple[float, float]:
 
 
 def _standing_out(ranked: Sequence[Finding]) -> list[Finding]:
-    """Return the findings whose measurement is far above the median, or nothing if there are many."""
+    """Return the findings whose measurement is far above the median, unless there are many of them."""
     if not _measure_the_same(ranked):
         return []
     values = [magnitude(each)[0] for each in ranked]

@@ -222,12 +222,12 @@ class CodeReading:
 
     @property
     def refs(self) -> tuple[Cited, ...]:
-        """The threads in the dumps that show the cause."""
+        """The threads in the dumps that show this activity."""
         return tuple(evidence_of(stack) for stack in self.agreeing if stack.ref is not None)
 
     @property
     def count(self) -> int:
-        """The number of samples that show the cause."""
+        """The number of samples that show this activity."""
         return _count(self.agreeing)
 
     @property
@@ -256,7 +256,7 @@ class CodeReading:
 
     @property
     def clause(self) -> str:
-        """`place`, with the owner of a lock, or with the call and its component."""
+        """`place`, plus the owner of a lock, or the call with its component."""
         calls = self.stack.call
         text = self.place + self._owner_clause
         if self.stack.frame is not None and calls is not None:

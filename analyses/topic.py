@@ -172,7 +172,7 @@ class Topic:
         return outcomes
 
     def why_not_assessed(self, rule: Rule, facts: Any) -> str | None:
-        """Return a clause about required facts that the input does not contain, or None if a rule has all facts."""
+        """Return a clause about the facts that a rule needs and the input lacks, or None if it has all of them."""
         holds, clause = self.required.get(rule.needs or "", (None, ""))
         return None if holds is None or holds(facts) else clause
 
@@ -208,7 +208,7 @@ class Topic:
     def is_fed(self, facts: Any) -> bool:
         """Return whether the input could show a problem of this topic.
 
-        If it could not, `diagnose` reaches its verdict without the topic, and lists it as a topic without input.
+        If not, `diagnose` reaches its verdict without the topic, and lists it as a topic without input.
         """
         return self.is_assessed(facts)
 

@@ -44,7 +44,7 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def topic_named(code: str) -> str | None:
-    """Return the topic of the rule with this code, or None."""
+    """Return the name of the topic that has the rule with this code, or None."""
     return next(
         (name for name in ENGINES if any(rule.code == code for rule in rules_of(name))), None
     )
@@ -97,7 +97,7 @@ def _plugin_rules() -> dict[str, tuple[tuple[Rule, str], ...]]:
 
 
 def _rules_in(plugin: plugins.Plugin) -> Iterator[Rule]:
-    """Yield the complete rules of a plug-in."""
+    """Yield those rules of a plug-in that are complete."""
     from flowdiag.analyses.model.rule import Rule
 
     found: Any = plugin.loaded

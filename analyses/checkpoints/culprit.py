@@ -38,7 +38,8 @@ _FEW: Final = 3  # minimum number of samples; fewer show a moment, not a period
 class EpisodeCulprit:
     """The culprit of one spell of failed checkpoints.
 
-    Without a `culprit`, the result is inconclusive: `missing` is the reason, and `checks` the evidence that would help.
+    If `culprit` is None, the result is inconclusive. `missing` then gives the reason, and `checks` the evidence that
+    would help.
     """
 
     episode: Episode
@@ -133,7 +134,7 @@ def _have_same_culprit(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
 
 
 def _cut(job: JobFacts, spell: Episode, bounds: Sequence[int]) -> tuple[EpisodeCulprit, ...] | None:
-    """Return one result per part of a spell, if consecutive parts have different culprits."""
+    """Cut a spell at the bounds and judge each part. Return None unless consecutive parts have different culprits."""
     if not bounds:
         return None
     cuts = pairwise([0, *bounds, len(spell.checkpoints)])
@@ -147,7 +148,7 @@ Piece = tuple[int, int]
 
 
 def _pieces(spell: Episode) -> list[Piece]:
-    """Return index ranges of a spell's checkpoints, each with at least `_LEAST` expired checkpoints."""
+    """Divide a spell into index ranges, each with at least `_LEAST` expired checkpoints."""
     expired = [n for n, c in enumerate(spell.checkpoints) if c.status is Status.EXPIRED]
     number = min(_PIECES, len(expired) // _LEAST)
     if number < 2:
@@ -172,7 +173,7 @@ def _part(spell: Episode, piece: Piece) -> Episode:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Consecutive pieces of a spell with the same culprit, and the best of their results."""
+    """Consecutive pieces of a spell with the same culprit, with the most confident of their results."""
 
     first: Piece
     last: Piece
@@ -180,7 +181,7 @@ class _Run:
 
 
 def _runs(asked: Sequence[tuple[Piece, EpisodeCulprit]]) -> list[_Run]:
-    """Join each piece with the pieces before it, unless it has another culprit."""
+    """Join each piece with the run before it, unless both have known and different culprits."""
     runs: list[_Run] = []
     for piece, answer in asked:
         if _confident_culprit(answer) is None:
@@ -194,7 +195,7 @@ def _runs(asked: Sequence[tuple[Piece, EpisodeCulprit]]) -> list[_Run]:
 
 
 def _confident_culprit(answer: EpisodeCulprit) -> NamedCulprit | None:
-    """Return the culprit of a result with at least medium confidence."""
+    """Return the culprit if its confidence is at least medium, otherwise None."""
     found = answer.culprit
     return None if found is None or found.confidence is Confidence.LOW else found
 
@@ -204,13 +205,13 @@ def _points(answer: EpisodeCulprit) -> int:
 
 
 def _agree(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
-    """Return whether two results have the same culprit, or one has the task or the TaskManager of the other."""
+    """Return whether two results name the same culprit, or one names the task or TaskManager of the other."""
     mine, theirs = one.culprit, other.culprit
     return mine is None or theirs is None or same_culprit(mine, theirs)
 
 
 def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
-    """Find the index where one culprit follows another, by bisecting the checkpoints in between."""
+    """Return the index at which the culprit changes, found by bisecting the checkpoints in between."""
     low, high = before.last[0], after.first[1]
     bound = after.first[0]
     while high - low >= 2 * _LEAST:
@@ -247,7 +248,7 @@ a single subtask was late in only three of 18 checkpoints."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateAlone:
-    """The only late subtask of several checkpoints, without a line that shows their triggers.
+    """A subtask that alone was late for several checkpoints, in a log without their triggers.
 
     Args:
         attempt: the subtask.
@@ -261,7 +262,7 @@ class LateAlone:
 
 
 def late_alone(job: JobFacts) -> LateAlone | None:
-    """Return the only late subtask of most checkpoints, in console output without INFO lines.
+    """Return the subtask that alone was late for most checkpoints, in console output without INFO lines.
 
     A subtask with a slow snapshot has already forwarded the barrier, so no other subtask is late. Tasks whose names
     show that they are sources are left out, because they alone are late while they wait for the checkpoint lock.
@@ -307,7 +308,7 @@ def episode_text(episode: Episode) -> str:
 
 
 def hot_spot(job: JobFacts) -> EpisodeCulprit | None:
-    """Return a saturated subtask that upstream tasks wait for, in a job whose checkpoints complete.
+    """Return a saturated subtask that its upstream tasks wait for, in a job whose checkpoints complete.
 
     Returns: None without back pressure, or if the task where back pressure ends has no problem. If the input does not
     cover all subtasks of that task, the result has no culprit.
@@ -392,7 +393,7 @@ def _whole_run_episode(job: JobFacts) -> Episode:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The episodes that one culprit delayed for the same cause, and the result for each episode."""
+    """The episodes that one culprit delayed for one cause, each with its result."""
 
     episodes: list[Episode] = field(default_factory=list)
     culprits: list[NamedCulprit] = field(default_factory=list)
@@ -432,14 +433,14 @@ def successor_of(job: JobFacts, episode: Episode) -> NamedCulprit | None:
 
 
 def _moves(job: JobFacts) -> Iterator[tuple[EpisodeCulprit, EpisodeCulprit]]:
-    """Yield pairs of results in which one culprit followed another."""
+    """Yield consecutive results with different culprits."""
     for one, other in pairwise(episode_culprits(job)):
         if one.culprit and other.culprit and not _agree(one, other):
             yield one, other
 
 
 def history(job: JobFacts, series: Sequence[Episode]) -> Iterator[str]:
-    """Yield sentences about when a culprit delayed checkpoints, and about the culprits before and after it."""
+    """Yield sentences on when the culprit delayed checkpoints, and on the culprits before and after it."""
     last = series[-1]
     yield f"It delayed {' and '.join(episode_text(episode) for episode in series[-3:])}."
     if len(series) > 3:
@@ -497,19 +498,19 @@ def moved_from(job: JobFacts, found: NamedCulprit) -> str | None:
 
 @once
 def names_culprit(job: JobFacts) -> bool:
-    """Return whether CP201 names a culprit of expired checkpoints, with remedies for its cause."""
+    """Return whether CP201 names the culprit of expired checkpoints and offers remedies for its cause."""
     return any(answer.culprit is not None for answer in episode_culprits(job))
 
 
 @once
 def _gaps_in_input(job: JobFacts) -> tuple[bool, bool]:
-    """Return two facts: whether a late attempt has no name, and whether all loads are single samples from REST."""
+    """Return whether a late attempt has no name, and whether all loads are single samples from REST."""
     nameless = any(late.attempt.task is None for late in job.late)
     return nameless, not any(row.samples > 1 for row in job.loads)
 
 
 def _missing_input(case: Case) -> tuple[str, tuple[str, ...]]:
-    """Return why there is no culprit, and the evidence that would show one."""
+    """Return why no culprit can be named, and the evidence that would show it."""
     nameless, unsampled = _gaps_in_input(case.job)
     readings = [*case.late, *case.reported]
     if readings and all(reading.whole for reading in readings):

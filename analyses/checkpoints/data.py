@@ -127,7 +127,7 @@ def _episode(answer: EpisodeCulprit) -> wire.CheckpointEpisode:
 
 
 def _keep(rows: Sequence[Row], limit: int, sick: Callable[[Row], bool]) -> list[Row]:
-    """Return at most `limit` rows in order, preferring unhealthy rows."""
+    """Return at most `limit` rows in their order. Unhealthy rows take precedence."""
     if len(rows) <= limit:
         return list(rows)
     places = sorted(range(len(rows)), key=lambda i: (not sick(rows[i]), i))[:limit]

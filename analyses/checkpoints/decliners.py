@@ -43,7 +43,7 @@ def failed_checkpoints(job: h.Job) -> tuple[list[h.Episode], set[Identity]]:
 def decliners_of(
     job: h.Job, failed: set[Identity], *, repeated: float, alike: float
 ) -> Decliners | None:
-    """Return the subtasks that made checkpoints fail. The arguments are those of `decliners_by_declines`."""
+    """Return the subtasks that made checkpoints fail; the arguments are those of `decliners_by_declines`."""
     if declines := declines_of(job, failed):
         return decliners_by_declines(declines, len(failed), repeated=repeated, alike=alike)
     return decliner_by_absence(job, failed, repeated=repeated)
@@ -140,7 +140,7 @@ def decliner_by_absence(job: h.Job, failed: set[Identity], *, repeated: float) -
 def _missing_rows(
     job: h.Job, numbers: set[int]
 ) -> dict[int, dict[tuple[str | None, int], h.SubtaskCheckpoint]]:
-    """Return the subtasks that did not acknowledge, by checkpoint."""
+    """Return the rows of subtasks that did not acknowledge, by checkpoint."""
     missing: dict[int, dict[tuple[str | None, int], h.SubtaskCheckpoint]] = {}
     for row in job.subtask_checkpoints:
         if row.checkpoint in numbers and not row.acknowledged and row.source != "debug":
@@ -149,7 +149,7 @@ def _missing_rows(
 
 
 def attempt_of(job: h.Job, row: h.SubtaskCheckpoint) -> h.Attempt:
-    """Return the first attempt of a subtask, built from its row if the input shows no deployment."""
+    """Return the first attempt of a subtask, or build it from the row if the input shows no deployment."""
     place = (row.task, row.subtask_index)
     known = next((a for a in job.attempts if (a.task, a.subtask_index) == place), None)
     return known or h.Attempt(
@@ -163,9 +163,7 @@ def attempt_of(job: h.Job, row: h.SubtaskCheckpoint) -> h.Attempt:
 
 
 def common_subject(job: h.Job, attempts: Sequence[h.Attempt]) -> h.Subject | None:
-    """Return the subject that the attempts have in common: the subtask, TaskManager or task, or None if it is only
-    the job.
-    """
+    """Return the narrowest subject that all attempts share: subtask, TaskManager or task. None means only the job."""
     first = attempts[0]
     if len(attempts) == 1:
         return h.subtask_subject(job, first)

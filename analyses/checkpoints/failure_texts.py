@@ -101,7 +101,7 @@ class TaskFailure:
 
     @property
     def restarts(self) -> int:
-        """The number of separate failures, each of which caused a restart."""
+        """The number of separate failures. Each caused a restart."""
         return sum(crisis.bursts for crisis in self.crises)
 
     @property
@@ -178,9 +178,7 @@ class TaskFailure:
 
     @property
     def _other_failures(self) -> str:
-        """A sentence about exceptions of the same kind in other tasks of the last crisis, or nothing if there are
-        none.
-        """
+        """A sentence about exceptions of the same kind in other tasks of the last crisis, or an empty text."""
         last = self.crises[-1]
         others = {
             h.exception_text(failure.incident.cause, _TEXT): h.subtask_name(failure.incident)
@@ -197,9 +195,7 @@ class TaskFailure:
 
     @property
     def _other_exceptions(self) -> str:
-        """A sentence about pasted exceptions of other kinds, which may belong to other statements, or nothing if
-        there are none.
-        """
+        """A sentence about pasted exceptions of other kinds, which may belong to other statements, or an empty text."""
         texts = {
             h.exception_text(failure.incident.cause, _TEXT): None
             for failure in self.crises[-1].failures
@@ -283,7 +279,7 @@ def _with_place(text: str, root: h.Incident) -> str:
 
 
 def _cause_of(crisis: h.Crisis) -> tuple[str | None, tuple[str, ...]]:
-    """Return the cause of a crisis, and the names of the remedies that fit. Without names, all remedies fit."""
+    """Return the cause of a crisis and the names of the remedies that fit it. An empty tuple means all remedies."""
     kind = crisis.kind
     word = _CAUSES[kind] if kind in _CAUSES else _WITHOUT_RECORDS.get(kind)
     if word is None or word in _ARBITRARY:
@@ -297,7 +293,7 @@ def _cause_of(crisis: h.Crisis) -> tuple[str | None, tuple[str, ...]]:
 
 
 def _with_named_task(root: h.Incident) -> h.Incident:
-    """Add to a failure of the job the subtask that its exception names."""
+    """Return a failure of the job with the subtask that its exception names, if any."""
     if root.task is not None or root.kind == "task-failure":
         return root
     name = task_named_in((root.text.get("exception", ""), root.cause or ""))
@@ -309,7 +305,7 @@ def _with_named_task(root: h.Incident) -> h.Incident:
 
 
 def _explaining_exception(root: h.Incident, exception: Classified | None) -> str | None:
-    """Return the exception that explains the failure, usually the deepest exception, unless that is a mere detail."""
+    """Return the exception that best explains the failure: usually the deepest, unless it is only a detail."""
     outer = root.text.get("exception")
     if exception is not None and outer and root.kind != "exception" and exception.link == 0:
         return outer if is_root_cause(exception.name) else root.cause or outer

@@ -21,7 +21,7 @@ HALVES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """The time that the last subtask of each checkpoint spent on each part, in milliseconds.
+    """How long the last subtask of each checkpoint spent on each part, in milliseconds.
 
     Args:
         sums: the total of all checkpoints, by part.
@@ -81,7 +81,7 @@ def _last_subtasks(job: h.Job, numbers: Collection[int]) -> list[h.SubtaskCheckp
 
 
 def half_by_shape(job: h.Job) -> str | None:
-    """Return the slow part, inferred from the missing acknowledgements of the latest conclusive spell."""
+    """Return the slow part according to which acknowledgements the latest conclusive spell lacks."""
     found = (answer.culprit for answer in reversed(episode_culprits(job)[-_ANSWERS:]))
     return next(
         (

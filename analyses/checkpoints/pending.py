@@ -60,7 +60,7 @@ class Pending:
         return (self.until_us - (self.checkpoint.triggered_us or 0)) / 1000
 
     def limit_ms(self, times: float = TIMES, least_ms: float = LEAST_MS) -> float:
-        """Return the age at which the checkpoint becomes overdue."""
+        """Return the age from which the checkpoint is overdue, in ms."""
         return max(least_ms, times * (self.usual_ms or 0.0))
 
     def may_hang(self, interval_ms: float | None, *, at_end_of_log: bool) -> bool:

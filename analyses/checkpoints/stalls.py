@@ -24,7 +24,7 @@ _EXCUSES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A pause between two checkpoints. `caught_up` is the number of triggers within one interval after it."""
+    """A pause between two checkpoints. `caught_up` counts the triggers within one interval after the pause."""
 
     before: h.Checkpoint
     after: h.Checkpoint
@@ -76,7 +76,7 @@ class Stalls:
 
 @dataclass(frozen=True, slots=True)
 class _UnassignedTaskManagers:
-    """TaskManagers that no record assigns to a job. They are read once for all jobs."""
+    """TaskManagers that no record assigns to a job, collected once for all jobs."""
 
     names: frozenset[str]
     lost: tuple[h.Incident, ...]
@@ -143,7 +143,7 @@ def lapse_groups(
 
 
 def count_registered_again(job: h.Job, group: Sequence[h.Incident]) -> int:
-    """Count the TaskManagers of a group that registered again, and so were alive all along."""
+    """Count the TaskManagers of a group that registered again, and so were never down."""
     registered = (
         *h.incidents(job, "taskmanager-registered"),
         *_unassigned(job.cluster).registered,
@@ -185,7 +185,7 @@ def _gaps(checkpoints: Sequence[h.Checkpoint]) -> Iterator[Gap]:
 
 
 def unexplained_gaps(job: h.Job, *, intervals: float) -> list[Gap]:
-    """Return the gaps of at least `intervals` after a completed checkpoint, without a restart or another reason."""
+    """Return gaps of at least `intervals` after a completed checkpoint, without a restart or any other reason."""
     if not job.interval_ms:
         return []
     excuses = [i.time_us for i in job.incidents if i.kind in _EXCUSES and i.time_us is not None]
@@ -204,7 +204,7 @@ def unexplained_gaps(job: h.Job, *, intervals: float) -> list[Gap]:
 
 
 def trigger_interval_ms(job: h.Job) -> float | None:
-    """Return the configured interval or, failing that, the median gap, because short gaps may belong to a burst."""
+    """Return the configured interval or, if unknown, the median gap. Short gaps may belong to a burst of triggers."""
     known = setting(job, *INTERVAL_KEYS)
     if known is not None and known.source != "observed":
         return job.interval_ms

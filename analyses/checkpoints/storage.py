@@ -34,7 +34,7 @@ _JOBS_OWN: Final = re.compile(r"/[0-9a-f]{32}(?=/|$).*|/(?:chk-\d+|shared|taskow
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One exception of the storage.
+    """One exception that the storage raised.
 
     Args:
         checkpoint: run and number of the checkpoint; None if it failed before it got a number.
@@ -53,7 +53,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The exceptions for which the storage itself is to blame.
+    """The storage exceptions for which the storage itself is to blame.
 
     Args:
         exception: the most frequent class; None if there is no storage exception, and only the JobManager could not write.
@@ -136,7 +136,7 @@ def _failed_checkpoints(job: JobFacts) -> dict[tuple[int, int], Checkpoint]:
 def _wrote_itself(
     refusals: Sequence[Refusal], failed: Mapping[tuple[int, int], Checkpoint]
 ) -> bool:
-    """Return whether the JobManager itself certainly failed to write, rather than possibly a task."""
+    """Return whether it was certainly the JobManager that failed to write, not a task."""
     return any(
         r.checkpoint is None or reason_word(failed[r.checkpoint]) in _ITS_OWN for r in refusals
     )

@@ -66,7 +66,7 @@ def takeovers(job: h.Job, successor_s: float) -> list[Takeover]:
 
 
 def _takeovers_of(job: h.Job) -> Iterator[Takeover]:
-    """Yield each leader elected while this job ran, if the job resumed under it or has no later records."""
+    """Yield each leader elected while this job ran, if the job resumed under it or has no later record."""
     logs = {c.trigger_ref.source for c in job.checkpoints if c.trigger_ref is not None}
     for elected in _elections(job.cluster):
         at = elected.time_us or 0
@@ -103,7 +103,7 @@ def _resubmitted(job: h.Job, successor_s: float) -> Iterator[Takeover]:
 
 @once
 def _elections(facts: h.ClusterFacts) -> tuple[h.Incident, ...]:
-    """Return the first record of each leader elected for all jobs, in order."""
+    """Return the first record of each election of a leader for all jobs, in order."""
     granted = {
         (incident.time_us, incident.ref): incident
         for records in (facts.incidents, *(job.incidents for job in facts.jobs))
@@ -126,7 +126,7 @@ def _elections(facts: h.ClusterFacts) -> tuple[h.Incident, ...]:
 
 @once
 def _namesakes(facts: h.ClusterFacts) -> Mapping[str | None, list[h.JobFacts]]:
-    """Return the named jobs, by name."""
+    """Group the jobs that have a name by that name."""
     found: defaultdict[str | None, list[h.JobFacts]] = defaultdict(list)
     for job in facts.jobs:
         if job.name is not None:
@@ -135,7 +135,7 @@ def _namesakes(facts: h.ClusterFacts) -> Mapping[str | None, list[h.JobFacts]]:
 
 
 def _follows(before: h.JobFacts, after: h.JobFacts, at_us: int) -> bool:
-    """Return whether the job `after` began after the last record of the job `before`, on the same TaskManagers."""
+    """Return whether job `after` began after the last record of job `before`, on the same TaskManagers."""
     times = _record_times(before)
     if not times or after.first_us is None or not times[-1] < at_us <= after.first_us:
         return False
@@ -157,7 +157,7 @@ def _taskmanagers(job: h.JobFacts) -> frozenset[str]:
 
 
 def _last_record_us(job: h.JobFacts, at_us: int) -> int | None:
-    """Return the time of the last record of a job with checkpoints before `at_us`, or None if it had ended by then."""
+    """Return the time of the job's last record before `at_us`. None if it had no checkpoint or had ended by then."""
     if not any(c.triggered_us is not None and c.triggered_us < at_us for c in job.checkpoints):
         return None
     begun = max((us for us in start_times(job) if us < at_us), default=0)

@@ -122,7 +122,7 @@ class Checkpoints(FlinkTopic):
         side_inputs: CollectorLogs | None,
         options: Options,
     ) -> ClusterFacts:
-        """Return the common facts, with loads and garbage collector logs."""
+        """Return the common facts with loads and garbage collector logs added."""
         facts = assemble(rows, more, writers) if more else common
         return with_collectors(facts, side_inputs, writers)
 
@@ -151,7 +151,7 @@ class Checkpoints(FlinkTopic):
     def review_outcomes(
         self, outcomes: Sequence[RuleOutcome], facts: ClusterFacts
     ) -> Sequence[RuleOutcome]:
-        """Make the first core rule inconclusive for each job that has no finding but is not provably healthy."""
+        """Make the first core rule inconclusive for jobs without a finding that are not provably healthy."""
         failing_jobs = {
             finding.job
             for outcome in outcomes
@@ -285,7 +285,7 @@ def _slow_start(job: h.Job) -> str | None:
 
 
 def _unproven_by_counts(job: JobFacts) -> str | None:
-    """Return why a job without any checkpoint in the input is not provably healthy, from counts and late messages."""
+    """Return why counts and late messages do not prove a job healthy that has no checkpoint in the input, or None."""
     counts = [i.text for i in job.incidents if i.kind == "checkpoint-counts"]
     failed = max((int(count.get("failed") or 0) for count in counts), default=0)
     if failed and not any(int(count.get("completed") or 0) for count in counts):

@@ -135,7 +135,7 @@ def entries_of(text: str, path: str) -> tuple[Entry, ...]:
 
 
 class _ErrorAtLine:
-    """Creates errors that contain the line of the problem."""
+    """Creates errors that name the line of the problem."""
 
     def __init__(self, path: str, text: str) -> None:
         self._path, self._lines = path, text.split("\n")
@@ -372,7 +372,7 @@ def _require_reason_and_end(
 
 
 def _document(text: str) -> Any:
-    """Parse a baseline to a TOML document with a list of known findings, which is empty for a new file."""
+    """Parse a baseline into a TOML document. A new file gets an empty list of known findings."""
     import tomlkit
 
     document = tomlkit.parse(text)
@@ -390,7 +390,7 @@ def _renew_muting(
     until: date | None,
     today: date,
 ) -> bool:
-    """Mute a worse or expired finding again, and return whether the entry changed."""
+    """Mute a finding again that became worse or whose entry expired. Return whether the entry changed."""
     some = seen.get(entry.fingerprint)
     if not some:
         return False
@@ -405,7 +405,7 @@ def _renew_muting(
 
 
 def _values(some: Sequence[Finding], reason: str | None, until: date | None) -> dict[str, Any]:
-    """Return an entry for the current state of findings with the same fingerprint."""
+    """Return an entry for the current state of findings that share a fingerprint."""
     finding = max(some, key=lambda each: each.severity.weight)
     values = {
         "fingerprint": finding.fingerprint,
@@ -429,7 +429,7 @@ def _is_ongoing(some: Sequence[Finding]) -> bool:
 
 
 def _is_covered(entry: Entry, reports: Sequence[Report]) -> bool:
-    """Return whether any report assessed the finding of an entry, so that it is certainly gone if it is missing."""
+    """Return whether any report assessed the finding of an entry. If so, a missing finding is certainly gone."""
     return any(
         entry.code and reason_not_assessed(each, entry.code, entry.job) is None for each in reports
     )

@@ -70,7 +70,7 @@ def independent_stretches(count: int, rho: float) -> int:
 def stretches(
     values: Sequence[float], count: int, middle: Callable[[Sequence[float]], float] = median
 ) -> list[float]:
-    """Cut the series into stretches of about the same length, and return the median of each.
+    """Cut the series into stretches of about equal length, and return the median of each.
 
     >>> stretches([1, 2, 3, 10, 20, 30], 2)
     [2, 20]
@@ -122,7 +122,7 @@ def rank_test(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def _by_counting(doubled: Sequence[int], size: int, away: int) -> float:
-    """Return the share of all choices of `size` ranks whose sum differs from the mean by at least `away`."""
+    """Return the share of all choices of `size` ranks whose sum is at least `away` from the mean."""
     ways: list[Counter[int]] = [Counter({0: 1}), *(Counter[int]() for _ in range(size))]
     for rank in doubled:
         for chosen in range(size, 0, -1):

@@ -95,7 +95,7 @@ def compare_reports(
 
 
 def _check(before: Report, after: Report, same_job: bool) -> bool:
-    """Reject reports that are not comparable. Return whether both sides contain one and the same job."""
+    """Reject reports that cannot be compared. Return whether both are about one job and the same."""
     command, other = before.tool.command, after.tool.command
     if command != other:
         raise FlowdiagError(
@@ -166,7 +166,7 @@ class _Draft:
 
 
 def _draft(old: Series | None, new: Series | None) -> _Draft:
-    """Test a difference. The draft has either a p-value or a reason why there is none."""
+    """Test a difference for significance. The draft has a p-value, or the reason why there is none."""
     if old is None or new is None:
         return _Draft(old=old, new=new, reason=f"only {'before' if new is None else 'after'}")
     if old.cut or new.cut:

@@ -127,7 +127,7 @@ def _are_related(finding: Finding) -> tuple[str | None, ...]:
 
 
 def _has_moved(old: Subject, new: Subject) -> bool:
-    """Return whether the same fault is in another place.
+    """Return whether the same fault is now in a different place.
 
     >>> _has_moved(Subject(kind="subtask", subtask_index=0, host="a"), Subject(kind="subtask", subtask_index=0, host="b"))
     False
@@ -188,7 +188,7 @@ def latest_finding(old: Finding | None, new: Finding | None) -> Finding:
 def _one_sided_change(
     finding: Finding, other: Report, change: Change, *, one_job: bool
 ) -> tuple[Change, str | None]:
-    """Return the change for a finding of one side, depending on whether the other side assessed it, and a reason."""
+    """Return the change of a finding that only one report has, given whether the other assessed it, and a reason."""
     if any(each.fingerprint == finding.fingerprint for each in other.findings):
         return change, None  # the other side has the same fault elsewhere, so it was assessed
     side = "before" if change is Change.NEW else "after"

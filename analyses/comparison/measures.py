@@ -143,7 +143,7 @@ def _known_values(values: Iterable[float | None]) -> tuple[float, ...]:
 
 
 def _checkpoints(report: Report) -> Iterator[Series]:
-    """Yield the series of checkpoints without savepoints. An expired checkpoint took at least the timeout."""
+    """Yield the series of checkpoints, without savepoints. An expired one counts with the timeout, its minimum."""
     for job in report.data.jobs or ():
         subject = Subject(kind="job", job_name=job.name)
         own = sorted(
@@ -181,7 +181,7 @@ def _starts(report: Report) -> Iterator[Series]:
 
 
 def _queues(report: Report) -> Iterator[Series]:
-    """Yield the series of the most affected subtask, and the skew of the whole task."""
+    """Yield the series of the worst subtask of each task, and the skew of the task."""
     for vertex in report.data.vertices or ():
         subject = Subject(kind="task", job_name=vertex.job_name, task=vertex.name)
         for kind, column in (
@@ -225,7 +225,7 @@ def _batches(report: Report) -> Iterator[Series]:
 
 
 def _rate_limits(app: RateApplication) -> Iterator[Series]:
-    """Yield the rates that the PID estimator sets for each stream."""
+    """Yield the rates that the PID estimator publishes for each stream."""
     limits: defaultdict[int, list[float]] = defaultdict(list)
     for step in sorted(app.pid, key=lambda step: step.time_ms):
         if step.new_rate is not None:
@@ -281,5 +281,5 @@ def _memory(report: Report) -> Iterator[Series]:
 def pair_series(
     before: Mapping[Key, Series], after: Mapping[Key, Series]
 ) -> Sequence[tuple[Series | None, Series | None]]:
-    """Pair the series of both sides in the order of the first side. Unpaired series get None."""
+    """Pair the series of both sides, in the order of the first. A series without a counterpart is paired with None."""
     return [(before.get(key), after.get(key)) for key in dict.fromkeys([*before, *after])]

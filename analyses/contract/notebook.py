@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """The parts of a report that a notebook shows.
+    """The parts of a report that a notebook displays.
 
     Args:
         culprits: reason, code, confidence and state of each culprit.

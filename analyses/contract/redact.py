@@ -87,10 +87,10 @@ _LONG: Final = 2048
 
 
 def _safe_cut(text: str) -> int | None:
-    """Return a position at which a long text can be cut without changing how its start is masked, or None.
+    """Return where a long text can be cut without changing how the part before is masked, or None.
 
-    A secret ends at a comma, or is recognized without its end (in quotes, or a private key). Only credentials in a
-    URL depend on later text, the `@`, which may be far away but has no space before it.
+    A secret ends at a comma, or is recognized without its end (in quotes, or a private key). Only credentials in a URL
+    depend on later text, the `@`, which may be far away but has no space before it.
     """
     if len(text) <= _LONG:
         return None

@@ -32,7 +32,7 @@ _stored: Final[ContextVar[list[DataFrame] | None]] = ContextVar("stored", defaul
 
 @contextmanager
 def released() -> Iterator[None]:
-    """Free the frames that `cached_frame` stored within the block, because the Spark session may live longer."""
+    """Free the frames cached by `cached_frame` within the block. The Spark session may live longer."""
     frames: list[DataFrame] = []
     before = _stored.set(frames)
     try:
@@ -44,7 +44,7 @@ def released() -> Iterator[None]:
 
 
 def cached_frame(frame: DataFrame, *, large: bool = False) -> DataFrame:
-    """Return a frame with the same rows but without their plan. The rows are computed once, when first needed.
+    """Return a frame with the same rows but a trivial plan. The rows are computed once, on first use.
 
     Spark optimizes the whole plan of a frame again for each query. For a small input, planning takes longer than reading
     the rows, so cutting the plan halves the time of an analysis. On a cluster, Spark recomputes the rows of a lost

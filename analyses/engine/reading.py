@@ -76,7 +76,7 @@ class Resources:
     explained: Callable[[Exception], FlowdiagError | None] = lambda error: None
 
     def fit_one_partition(self, rows: int | None) -> bool:
-        """Return whether this number of rows is best kept in one partition."""
+        """Return whether this many rows fit best in a single partition."""
         return rows is not None and rows <= self.few_rows
 
 
@@ -185,7 +185,7 @@ def frame_of(found: Read, spark: SparkSession, metrics: Collection[str] | None =
 
 
 def metrics_frame(found: Read, spark: SparkSession) -> DataFrame | None:
-    """Return the metrics in files together with the section headers, or None without metrics."""
+    """Return the metrics in files and the section headers as one frame, or None without metrics."""
     if found.metrics is None or not found.metrics.files:
         return None
     from flowdiag.parsers.on_spark.frame import files_frame
@@ -194,7 +194,7 @@ def metrics_frame(found: Read, spark: SparkSession) -> DataFrame | None:
 
 
 def cost(sources: Sequence[Source]) -> float:
-    """Return the parsing cost of sources, in bytes of a plain log."""
+    """Estimate the cost of parsing these sources, in bytes of a plain log."""
     from flowdiag.parsers.split import UNPACKED
 
     return sum(
@@ -205,7 +205,7 @@ def cost(sources: Sequence[Source]) -> float:
 
 
 def _rows_in_file(table: pa.Table, resources: Resources) -> Rows | None:
-    """Write a table with too many rows to a file; return None for others, or if executors could not read the file."""
+    """Write a large table to a file. Return None if the table is small, or if executors could not read the file."""
     if table.num_rows <= resources.table_rows or resources.executors:
         return None
     from flowdiag.parsers.parallel import rows_in_file

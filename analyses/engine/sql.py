@@ -25,7 +25,7 @@ _TOKEN: Final = re.compile(r"'[^']*'|[(),]|\b(?:SELECT|FROM)\b")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A query and the frames in its braces, not yet passed to Spark."""
+    """A query that Spark has not received yet, with the frames that its braces name."""
 
     text: str
     frames: Mapping[str, DataFrame]
@@ -39,7 +39,7 @@ class Queries:
     """The queries of one package, which are read at their first use."""
 
     def __init__(self, package: str, fixed: Mapping[str, str]) -> None:
-        """Store the package. Files are read later.
+        """Remember the package. Its files are read on first use.
 
         Args:
             package: the package that contains `sql/`.
@@ -85,7 +85,7 @@ class Queries:
 
 
 def _separate(values: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, DataFrame]]:
-    """Split the values into texts and frames."""
+    """Split the values into those that are text and those that are frames."""
     texts = {key: value for key, value in values.items() if isinstance(value, str)}
     return texts, {key: value for key, value in values.items() if key not in texts}
 
@@ -136,7 +136,7 @@ def columns_of(text: str) -> list[str]:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Replace placeholders in braces. Unknown names are kept.
+    """Replace placeholders in braces; unknown names stay as they are.
 
     >>> fill("SELECT {what} FROM {events}", {"what": "count(*)"})
     'SELECT count(*) FROM {events}'

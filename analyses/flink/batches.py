@@ -38,7 +38,7 @@ def batches_of(sources: Sequence[Source], batch_bytes: int = BATCH_BYTES) -> lis
 
 
 def _is_rejected(source: Source) -> bool:
-    """Return whether no topic reads a source. Side inputs are `not-read` as well, but without a reason."""
+    """Return whether no topic reads a source. Side inputs are `not-read` too, but have no reason."""
     return source.kind == "not-read" and source.reason is not None
 
 
@@ -59,7 +59,7 @@ def each_batch(
 
 
 def united_measures(parts: Sequence[Measured]) -> Measured | None:
-    """Unite the facts of several batches; None if two batches contain the same job, or lack facts of a topic."""
+    """Combine the facts of several batches. Return None if a job is in two batches, or a topic has no facts."""
     if len(parts) == 1:
         return parts[0]
     if any(part.facts.keys() != parts[0].facts.keys() for part in parts):
@@ -86,7 +86,7 @@ def _has_job_twice(jobs: Sequence[Any]) -> bool:
 
 
 def _united_kinds(kinds: Sequence[RecognizedRecords]) -> list[RecognizedRecords]:
-    """Add up the records of each kind, in the order of their first record."""
+    """Add up the records of each kind, in the order of first appearance."""
     by_kind: dict[str, list[RecognizedRecords]] = {}
     for each in kinds:
         by_kind.setdefault(each.kind, []).append(each)
@@ -106,9 +106,9 @@ def _united_kinds(kinds: Sequence[RecognizedRecords]) -> list[RecognizedRecords]
 
 
 def _united(parts: Sequence[Any]) -> Any:
-    """Unite facts about different jobs, field by field.
+    """Combine facts about different jobs, field by field.
 
-    Tuples and mappings are joined, a flag is set if it is set in any part, and a number takes its largest value.
+    Tuples and mappings are joined, a flag is set if any part sets it, and the largest number counts.
     """
     first = parts[0]
     if is_dataclass(first) and not isinstance(first, type):
@@ -128,7 +128,7 @@ def _united(parts: Sequence[Any]) -> Any:
 
 
 def _job(each: Any) -> Any:
-    """Return the facts of a job that a topic's facts contain or extend."""
+    """Return the `JobFacts` inside a topic's facts about a job."""
     return getattr(each, "job", each)
 
 

@@ -162,7 +162,7 @@ def votes_for(signals: Mapping[str, str | None], weights: Sequence[Signal]) -> t
 
 
 def subtask_subject(job: JobFacts, who: Attempt | Incident) -> Subject:
-    """Return the most specific subject that an attempt or a record identifies. The least specific subject is the job."""
+    """Return the most specific subject that an attempt or record identifies, at least the job."""
     if isinstance(who, Attempt):
         return judging.subtask_subject(job, who)
     return judging.subtask_subject(
@@ -182,7 +182,7 @@ def subtask_subject(job: JobFacts, who: Attempt | Incident) -> Subject:
 def taskmanager_subject(
     job: JobFacts | None, taskmanager: str | None, host: str | None = None
 ) -> Subject:
-    """Return a TaskManager by resource ID or, without one, by host; the job if neither is known."""
+    """Return a TaskManager by resource ID or, without an ID, by host. If both are None, return the job."""
     if job is not None and taskmanager is None and host is None:
         return judging.job_subject(job)
     return Subject(
@@ -363,21 +363,21 @@ def incident_finding(
 
 
 def outcome_text(crisis: Crisis) -> str:
-    """Return the job's outcome as the end of a title, or nothing if the job recovered."""
+    """Return the end of a title about the job's outcome. Empty if the job recovered."""
     if crisis.final:
         return "; the job failed for good"
     return "; the job has not recovered" if crisis.state is State.ONGOING else ""
 
 
 def records_of(incidents: Iterable[Incident]) -> tuple[Evidence, ...]:
-    """Return the records of the incidents, in the order given."""
+    """Return the records of the incidents as evidence, in the given order."""
     return cite((incident.ref, incident.time_us) for incident in incidents)
 
 
 def shared_remedies(
     job: JobFacts, *names: str, proposed: Value | None = None, current: Present | None = None
 ) -> tuple[Action, ...]:
-    """Return remedies that several symptoms share (`causes.SHARED`), if they apply to this job.
+    """Return remedies from `causes.SHARED`, without those that do not apply to this job.
 
     Args:
         job: provides the version, options and state.
@@ -478,7 +478,7 @@ def _action(
     current: Present | None,
     fill: Mapping[str, str],
 ) -> Action | None:
-    """Return a remedy for this job, or None if its option already has the proposed value."""
+    """Return a remedy as an action for this job, or None if its option already has the proposed value."""
     if proposed is not None:
         remedy = replace(remedy, proposed=proposed)
     action = advice_for(remedy, job.version, setup)

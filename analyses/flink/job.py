@@ -33,7 +33,7 @@ class Status(StrEnum):
 
     @property
     def unsuccessful(self) -> bool:
-        """Whether the checkpoint failed for a reason that needs attention.
+        """Whether the checkpoint failed for a reason that matters.
 
         >>> Status.EXPIRED.unsuccessful, Status.ABORTED.unsuccessful
         (True, False)
@@ -183,7 +183,7 @@ class SubtaskCheckpoint:
 
     @property
     def cited(self) -> Evidence | None:
-        """The record to cite. A REST response covers all subtasks of a vertex."""
+        """The record to cite, or None. A REST response covers all subtasks of a vertex."""
         return cite_part(self.ref, Focus(task=self.task, subtask_index=self.subtask_index))
 
 
@@ -356,7 +356,7 @@ class ClusterFacts:
 
 
 def unmangled(host: str | None) -> str | None:
-    """Return the host in a metric scope, or None if its dots became `_` (1.13+), which host names never contain.
+    """Return the host in a metric scope, or None if `_` replaced its dots (1.13+). Host names contain no `_`.
 
     >>> unmangled("worker-1_flink_example"), unmangled("worker-1")
     (None, 'worker-1')

@@ -72,7 +72,7 @@ def state_of(series: Sequence[Episode]) -> State:
 
 
 def unsuccessful_at_end(series: Sequence[Episode]) -> int:
-    """Return how many checkpoints in a row were unsuccessful at the end of the input."""
+    """Return how many of the last checkpoints in a row failed."""
     return len(series[-1].checkpoints) if state_of(series) is State.ONGOING else 0
 
 
@@ -101,12 +101,12 @@ def job_failed(job: JobFacts) -> bool:
 
 
 def final_failure(text: dict[str, str]) -> bool:
-    """Whether a job-failure incident ends the job (FAILED, but neither FAILING nor RESTARTING)."""
+    """Return whether an incident shows the job as FAILED, not just as FAILING or RESTARTING."""
     return text.get("to_state", "FAILED").upper() == "FAILED"
 
 
 def harmless_warm_up(episode: Episode) -> bool:
-    """Whether an episode is the normal cost of a start or a restore."""
+    """Return whether an episode is normal after a start or a restore."""
     return (
         episode.warm_up and episode.state is State.RECOVERED and len(episode.checkpoints) <= WARM_UP
     )
@@ -139,7 +139,7 @@ def elapsed_ms(checkpoint: Checkpoint) -> float | None:
 
 
 def ended_or_last(job: JobFacts) -> int | None:
-    """Return the end of the job or, if it did not end, its last record."""
+    """Return when the job ended or, if it did not, the time of its last record."""
     finished = finished_us(job)
     return finished if finished is not None else job.last_us
 
@@ -192,9 +192,7 @@ def _without_wrapper(cause: str) -> str:
 
 
 def subtask_name(who: Attempt | Incident) -> str:
-    """Return the display name of a subtask from its attempt or a record. Without a name, its place serves as the
-    name.
-    """
+    """Return the display name of a subtask. If its task is unknown, its place serves as a name."""
     if who.task is None and who.subtask_index is None and (who.taskmanager or who.host):
         return f"a subtask on {fmt.place(who.taskmanager, who.host)}"
     return fmt.subtask_of(who.task, who.subtask_index, who.parallelism)

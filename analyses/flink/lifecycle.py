@@ -137,7 +137,7 @@ _NUMBERS: Final = {name: number for number, name in enumerate(packing.LOADS)}
 
 
 def _load_columns() -> dict[str, str]:
-    """Return the placeholders of `loads.sql`; the columns of a metric end with its number."""
+    """Return the placeholders of `loads.sql`. The columns of each metric end with its number in the table."""
     counters = {key: _NUMBERS[name] for key, (name,) in COUNTERS.items()}
     means = []
     for key, names in LOADS.items():
@@ -172,7 +172,7 @@ def _load_columns() -> dict[str, str]:
 
 
 def _added_up(term: str, numbers: Sequence[int]) -> str:
-    """Return the sum of terms, some of which may be null.
+    """Return SQL for the sum of terms that may be null.
 
     >>> _added_up("sum(n_{})", [1]), _added_up("n_{}", [1, 2])
     ('sum(n_1)', '(coalesce(n_1, 0) + coalesce(n_2, 0))')

@@ -14,9 +14,9 @@ _NAMED: Final = 3
 
 
 def missing_inputs(facts: ClusterFacts) -> Iterator[InputNote]:
-    """Yield notes about missing logs of TaskManagers that ran tasks and missing metrics of failing jobs.
+    """Yield notes about logs missing for TaskManagers that ran tasks, and about metrics missing for failing jobs.
 
-    If the input has no TaskManager log at all, the user probably left them out on purpose.
+    If the input has no TaskManager log at all, the user probably left these logs out on purpose.
     """
     taskmanagers = [p for p in facts.processes if p.role == "taskmanager"]
     given = {name for p in taskmanagers for name in (p.taskmanager, p.host) if name}

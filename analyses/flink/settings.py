@@ -26,7 +26,7 @@ def setting(job: JobFacts, *keys: str) -> Setting | None:
 
 
 def is_reactive(job: JobFacts) -> bool:
-    """Return whether the job rescales with each TaskManager that comes or goes (`scheduler-mode: reactive`)."""
+    """Return whether the job rescales whenever a TaskManager comes or goes (`scheduler-mode: reactive`)."""
     mode = setting(job, "scheduler-mode")
     return mode is not None and mode.value.strip().lower() == "reactive"
 
@@ -53,9 +53,9 @@ def interval_ms(job: JobFacts) -> float | None:
 
 
 def interval_from(job: JobFacts) -> str:
-    """Return whether the interval is `configured` or `observed`, followed by the observed interval if it is longer.
+    """Return whether the interval is `configured` or `observed`, and the observed interval if it is longer.
 
-    Triggers that are delayed are further apart than configured.
+    Delayed triggers are further apart than configured.
     """
     known = setting(job, INTERVAL_KEYS[0])
     if known is None:
@@ -110,7 +110,7 @@ def timeout_ms(job: JobFacts) -> float | None:
 
 
 def uses_unaligned_checkpoints(job: JobFacts, checkpoints: Iterable[Checkpoint] = ()) -> bool:
-    """Whether checkpoints are unaligned, according to the options or their type (REST, 1.16+)."""
+    """Return whether checkpoints are unaligned, from the options or the type that REST reports (1.16+)."""
     known = setting(
         job, "execution.checkpointing.unaligned", "execution.checkpointing.unaligned.enabled"
     )

@@ -134,7 +134,7 @@ def settled_events(
 
 
 class _Settling:
-    """Runs the survey and the settling without the sources that cause an error.
+    """Settles clocks and writers, leaving out sources that cause an error.
 
     Attributes:
         left_out: indexes of the sources that cause an error.
@@ -192,7 +192,7 @@ class _Settling:
 
     @property
     def kept_sources(self) -> str:
-        """SQL condition that keeps only rows of sources that were not left out."""
+        """SQL condition that excludes the rows of sources that were left out."""
         return f"source NOT IN ({', '.join(map(str, sorted(self.left_out)))})"
 
     def rows_kept(self, surveyed: Survey) -> tuple[dict[str, Any], ...]:
@@ -230,7 +230,7 @@ def rare_of(found: Read) -> tuple[list[dict[str, Any]], list[Marks]]:
 
 
 def _rare_table(found: Read, kinds: Collection[str]) -> pa.Table:
-    """Return the rows of the given kinds. Configuration rows are limited to options that identify a cluster."""
+    """Return the rows of these kinds. Of the configuration, only options that identify a cluster are included."""
     from flowdiag.analyses.flink.clocks.survey import CLUSTER_KEYS, RARE_COLUMNS
 
     rows = found.of_kinds(kinds).select(RARE_COLUMNS)

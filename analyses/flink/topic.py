@@ -39,9 +39,7 @@ class FlinkTopic(Topic):
     """Whether the topic needs checkpoints in addition to attempts and incidents."""
 
     def metrics(self) -> Collection[str]:
-        """Return the names of the metrics that the topic uses. Others are not kept, because a busy cluster reports
-        thousands.
-        """
+        """Return the names of the metrics to keep. Others are dropped, as a busy cluster reports thousands."""
         return ()
 
     def queries(self, settled: Settled, unique: DataFrame) -> Sequence[Part]:
@@ -153,7 +151,7 @@ class Flink:
 def _rows(
     topics: Sequence[FlinkTopic], settled: Settled, faults: Faults
 ) -> tuple[list[Row], list[FlinkTopic]]:
-    """Collect the small rows of all topics at once. Also return the topics whose queries fail."""
+    """Collect the small rows of all topics in one query. Return them with the topics whose queries failed."""
     from flowdiag.analyses.flink import lifecycle
 
     unique = cached_frame(lifecycle.once(settled.events))
@@ -172,7 +170,7 @@ def _rows(
 def _common_facts(
     rows: list[Row], writers: Sequence[Writer], faults: Faults
 ) -> tuple[list[Row], ClusterFacts]:
-    """Return the facts that all topics share and the rows behind them, without jobs that cause an error."""
+    """Return the facts that all topics share, and the rows behind them. Jobs that cause an error are left out."""
     jobs = sorted({row["job_id"] for row in rows if row.get("job_id")})
     common, left = faults.run_skipping_failures(
         jobs,
@@ -186,7 +184,7 @@ def _common_facts(
 
 
 def _rows_of(rows: Sequence[Row], jobs: Collection[str]) -> list[Row]:
-    """Return the rows of some jobs and the rows without a job."""
+    """Return the rows of these jobs and all rows without a job."""
     return [row for row in rows if not row.get("job_id") or row["job_id"] in jobs]
 
 
@@ -238,9 +236,9 @@ UNDATED: Final = "the input has no log records with times"
 
 
 def has_dated_records(facts: ClusterFacts) -> bool:
-    """Return whether the input would show failures, as a log with times or a job's tasks from REST does.
+    """Return whether the input would show failures: it has log lines with times, or a job's tasks from REST.
 
-    A few undated lines or checkpoint statistics alone do not prove that nothing else happened.
+    A few undated lines, or checkpoint statistics alone, do not prove that nothing else happened.
     """
     dated = any(process.last_us is not None for process in facts.processes)
     return dated or any(job.attempts and job.last_us is not None for job in facts.jobs)

@@ -11,7 +11,7 @@ _SAMPLE: Final = 200  # checkpoints for the rank correlation, whose cost grows q
 
 
 def kendall(values: Sequence[float]) -> float:
-    """Return Kendall's rank correlation between a sample and its order, -1 to 1. Ties count as 0.
+    """Return Kendall's rank correlation of the values with their order, from -1 to 1. Ties count as 0.
 
     >>> kendall([1, 2, 3]), kendall([3, 2, 1]), kendall([5, 5]), kendall([5])
     (1.0, -1.0, 0.0, 0.0)

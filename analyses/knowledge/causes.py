@@ -107,7 +107,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A sign that the input already contains the answer to a check. One input must match all fields that are set.
+    """A sign that the inputs already answer a check. A single input must match all fields that are set.
 
     Args:
         kind, role: of the input, as shown in the report.
@@ -217,5 +217,5 @@ CHECKS: Final[Mapping[str, Check]] = _Table(Check, ("checks",))
 
 
 def checking_command(cause: str | None) -> str | None:
-    """Return the command that best shows whether a remedy worked, or None."""
+    """Return the command that best shows whether a remedy of a cause worked, or None."""
     return CAUSES[cause].checked_by if cause is not None and cause in CAUSES else None

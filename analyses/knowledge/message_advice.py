@@ -79,7 +79,7 @@ def advice_in(text: str) -> str:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a message, without the end of a line that the parser cut off."""
+    """Yield the sentences of a message, without a last sentence that the parser cut off."""
     for line in text.split("\n"):
         found = _SENTENCE.split(line)
         is_cut = len(line) >= CAUSE_CHARACTERS - 1 and not line.endswith(_ENDS)
@@ -113,7 +113,7 @@ def process_in(fields: Mapping[str, str]) -> Component | None:
 
 
 def origin_note(fields: Mapping[str, str], place: str | None = None) -> str:
-    """Return sentences about the software, the process and the job code of a failure, or nothing if unknown.
+    """Return sentences about the software, the process and the user code of a failure, or an empty text.
 
     Args:
         fields: texts of the failure.
@@ -144,7 +144,7 @@ def component_step(source: Component, text: str = "") -> str:
 
 
 def source_note(source: Component | None) -> str:
-    """Return the software that threw an exception, as a sentence, or nothing for an engine or unknown software."""
+    """Name the software that threw an exception, in a sentence. Empty for an engine or unknown software."""
     return f"It comes from {source.what}." if source is not None and source.role == "part" else ""
 
 

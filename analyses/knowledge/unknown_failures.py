@@ -87,7 +87,7 @@ class FailureGroup:
 
     @property
     def ended(self) -> str:
-        """A key of `_ENDS`, or nothing if the text does not show an end."""
+        """A key of `_ENDS`, or an empty text if no text shows what ended."""
         known = [one.text.get("ended", "") for one in self.members]
         return min(known, key=lambda word: [*_ENDS, ""].index(word) if word in _ENDS else 99)
 
@@ -97,7 +97,7 @@ class FailureGroup:
 
     @property
     def is_in_shutdown(self) -> bool:
-        """Whether the failures happened only in a shutdown hook, while the process was already ending."""
+        """Whether all failures happened in a shutdown hook, when the process was already ending."""
         only = all(one.text.get("follows") for one in self.members)
         return only and self.ended in ("", "process")
 
@@ -128,7 +128,7 @@ class FailureGroup:
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """The names of the remedies that fit a known cause, or nothing for all of them."""
+        """The names of the remedies that fit the cause. An empty tuple means all of them."""
         return cause_of_class(self.first.text.get("class"), UNRECOGNIZED)[1]
 
     @property
@@ -244,7 +244,7 @@ class FailureGroup:
 
 
 def _option_steps(failure: str, steps: Sequence[Action]) -> list[Action]:
-    """Return a step for each option in the message that no other step mentions."""
+    """Return a step for each option in the message that no other step covers."""
     known = " ".join(step.text for step in steps)
     keys = (key for key in option_keys_in(failure) if key not in known)
     measure = "the value that the message mentions"
@@ -326,6 +326,6 @@ def _is_repeated(group: FailureGroup, reported: Sequence[str]) -> bool:
 
 
 def _shape(text: str) -> str:
-    """Remove package names, numbers and YARN's introduction from a text, for comparison."""
+    """Reduce a text to its wording for comparison: without packages, numbers and YARN's introduction."""
     bare = _PACKAGE.sub("", _OF_YARN.sub("", " ".join(text.split())))
     return _SHAPE.sub("#", bare).rstrip(".")[:120]

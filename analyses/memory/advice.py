@@ -82,7 +82,7 @@ def network_keys(version: str | None) -> tuple[str, str]:
 def enough_network(process: MemoryProcess, size: int) -> Proposal | None:
     """Return the fewest options that provide this much network memory and that Flink accepts.
 
-    Try one bound alone, then both, then both with a larger process.
+    The candidates are one bound alone, both bounds, and both bounds with a larger process.
 
     Returns:
         None before Flink 1.10, which the model does not fully cover, or if no options work.
@@ -103,7 +103,7 @@ def enough_network(process: MemoryProcess, size: int) -> Proposal | None:
 
 
 def enough_buffers(needs: BufferNeeds) -> tuple[dict[str, str], m.TaskManagerMemory | None] | None:
-    """Return the smallest network memory with which all buffers fit.
+    """Return the smallest network memory that fits all buffers, as options and resulting pools.
 
     Returns:
         the options and the resulting pools (None before 1.10); None if the process is unknown or Flink
@@ -184,7 +184,7 @@ def _round(size: int) -> int:
 def _enlarge(
     process: MemoryProcess, now: m.TaskManagerMemory, options: dict[str, str], heap_left: float
 ) -> Proposal | None:
-    """Keep the total if enough of the heap remains, otherwise enlarge the process."""
+    """Keep the total size if enough heap remains, otherwise propose a larger process."""
     memory = derive_with(process, options)
     if memory is not None and memory.process <= now.process and memory.heap >= now.heap * heap_left:
         return Proposal(options=options, memory=memory, keeps_total=True)
@@ -304,9 +304,9 @@ def network_memory_actions(
 
 
 def size_option(action: Action, needs: BufferNeeds | None, job: JobFacts | None) -> str:
-    """Return the option that determines the number of buffers, whichever bound applies.
+    """Return the option that limits the number of buffers, whichever bound applies.
 
-    It is part of the finding's fingerprint.
+    The option is part of the finding's fingerprint.
     """
     if action.option == m.BUFFERS:
         return m.BUFFERS
@@ -378,7 +378,7 @@ def _is_accepted(process: MemoryProcess, options: Mapping[str, str]) -> bool:
 def _without_one(
     process: MemoryProcess, known: Mapping[str, str], remedy: str, keys: Iterable[str]
 ) -> Iterator[Action]:
-    """Yield an action that removes one option: the first whose removal makes the model accept the rest."""
+    """Yield the removal of a single option: the first whose removal makes the model accept the rest."""
     for key in keys:
         if _is_accepted(process, {k: v for k, v in known.items() if k != key}):
             yield h.remedy_action(_REFUSED, remedy, option=key, current=known[key], key=key)
@@ -386,7 +386,7 @@ def _without_one(
 
 
 def _larger_total(process: MemoryProcess, known: Mapping[str, str], total: str) -> Iterator[Action]:
-    """Yield the smallest total, in steps of 64 MB, that the model accepts."""
+    """Yield the smallest total that the model accepts, in steps of 64 MB."""
     try:
         start = m.parse_size(known[total]) if known.get(total) else 0
     except m.MemoryOptionError:

@@ -231,7 +231,7 @@ def times_of(items: Iterable[Incident | Kill]) -> list[int]:
 
 
 def has_recovered(facts: MemoryFacts, time_us: int | None, place: str | None) -> bool:
-    """Return whether the affected jobs run again after a problem, and none of them failed for good.
+    """Return whether the affected jobs run again after a problem, and no job failed for good.
 
     Args:
         facts: of all jobs in the input.

@@ -72,7 +72,7 @@ def place_finding(
     otherwise: str = "process",
     **overrides: Unpack[FindingFields],
 ) -> Finding:
-    """Return a finding about the tasks of a job on a TaskManager.
+    """Return a finding about the tasks that a job runs on a TaskManager.
 
     Args:
         job: the job whose verdict includes the finding, if known.
@@ -107,7 +107,7 @@ def runs_master(pod: str | None) -> bool:
 
 
 def spark_loss(pod: str | None) -> str | None:
-    """Return the cause if this pod ended as a process of Spark, or None for other pods."""
+    """Return the cause if a Spark process ended in this pod, or None for other pods."""
     return {"driver": "driver-killed", "executor": "executor-lost"}.get(spark_process(pod) or "")
 
 

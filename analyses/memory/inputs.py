@@ -31,7 +31,7 @@ _QUARTERS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherInputs:
-    """The side inputs, and by index the kinds of sources that turned out to be readable."""
+    """The side inputs, and the kinds of the readable sources by index."""
 
     files: tuple[ConfigFile, ...] = ()
     kills: tuple[Kill, ...] = ()
@@ -144,7 +144,7 @@ def _kills(source: Source, text: str) -> Iterator[Kill]:
 
 
 def _options_of(text: str, name: str, version: tuple[int, int] | None) -> OptionFile | None:
-    """Return the options in a text, or None, for example for a pod that belongs to a FlinkDeployment."""
+    """Return the options in a text. None if it has none of its own, such as a pod of a FlinkDeployment."""
     if not looks_like_options(text):
         return None
     read = read_options(text, name=name, version=version)  # limits its own size

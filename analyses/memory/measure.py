@@ -18,7 +18,7 @@ def memory_records(events: DataFrame) -> Part:
 
 
 def usage(events: DataFrame) -> Part:
-    """Return the memory logger's samples, peak, and minimum in each quarter of the time, per process.
+    """Return, per process, the memory logger's sample count and peak, and the minimum in each quarter of the time.
 
     Sizes are in megabytes as printed. `floors` contains the smallest used heap of each quarter, oldest first.
     """

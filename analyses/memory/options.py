@@ -103,7 +103,7 @@ def nearest_version(seen: tuple[int, int]) -> tuple[int, int]:
 
 
 def nearest_key(key: str) -> str | None:
-    """Return the memory option that a misspelled key resembles most, or None for other keys.
+    """Return the memory option that a misspelled key resembles most, or None if it resembles none.
 
     >>> nearest_key("taskmanager.memory.managed.fraktion"), nearest_key("managed.fraktion")
     ('taskmanager.memory.managed.fraction', 'taskmanager.memory.managed.fraction')

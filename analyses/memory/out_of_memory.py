@@ -166,7 +166,7 @@ def _count(kills: h.Sequence[h.Kill]) -> int:
 
 
 def _kill_text(process: h.MemoryProcess | None, kills: h.Sequence[h.Kill]) -> str:
-    """Describe the last kill with the container's limit and the size that Flink plans for."""
+    """Describe the last kill, with the container's limit and the size that Flink plans for."""
     kill = next((each for each in reversed(kills) if each.limit is not None), kills[-1])
     text = _BYTES.sub(lambda found: h.fmt.size(int(found[1])), kill.text)
     if kill.limit is None:
@@ -187,7 +187,7 @@ _BYTES: Final = re.compile(r"\b(\d{4,15})B\b")
 
 
 def _process(facts: h.MemoryFacts, place: str | None) -> h.MemoryProcess | None:
-    """Return the TaskManager of that name or, since all are configured alike, any TaskManager."""
+    """Return the TaskManager with this name. If it is unknown, return any, because all are configured alike."""
     named = [p for p in facts.processes if p.taskmanager and p.taskmanager == place]
     workers = [p for p in facts.processes if p.role == "taskmanager"]
     return next(iter((*named, *workers)), None)

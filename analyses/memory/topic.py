@@ -166,7 +166,7 @@ class Memory(FlinkTopic):
         return bool(facts.processes or facts.buffers or killed or facts.files)
 
     def is_calculated(self, facts: MemoryFacts) -> bool:
-        """Return whether the input contains only options, so that sizes are calculated rather than observed."""
+        """Return whether the input contains only options, so that sizes are calculated, not observed."""
         return not (facts.buffers or facts.kills or facts.jobs or facts.writers) and not any(
             process.observed or process.usage for process in facts.processes
         )

@@ -64,7 +64,7 @@ def schema_of(columns: Iterable[Column]) -> pa.Schema:
 def columns_of(
     row: type[msgspec.Struct], about: Mapping[str, str], without: Iterable[str] = ()
 ) -> Iterator[Column]:
-    """Yield a column for each field of a wire type, except lists.
+    """Yield a column for each field of a wire type that is not a list.
 
     Args:
         row: the type.

@@ -20,7 +20,7 @@ class DerivedValues(dict[Any, Any]):
 
 
 class CachingFacts(Protocol):
-    """Facts with a cache, which `dataclasses.replace` does not copy."""
+    """Facts that carry a cache. `dataclasses.replace` does not copy the cache."""
 
     @property
     def derived(self) -> dict[Any, Any]:
@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 
 
 def once(function: Callable[[Facts], Value]) -> Callable[[Facts], Value]:
-    """Decorate a function of facts to run once per facts object.
+    """Decorate a function so that it runs once per facts object.
 
     All callers share the result, so it must be immutable.
     """

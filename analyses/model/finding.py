@@ -86,8 +86,8 @@ class Status(StrEnum):
 class Rank(IntEnum):
     """How close a finding is to the root cause. A smaller rank is closer.
 
-    The closest findings determine culprits and causes. An out-of-memory error outranks the lost TaskManager
-    that it caused, which in turn outranks the failed checkpoint.
+    The findings closest to the root cause determine culprits and causes. An out-of-memory error outranks the lost
+    TaskManager that it caused, which in turn outranks the failed checkpoint.
     """
 
     STANDSTILL = 8  # the JobManager stalled, so all its work is late
@@ -416,7 +416,7 @@ class RecognizedRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOutcome:
-    """The findings and doubts of one rule. A rule without either is clear, provided that it had something to judge.
+    """The findings and doubts of one rule. Without either, it is clear, provided that it had something to judge.
 
     Args:
         not_assessed_reason: why the rule had nothing to judge. None if it had something.

@@ -167,7 +167,7 @@ def subtask(index: int | None, parallelism: int | None) -> str:
 
 
 def subtask_of(task: str | None, index: int | None, parallelism: int | None) -> str:
-    """Format a subtask with its task, shortened.
+    """Format a subtask with its task, whose name may be cut.
 
     >>> subtask_of("enrich", 2, 6), subtask_of(None, None, None)
     ('enrich (3/6)', 'an unknown subtask')
@@ -179,7 +179,7 @@ def subtask_of(task: str | None, index: int | None, parallelism: int | None) -> 
 
 
 def place(taskmanager: str | None, host: str | None) -> str:
-    """Format a place as Flink logs it, with the host unless the resource ID contains it.
+    """Format a place as Flink logs it. The host is omitted if the resource ID contains it.
 
     >>> place("tm-3", "worker7"), place("worker7:4041-a", "worker7"), place(None, "worker7")
     ('tm-3 @ worker7', 'worker7:4041-a', 'worker7')
@@ -190,7 +190,7 @@ def place(taskmanager: str | None, host: str | None) -> str:
 
 
 def shorten(text: str, most: int = 80) -> str:
-    """Cut a text at the end, because names of SQL tasks can fill pages.
+    """Cut a text at the end, because SQL task names can fill pages.
 
     >>> shorten("abcdef", 4)
     'abc…'
@@ -208,7 +208,7 @@ def capital(sentence: str) -> str:
 
 
 def abbreviate(text: str, most: int) -> str:
-    """Cut a long name in the middle, where the names of chained operators repeat.
+    """Cut a long name in the middle, where the names of chained operators repeat themselves.
 
     >>> abbreviate("Source: a -> Map -> Filter -> Sink: b", 20)
     'Source: a … Sink: b'

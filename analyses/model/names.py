@@ -43,7 +43,7 @@ class Name(str):
 
 
 def like(original: str, text: str) -> str:
-    """Return a part of a text, as a `Name` if the whole text is one.
+    """Return a part of a text. If the text is a `Name`, so is the part.
 
     >>> type(like(Name("enrich"), "enr…")).__name__, type(like("enrich", "enr…")).__name__
     ('Name', 'str')
@@ -65,7 +65,7 @@ _SHORTEST: Final = 2
 
 
 def with_names(facts: Any) -> Any:
-    """Return the facts, with a `Name` in place of each name."""
+    """Return the facts with each name replaced by a `Name`."""
     known = {text for text in _names(facts) if len(text) >= _SHORTEST and not text.isdecimal()}
     return _mark_names(facts, known)
 
@@ -92,7 +92,7 @@ def _names(value: Any, field: str = "") -> Iterator[str]:
 
 
 def _is_input(field: Field[Any]) -> bool:
-    """Return whether a field contains a fact rather than a value that rules derived."""
+    """Return whether a field is part of the input, not a value derived by rules."""
     return field.init
 
 

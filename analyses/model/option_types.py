@@ -48,7 +48,7 @@ _MOST_INT: Final = 10.0**9 - 1  # fits 32 bits
 
 
 def _number(value: Value) -> float:
-    """Limit a calculated number to the range that engines accept."""
+    """Clamp a calculated number to the range that engines accept."""
     if isinstance(value, str):
         raise TypeError(value)
     return min(max(0.0, float(value)), _MOST)
@@ -382,7 +382,7 @@ def type_of(option: str, version: Version | None = None) -> OptionType | None:
 
 
 def write(option: str, value: Value, version: Version | None = None) -> Proposed:
-    """Format a value as it is typed into a configuration, with the unit that the option requires.
+    """Format a value for a configuration file, with the unit that the option requires.
 
     Args:
         option: its key.

@@ -215,7 +215,7 @@ def _outcome(
 
 
 def not_assessed(rule: Rule, why: str) -> RuleOutcome:
-    """Return the outcome of a rule that has nothing to judge. `why` is one clause."""
+    """Return the outcome of a rule without anything to judge. `why` is one clause."""
     return RuleOutcome(
         code=rule.code, name=rule.name, title=rule.title, core=rule.core, not_assessed_reason=why
     )

@@ -38,7 +38,7 @@ def _merge(one: RuleOutcome, other: RuleOutcome) -> RuleOutcome:
 
 
 def _is_empty(outcome: RuleOutcome) -> bool:
-    """Whether a topic had nothing to judge. Even if some facts are missing, a rule may still have findings."""
+    """Return whether a topic had nothing to judge. A rule may have findings even if some facts are missing."""
     is_assessed = outcome.not_assessed_reason is None
     return not (is_assessed or outcome.inconclusive or outcome.findings)
 
@@ -53,7 +53,7 @@ def _is_same(one: Finding, other: Finding) -> bool:
 
 
 def merge_findings(one: Finding, other: Finding) -> Finding:
-    """Return a finding, extended by the measurements, records, votes and actions of another finding.
+    """Return the first finding with the measurements, records, votes and actions of the second added.
 
     An action with a proposed value replaces an action without one for the same option.
     """

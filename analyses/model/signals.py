@@ -33,5 +33,5 @@ def _tables() -> dict[str, tuple[Signal, ...]]:
 
 
 def signals_of(name: str) -> tuple[Signal, ...]:
-    """Return the voting table of a rule by code, or a shared table by name, or nothing if there is none."""
+    """Return a rule's voting table by its code, or a shared table by name. Without a table, the result is empty."""
     return _tables().get(name, ())

@@ -101,13 +101,13 @@ class Neighbours:
         return not (self.lags or self.sessions or self.slots or self.waits or self.stores)
 
     def named(self, system: str) -> str:
-        """Return the name of a system, with host and port if its own log contains them."""
+        """Return the name of a system, including host and port if its own log shows them."""
         address = self.addresses.get(system)
         return system if address is None else f"{system} at {address}"
 
 
 def _kind_of(source: Source) -> NeighbourKind | None:
-    """Return the kind of a source, or None if the source is not output of another system."""
+    """Return the kind of a source, or None if it is not the output of another system."""
     from flowdiag.parsers.source import WHOLE_BYTES
 
     if source.kind != "not-read" or source.size > WHOLE_BYTES:

@@ -80,7 +80,7 @@ class Blocked:
 
     @property
     def clauses(self) -> tuple[str, str]:
-        """How many sessions or writes wait for which holder, without and with the duration."""
+        """How many sessions or writes wait, and for which holder: one clause without the duration, one with it."""
         lasted = "" if self.lasted_ms is None else f" for {fmt.duration(self.lasted_ms)}"
         if self.refused:
             count = f"{fmt.plural(self.refused, 'write')} of the job failed to get the lock"
@@ -145,7 +145,7 @@ def _job_sessions(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
 
 
 def _holder(waiting: list[DatabaseSession], everything: list[DatabaseSession]) -> int | None:
-    """Return the process at the end of most chains of blocking sessions."""
+    """Return the process at the head of most chains of blocking sessions, or None."""
     blocked_by = {s.row.pid: s.row.blocked_by for s in everything}
     counts: dict[int, int] = {}
     for session in waiting:

@@ -75,7 +75,7 @@ def _paused(job: JobQueues, task: str) -> PausedSource | None:
 
 
 def _silent_watermarks(job: JobQueues, keys: Sequence[SubtaskKey]) -> list[Held]:
-    """Return the watermarks of the subtasks, or nothing if one of them emits records or has no watermark."""
+    """Return the subtasks' watermarks. Empty if a subtask emits records or has no watermark."""
     times, found = event_time(job), []
     for key in keys:
         now = constant_period(times.output_of(key))
@@ -86,7 +86,7 @@ def _silent_watermarks(job: JobQueues, keys: Sequence[SubtaskKey]) -> list[Held]
 
 
 def _oldest_watermark(job: JobQueues, task: str, value: float) -> tuple[float, str, Mark] | None:
-    """Return the oldest watermark below `value` among the other sources, with its source and gauge."""
+    """Return the oldest watermark below `value` among the other sources, as (watermark, source, gauge), or None."""
     found = []
     for key, marks in event_time(job).outputs.items():
         if key.task == task or key.task not in job.topology.sources:

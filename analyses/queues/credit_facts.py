@@ -164,7 +164,7 @@ def debloating_of(version: Version, target_ms: float) -> Debloating:
 
 
 def observe(job: JobQueues, options: Mapping[str, str]) -> ObservedJob | None:
-    """Return the input of the model, or None if the job graph is unknown or no rate is known.
+    """Return the observed job, or None if its graph or all rates are unknown.
 
     Args:
         job: the measured job.
@@ -239,7 +239,7 @@ def _places(job: JobQueues) -> dict[SubtaskKey, str]:
 
 
 def _begin_us(job: JobQueues, observed_windows: set[int]) -> int:
-    """Return when the observed windows start."""
+    """Return the start of the observed windows."""
     firsts = (
         sample.first_us
         for each in job.samples.values()
@@ -291,7 +291,7 @@ def _observe_subtask(
 
 
 def _span_ms(sample: Sample, before: Sample | None) -> float:
-    """Return the time over which the counters of a window increase, from the last sample before the window.
+    """Return the time span over which the counters of a window increase, from the last sample before it.
 
     If the window has several samples, this is their span plus one sampling interval. The first window of a series
     starts with the first report, which may not contain the series.

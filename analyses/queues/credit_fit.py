@@ -153,7 +153,7 @@ def fit(observed: ObservedJob, *, interval_ms: float | None = None) -> Fit:
 
 
 def fit_of_settings(job: Job, flow: Flow, version: Version) -> Fit:
-    """Return the fit of a job that has never run. Its parameters are given, and there is nothing to compare with.
+    """Return a fit for a job that never ran. The parameters are those given, without observations to compare.
 
     Raises:
         ModelError: the parameters are invalid.
@@ -234,7 +234,7 @@ def what_if(fitted: Fit, unchanged: str) -> list[Prediction]:
 
 
 def reference_task(bottleneck: str | None, job: Job) -> str:
-    """Return the task whose throughput represents that of the job: the bottleneck or, without one, the last task."""
+    """Return the task whose throughput stands for the job: the bottleneck or, without one, the last task."""
     ends = [t.name for t in job.tasks if all(edge.upstream != t.name for edge in job.edges)]
     return bottleneck or ends[-1]
 
@@ -332,7 +332,7 @@ def _received(task: ObservedTask) -> float | None:
 
 
 def _sent_records(name: str, observed: ObservedJob) -> float | None:
-    """Return how many records a task sent; if unknown, how many its consumers received."""
+    """Return how many records a task sent or, if unknown, how many its consumers received."""
     task = next(t for t in observed.tasks if t.name == name)
     if sent := _total([s.records_out for s in task.subtasks]):
         return sent
@@ -410,7 +410,7 @@ def _is_back_pressured(subtask: ObservedSubtask) -> bool:
 
 
 def _ends_pressure(task: ObservedTask, observed: ObservedJob) -> bool:
-    """Return whether this is the slow task: upstream tasks are back-pressured, but this task is not."""
+    """Return whether back pressure ends at this task: tasks upstream are back-pressured, the task itself is not."""
     before = {up for up, down, _ in observed.edges if down == task.name}
     above = any(
         _is_back_pressured(s) for t in observed.tasks if t.name in before for s in t.subtasks
@@ -436,9 +436,7 @@ def _record_bytes(name: str, observed: ObservedJob, notes: list[str]) -> float:
 
 
 def _selectivity(up: str, down: str, pattern: str, observed: ObservedJob) -> float:
-    """Return how many records cross an edge per record that the upstream task receives. For a source, the base is the
-    records that it sends.
-    """
+    """Return the records that cross an edge per record received upstream (for a source, per record sent)."""
     tasks = {task.name: task for task in observed.tasks}
     inputs = [u for u, d, _ in observed.edges if d == down]
     taken = _received(tasks[down])

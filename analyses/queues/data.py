@@ -124,7 +124,7 @@ def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
 
 
 def _fill(subtask: wire.QueueSubtask) -> tuple[float, float]:
-    """Return the sort key of a subtask, which is how full its input is."""
+    """Return the sort key of a subtask: how full its input is."""
     return subtask.saturated_share or 0.0, subtask.queue_length or 0.0
 
 
@@ -141,7 +141,7 @@ def _inputs(job: JobQueues, task: str) -> list[wire.QueueInput]:
 
 
 def role(job: JobQueues, task: str, members: Sequence[Load], spells: Iterable[Spell]) -> str:
-    """Return the role of a vertex in the job's back pressure."""
+    """Return the role of a vertex in back pressure; see `QueueVertex`."""
     ends = [spell.task for spell in spells]
     if task in ends:
         return "root"

@@ -32,7 +32,7 @@ _OF_WATERMARK: Final = ".watermark."
 
 
 class Held(NamedTuple):
-    """The period at the end of the metrics in which a watermark does not change.
+    """The period at the end of the metrics in which a watermark does not advance.
 
     Args:
         value: the watermark in milliseconds; None if the subtask never had one.
@@ -134,9 +134,7 @@ class EventTime:
         yield from self.splits.get(key, {}).items()
 
     def flow(self, task: str, operator: str, name: str) -> Flow | None:
-        """Return a counter of an operator or, without one, the counter of its task: a task and its only operator may
-        share counters.
-        """
+        """Return a counter of an operator or of its task: a task and its only operator may share counters."""
         return self.flows.get((task, operator, name)) or self.flows.get((task, None, name))
 
     def received(self, task: str, operator: str, since_us: int = 0) -> float:
@@ -273,7 +271,7 @@ def stuck_subtasks(job: JobQueues, task: str) -> tuple[tuple[SubtaskKey, ...], H
 
 
 def holders(job: JobQueues, task: str, standing: Held) -> list[Holder]:
-    """Follow the job graph upstream from a task to the subtasks that hold its watermark back."""
+    """Walk the job graph upstream from a task to the subtasks that hold its watermark back."""
     times = event_time(job)
     found: dict[str, Holder] = {}
     _walk(job, times, task, standing, found, set())
@@ -402,7 +400,7 @@ def is_ahead(value_ms: float | None, time_us: int, by_ms: float = _DAY_MS) -> bo
 
 
 def unit_of(value_ms: float, time_us: int) -> str | None:
-    """Return the real unit of event times that a job reads as milliseconds, or None if they are milliseconds, or old.
+    """Return the real unit of event times read as milliseconds, or None if they are milliseconds or just old.
 
     >>> unit_of(1.7956e15, 1_795_600_000_000_000), unit_of(1.7956e12, 1_795_600_000_000_000)
     ('microseconds', None)
@@ -464,7 +462,7 @@ def wrong_times(job: JobQueues, task: str, ahead_s: float) -> WrongTimes | None:
 
 
 def _wrong_since(mark: Mark, ahead_s: float) -> int | None:
-    """Return since when a watermark has been wrong, or None if it is right at the end."""
+    """Return since when a watermark has been wrong. None if it is right at the end."""
     since_us = None
     for point in reversed(mark.points):
         value = point.last
@@ -538,7 +536,7 @@ def _known_points(marks: Iterable[Mark]) -> list[tuple[int, float]]:
 
 
 def _zone_shift(lag_ms: float) -> float | None:
-    """Return the largest time zone shift below a lag: full hours, from three hours on also half hours."""
+    """Return the largest time zone offset below a lag: full hours, and from three hours on also half hours."""
     halves = lag_ms // _HALF_HOUR_MS
     least = 2 if halves % 2 == 0 else 6
     shift = _HALF_HOUR_MS * halves
@@ -550,7 +548,7 @@ _FARTHEST_ZONE_MS: Final = 14 * 2 * _HALF_HOUR_MS
 
 
 def late_behind(job: JobQueues, source: str, since_us: int) -> tuple[float, float, str] | None:
-    """Return the operator at or after a source that drops the most late records: dropped, received, and its name."""
+    """Return the operator at or below a source that drops most late records, as (dropped, received, name), or None."""
     times = event_time(job)
     found = [
         (dropped, received, operator)
@@ -595,7 +593,7 @@ def silent_operator(job: JobQueues) -> Silence | None:
 
 
 def _passes_nothing_on(job: JobQueues, task: str, since_us: int) -> bool:
-    """Return whether another operator of the chain, or the tasks downstream of the chain, receive nothing."""
+    """Return whether another operator of the chain, or a task downstream of the chain, receives nothing."""
     flows = event_time(job).flows
     passed = flows.get((task, None, "numRecordsOut"))
     if (
@@ -613,7 +611,7 @@ def _is_dry(
     operator: str | None,
     since_us: int,
 ) -> bool:
-    """Return whether an operator neither receives nor emits records. Committers never count."""
+    """Return whether an operator neither receives nor emits records. Committers are never dry."""
     known = [flows.get((task, operator, name)) for name in ("numRecordsIn", "numRecordsOut")]
     return (
         operator is not None

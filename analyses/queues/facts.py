@@ -33,7 +33,7 @@ class Gauge(NamedTuple):
         return self.total / self.n
 
     def share_above(self, limit: float) -> float:
-        """Estimate the share of the samples at or above a limit, assuming that all are minimum or maximum.
+        """Estimate the share of samples at or above a limit, as if every sample were the minimum or the maximum.
 
         >>> Gauge(10, 7.0, 0.0, 1.0).share_above(0.9), Gauge(5, 5.0, 1.0, 1.0).share_above(0.9)
         (0.7, 1.0)

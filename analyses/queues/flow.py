@@ -65,7 +65,7 @@ class Flow:
 
 
 def side_of(job: JobQueues, task: str) -> Side:
-    """Return whether a task is a source, work, or a sink. A chain that works and writes counts as work."""
+    """Return whether a task is a source, a sink or processing. A chain that does both last counts as processing."""
     if task in job.topology.sources:
         return "source"
     first = task.partition(" -> ")[0]
@@ -76,7 +76,7 @@ def side_of(job: JobQueues, task: str) -> Side:
 
 @once
 def flow_of(job: JobQueues) -> Flow | None:
-    """Return the part that limits the job, or None without busy times and without a lag."""
+    """Return the part that limits the job, or None if neither busy times nor a lag are known."""
     loads = loads_in(job)
     lag = job_trend(job)
     busy = _busy_shares(job, loads.values())

@@ -23,7 +23,7 @@ _MOST_NAMED: Final = 3
 
 
 def missing_metrics(job: JobQueues, known: float) -> Inconclusive | None:
-    """Return why flowdiag cannot assess a job at all, or None if it can.
+    """Return why a job cannot be assessed at all, or None if it can.
 
     Args:
         job: the job.
@@ -78,7 +78,7 @@ def _single_answers(job: JobQueues) -> str:
 
 
 def _busy_tasks(job: JobQueues, busy: Sequence[Load], where: str = "") -> str:
-    """Return a clause that lists the subtasks that work while tasks wait. It blames none of them."""
+    """Return a clause that lists the subtasks that are busy while other tasks wait, without blaming any."""
     names = list(dict.fromkeys(subtask_name(job, load.key) for load in busy))
     hidden = len(names) - _MOST_NAMED
     shown = ", ".join(names[:_MOST_NAMED]) + (f" and {hidden} more" if hidden > 0 else "")
@@ -116,7 +116,7 @@ def late_barriers(job: JobQueues, windows: Sequence[int]) -> Inconclusive | None
 
 
 def unknown_root(job: JobQueues, windows: Sequence[int], *, few: bool) -> Inconclusive | None:
-    """Return why the task that others wait for cannot be determined.
+    """Return why the task that others wait for cannot be determined, or None.
 
     Args:
         job: the job.

@@ -234,18 +234,18 @@ def with_partition(subject: Subject, partition: str | None) -> Subject:
 
 
 def is_sink(job: JobQueues, task: str) -> bool:
-    """Return whether no task reads from this task. In a job with a single task, its name must also contain a sink."""
+    """Return whether no task reads from this task. In a job with a single task, the name must also show a sink."""
     last = bool(job.topology.tasks) and not job.topology.downstream(task)
     return last and (len(job.topology.tasks) > 1 or "Writer" in task or "Sink: " in task)
 
 
 def waits_for_database(job: JobQueues, task: str) -> bool:
-    """Return whether a task merely waits for a database lock, whose holder `database-lock` names."""
+    """Return whether a task only waits for a database lock. `database-lock` then names the holder."""
     return blocked_sessions(job) is not None and is_sink(job, task)
 
 
 def slows_down(job: JobQueues, task: str) -> bool:
-    """Return whether back pressure starts at a task, or all of its subtasks are busy."""
+    """Return whether back pressure starts at a task, or all its subtasks are busy."""
     loads = [load for load in loads_in(job).values() if load.key.task == task]
     return any(spell.task == task for spell in find_spells(job)) or (
         bool(loads) and all(load.is_working for load in loads)
@@ -276,7 +276,7 @@ def pressing_sinks(job: JobQueues) -> list[str]:
 
 
 def mark_evidence(mark: Mark | None, until_us: int) -> Evidence | None:
-    """Return the line with the last value of an event-time gauge, as evidence."""
+    """Return the line with the last value of an event-time gauge."""
     if mark is None:
         return None
     point = mark.points[-1]
@@ -291,7 +291,7 @@ def mark_evidence(mark: Mark | None, until_us: int) -> Evidence | None:
 
 
 def flow_evidence(point: FlowPoint, flow: Flow) -> Evidence | None:
-    """Return the line with a counter of an operator, as evidence."""
+    """Return the line with a counter of an operator."""
     return cite_part(point.ref, Focus(metrics=((flow.name, None),), until_us=point.until_us))
 
 

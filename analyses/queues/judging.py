@@ -36,7 +36,7 @@ _ISOLATED: Final = 0.01
 
 
 def severity_of(job: JobQueues, spell: Spell) -> Severity:
-    """Return the severity of a spell. The usual cost of a start or a restore is only information."""
+    """Return the severity of a spell. The usual cost of a start or a restore is informational."""
     if spell.is_ordinary:
         return Severity.INFO
     share = len(spell.windows) / max(len(job.windows), 1)
@@ -79,7 +79,7 @@ def service_subject(job: JobQueues, service: str, task: str | None = None) -> Su
 
 
 def state_at_end(job: JobQueues, last_us: int | None, recent_s: float) -> State:
-    """Return whether a problem is ongoing at the end of the input. If a time is unknown, it is.
+    """Return whether a problem is ongoing at the end of the input. With an unknown time, it counts as ongoing.
 
     Args:
         job: the job.
@@ -172,7 +172,7 @@ def evidence_of(job: JobQueues, spell: Spell) -> tuple[Evidence, ...]:
 def _samples_of(
     job: JobQueues, spell: Spell, keys: list[SubtaskKey]
 ) -> Iterator[tuple[Cited | None, int | None]]:
-    """Yield samples of the culprits and of two waiting subtasks."""
+    """Yield the samples of the culprits and of two subtasks that wait."""
     held = samples_in(job, spell.windows or None)
     for key in keys if spell.culprit.cause == "data-skew" else ():
         latest = max(held.get(key, ()), key=lambda sample: sample.window, default=None)
@@ -260,7 +260,7 @@ def serious_spells(job: JobQueues) -> list[Spell]:
 
 
 def waiting_tasks(job: JobQueues, windows: Sequence[int] | None = None) -> list[tuple[str, float]]:
-    """Return the tasks with a subtask that waits most of the time, and for each task the highest share of time.
+    """Return the tasks with a subtask that waits most of the time, each with its highest share of time.
 
     Args:
         job: the job.

@@ -101,7 +101,7 @@ def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
 
 
 def _load(key: SubtaskKey, each: Sequence[Sample]) -> Load:
-    """Return the load of a subtask over all samples, or only over the samples after its last record if it hangs."""
+    """Return the load of a subtask over all samples. If the subtask hangs, use only samples after its last record."""
     still = [*takewhile(lambda sample: sample.increases.get("records_in") == 0, reversed(each))]
     if len(still) < len(each) and sum(sample.samples for sample in still) >= ENOUGH_SAMPLES:
         load = load_of(key, load_row(key, still[::-1]))

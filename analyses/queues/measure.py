@@ -152,7 +152,7 @@ HASHED: Final = {
 
 
 def _gauges(keys: Iterable[str]) -> str:
-    """Return the SQL columns of the gauges: for each, the struct of the metric name with the most samples."""
+    """Return the SQL columns of the gauges. Each takes the metric name that has the most samples."""
     return join_columns(
         # The name breaks ties. Otherwise the order of rows would choose between names with equal samples.
         f"max_by(struct(n, total, low, high, latest), struct(n, name)) FILTER (WHERE key = '{key}') AS {key}"

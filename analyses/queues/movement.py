@@ -70,9 +70,7 @@ class Silence:
 
 
 def silence_of(job: JobQueues, task: str) -> Silence | None:
-    """Return the silence of a task whose metrics are complete, or None if it emits records, or has no downstream
-    task.
-    """
+    """Return the silence of a task with complete metrics. None if it emits records or has no downstream task."""
     quiet = {
         key: _trailing_without_output(each) for key, each in job.samples.items() if key.task == task
     }
@@ -116,7 +114,7 @@ def _standing_watermark(every: Sequence[Sample]) -> float | None:
 
 
 def _trailing_without_output(each: Sequence[Sample]) -> list[Sample]:
-    """Return the last samples of a subtask in which it emits no record, or nothing if its output is unknown."""
+    """Return the last samples in which a subtask emits no record. Empty if its output is unknown."""
     found: list[Sample] = []
     for sample in reversed(each):
         if sample.increases.get("records_out") != 0:
@@ -126,7 +124,7 @@ def _trailing_without_output(each: Sequence[Sample]) -> list[Sample]:
 
 
 def is_draining(held: Mapping[SubtaskKey, Sequence[Sample]]) -> bool:
-    """Return whether the job is catching up: the backlog of its sources shrinks in the given windows."""
+    """Return whether the job catches up: the backlog of its sources shrinks in these windows."""
     ordered: dict[int, float] = defaultdict(float)
     for each in held.values():
         for sample in each:

@@ -76,7 +76,7 @@ def strongest_reports(
 def evidence_in(
     report: Sample | TaskManagerSample, gauges: Sequence[str], key: SubtaskKey | None
 ) -> Evidence | None:
-    """Cite the first of the given gauges in a report.
+    """Cite the first of these gauges that a report contains.
 
     Args:
         report: report of a subtask or a TaskManager in one window.

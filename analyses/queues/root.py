@@ -163,7 +163,7 @@ class Spell:
 
     @property
     def blocks_no_task(self) -> bool:
-        """Whether the task has upstream tasks, and neither they nor its buffers show that records wait."""
+        """Whether neither upstream tasks nor the task's buffers show records that wait. Never true for a source."""
         full = any((load.buffers or 0.0) >= HALF_FULL for load in self.culprit_loads)
         return bool(self.before) and not full and all(share < PARTLY for _, share in self.before)
 
@@ -288,7 +288,7 @@ def _limiting_without_waiters(job: JobQueues, loads: Loads) -> Iterator[Root]:
 
 
 def _reads_no_backlog(job: JobQueues, loads: Loads) -> bool:
-    """Return whether metrics show that the sources are idle at least half of the time."""
+    """Return whether metrics show the sources idle at least half of the time."""
     sources = [load for load in loads.values() if load.key.task in job.topology.sources]
     return bool(sources) and all(
         load.measured
@@ -325,7 +325,7 @@ def unmeasured_chain(job: JobQueues, loads: Loads) -> list[Load]:
 
 
 def _chain(job: JobQueues, loads: Loads) -> list[Load]:
-    """Return all subtasks of a job with a single task, or nothing if a lag shows that the job keeps up."""
+    """Return all subtasks of a job with a single task, or an empty list if a lag shows that the job keeps up."""
     members = sorted(loads.values(), key=lambda load: load.key)
     tasks = job.topology.tasks
     if len(tasks) != 1 or len(members) < max(job.topology.parallelism.get(tasks[0], 0), 1):
@@ -367,7 +367,7 @@ def _delays_barriers(job: JobQueues, load: Load, members: Sequence[Load]) -> boo
 
 
 def _roots_without_order(job: JobQueues, loads: Loads) -> list[Root]:
-    """Return the busy tasks with full inputs while another task waits. This is for inputs without a job graph."""
+    """Return the busy tasks with full inputs while another task waits, for inputs without a job graph."""
     waiting = _waiting_loads(loads)
     if not waiting:
         return []
@@ -482,7 +482,7 @@ def _stage_spells(job: JobQueues, task: str, stages: Iterable[Sequence[int]]) ->
 
 
 def _stages(run: Sequence[int], roots_at: Mapping[int, Root]) -> list[tuple[int, int]]:
-    """Return the first and last positions of the parts of a run that have the same roots, in order.
+    """Return the first and last positions of the parts of a run with the same roots, in order.
 
     A single window with other roots is ignored, unless it is the first or the last.
     """
@@ -549,7 +549,7 @@ def _spells(
 
 
 def _samples_of(job: JobQueues, windows: Sequence[int] | None, keys: Sequence[SubtaskKey]) -> int:
-    """Return the smallest number of samples of a load metric among the culprit subtasks."""
+    """Return the number of load samples of the culprit subtask that has the fewest."""
     held = samples_in(job, windows)
     counts = []
     for key in keys:
@@ -615,13 +615,13 @@ def _works_off_backlog(job: JobQueues) -> bool:
 
 @once
 def _has_short_lag(job: JobQueues) -> bool:
-    """Return whether the job is never far behind its source, although tasks wait for each other."""
+    """Return whether the job is never far behind its source, even though tasks wait."""
     trend = job_trend(job)
     return trend is not None and stays_short(trend, job, BACKLOG_S)
 
 
 def _failing_episode(job: JobFacts, first_us: int | None, last_us: int | None) -> Episode:
-    """Return the failed checkpoints around a spell."""
+    """Build an episode from the failed checkpoints during a spell."""
     low = first_us if first_us is not None else -(2**62)
     high = last_us if last_us is not None else 2**62
     found = [
@@ -640,9 +640,7 @@ def _failing_episode(job: JobFacts, first_us: int | None, last_us: int | None) -
 
 
 def _culprit_loads(root: Root, found: NamedCulprit) -> tuple[Load, ...]:
-    """Return the loads of the culprit subtasks. If the culprit is a task or a TaskManager, these are its subtasks at
-    the root of the back pressure.
-    """
+    """Return the loads of the culprit subtasks: for a task or TaskManager, those where the back pressure starts."""
     loads = {Suspect.of(load.key): load for load in root.subtasks}
     named = [loads[suspect] for suspect in (found.suspect, *found.others) if suspect in loads]
     if found.suspect.kind == "taskmanager":
@@ -714,7 +712,7 @@ def completes_no_checkpoint(job: JobQueues) -> bool:
 
 
 def awaits_barrier(job: JobQueues, windows: Sequence[int]) -> tuple[SubtaskKey, ...]:
-    """Return the source subtasks whose barriers do not arrive, in windows with expired checkpoints.
+    """Return the source subtasks whose barriers do not arrive in windows with expired checkpoints.
 
     This looks like back pressure, but no downstream task is slow.
     """

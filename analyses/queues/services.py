@@ -71,8 +71,7 @@ def source_system(job: JobQueues, source: str) -> str:
 
 
 def slow_service(job: JobQueues, spell: Spell) -> SlowService | None:
-    """Return the system that the task at the root of back pressure waits for, or None if it waits for none or if
-    unknown.
+    """Return the system that the task at the root of back pressure waits for, or None.
 
     Only waits in connectors count. Calls in the job's own code can be changed there, so other rules report them.
     """
@@ -88,9 +87,7 @@ def slow_service(job: JobQueues, spell: Spell) -> SlowService | None:
 
 
 def _waited_for(code: CodeReading) -> Component | None:
-    """Return the client that a task's thread waits in, or the thread whose lock it waits for, such as the thread that
-    writes the batches of a sink.
-    """
+    """Return the client that a task's thread waits in, or that runs the thread whose lock it waits for."""
     stack = code.stack
     if stack.frame is not None:
         return None

@@ -29,14 +29,14 @@ def age_us(job: JobQueues, us: int | None) -> float:
 
 
 def restarted_at_end(job: JobQueues, last_us: int | None) -> bool:
-    """Return whether the job restarted as the spell ended."""
+    """Return whether the job restarted when the spell ended."""
     return last_us is not None and any(
         -job.window_us <= start - last_us <= NEAR_START_US for start in job.starts_us
     )
 
 
 def has_resumed(job: JobQueues, first_us: int | None) -> bool:
-    """Return whether the job was running before and restarted shortly before the spell."""
+    """Return whether the job ran before the spell and restarted shortly before it."""
     if first_us is None:
         return False
     times = _resumed_us(job)
@@ -49,7 +49,7 @@ def has_resumed(job: JobQueues, first_us: int | None) -> bool:
 
 
 def _resumed_us(job: JobQueues) -> list[int]:
-    """Return when the job was restored or restarted."""
+    """Return the times at which the job was restored or restarted."""
     return [
         incident.time_us
         for incident in job.job.incidents

@@ -43,7 +43,7 @@ class Store:
         return sum((point.last or 0.0) > limit for point in points) / len(points)
 
     def increase(self, name: str) -> tuple[float, float] | None:
-        """Return the increase of a statistic, and over how many seconds, or None with fewer than two samples.
+        """Return the increase of a statistic and the seconds it took, or None with fewer than two samples.
 
         A statistic that decreases has restarted at zero, because its store was reopened.
         """
@@ -71,7 +71,7 @@ class Store:
 
     @property
     def bytes_on_disk(self) -> float | None:
-        """Size of the files of the state, with overwritten and removed entries."""
+        """Size of the state files, including overwritten and deleted entries."""
         return self.latest("total-sst-files-size") or self.latest("live-sst-files-size")
 
     @property
@@ -96,9 +96,9 @@ def by_operator(job: JobQueues, metric: str) -> dict[tuple[str, str | None], lis
 
 
 def files_and_live(stores: Sequence[Store]) -> tuple[float, float] | None:
-    """Return the bytes of the files, and of the entries that are still valid, or None if a store lacks either.
+    """Return the bytes of the files and of the entries still valid, or None if a store reports only one of them.
 
-    The valid part is the largest of RocksDB's estimates, which are low while files overlap.
+    The valid part is the largest of RocksDB's estimates, which are too low while files overlap.
     """
     sizes = [(store.bytes_on_disk, store.highest(LIVE)) for store in stores]
     if not sizes or any(size is None or live is None for size, live in sizes):

@@ -183,7 +183,7 @@ class Queues(FlinkTopic):
         options: Options,
         sources: Sequence[Source],
     ) -> Data:
-        """`vertices`, `taskmanagers`, and `what_if` on request."""
+        """Return `vertices`, `taskmanagers` and, on request, `what_if`."""
         from flowdiag.analyses.queues.data import queue_flow, queue_taskmanagers, queue_vertices
 
         if facts is None:
@@ -271,7 +271,7 @@ def _subtasks(common: ClusterFacts) -> int:
 
 
 def _series_within(every: Iterable[Series], span: Span) -> Iterator[Series]:
-    """Yield the series with points in a span, reduced to these points."""
+    """Yield the series with points in a span, without the points outside it."""
     for each in every:
         points = tuple(p for p in each.points if span.overlaps(p.time_us, p.until_us))
         if points:

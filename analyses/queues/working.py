@@ -65,7 +65,7 @@ class CpuUse:
 
 
 def cpu_use(job: JobQueues, culprits: Iterable[Load], loads: Iterable[Load]) -> CpuUse | None:
-    """Return how much CPU the TaskManagers that run a culprit use, or None if their load or cores are unknown."""
+    """Return how much CPU the TaskManagers of the culprits use, or None if their load or cores are unknown."""
     names = {load.taskmanager for load in culprits}
     cores = available = 0.0
     for name in names:

@@ -88,7 +88,7 @@ def settings_from(
 
 
 def offered_per_s(taken_per_s: float | None, sustains_per_s: float | None, *, held: bool) -> float:
-    """Return the rate that the source offers: the current rate, or twice the sustainable rate if limited.
+    """Return the rate that the source offers. If a limit holds the source back, this is twice the sustainable rate.
 
     Args:
         taken_per_s: the current median rate.
@@ -104,7 +104,7 @@ def offered_per_s(taken_per_s: float | None, sustains_per_s: float | None, *, he
 def predict(
     assessed: AssessedApplication, state: StreamState, **changes: object
 ) -> Prediction | None:
-    """Simulate the application's load with the current and with changed settings.
+    """Simulate the application's load with the current and with other settings.
 
     Args:
         assessed: the application.
@@ -151,7 +151,7 @@ def _words(outcome: Outcome) -> str:
 
 
 def what_if(assessed: AssessedApplication, state: StreamState, **changes: object) -> str:
-    """Return the prediction in a sentence, or the reason why there is none."""
+    """Return the prediction as a sentence, or the reason why there is none."""
     found = predict(assessed, state, **changes)
     if found is not None:
         return f"{found.text}."
@@ -191,7 +191,7 @@ def raise_rate(
 
 
 def unread_per_s(late: h.Sequence[h.Trigger]) -> float | None:
-    """Return how many rows per second the backlog of the sources grows, or None if it does not grow."""
+    """Return how fast the sources' backlog grows, in rows per second, or None if it does not grow."""
     known = [t for t in late if t.backlog is not None]
     seconds = (known[-1].time_us - known[0].time_us) / 1e6 if len(known) > 1 else 0.0
     growth = ((known[-1].backlog or 0) - (known[0].backlog or 0)) / seconds if seconds else 0.0
@@ -212,7 +212,7 @@ def catch_up_limit(
 def raise_trigger_limit(
     query: h.QueryFacts, state: h.StreamState, cap: h.defaults.Cap
 ) -> tuple[str, h.Action]:
-    """Return a clause with the limit of a query's triggers, and the advice to raise this limit."""
+    """Return a clause that names the limit of a query's triggers, and the advice to raise it."""
     late, files = h.late_triggers(query.triggers), query.file_limit or 0
     option = current = more = None
     names = " ".join(source.get("name", "") for t in query.triggers[-1:] for source in t.sources)

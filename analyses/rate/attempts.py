@@ -23,7 +23,7 @@ def attempt_of(application: str) -> tuple[str, int]:
 
 
 def last_attempt(applications: Iterable[str]) -> str | None:
-    """Return the last attempt; None if these are several applications.
+    """Return the last attempt, or None if these are different applications.
 
     >>> last_attempt(["application_1_0007", "application_1_0007/2"])
     'application_1_0007/2'
@@ -35,7 +35,7 @@ def last_attempt(applications: Iterable[str]) -> str | None:
 def with_repeated_failures(
     applications: tuple[ApplicationFacts, ...],
 ) -> tuple[ApplicationFacts, ...]:
-    """Assign failures of earlier attempts that the last attempt repeats to the last attempt: they have one cause."""
+    """Move failures of earlier attempts to the last one if it fails the same way: they have one cause."""
     by_identity: dict[str, list[ApplicationFacts]] = defaultdict(list)
     for app in applications:
         if app.application is not None:

@@ -26,7 +26,7 @@ def cores_of(app: ApplicationFacts) -> int | None:
 
 
 def _configured_cores(settings: Mapping[str, str]) -> int:
-    """Return the cores from the master URL or, failing that, from the configured executors, or 0 if unknown."""
+    """Return the cores from the master URL or, if it has none, from the configured executors, or 0."""
     master = settings.get("spark.master", "")
     if master == "local":
         return 1

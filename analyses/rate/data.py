@@ -108,7 +108,7 @@ def _steps(assessed: AssessedApplication) -> Iterator[wire.PidStep]:
 
 
 def missing_information(app: x.ApplicationFacts) -> list[str]:
-    """Return the missing information, with the input that would contain it."""
+    """Return which information is missing, each with the input that would contain it."""
     gaps = [gap for query in app.queries if (gap := _missing_of(query)) is not None]
     if app.lost:
         gaps.append("listener events, which were dropped")

@@ -34,7 +34,7 @@ def is_ahead(trigger: Trigger, ahead_ms: float = AHEAD_MS) -> bool:
 
 
 def day_of(time_us: int) -> str:
-    """Return the date of a time, or only its year if the date is beyond Python's calendar.
+    """Format the date of a time, or just its year if the date is beyond Python's calendar.
 
     >>> day_of(3_508_012_800_000_000), day_of(1_795_603_680_000_000_000)
     ('2081-03-01', 'year 58870')
@@ -46,7 +46,7 @@ def day_of(time_us: int) -> str:
 
 
 def lead_of(lead_us: int) -> str:
-    """Return, as text, how far a time is ahead. From two years on, the text is in years.
+    """Format how far a time is ahead, in years from two years on.
 
     >>> lead_of(7_200_000_000), lead_of(1_712_372_400_000_000)
     ('2 h', '54 years')
@@ -64,7 +64,7 @@ def marked_triggers(query: QueryFacts, fewest: float = STUCK_TRIGGERS) -> list[T
 def stuck_triggers(
     query: QueryFacts, *, fewest: float = STUCK_TRIGGERS, times: float = STUCK_TIMES
 ) -> list[Trigger]:
-    """Return all triggers since the watermark stopped although newer events arrive, or nothing if it advances.
+    """Return all triggers since the watermark stopped although newer events arrive. Empty if it advances.
 
     Args:
         query: the query with its triggers.
@@ -90,14 +90,14 @@ _FIRST_BATCHES: Final = 2
 
 
 def _unset_triggers(query: QueryFacts) -> list[Trigger]:
-    """Return the triggers if each has rows with an event time, but the watermark is still at its initial value, 1970."""
+    """Return the triggers if all have rows with event times but the watermark is still 1970, its initial value."""
     late = marked_triggers(query, 1)
     unset = all(t.watermark_us == 0 and (t.max_event_us or 0) > _YEAR_US for t in late)
     return late if unset and late and (late[0].batch or 0) >= _FIRST_BATCHES else []
 
 
 def idle_sources(triggers: Sequence[Trigger]) -> list[str]:
-    """Return the sources that deliver no row in any of the triggers, if other sources do."""
+    """Return the sources that deliver no rows in any trigger although other sources do."""
     rows: dict[tuple[int, str], int] = {}
     for trigger in triggers:
         for number, source in enumerate(trigger.sources):
@@ -150,7 +150,7 @@ _OVERFLOW_US: Final = 9_200_000_000_000_000_000  # Spark's largest time is 2^63 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A clause about what is wrong with all event times, and the functions that convert them."""
+    """A clause that describes what is wrong with all event times, and the functions that correct them."""
 
     clause: str
     conversion: str

@@ -180,7 +180,7 @@ def receiver_name(app: ApplicationFacts, stream: int | None) -> str | None:
 
 
 def evidence_of(items: Iterable[Cited]) -> tuple[Evidence, ...]:
-    """Return the evidence of batches, triggers or single records, each once."""
+    """Return batches, triggers or single records as evidence, each once."""
     return cite(
         (
             item.ref,
@@ -306,7 +306,7 @@ class Flow:
 
     @property
     def of_query(self) -> str:
-        """The query as a clause, such as ` of query clicks`, or nothing for batches."""
+        """A clause such as ` of query clicks`, or an empty text for batches."""
         return f" of {self.query.label}" if self.query else ""
 
     @property
@@ -345,7 +345,7 @@ def flows_of(assessed: AssessedApplication) -> Iterator[Flow]:
 
 
 def _gap_ms(record: Batch | Trigger, working_ms: int | None) -> int | None:
-    """Return how much of the working time no Spark job covers, or None if unknown."""
+    """Return how much of the working time is outside all Spark jobs, or None if unknown."""
     busy = record.work.busy_ms if record.work is not None else None
     return None if busy is None or working_ms is None else max(0, working_ms - busy)
 
@@ -376,18 +376,18 @@ def slowest_first(items: Iterable[Batch]) -> list[Batch]:
 
 
 def is_limited(state: StreamState) -> bool:
-    """Return whether the job is overloaded, or whether a limit or back pressure restricts it."""
+    """Return whether the job is overloaded, or restricted by a limit or by back pressure."""
     return state.stability in (Stability.THROTTLED, Stability.OVERLOADED)
 
 
 def use_limit() -> Any:
-    """Declare the limit `use` of a rule that requires a job to be at its limit."""
+    """Declare the limit `use`: the share of the interval from which a job counts as at its limit."""
     why = "minimum share of the interval that batches take; below it, there is time to spare"
     return limit(defaults.NARROW, "share", why)
 
 
 def fewest_limit(unit: str) -> Any:
-    """Declare the limit `fewest` of a rule about recent batches or triggers."""
+    """Declare the limit `fewest`: how many recent batches or triggers a rule needs."""
     return limit(defaults.FEW, unit, f"minimum number of {unit}; fewer may be a coincidence")
 
 
@@ -414,7 +414,7 @@ def has_no_pause(flow: Flow, *, use: float = defaults.NARROW) -> bool:
 
 
 def floor_share(estimator: Replay) -> float:
-    """Return the share of recent updates whose rate the floor determined.
+    """Return the share of recent updates in which the floor determined the rate.
 
     Updates that are less than 1% below the floor do not count.
     """
@@ -485,7 +485,7 @@ def explanation(cause: str, **fill: str) -> str:
 
 
 def current_value(app: ApplicationFacts, option: str) -> Present | None:
-    """Return the value of an option with its unit. It is marked if it is Spark's default."""
+    """Return an option's value with its unit, marked if it is Spark's default."""
     value = app.settings.get(option)
     if value is not None:
         return Present(shown(option, value))
@@ -523,7 +523,7 @@ _IN_LOCAL_MODE: Final = {"spark.executor.memory": "spark.driver.memory"}
 
 
 def _in_local_mode(remedy: Remedy, app: ApplicationFacts) -> Remedy:
-    """Return the remedy with the option of the driver, if the driver runs the tasks."""
+    """Return the remedy with the driver's option instead, if tasks run in the driver."""
     option = _IN_LOCAL_MODE.get(remedy.option or "")
     if option is None or not re.match(r"local(?!-)", app.settings.get("spark.master", "")):
         return remedy

@@ -19,7 +19,7 @@ _FIXED: Final = {"max-rate": pid.MAX_RATE, "max-per-partition": pid.MAX_PER_PART
 
 
 def held_by(assessed: AssessedApplication, stream: int) -> tuple[str, str]:
-    """Return the reason for the number of records per batch of a stream, as keyword and clause."""
+    """Return why a stream has this many records per batch, as keyword and clause."""
     state, on = assessed.state, pid.is_enabled(assessed.app)
     caps = [cap for cap in (state.caps if state else ()) if cap.stream in (stream, None)]
     for cap in caps:
@@ -38,7 +38,7 @@ def held_by(assessed: AssessedApplication, stream: int) -> tuple[str, str]:
 def _held_by_estimator(
     assessed: AssessedApplication, stream: int, *, reached: bool
 ) -> tuple[str, str]:
-    """Return why back pressure keeps the rate as it is, as keyword and clause.
+    """Return why back pressure keeps the rate at its current value, as keyword and clause.
 
     `reached` means that most batches reach the estimator's rate.
     """

@@ -18,7 +18,7 @@ RETENTION_MS: Final = 7 * 86_400_000  # the default of log.retention.hours of a 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """The limit of a growing delay.
+    """The capacity that a growing delay will exceed, and when.
 
     Args:
         kind: `memory`, `retention`, or `source` (files and similar).
@@ -47,7 +47,7 @@ def limit_of(
     delay_ms: float | None,
     retention_ms: int | None = None,
 ) -> Limit | None:
-    """Return the limit of an application with a growing delay, or None.
+    """Return the limit that the growing delay of an application will reach, or None.
 
     Args:
         app: the application, with its streams and the blocks of its receivers.

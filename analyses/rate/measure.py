@@ -149,7 +149,7 @@ def _instant(time_us: int | None, shift_ms: int, printed: bool) -> int | None:
 
 
 def _parts(marks: Sequence[Mapping[str, Any]]) -> list[tuple[int, str | None]]:
-    """Return where applications begin in a source, as pairs of offset and ID. A log's first line precedes the ID."""
+    """Return where each application begins in a source, as (offset, ID). The first lines of a log precede the ID."""
     parts: list[tuple[int, str | None]] = []
     opened: int | None = None
     for mark in marks:
@@ -197,9 +197,7 @@ def _related_application(
 def _is_comparable(
     mine: Mapping[str, Any], known: Mapping[int, str], streams: Mapping[int, Mapping[str, Any]]
 ) -> bool:
-    """Return whether another source also has batch times or runs. If so, having none in common proves that they
-    differ.
-    """
+    """Return whether another source has batch times or runs too, so that having none in common is conclusive."""
     key = "batches" if mine["batches"] else "runs"
     return any(streams[other][key] for other in known)
 
@@ -217,7 +215,7 @@ def _shared_count(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
 
 
 def _nearness(one: str, other: str) -> int:
-    """Return the length of the folder path that two names have in common."""
+    """Return how many leading folders two names have in common."""
     try:
         return len(os.path.commonpath([os.path.dirname(one), os.path.dirname(other)]))
     except ValueError:
@@ -245,7 +243,7 @@ def _name_unknown_applications(
 
 
 def _shift(row: Mapping[str, Any], tz: str | None) -> tuple[int, str | None]:
-    """Return the offset of a source's printed times from UTC, and the origin of that offset."""
+    """Return the offset of a source's printed times from UTC, and where the offset comes from."""
     if not row["printed"]:
         return 0, None
     if tz is not None:

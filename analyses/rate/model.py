@@ -282,7 +282,7 @@ def _count_received(
     held: float,
     fresh: float,
 ) -> int:
-    """Return how many records pass the limiter within an interval in which its limit may change.
+    """Return how many records pass the limiter in an interval during which the limit may change.
 
     Args:
         bucket: the limiter.
@@ -310,7 +310,7 @@ def _late_batches(done: Sequence[Simulated]) -> Sequence[Simulated]:
 def _settled_state(
     done: Sequence[Simulated], settings: Settings, job: Job
 ) -> tuple[Settling, int | None] | None:
-    """Return how the simulation settles and since when, or None if this is still unclear."""
+    """Return how the simulation settles and since which batch, or None if that is still open."""
     late, interval = _late_batches(done), settings.interval_ms
     drift = _drift(late)
     busy = sum(one.processing_ms for one in late) > len(late) * job.at_once * interval * BUSY
@@ -341,7 +341,7 @@ def _drift(late: Sequence[Simulated]) -> float:
 
 
 def _cannot_go_lower(done: Sequence[Simulated], settings: Settings) -> bool:
-    """Return whether the rate cannot fall further: there is no estimator, or its floor determines the rate."""
+    """Return whether the rate has reached its lower limit: there is no estimator, or the floor determines the rate."""
     if not settings.back_pressure:
         return True
     steps = [one.step for one in done if one.step is not None and one.step.new_rate is not None]
@@ -389,7 +389,7 @@ def _processed_per_s(done: Sequence[Simulated], from_ms: int, to_ms: int) -> flo
 
 
 def with_changes(settings: Settings, **values: object) -> Settings:
-    """Return the settings with some values replaced. Gains may be given by name."""
+    """Return the settings with some values replaced; gains can be given by name."""
     gains = {
         k: v for k, v in values.items() if k in ("proportional", "integral", "derived", "min_rate")
     }

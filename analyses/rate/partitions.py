@@ -66,7 +66,7 @@ def backlog_by_partition(trigger: Trigger) -> Mapping[str, int]:
 
 
 def uneven_by_tasks(partitions: Sequence[Partition], least: PartitionLimits) -> Uneven | None:
-    """Return the partition that stands out by the mean number of records that tasks read, or None."""
+    """Return the partition that stands out by the mean number of records its tasks read, or None."""
     means = {one.name: round(one.records / max(1, one.tasks)) for one in partitions}
     found = uneven_partition([means] * max(1, int(least.fewest)), least)
     if found is None:

@@ -130,7 +130,7 @@ class Line:
 
 
 def fit(xs: Sequence[float], ys: Sequence[float]) -> Line | None:
-    """Fit a cost per batch and a cost per record, or None if the points do not allow it.
+    """Fit a cost per batch and a cost per record. Return None if the points do not allow a fit.
 
     Neither cost can be negative. A negative slope means that x explains nothing, and a negative base means that the
     batch has no fixed cost.

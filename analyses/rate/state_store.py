@@ -42,7 +42,7 @@ def total(triggers: Iterable[Trigger], names: Sequence[str]) -> int:
 
 
 def spent_ms(trigger: Trigger, names: Sequence[str], cores: int | None) -> float:
-    """Return the minimum time that the metrics take of a trigger, if one partition per core runs at a time."""
+    """Return the minimum time that these metrics account for in a trigger, if one partition per core runs at a time."""
     spent = 0.0
     for operator in trigger.state:
         partitions = operator.get("partitions") or 1
@@ -61,7 +61,7 @@ def largest_commit_part(triggers: Sequence[Trigger]) -> tuple[str, str | None, f
 
 
 def reloads(triggers: Sequence[Trigger]) -> Iterator[tuple[Trigger, int]]:
-    """Yield the triggers whose tasks did not find their state in memory, with the number of affected partitions."""
+    """Yield the triggers whose tasks had to load state that was not in memory, with the number of partitions."""
     for before, trigger in pairwise(triggers):
         count = total([trigger], _LOADED)
         missed = total([trigger], _MISSED) - total([before], _MISSED)
@@ -70,7 +70,7 @@ def reloads(triggers: Sequence[Trigger]) -> Iterator[tuple[Trigger, int]]:
 
 
 def oldest_snapshot(trigger: Trigger) -> int | None:
-    """Return the smallest version of the last snapshots of all partitions: -1 without a snapshot, None if unknown."""
+    """Return the oldest of the partitions' last snapshots, as a version. -1 without a snapshot, None if unknown."""
     known = (operator.get("custom", {}).get(LAST_SNAPSHOT) for operator in trigger.state)
     return min((version for version in known if version is not None), default=None)
 

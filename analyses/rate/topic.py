@@ -127,7 +127,7 @@ def _assembled(
 def _input_spans(
     splits: Sequence[Mapping[str, Any]], owners: Sequence[Owner]
 ) -> dict[str, tuple[int, int]]:
-    """Return the first and last time of each application's inputs, including lines that flowdiag does not read."""
+    """Return the first and last time in each application's inputs, including lines that flowdiag skips."""
     last_parts = {owner.source: owner for owner in owners}
     spans: dict[str, tuple[int, int]] = {}
     for split in splits:
@@ -255,7 +255,7 @@ class Rate(Topic):
         )
 
     def notes(self, measured: RateFacts, facts: RateFacts, options: Options) -> Iterable[InputNote]:
-        """Yield warnings about times without a batch, if the input should contain every batch, and about runs that were stopped."""
+        """Yield warnings about times without a batch if every batch should be in the input, and about stopped runs."""
         for app in facts.applications:
             if app.interval_ms and app.origins & _TELL_OF_EMPTY:
                 yield from gap_notes(app)
@@ -329,7 +329,7 @@ def replaced_runs(app: ApplicationFacts) -> Iterator[InputNote]:
 
 
 def end_note(app: ApplicationFacts) -> InputNote | None:
-    """Return a warning about an application that ended while a query was active; None if it did not.
+    """Return a warning if an application ended while a query was active, otherwise None.
 
     A stop, a signal and an exception of the script look the same in an event log: `ExitCode` is 0 for all of them.
     """
@@ -364,7 +364,7 @@ def understood_kinds(facts: RateFacts) -> tuple[RecognizedRecords, ...]:
 
 
 def _times_by_kind(app: ApplicationFacts) -> Iterator[tuple[str, list[int]]]:
-    """Yield the kinds of records with some of their times, in microseconds, or 0 if unknown."""
+    """Yield each kind of record with sample times in microseconds, or 0 if unknown."""
     for batch in app.batches:
         yield f"batches {batch.state}", [batch.time_ms * 1000]
     for query in app.queries:

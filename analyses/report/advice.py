@@ -41,9 +41,7 @@ def without_repeated_remedies(pairs: Iterable[Pair]) -> list[tuple[Pair, list[st
 
 
 def _equality_keys(action: f.Action, finding: f.Finding) -> Iterator[object]:
-    """Yield keys that are equal for equal remedies: the text, the option with its value, or the option within one
-    job.
-    """
+    """Yield keys that equal remedies share: the text, the option with its value, or the option within one job."""
     yield action.text, action.option
     if action.option is not None and action.proposed is not None:
         yield action.option, action.proposed
@@ -51,7 +49,7 @@ def _equality_keys(action: f.Action, finding: f.Finding) -> Iterator[object]:
 
 
 def first_action(ranked: Sequence[Pair], command: str) -> FirstAction | None:
-    """Return the first remedy of the finding closest to the root that has one.
+    """Return the first remedy of the finding that is closest to the root and has one.
 
     Args:
         ranked: the findings that count, closest to the root first.

@@ -143,7 +143,7 @@ def _quote(
     sources: Sequence[Source],
     processes: Iterable[Process],
 ) -> _Quotations:
-    """Locate the records that findings cite, and an example of each kind of recognized record."""
+    """Locate the records that findings cite, and one example per kind of recognized record."""
     from flowdiag.analyses.report.evidence import locate
     from flowdiag.parsers.source import open_source
 
@@ -168,7 +168,7 @@ def _note(note: InputNote, source: str | None) -> w.Note:
 
 
 def _needs_input_summary(outcomes: Sequence[f.RuleOutcome], *, assessed: bool) -> bool:
-    """Whether to list what the inputs contain, because no finding counts and the verdict is in doubt."""
+    """Return whether to list what the inputs contain: no finding counts, and the verdict is in doubt."""
     if v.serious_findings(v.pairs_of(outcomes)):
         return False
     # Outside the requested time range, other commands do not find anything either.
@@ -178,7 +178,7 @@ def _needs_input_summary(outcomes: Sequence[f.RuleOutcome], *, assessed: bool) -
 
 
 def _uneventful(inputs: Sequence[w.Input], sources: Sequence[Source]) -> list[str]:
-    """Return the logs that are certainly from Spark. A healthy job that logs at WARN may log no known message."""
+    """Return the logs that are certainly Spark's. A healthy job at WARN may log no known message."""
     return [
         item.source
         for item, source in zip(inputs, sources, strict=False)
@@ -189,7 +189,7 @@ def _uneventful(inputs: Sequence[w.Input], sources: Sequence[Source]) -> list[st
 def unrecognized(
     inputs: Sequence[w.Input], named: Iterable[str], *, logs: Iterable[str] = ()
 ) -> list[str]:
-    """Return the user's paths in which nothing was recognized, except empty files and certain `logs`.
+    """Return the user's paths without any recognized record. Empty files and certain `logs` do not count.
 
     >>> unrecognized([], ["logs/"])
     []

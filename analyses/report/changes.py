@@ -126,7 +126,7 @@ def _kind(was: Finding | None, now: Finding | None, after: Report) -> Kind | Non
 
 
 def _by_fingerprint(report: Report | None) -> dict[str, Finding]:
-    """Index findings by fingerprint. If several share one (two subtasks of a task), keep the worst."""
+    """Index findings by fingerprint. If two share one (subtasks of the same task), keep the worse."""
     found: dict[str, Finding] = {}
     for finding in report.findings if report is not None else ():
         known = found.get(finding.fingerprint)

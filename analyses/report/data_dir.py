@@ -80,7 +80,7 @@ class DataDir:
         return report
 
     def check_cluster(self) -> None:
-        """Reject a folder to which executors on other machines cannot write.
+        """Reject a folder that executors on other hosts cannot write to.
 
         Raises:
             FlowdiagError: if the folder is a local path.
@@ -211,7 +211,7 @@ _WRITE_ERRORS: Final = {
 
 
 def _error_clause(error: Exception) -> str | None:
-    """Return the reason for a write error as a clause, or None for other errors."""
+    """Return the reason for a write error as a clause, or None if it is not a write error."""
     if isinstance(error, OSError):
         text = error.strerror or str(error)
         return f"{text[:1].lower()}{text[1:]}"
@@ -283,7 +283,7 @@ class _LocalFolder:
         return str(folder)
 
     def settled(self, name: str, found: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-        """Rename the files without the attempt number, and delete files of other attempts."""
+        """Rename files to names without an attempt number, and delete the files of other attempts."""
         folder, kept = self._partial / name, []
         taken = {file for file, _ in found}
         for file, rows in found:
@@ -359,7 +359,7 @@ class _RemoteFolder:
         return f"{self._url}/{name}"
 
     def settled(self, name: str, found: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-        """Return the files, and delete files of other attempts."""
+        """Return the files, after deleting those of other attempts."""
         system, path = self._system()
         kept = list(found)
         part = next((file.partition("-")[0] for file, _ in kept), None)

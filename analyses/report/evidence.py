@@ -140,7 +140,7 @@ def _quote(
 def _nearest_sample(
     text: bytes, focus: Focus, zone: int | None
 ) -> tuple[Sample | None, int | None]:
-    """Return the closest sample and, if known, the time of its report. If all samples are too late, return the first."""
+    """Return the sample closest to the focus and the time of its report, if known. If all are too late, the first."""
     from flowdiag.parsers.quotes import samples_in
 
     best, best_us = None, None
@@ -258,7 +258,7 @@ def _records(
 
 
 def _end(buffer: bytearray, start: int, stop: int, *, whole: bool) -> int:
-    """Return the end of a line that starts at `start`, at most `stop`. A `whole` record ends at `stop`."""
+    """Return the end of the line that starts at `start`, at most `stop`. For a `whole` record, return `stop`."""
     found = -1 if whole else buffer.find(b"\n", start, stop)
     return stop if found < 0 else found
 

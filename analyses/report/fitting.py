@@ -149,7 +149,7 @@ def engines_of(sources: Iterable[Source]) -> tuple[tuple[Source, ...], frozenset
 
 
 def _engine_named(sources: Iterable[Source]) -> str | None:
-    """Return the engine that short texts mention, or None."""
+    """Return the engine that short texts mention, or None if they mention none or both."""
     from flowdiag.parsers.logs.paste_patterns import engine_in
     from flowdiag.parsers.logs.pastes import PASTE_BYTES
 

@@ -153,7 +153,7 @@ def _rest_path(source: Source) -> str | None:
 
 
 def _error(source: Source, rows: Iterable[Mapping[str, str]]) -> str | None:
-    """Return why the source is unreadable, or the errors in its parts."""
+    """Return why a source is unreadable, or which errors its parts reported."""
     if source.kind == NOT_READ and (source.reason or "").startswith("unreadable"):
         return clean(source.reason or "")
     return clean("; ".join(dict.fromkeys(row["error"] for row in rows if row.get("error")))) or None
@@ -174,7 +174,7 @@ def _total(rows: Iterable[Mapping[str, str]], key: str) -> int:
 
 
 def _instants(rows: Sequence[Mapping[str, str]], owners: Sequence[Process], key: str) -> list[int]:
-    """Return the first or last instants of the processes.
+    """Return the first or last instant of each process.
 
     If none is settled, but all processes have the same zone, return the printed instants.
     """
@@ -187,12 +187,12 @@ def _instants(rows: Sequence[Mapping[str, str]], owners: Sequence[Process], key:
 
 
 def _dated_instant(us: int | None) -> int | None:
-    """Return the instant if its date is known, otherwise None."""
+    """Return the instant if its date is known, or None."""
     return us if us is not None and us >= _DATED_US else None
 
 
 def _common_value(values: set[Value]) -> Value | None:
-    """Return the value if all agree, otherwise None."""
+    """Return the value if all are equal, otherwise None."""
     return next(iter(values)) if len(values) == 1 else None
 
 

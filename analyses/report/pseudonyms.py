@@ -309,7 +309,7 @@ class _Pseudonyms:
         return "".join([*pieces, text[place:]])
 
     def _longest(self, text: str, words: list[re.Match[str]], first: int) -> tuple[str | None, int]:
-        """Return the pseudonym of the longest name that starts with a word, and the index after its last word."""
+        """Return the pseudonym of the longest name that starts at a word, and the index after its last word."""
         found: tuple[str | None, int] = (None, first)
         node, spaced = self._root, False
         for place in range(first, len(words)):
@@ -348,7 +348,7 @@ def _has_blank(text: str, word: re.Match[str], following: re.Match[str]) -> bool
 
 
 def _first_name(node: _Node, beginning: str, *, complete: bool) -> str | None:
-    """Return the first name below a node whose next word starts with the given text.
+    """Return the first name below a node whose next word starts with `beginning`.
 
     Args:
         node: the node after the complete words.
@@ -364,7 +364,7 @@ def _first_name(node: _Node, beginning: str, *, complete: bool) -> str | None:
 
 
 def _words_of(name: str) -> tuple[str, ...]:
-    """Return the words of a name, or the whole name if it consists of punctuation.
+    """Split a name into words. A name without word characters is one word.
 
     >>> _words_of("Worker-2.flink_example") == _words_of("worker_2_FLINK.example")
     True
@@ -404,7 +404,7 @@ def _is_common(name: str) -> bool:
 
 
 def _is_prose(text: str, words: Sequence[re.Match[str]]) -> bool:
-    """Return whether the words are flowdiag's own, even though they look like a name."""
+    """Return whether words that look like a name are flowdiag's own prose."""
     if _SUBTASK.match(text, words[-1].end()):
         return False
     return all(word[0].casefold() in _own_words() for word in words)
@@ -412,7 +412,7 @@ def _is_prose(text: str, words: Sequence[re.Match[str]]) -> bool:
 
 @cache
 def _own_words() -> frozenset[str]:
-    """Return common words in flowdiag's own sentences that may also be names of tasks."""
+    """Return common words of flowdiag's own sentences that may also name tasks."""
     from flowdiag.analyses.knowledge.causes import CAUSES
 
     texts = [text for cause in CAUSES.values() for text in (cause.meaning, cause.explanation)]
@@ -449,7 +449,7 @@ def names_in(node: Any, key: str = "", parent: str = "") -> Iterator[tuple[str, 
 
 
 def _texts(node: Any, key: str = "", parent: str = "") -> Iterator[str]:
-    """Yield all names and texts in a document. A table of options also counts as a text: `key: value`."""
+    """Yield all names and texts of a document. A table of options counts as texts `key: value`."""
     if isinstance(node, Mapping):
         for k, v in node.items():
             yield from _texts(v, k, key)

@@ -67,7 +67,7 @@ class LinkedFindings:
 
     @property
     def cause(self) -> str | None:
-        """The root's cause, or the cause of the closest consequence if the root has none or a less precise one."""
+        """The root's cause. If the root has none or only a vague one, the cause of the closest consequence, or None."""
         known = self.root[1].cause
         more = (
             each.pair[1].cause
@@ -79,7 +79,7 @@ class LinkedFindings:
 
     @property
     def culprit(self) -> Pair | None:
-        """The root if it names a culprit, otherwise the closest consequence with the same cause that does, or None."""
+        """The root if it names a culprit. Otherwise the closest consequence of the same cause that does, or None."""
         causes = (None, self.cause, self.root[1].cause)
         return next((pair for pair in self.pairs if pair[1].why and pair[1].cause in causes), None)
 
@@ -241,7 +241,7 @@ def _by_job(ranked: Sequence[Pair]) -> Callable[[Finding], Sequence[int]]:
 
 
 def _fits(relation: Relation, by: Pair, finding: Finding) -> bool:
-    """Whether a row allows one finding to explain the other."""
+    """Return whether a relation allows one finding to explain the other."""
     outcome, cause = by
     if relation.rules and outcome.code not in relation.rules:
         return False
@@ -286,7 +286,7 @@ def _same_machine(cause: Finding, finding: Finding) -> bool:
 
 
 def _meets(relation: Relation, cause: Finding, finding: Finding) -> bool:
-    """Whether the cause was seen during the finding or shortly before. Unknown times count as overlapping."""
+    """Return whether the cause was seen during the finding or shortly before it. Unknown times count as overlapping."""
     slack = relation.within_s * _SECOND
     begins = cause.first_us is None or finding.last_us is None
     ends = cause.last_us is None or finding.first_us is None
@@ -313,7 +313,7 @@ def _root(number: int, parents: Mapping[int, int]) -> int:
 
 
 def _competing_roots(explained: Explained, roots: Mapping[int, int]) -> Mapping[int, set[int]]:
-    """Return, for each root, the roots of other stories that could explain one of its consequences, or vice versa."""
+    """Return, for each root, the roots of other stories that could explain one of its consequences, or the reverse."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     for number, by in explained.items():
         root = roots[number]

@@ -45,7 +45,7 @@ class Inputs:
     data: w.Data
 
     def answer(self, check: Check, taskmanager: str | None) -> bool:
-        """Return whether the inputs contain the answer to a check, about a certain TaskManager if one is given."""
+        """Return whether the inputs already answer a check, for a given TaskManager if there is one."""
         return any(
             sign.topic in self.topics
             if sign.topic is not None
@@ -210,7 +210,7 @@ class _Place:
 
 
 def _argument(value: object) -> str:
-    """Quote a name for a shell. A name that needs no quotes keeps its marks for `--redact`."""
+    """Quote a name for a shell. If no quotes are needed, the name keeps its marks for `--redact`."""
     quoted = quote(str(value))
     return f"{value}" if quoted == value else quoted
 
@@ -259,7 +259,7 @@ class _Question:
         return "spark" if self.codes[0].startswith("RT") else "flink"
 
     def candidates(self) -> list[tuple[str, Check, str]]:
-        """Return the checks that help as (name, check, decision), cheapest first."""
+        """Return the checks that would help, cheapest first, as (name, check, decision)."""
         deciding = self.checks or dict.fromkeys(n for c in self.causes for n in CAUSES[c].checks)
         found = self._usable_checks(deciding)
         if not found and not deciding:
@@ -344,7 +344,7 @@ def suggestions_for(
 
 
 def is_certain(story: LinkedFindings) -> bool:
-    """Whether no other cause could explain a story and its cause is not a consequence itself."""
+    """Return whether a story's cause is certain: high confidence, no competing story, and no open question."""
     head = (story.culprit or story.root)[1]
     cause = CAUSES.get(story.cause or "")
     sure = head.confidence is f.Confidence.HIGH and not story.competing
@@ -352,7 +352,7 @@ def is_certain(story: LinkedFindings) -> bool:
 
 
 def phrase_of(check: str) -> str:
-    """Return, as a noun phrase without names, what a check examines."""
+    """Return what a check examines, as a noun phrase without names."""
     return CHECKS[check].what.format_map(_Place((), _NOTHING).words())
 
 
@@ -385,9 +385,7 @@ def _question(
 
 
 def _rule_questions(outcomes: Sequence[f.RuleOutcome], inputs: Inputs) -> Iterator[_Question]:
-    """Yield questions about the data that inconclusive rules lack, core rules first. If there are no such rules,
-    include all rules.
-    """
+    """Yield a question for the data that each inconclusive core rule lacks. Without such rules, include all rules."""
     active = [outcome for outcome in outcomes if outcome.ignored is None]
     ranked = sorted(active, key=lambda outcome: not outcome.core)
     listed = False

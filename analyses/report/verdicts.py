@@ -81,9 +81,7 @@ def _judgement(pairs: Iterable[Pair], unsure: bool) -> Judgement:
 
 
 def _cause_of(stories: Sequence[LinkedFindings]) -> str | None:
-    """Return the cause of the first story that has one. If the first story is ongoing, stories that are over do not
-    count.
-    """
+    """Return the cause of the first story that has one. If the first is ongoing, recovered ones do not count."""
     alike = (story for story in stories if story.state is stories[0].state)
     return next((story.cause for story in alike if story.cause), None)
 
@@ -158,12 +156,12 @@ def pairs_of(outcomes: Iterable[f.RuleOutcome]) -> list[Pair]:
 
 
 def serious_findings(pairs: Iterable[Pair]) -> list[Pair]:
-    """Return the findings more severe than `info`, which count for the verdict."""
+    """Return the findings above `info`, which count for the verdict."""
     return [(o, x) for o, x in pairs if x.severity is not f.Severity.INFO]
 
 
 def link_ranked(ranked: Sequence[Pair]) -> tuple[LinkedFindings, ...]:
-    """Link findings that are already sorted."""
+    """Link findings that are already ranked."""
     places = {id(finding): place for place, (_, finding) in enumerate(ranked)}
     return link_findings(ranked, lambda pair: places[id(pair[1])])
 
@@ -189,7 +187,7 @@ def rank_findings(pairs: Iterable[Pair]) -> list[Pair]:
 
 
 def latest_first(items: Sequence[Item], pair_of: Callable[[Item], Pair | None]) -> list[Item]:
-    """Keep the order, but move the latest culprit to the front if the culprit moved.
+    """Move the latest culprit to the front if the culprit moved, and keep the order otherwise.
 
     A culprit moved if one rule names several subjects of the same kind, in the same job and task and for the same
     cause. Votes of low confidence do not prove a move.

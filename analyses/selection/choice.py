@@ -42,7 +42,7 @@ def _most_specific_word(rule: Rule, words: Iterable[str]) -> str | None:
 
 
 def _length(word: str) -> int:
-    """Return how specific a word is. A name is as specific as a code.
+    """Return how specific a word is. Names are as specific as codes.
 
     >>> _length("CP"), _length("CP101"), _length("checkpoint-expired")
     (2, 5, 5)

@@ -140,21 +140,21 @@ class Span:
         )
 
     def has(self, time_us: int | None) -> bool:
-        """Return whether an instant is in the span. Records without a time always are."""
+        """Return whether an instant is in the span. Unknown times always are."""
         return time_us is None or self.low_us <= time_us <= self.high_us
 
     def overlaps(self, first_us: int | None, last_us: int | None) -> bool:
-        """Return whether a period overlaps the span. An unknown end is open."""
+        """Return whether a period overlaps the span. None means that an end is open."""
         return (first_us is None or first_us <= self.high_us) and (
             last_us is None or last_us >= self.low_us
         )
 
     def last(self, time_us: int | None) -> int | None:
-        """Return the earlier of an instant and the end of the span."""
+        """Return the instant, but at most the end of the span."""
         return None if time_us is None else min(time_us, self.high_us)
 
     def first(self, time_us: int | None) -> int | None:
-        """Return the later of an instant and the start of the span."""
+        """Return the instant, but at least the start of the span."""
         return None if time_us is None else max(time_us, self.low_us)
 
 

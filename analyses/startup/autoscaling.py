@@ -47,7 +47,7 @@ def reason_of(trouble: Trouble) -> str | None:
 
 
 def disabled_by(trouble: Trouble) -> str | None:
-    """Return the option that makes the autoscaler only recommend the reported scaling."""
+    """Return the option that turns the reported scaling into a mere recommendation, or None."""
     found = _DISABLED.search(trouble.values.get("said", ""))
     return found["option"] if found else None
 
@@ -71,7 +71,7 @@ def events_of(facts: StartupFacts, job: JobStarts) -> Mapping[str, list[Trouble]
 
 
 def _key(trouble: Trouble) -> str:
-    """Return the job ID or deployment name of an event, or an empty string."""
+    """Return the job ID or deployment name of an event, or an empty text."""
     return trouble.values.get("key") or (trouble.resource or "").rpartition("/")[2]
 
 

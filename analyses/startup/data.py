@@ -84,7 +84,7 @@ def _step(step: x.Step) -> wire.StartStep:
 def start_workers(
     facts: x.StartupFacts, max_rows: int, *, excerpts: bool = True
 ) -> list[wire.StartWorker]:
-    """Return the TaskManagers, starting with TaskManagers that never registered."""
+    """Return the TaskManagers. Those that never registered come first."""
     ranked = sorted(facts.workers, key=lambda w: (w.registered_us is not None, w.name))
     return [
         wire.StartWorker(
@@ -128,7 +128,7 @@ def _scheduling(job: x.JobStarts, max_rows: int) -> wire.JobScheduling:
 
 
 def _class_name(text: str | None) -> str | None:
-    """Return the class of a logged object, without package and hash code."""
+    """Return the class name of a logged object, without its package and hash code."""
     return (text or "").rpartition(".")[2].partition("@")[0] or None
 
 

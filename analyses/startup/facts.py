@@ -76,7 +76,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slots:
-    """The required and acquired slots of a start, or None if no log shows them."""
+    """The required and acquired slots of a start. None means that no log shows the number."""
 
     required: int | None
     acquired: int | None
@@ -264,7 +264,7 @@ class Usage:
 
     @property
     def lasts_ms(self) -> int | None:
-        """How long the job has used this number of slots while requesting at least as many, in ms."""
+        """How long the job has used this many slots while requesting at least as many, in ms."""
         if self.since_us is None or self.last_us is None:
             return None
         return max(0, self.last_us - self.since_us) // 1000
@@ -335,7 +335,7 @@ class StartupFacts:
     collecting: tuple[Collecting, ...] = ()
 
     def of_kind(self, *kinds: str) -> tuple[Trouble, ...]:
-        """Return troubles of the given kinds, earliest first."""
+        """Return the troubles of these kinds, earliest first."""
         return tuple(trouble for trouble in self.troubles if trouble.kind in kinds)
 
     @property
@@ -351,7 +351,7 @@ class StartupFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStarting(JobStarts):
-    """The starts of a job along with the starts of the cluster, as rules see them."""
+    """The starts of a job and of its cluster, as rules see them."""
 
     cluster: StartupFacts
 

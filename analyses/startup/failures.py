@@ -47,7 +47,7 @@ KEEPS: Final = frozenset(
 
 
 def keeps_from_running(incident: Incident) -> str | None:
-    """Return the class of an exception of a job, or of a pasted exception, if it prevents the job from running."""
+    """Return the class of an exception that keeps the job from running, or None."""
     failure = classify_incident(incident) if incident.kind in ("exception", "job-failure") else None
     return failure.name if failure is not None and failure.name in KEEPS else None
 
@@ -85,7 +85,7 @@ _SIGNS: Final = ("leader-election-failed", "leader-session-expired", "leader-con
 
 
 def leadership_signs(facts: StartupFacts) -> list[Incident]:
-    """Return the signs of a failed election or of a job suspended because of it, in order and without repetitions."""
+    """Return signs of a failed election, and jobs suspended because of it, in order and without repetitions."""
     seen = {
         (incident.time_us, incident.ref): incident
         for incident in incidents_of(facts)
@@ -96,7 +96,7 @@ def leadership_signs(facts: StartupFacts) -> list[Incident]:
 
 
 def _was_deposed(incident: Incident) -> bool:
-    """Return whether a job was suspended because its JobManager is no longer the leader."""
+    """Return whether a job was suspended because its JobManager lost the leadership."""
     if incident.kind != "suspended" or not incident.cause:
         return False
     failure = classify([incident.text.get("exception") or "", incident.cause], "flink")

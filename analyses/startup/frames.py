@@ -23,7 +23,7 @@ def oversized_messages(facts: StartupFacts) -> tuple[Trouble, ...]:
 
 
 def _troubles_in_causes(facts: StartupFacts) -> Iterator[Trouble]:
-    """Yield oversized messages that failed a task or the job, based on the sender's exception."""
+    """Yield oversized messages that failed a task or the job, according to the sender's exception."""
     for job in facts.jobs:
         for incident in job.job.incidents:
             found = _IN_CAUSE.search((failure_text(incident) or "")[:16_384])

@@ -143,7 +143,7 @@ def worker_finding(
     ongoing: bool,
     **overrides: Unpack[FindingFields],
 ) -> Finding:
-    """Return a finding about a TaskManager, with arguments as for `cluster_finding`."""
+    """Return a finding about a TaskManager; the other arguments are those of `cluster_finding`."""
     subject = Subject(kind="taskmanager", taskmanager=name, host=host)
     return cluster_finding(facts, ongoing=ongoing, subject=subject, **overrides)
 
@@ -151,7 +151,7 @@ def worker_finding(
 def _finding(
     job: JobKey | None, subject: Subject, ongoing: bool, overrides: FindingFields
 ) -> Finding:
-    """Return a finding with the explanation of its cause, which is critical while the problem persists."""
+    """Return a finding with the explanation of its cause, critical while the problem lasts."""
     found: FindingFields = {
         "severity": Severity.CRITICAL if ongoing else Severity.WARNING,
         "state": State.ONGOING if ongoing else State.RECOVERED,
@@ -163,7 +163,7 @@ def _finding(
 
 
 def ran_after(facts: StartupFacts, time_us: int | None, *, whole: bool = False) -> bool:
-    """Return whether a job reached RUNNING after a time; if `whole`, only starts that did not fail later count."""
+    """Return whether a job reached RUNNING after a time. With `whole`, only starts that did not fail later count."""
     return any(
         start.running_us is not None
         and start.running_us > (time_us or 0)

@@ -34,7 +34,7 @@ def losses(facts: StartupFacts) -> list[Incident]:
 
 
 def while_job_ran(facts: StartupFacts, time_us: int | None) -> bool:
-    """Return whether a job was starting or running at a given time. If none was, TaskManagers may leave the cluster."""
+    """Return whether a job was starting or running at a time. If not, TaskManagers may leave the cluster."""
     if time_us is None:
         return False
     for job in facts.jobs:
@@ -86,7 +86,7 @@ def broken_connection(
 
 
 def noticed_us(facts: StartupFacts, name: str, lost_us: int, low: float, high: float) -> int | None:
-    """Return when the TaskManager itself noticed the loss, from its masters' heartbeats or its tasks.
+    """Return when the TaskManager itself noticed the loss, from missed heartbeats of its JobManager or from its tasks.
 
     Tasks that began after the loss do not count: another process with the same resource ID runs them.
     """
@@ -108,6 +108,6 @@ def noticed_us(facts: StartupFacts, name: str, lost_us: int, low: float, high: f
 
 
 def last_master_record(facts: StartupFacts, before_us: int) -> int | None:
-    """Return when the last JobManager that ended before a given time wrote its last record."""
+    """Return the time of the last record of the JobManager that ended last before a given time."""
     ends = [p.last_us for p in facts.processes if p.role == "jobmanager" and p.last_us is not None]
     return max((us for us in ends if us < before_us), default=None)

@@ -103,7 +103,7 @@ def _lost_worker(
 
 
 def _weigh(signs: Sequence[_Sign]) -> tuple[_Reason, tuple[h.Vote, ...]]:
-    """Return the reason with the most points, and all votes, starting with the votes for the reason."""
+    """Return the reason with the most points, and all votes, those for the reason first."""
     votes = [h.votes_for({sign.signal: sign.text}, RULE.signals)[0] for sign in signs]
     points: dict[str, int] = defaultdict(int)
     for sign, vote in zip(signs, votes, strict=True):
@@ -180,7 +180,7 @@ def _restarted_master(
 
 
 def _cut_off(facts: h.StartupFacts, first: int, last: int) -> list[h.JobStarts]:
-    """Return the jobs that the restarts interrupted. Jobs that had ended do not count, as after a normal stop."""
+    """Return the jobs that the restarts interrupted. Jobs that had already ended do not count."""
     return [job for job in facts.jobs if job.ended is None and (job.job.first_us or last) < first]
 
 

@@ -125,7 +125,7 @@ def troubles(events: DataFrame) -> Part:
 
 
 def restores(events: DataFrame) -> Part:
-    """Return when each TaskManager read state, as the first and last record in every second."""
+    """Return when each TaskManager read state: the first and the last record within each second."""
     return SQL.part("restores", events=events)
 
 

@@ -67,7 +67,7 @@ def slow_after_start(
 
 
 def _delays_next(checkpoint: h.Checkpoint, triggers: list[int]) -> bool:
-    """Return whether the next checkpoint was triggered as soon as this checkpoint ended."""
+    """Return whether the next checkpoint was triggered as soon as this one ended."""
     end = checkpoint.ended_us
     wait_us = lasted_ms(checkpoint) * 1000 * _AT_ONCE
     return end is not None and any(-wait_us <= us - end <= wait_us for us in triggers)

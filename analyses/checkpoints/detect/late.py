@@ -35,7 +35,7 @@ def most_often_text(late: list[h.LateAcknowledgement]) -> str:
 
 
 def unmatched_text(late: list[h.LateAcknowledgement]) -> str:
-    """Return an explanation of late messages about checkpoints whose outcome is unknown, or nothing if they expired."""
+    """Explain late messages about checkpoints of unknown outcome. Empty if all of them expired."""
     if late[0].expired:
         return ""
     numbers = sorted({item.checkpoint for item in late})

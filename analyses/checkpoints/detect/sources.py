@@ -58,12 +58,12 @@ def delaying_sources(
 
 
 def begun_ms(row: h.SubtaskCheckpoint) -> int:
-    """Return how long after the trigger the subtask began its snapshot."""
+    """Return the time from the trigger to the start of the subtask's snapshot."""
     return (row.end_to_end_ms or 0) - (row.sync_ms or 0) - (row.async_ms or 0)
 
 
 def sender_of(job: h.Job, late: list[h.SubtaskCheckpoint]) -> h.Attempt:
-    """Return the attempt that began last, without its subtask and TaskManager if several subtasks began late."""
+    """Return the attempt that began last. If several subtasks began late, it has neither subtask nor TaskManager."""
     attempt = attempt_of(job, max(late, key=begun_ms))
     if len({(each.task, each.subtask_index) for each in late}) > 1:
         return h.replace(attempt, subtask_index=None, taskmanager=None, host=None)
@@ -71,7 +71,7 @@ def sender_of(job: h.Job, late: list[h.SubtaskCheckpoint]) -> h.Attempt:
 
 
 def subject_of(job: h.Job, topology: Topology) -> tuple[str, h.Subject | None]:
-    """Return the name and subject of the only source. With several sources, return their number as text and None."""
+    """Return the only source by name and as a subject. For several sources, return their number as text and None."""
     sources = [task for task in topology.tasks if task in topology.sources]
     if len(sources) != 1:
         return f"{len(sources)} sources", None
@@ -85,7 +85,7 @@ def subject_of(job: h.Job, topology: Topology) -> tuple[str, h.Subject | None]:
 
 
 def shares_back_pressured(job: h.Job, topology: Topology) -> list[float]:
-    """Return the share of time that each source subtask was back-pressured, without unmeasured subtasks."""
+    """Return the back-pressured share of time of each measured source subtask."""
     return [
         load.back_pressured
         for key, load in overall_view(job).loads.items()

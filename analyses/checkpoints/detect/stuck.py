@@ -6,7 +6,7 @@ from flowdiag.analyses.flink import helpers as h
 
 
 def ended_by(last: h.Incident, ends: list[h.Incident], *, alone: bool) -> h.Incident | None:
-    """Return the record of the watchdog that killed the TaskManager of this task, or None."""
+    """Return the watchdog's record if it killed the TaskManager of this task, otherwise None."""
     for end in ends:
         here = end.ref is not None and last.ref is not None and end.ref.source == last.ref.source
         same = end.taskmanager == last.taskmanager if end.taskmanager and last.taskmanager else here

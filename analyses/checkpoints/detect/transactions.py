@@ -41,7 +41,7 @@ _CLOSED: Final = "The producer closed forcefully"
 
 
 def _lost_nothing(incident: h.Incident) -> bool:
-    """Return whether Kafka refused the producer itself, which then had no transaction, or the producer was closed."""
+    """Return whether no records were lost: Kafka refused the producer without a transaction, or it was closed."""
     if _CLOSED in (incident.cause or ""):
         return True
     found = classify_incident(incident)
@@ -52,7 +52,7 @@ _EXCEPTIONS: Final = ("exception", "task-failure", "job-failing", "job-failure")
 
 
 def reported_by_task_failure(job: h.Job) -> bool:
-    """Return whether the records belong to an exception that CP301 reports, because it ended a task or was pasted."""
+    """Return whether CP301 already reports these records, because their exception ended a task or was pasted."""
     classes = (classify_incident(incident) for incident in h.incidents(job, *_EXCEPTIONS))
     return any(found is not None and found.name == "fenced-transaction" for found in classes)
 

@@ -11,7 +11,7 @@ from flowdiag.analyses.flink.settings import setting
 
 
 def all_finished(refused: list[h.Incident], *, fewest: float, finishing_ms: float) -> bool:
-    """Return whether finished tasks are the reason for all refusals, for longer than a bounded job takes to finish."""
+    """Return whether finished tasks explain all refusals, for longer than a bounded job takes to finish."""
     if len(refused) < fewest:
         return False
     span = ((refused[-1].time_us or 0) - (refused[0].time_us or 0)) / 1000
@@ -19,9 +19,7 @@ def all_finished(refused: list[h.Incident], *, fewest: float, finishing_ms: floa
 
 
 def refused_triggers(job: h.Job) -> list[h.Incident]:
-    """Return the triggers refused since the last successful trigger, or nothing if a failure of the job explains
-    them.
-    """
+    """Return the triggers refused since the last successful one, unless a failure of the job explains them."""
     # If the job failed and does not recover, other rules report the reason.
     if any(crisis.state is h.State.ONGOING for crisis in crises(job)):
         return []
@@ -48,7 +46,7 @@ _EXCUSES: Final = (
 
 
 def silence_ms(job: h.Job) -> float | None:
-    """Return the time since the last checkpoint in ms, or None if no other checkpoint was provably due."""
+    """Return the time since the last checkpoint in ms, or None if no further checkpoint was certainly due."""
     triggered = [c for c in job.checkpoints if c.triggered_us is not None]
     if job.interval_ms is None or job.last_us is None or not triggered:
         return None

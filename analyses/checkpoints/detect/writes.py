@@ -56,7 +56,7 @@ def slow_taskmanager_of(rows: Rows, *, async_ms: float, times: float) -> str | N
 def slow_rows(
     detailed: dict[int, Rows], *, async_ms: float, share: float, throughput: float
 ) -> dict[int, Rows]:
-    """Return the subtasks that write slowly, by checkpoint, without checkpoints that have none."""
+    """Return the subtasks that write slowly, by checkpoint. Checkpoints without such subtasks are omitted."""
     found = (
         (number, [row for row in rows if _is_slow(row, async_ms, share, throughput)])
         for number, rows in detailed.items()
@@ -77,7 +77,7 @@ def are_slow_in_turn(detailed: dict[int, Rows], slow: dict[int, Rows], least: fl
 
 
 def subtask_count(found: dict[int, Rows]) -> int:
-    """Return the number of different subtasks."""
+    """Return the number of distinct subtasks."""
     return len(_counts(found))
 
 

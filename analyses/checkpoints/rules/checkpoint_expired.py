@@ -99,7 +99,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
 
 
 def _outcome(job: h.Job, at_the_end: int, in_a_row: int) -> str:
-    """Return the end of a title, which shows whether any checkpoint has completed since."""
+    """Return the end of a title: whether any checkpoint has completed since."""
     if not at_the_end:
         often = f", up to {in_a_row} in a row" if in_a_row > 1 else ""
         return f"{often}, then they completed again"

@@ -84,9 +84,7 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
 def _measurements(
     late: list[h.LateAcknowledgement], series: list[h.Episode]
 ) -> h.Iterator[h.Measurement]:
-    """Yield measurements: the number of expired checkpoints without a message, and numbers that only some inputs
-    contain.
-    """
+    """Yield the number of expired checkpoints without a late message, and the numbers that only some inputs contain."""
     checkpoints = {(item.run, item.checkpoint) for item in late}
     expired = {(c.run, c.id) for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED}
     yield h.measurement("expired-without-late-message", len(expired - checkpoints), "checkpoints")

@@ -167,7 +167,7 @@ def _late_source_findings(job: h.Job, topology: Topology, limits: Limits) -> h.I
 def _fields(
     job: h.Job, signals: dict[str, str], **fields: Unpack[h.FindingFields]
 ) -> h.FindingFields:
-    """Add the cause, confidence and remedies, which both findings share."""
+    """Return the cause, confidence and remedies that both findings share."""
     votes = h.votes_for(signals, RULE.signals)
     common: h.FindingFields = {
         "cause": "checkpoint-lock-held",

@@ -180,10 +180,10 @@ def slow_since_start(job: h.Job) -> tuple[h.Checkpoint, ...]:
 
 @once
 def slow_finding(job: h.Job) -> h.Finding | None:
-    """Return the finding of this rule, for the rules that explain it."""
+    """Return this rule's finding, for the rules that explain it."""
     return next((f for f in RULE.judge(job, RULE.limits()) if isinstance(f, h.Finding)), None)
 
 
 def slow_from_ms(job: h.Job) -> float:
-    """Return the duration at which a checkpoint of the job starts to count as slow."""
+    """Return the duration from which a checkpoint of the job counts as slow, in ms."""
     return _limit_ms(job, Limits.with_settings({}))

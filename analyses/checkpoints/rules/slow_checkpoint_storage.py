@@ -124,7 +124,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _in_turn(job: h.Job, detailed: dict[int, Rows], limits: Limits) -> h.Finding | None:
-    """Report slow writes whose subtasks change, over the longest period up to the end that shows them."""
+    """Report slow writes that move from subtask to subtask, over the longest period up to the end of the input."""
     slow = slow_rows(
         detailed, async_ms=limits.async_, share=limits.share, throughput=limits.throughput
     )
@@ -139,7 +139,7 @@ def _in_turn(job: h.Job, detailed: dict[int, Rows], limits: Limits) -> h.Finding
 
 
 def _slow_places(detailed: dict[int, Rows], limits: Limits) -> dict[str | None, dict[int, Rows]]:
-    """Return the slow checkpoints by TaskManager, with None for checkpoints that were slow everywhere."""
+    """Return the slow checkpoints by TaskManager. The key None has checkpoints that were slow on all TaskManagers."""
     by_place: defaultdict[str | None, dict[int, Rows]] = defaultdict(dict)  # None: everywhere
     for number, rows in detailed.items():
         slow = [row for row in rows if written_ms(row) >= limits.async_]
@@ -163,7 +163,7 @@ def _storage(job: h.Job) -> tuple[h.Subject, str]:
 
 
 def _unfinished(job: h.Job, interrupted: Sequence[h.Incident], expired: int) -> h.Finding:
-    """Return the finding about uploads that were interrupted because their checkpoints expired."""
+    """Report uploads that were interrupted because their checkpoint expired."""
     count = h.fmt.plural(len(interrupted), "upload")
     series = h.episodes(job)
     subject, where = _storage(job)

@@ -73,7 +73,7 @@ _OPTION: Final = re.compile(r"\b(?P<process>jobmanager|taskmanager)\.(?:memory|h
 
 
 def remedies_of(kind: str, process: MemoryProcess) -> tuple[str, ...]:
-    """Return the remedies of `out-of-memory` for a kind of memory outside of a TaskManager's pools."""
+    """Return the remedies of `out-of-memory` for memory outside a TaskManager's pools."""
     if kind == "network":
         return ("network-fraction", "network-max")
     return process.remedies.get(kind, ("find-growth",))
@@ -92,7 +92,7 @@ def title_of(kind: str, where: str, *, of_worker: bool) -> str:
 
 
 def amounts_in(text: str | None) -> str:
-    """Return the amounts in an error of Flink's network buffer pool, formatted for a title, or nothing without any.
+    """Return the amounts in an error of Flink's network buffer pool, formatted for a title, or an empty text.
 
     >>> amounts_in("NetworkBufferPool (required (MB): 1280, allocated (MB): 1024, missing (MB): 256)")
     ' (1280 MB required, 1024 MB allocated, 256 MB missing)'
@@ -138,7 +138,7 @@ def process_of_pod(
 
 
 def spark_process(name: str | None) -> str | None:
-    """Return whether a pod is a driver or an executor of Spark, based on its name, or None for other pods.
+    """Return `driver` or `executor` for a pod of Spark, judged by its name, or None for other pods.
 
     >>> spark_process("orders-1a2b-exec-3"), spark_process("orders-driver"), spark_process("orders-0")
     ('executor', 'driver', None)
@@ -149,7 +149,7 @@ def spark_process(name: str | None) -> str | None:
 
 
 def process_of_incident(incident: Incident) -> MemoryProcess:
-    """Return the process that ran out of memory, based on its container, stack, place or options."""
+    """Return the process that ran out of memory, identified by its container, stack, place or options."""
     text = " ".join(filter(None, (incident.cause, incident.text.get("exception"))))
     container = " ".join((incident.taskmanager or "", incident.text.get("container", ""), text))
     if _FIRST_CONTAINER.search(container) or _OF_MASTER.search(text):

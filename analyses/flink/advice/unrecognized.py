@@ -51,7 +51,7 @@ def failures_of(job: h.Job, before_s: float) -> list[Incident]:
 def failures_of_fragment(
     job: h.JobFacts, crises: Sequence[Crisis], incidents: Sequence[Incident]
 ) -> list[Incident]:
-    """Return the failures in a fragment or, if there are none, the last process that ended with an error."""
+    """Return the failures in a fragment. Without any, return the last process that ended with an error."""
     found = [
         one
         for one in incidents
@@ -105,7 +105,7 @@ def _class_of(incident: Incident) -> dict[str, str]:
 
 
 def _component(incident: Incident) -> str:
-    """Return the name of the software outside Flink that threw an exception, or nothing if unknown."""
+    """Return the name of the software outside Flink that threw an exception, or an empty text."""
     source = component_of([incident.text.get("exception", ""), incident.cause or ""])
     return source.name if source is not None and source.role == "part" else ""
 
@@ -161,7 +161,7 @@ _FATAL: Final = ("fatal-cluster-error", "task-fatal-error", "uncaught-exception"
 
 
 def _is_candidate(incident: Incident) -> bool:
-    """Return whether an incident is a failure in its own right, not the consequence of another failure."""
+    """Return whether an incident is an independent failure, not the consequence of another one."""
     if incident.kind == "process-stopped":
         return incident.text.get("template") in _FATAL and bool(incident.cause)
     if incident.kind != "failure":
@@ -171,7 +171,7 @@ def _is_candidate(incident: Incident) -> bool:
 
 
 def _has_own_cause(crises: Sequence[Crisis], incident: Incident) -> bool:
-    """Return whether an exception is a cause of its own, although no crisis starts with it."""
+    """Return whether an exception needs its own explanation although no crisis starts with it."""
     return (
         incident.kind == "exception"
         and bool(crises)
@@ -182,7 +182,7 @@ def _has_own_cause(crises: Sequence[Crisis], incident: Incident) -> bool:
 
 
 def _is_another(job: h.Job, incident: Incident) -> bool:
-    """Return whether an undated error is a cause of its own: it may belong to the next statement in a console."""
+    """Return whether an undated error has a cause of its own. In a console, it may belong to the next statement."""
     dated = incident.time_us or any(crisis.failures[0].time_us for crisis in job.crises)
     grave = incident.text.get("level") in ("ERROR", "FATAL")
     known = incident.kind == "failure" and "class" in incident.text
@@ -200,12 +200,12 @@ def _is_warning(incident: Incident) -> bool:
 
 
 def shows_work(job: h.JobFacts) -> bool:
-    """Return whether the input shows the job running, so that its outcome is known rather than guessed."""
+    """Return whether the input shows the job running, so that its outcome is known."""
     return any(attempt.deployed_us is not None for attempt in job.attempts) or shows_life(job)
 
 
 def shows_life(job: h.JobFacts) -> bool:
-    """Return whether the input shows that the job ran, rather than only attempts that may all have failed."""
+    """Return whether the input shows that the job ran. Attempts alone do not, because all of them may have failed."""
     return bool(job.checkpoints) or any(one.kind in _LIFE for one in job.incidents)
 
 
@@ -215,7 +215,7 @@ _LIFE: Final = frozenset(
 
 
 def _precedes_failure(job: h.Job, one: Incident, before_s: float) -> bool:
-    """Return whether a task or the job failed right after a failure."""
+    """Return whether a task or the job failed soon after this failure."""
     for crisis in job.crises:
         began, at = crisis.failures[0].time_us, one.time_us
         if at is not None and began and 0 <= began - at <= before_s * 1_000_000:

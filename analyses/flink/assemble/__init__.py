@@ -148,7 +148,7 @@ Fact = TypeVar("Fact", bound=_OfJob)
 
 
 def _garbage(facts: _Sorted, key: JobKey) -> tuple[Garbage, ...]:
-    """Return the garbage collections of the TaskManagers that run a job."""
+    """Return the garbage collections on the TaskManagers of a job."""
     if not facts.garbage:
         return ()
     ran = {attempt.taskmanager for attempt in facts.attempts.get(key, ())}

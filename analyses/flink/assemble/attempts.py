@@ -71,7 +71,7 @@ def _attempt(row: Row, jobs: Jobs) -> Attempt:
 def _overlapping(attempts: Iterable[Attempt]) -> set[str]:
     """Return the attempts that overlap.
 
-    A subtask runs one attempt at a time, so one of the two belongs to another job.
+    A subtask runs one attempt at a time, so one of two overlapping attempts belongs to another job.
     """
     lives = sorted(
         (
@@ -93,9 +93,7 @@ def _overlapping(attempts: Iterable[Attempt]) -> set[str]:
 
 
 def _name_by_vertex(attempts: dict[str, Attempt]) -> dict[str, Attempt]:
-    """Name attempts by the vertex in their four-part IDs. One named attempt is enough to name all others of its
-    vertex.
-    """
+    """Name attempts by the vertex in their four-part IDs: one named attempt names all attempts of its vertex."""
     names: dict[tuple[JobKey | None, str | None], Attempt] = {
         (attempt.job, attempt.vertex_id): attempt
         for attempt in attempts.values()

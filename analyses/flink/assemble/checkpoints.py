@@ -125,7 +125,7 @@ def _end(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
 
 
 def _end_by_reason(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
-    """Return the end that the first failure record implies; in progress if no record shows a failure."""
+    """Return how a checkpoint ended according to its first failure record, or that it is in progress."""
     for reason, record in (
         (row["failed_cause"], row["failed"]),
         (row["discarded_cause"], row["discarded"]),
@@ -172,7 +172,7 @@ def checkpoint_type(printed: str | None, is_savepoint: bool = False) -> str:
 def abort_unfinished(
     checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint], incidents: Iterable[Incident]
 ) -> dict[tuple[JobKey, int, int], Checkpoint]:
-    """Mark checkpoints without an end as aborted if the job then failed, restarted or was canceled."""
+    """Mark checkpoints without an end as aborted if the job failed, restarted or was canceled after them."""
     breaks: dict[JobKey, list[Incident]] = defaultdict(list)
     for incident in incidents:
         if incident.job and incident.time_us is not None and incident.kind in BREAKS:
@@ -196,7 +196,7 @@ def abort_unfinished(
 
 
 def join_attempts(by_what: Mapping[str, Sequence[Row]], what: str) -> list[Row]:
-    """Add checkpoint and attempt to messages of attempts where the IDs match."""
+    """Add the attempt and the checkpoint to messages of attempts whose IDs are known."""
     messages = by_what[what]
     if not messages:
         return []
@@ -260,7 +260,7 @@ def late_of(
 
 
 def _ended_without_expiring(checkpoint: Checkpoint) -> bool:
-    """Whether a checkpoint is known to have ended other than by expiring.
+    """Return whether a checkpoint certainly ended without expiring.
 
     A failure without a reason may be an expiry, because some consoles lack INFO lines or stack traces.
     """

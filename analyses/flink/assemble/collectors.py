@@ -32,14 +32,14 @@ _MOST_WINDOWS: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A process that a garbage collection log may belong to: the name of its own log, and its IDs."""
+    """A process that may have written a garbage collection log, with the name of its own log and its IDs."""
 
     log: str | None
     names: tuple[str | None, ...] = ()
 
 
 def owner(name: str, candidates: Sequence[Candidate]) -> int | None:
-    """Return the index of the process whose name is in the file name or, failing that, whose log is in the folder.
+    """Return the index of the process that wrote a log, matched by name or, if that fails, by folder.
 
     Args:
         name: path of the garbage collection log.
@@ -94,7 +94,7 @@ def name_in(path: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectorLog:
-    """A garbage collection log: its pauses, in order."""
+    """The pauses in a garbage collection log, in order."""
 
     source: int
     pauses: tuple[Pause, ...]
@@ -146,7 +146,7 @@ def with_collectors(
 def _garbage(
     log: CollectorLog, names: Mapping[int, str], writers: Sequence[Writer]
 ) -> list[Garbage]:
-    """Return the pauses in one TaskManager's log, by window, or nothing for other processes."""
+    """Return the pauses of one TaskManager by window. Logs of other processes yield none."""
     candidates = [
         Candidate(names.get(writer.stream.source), (writer.taskmanager, writer.host))
         for writer in writers
@@ -180,7 +180,7 @@ def _garbage(
 def _windows(
     timed: Sequence[tuple[int, Pause]], begun_us: int | None
 ) -> Iterator[tuple[int, int, list[Pause]]]:
-    """Yield windows of a minute or more, from JVM start to the last pause, as (start, end, pauses)."""
+    """Yield windows of at least a minute as (start, end, pauses), from the JVM's start to the last pause."""
     if not timed:
         return
     first, last = min(us for us, _ in timed), max(us for us, _ in timed)

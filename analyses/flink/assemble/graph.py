@@ -47,7 +47,7 @@ class _Plan:
     origin: str = ""
 
     def add(self, key: JobKey, row: Row) -> None:
-        """Add a vertex or an edge. A later row replaces an earlier row about the same vertex or edge."""
+        """Add a vertex or an edge. A later row replaces an earlier one."""
         fields = row["fields"] or {}
         if row["event"] == Event.VERTEX and row["task"]:
             order = fields.get("order")
@@ -117,7 +117,7 @@ def _graph_of_attempts(key: JobKey, attempts: Iterable[Attempt]) -> Graph:
 
 
 def _ordered(vertices: Mapping[str, Vertex], edges: set[tuple[str, str]]) -> tuple[Vertex, ...]:
-    """Sort vertices from the sources down, or in the listed order if the plan has no edges."""
+    """Sort the vertices from sources to sinks. Without edges, keep the listed order."""
     depth = dict.fromkeys(vertices, 0)
     for _ in vertices:
         for upstream, downstream in edges:

@@ -107,7 +107,7 @@ def mark_rescales(found: list[Incident]) -> list[Incident]:
 
 
 def _name_lost_taskmanagers(found: list[Incident]) -> list[Incident]:
-    """Take the name of a lost TaskManager from the next record if its own record lacks it."""
+    """Fill in the name of a lost TaskManager from the next record, if its own record lacks the name."""
     result = list(found)
     for number, incident in enumerate(found[:-1]):
         after = found[number + 1]
@@ -135,7 +135,7 @@ def _are_close(one: Incident, other: Incident) -> bool:
 
 
 class _Repeated:
-    """Task failures that both TaskManagers and REST report."""
+    """Recognizes task failures that both a TaskManager and REST report."""
 
     def __init__(self, records: Sequence[Row]) -> None:
         states = [row for row in records if row["event"] == Event.TASK_STATE and row["attempt_id"]]
@@ -216,7 +216,7 @@ def _subtask(
 def _place(
     kind: str, row: Row, attempt: Attempt | None, text: Mapping[str, str]
 ) -> tuple[str | None, str | None]:
-    """Return TaskManager and host from the attempt, the row or the text about a lost TaskManager."""
+    """Return the TaskManager and its host, from the attempt, the row, or the text about a lost TaskManager."""
     taskmanager, host = row["taskmanager"], row["host"]
     if row["event"] == Event.TASK_STATE and attempt is not None:
         return attempt.taskmanager or taskmanager, attempt.host or host
@@ -226,7 +226,7 @@ def _place(
 
 
 def _lost_taskmanager(*texts: str | None) -> dict[str, str]:
-    """Return the name and host of the TaskManager that the text of a failure reports as lost.
+    """Return the TaskManager and host that the text of a failure reports as lost.
 
     Args:
         texts: the deepest exception, then the outermost. The outermost exception names the remote end of a

@@ -109,7 +109,7 @@ class Jobs:
             self._by_name[re.sub(r"[^A-Za-z0-9]", "_", name)].add(key)
 
     def _learn(self, row: Row, key: JobKey) -> None:
-        """Take name, execution graph and start time from a record that names its job."""
+        """Take a job's name, execution graph and start time from a record that names the job."""
         if row["job_name"]:
             self.names.setdefault(key, row["job_name"])
         if row["event"] == Event.GRAPH_CREATED:
@@ -148,7 +148,7 @@ class Jobs:
         return dict.fromkeys(self.keys, only) if only else {}
 
     def named(self, row: Row) -> JobKey | None:
-        """Return the job that a row names or, failing that, the only job."""
+        """Return the job that a row names. If it names none, return the only job, or None."""
         return key_of(row["cluster"], row["job_id"]) if row["job_id"] else self.only
 
     def of_graph(self, attempt_id: str | None) -> JobKey | None:
@@ -156,7 +156,7 @@ class Jobs:
         return self._graphs.get((attempt_id or "").partition("_")[0])
 
     def of_stream(self, source: int | None, owner: str | None) -> JobKey | None:
-        """Return the job of a stream if the stream has only one."""
+        """Return the only job of a stream, or None if it has several."""
         if source is None:
             return None
         return self._by_stream.get((source, owner))
@@ -176,7 +176,7 @@ class Jobs:
         return starts[first][1]
 
     def of_load(self, row: Row) -> JobKey | None:
-        """Return the job of a metric row, by ID or by name. If several jobs share the name, cluster and time decide."""
+        """Return the job of a metric row, by ID or name. If several share the name, cluster and time decide."""
         if row.get("job_id"):
             return next((key for key in self.keys if key.job_id == row["job_id"]), None)
         found = self._by_name.get(row["job_name"] or "", set())
@@ -199,7 +199,7 @@ class Jobs:
         }
 
     def _may_hang(self, key: JobKey, latest_us: int) -> bool:
-        """Return whether a job may still run without logging: it did not end, and no job with its name replaced it."""
+        """Return whether a job may still run without logging: it did not end, and no job of its name replaced it."""
         return key not in self._ended and latest_us <= self._lives[key][1]
 
     @property
@@ -209,7 +209,7 @@ class Jobs:
 
 
 def _next_other_starts(starts: Sequence[tuple[int, JobKey]]) -> list[int]:
-    """Return, for each start, the index of the next start of another job. This skips bursts of starts of one job."""
+    """Return, for each start, the index of the next start of a different job, which skips bursts of restarts."""
     found = [len(starts)] * len(starts)
     for index in range(len(starts) - 2, -1, -1):
         same = starts[index][1] == starts[index + 1][1]
@@ -218,7 +218,7 @@ def _next_other_starts(starts: Sequence[tuple[int, JobKey]]) -> list[int]:
 
 
 def _unnamed_jobs(by_what: Mapping[str, Sequence[Row]], records: Sequence[Row]) -> Iterable[JobKey]:
-    """Yield a job for each cluster whose records concern a job but do not name one.
+    """Yield a job for each cluster with records about a job that they do not name.
 
     A pasted exception or a paste of forty lines rarely names its job.
     """

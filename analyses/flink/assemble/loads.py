@@ -13,7 +13,7 @@ from flowdiag.analyses.stacks import Stack, stack_of
 
 
 def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -> list[SubtaskLoad]:
-    """Build loads from `lifecycle.loads` rows, with tasks, TaskManagers and hosts named as in other inputs."""
+    """Build loads from `lifecycle.loads` rows. Tasks, TaskManagers and hosts get the names from the other inputs."""
     real = _names_by_scope(attempts)
     found: list[SubtaskLoad] = []
     windows: dict[int, int | None] = {}
@@ -69,7 +69,7 @@ def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -
 
 
 def garbage_of(rows: Iterable[Row], attempts: Mapping[str, Attempt]) -> list[Garbage]:
-    """Build garbage collections from `lifecycle.garbage` rows, with the TaskManager names from other inputs."""
+    """Build garbage collections from `lifecycle.garbage` rows, with TaskManagers named as in the other inputs."""
     real = _names_by_scope(attempts)
     found = [
         Garbage(
@@ -99,7 +99,7 @@ def _names_by_scope(attempts: Mapping[str, Attempt]) -> dict[str, str]:
 
 
 def _scope_name(name: str) -> str:
-    """Return a name as it appears in metric scopes or in Prometheus."""
+    """Return a name as metric scopes or Prometheus print it."""
     return re.sub(r"[^a-zA-Z0-9:_]", "_", name)
 
 

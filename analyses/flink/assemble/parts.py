@@ -51,7 +51,7 @@ class _KnownPlaces:
                 self._by_task[attempt.task].add(attempt.job)
 
     def job_of(self, row: Row, attempt: Attempt | None) -> JobKey | None:
-        """Return the job that a row names, the job of its attempt, or the only job with the row's task."""
+        """Return the job that a row names or, failing that, the job of its attempt or the only job with its task."""
         if row["job_id"]:
             return key_of(None, row["job_id"])
         if attempt is not None and attempt.job is not None:
@@ -102,8 +102,8 @@ _REPORTED: Final = frozenset({Event.ACKNOWLEDGED.value, Event.ASYNCHRONOUS_PART.
 def _merge_parts(parts: Iterable[SubtaskCheckpoint]) -> list[SubtaskCheckpoint]:
     """Merge the reports of each checkpoint and subtask, because archives and saved responses overlap.
 
-    An acknowledgement overrides a missing one, because a response may have been saved earlier. Missing values
-    of the first kind in `_ORIGINS` are filled in from the later kinds.
+    An acknowledgement overrides a missing one, because a response may have been saved earlier. The first kind in
+    `_ORIGINS` takes precedence; later kinds fill in missing values.
     """
     merged: dict[tuple[JobKey, int, str | None, int], SubtaskCheckpoint] = {}
     for part in sorted(parts, key=lambda p: (not p.acknowledged, _ORIGINS.index(p.source))):

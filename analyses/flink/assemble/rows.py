@@ -17,7 +17,7 @@ def place(row: Row) -> tuple[int, int, int]:
 
 
 def ref_of(row: Row) -> Ref | None:
-    """Return the record of a row if the row comes from a single record."""
+    """Return the position of a row's record, or None if the row combines several records."""
     if row["source"] is None or row["offset"] is None:
         return None
     return Ref(row["source"], row["offset"])

@@ -34,7 +34,7 @@ def settings_of(
     checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint],
     jobs: Jobs,
 ) -> list[Setting]:
-    """Return the options of jobs and clusters, once per log, followed by the options inferred from checkpoints."""
+    """Return the options of jobs and clusters, each once per log, then the options inferred from checkpoints."""
     found: list[Setting] = []
     printed: set[tuple[str, str]] = set()
     for row in records:

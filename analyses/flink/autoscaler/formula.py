@@ -57,7 +57,7 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """An earlier scaling of a vertex."""
+    """An earlier scaling of a vertex, as the formula needs it."""
 
     before: int
     after: int
@@ -99,7 +99,7 @@ class Decision:
     reason: str
 
     def changes(self, *, with_delayed: bool = False) -> dict[str, int]:
-        """Return the new parallelism of each vertex that is rescaled.
+        """Return the new parallelism of each vertex to rescale.
 
         Args:
             with_delayed: whether a rescale of other vertices also applies delayed scale-downs, as in version 1.10.
@@ -151,7 +151,7 @@ def _demand(
     found: Mapping[str, Evaluated],
     outputs: Mapping[str, int],
 ) -> tuple[float, float]:
-    """Return the rate at which records arrive, and the extra rate needed to process the backlog."""
+    """Return the rate at which records arrive, and the additional rate needed to work off the backlog."""
     if not vertex.inputs:
         arriving = rate(window, times, vertex.id, "NUM_RECORDS_IN")
         arriving += rate(window, times, vertex.id, "LAG")
@@ -270,7 +270,7 @@ def round_rate(value: float) -> float:
 def capacity(
     target: float, catch_up: float, utilization: float, settings: Settings, restart_s: float | None
 ) -> float:
-    """Return the rate that a vertex must be able to process at the given utilization.
+    """Return the rate that a vertex must be able to process at this utilization.
 
     >>> capacity(70, 5, 0.7, Settings(catch_up_s=100), 10)
     112.0
@@ -348,12 +348,12 @@ def propose(
 
 
 def _achieved(true_rate: float, last: Past) -> float:
-    """Return the share of the expected increase that the last scaling achieved."""
+    """Return which share of the expected increase the last scaling achieved."""
     return _divide(true_rate - last.true_rate, last.expected_rate - last.true_rate)
 
 
 def fit(factor: float, vertex: Vertex, settings: Settings) -> tuple[int, tuple[str, ...]]:
-    """Return the parallelism for a factor within all limits, and the limits that changed it.
+    """Return the parallelism for a scale factor within all limits, and the limits that applied.
 
     >>> fit(3.4, Vertex(id="v", parallelism=1, max_parallelism=24, inputs={"s": "HASH"}), Settings())
     (4, ())

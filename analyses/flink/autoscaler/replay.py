@@ -141,7 +141,7 @@ def _published_decision(
 
 
 def _at_that_time(vertex: Vertex, scaling: Scaling) -> Vertex:
-    """Return a vertex with the parallelism and the limits that the metrics of a scaling show."""
+    """Return a vertex with the parallelism and limits that applied at the time of a scaling."""
     return replace(
         vertex,
         parallelism=scaling.before,
@@ -158,7 +158,7 @@ def _history(scalings: Iterable[Scaling]) -> dict[str, list[Any]]:
 
 
 def steps(state: State, graph: Sequence[Vertex], settings: Settings) -> list[Step]:
-    """Return every recorded scaling with the proposal for the same metrics."""
+    """Return every recorded scaling with what the formula proposes for the same metrics."""
     restart_s = settings.expected_restart_s(state.restarts_s)
     by_id = {vertex.id: vertex for vertex in graph}
     found: list[Step] = []
@@ -213,7 +213,7 @@ _REASONS: Final = {
 
 
 def why(proposal: Proposal, decision: str = "scale") -> str:
-    """Return one line on why the parallelism of a vertex changes or stays the same."""
+    """Explain in one line why the parallelism of a vertex changes or stays the same."""
     if proposal.reason in _REASONS:
         return _REASONS[str(proposal.reason)]
     evaluated = proposal.evaluated

@@ -97,7 +97,7 @@ _KINDS: Final = {field.name: str(field.type) for field in fields(Settings)}
 
 
 def settings_from(options: Mapping[str, str], base: Settings | None = None) -> Settings:
-    """Return the settings that the options set. Unreadable values keep their defaults.
+    """Return `base` with the given options applied. Unreadable values keep their defaults.
 
     >>> settings_from({"job.autoscaler.restart.time": "90 s"}).restart_s
     90.0

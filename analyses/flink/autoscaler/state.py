@@ -128,7 +128,7 @@ def _yaml(text: object) -> object:
 
 
 def collected_metrics(value: object) -> tuple[Window, dict[int, dict[str, float]]]:
-    """Return the metrics of vertices by time, vertex and name, and the metrics of the job by time and name."""
+    """Return the metrics of vertices by time, vertex and name, and those of the job by time and name."""
     window: dict[int, dict[str, dict[str, float]]] = {}
     totals: dict[int, dict[str, float]] = {}
     for time, sample in _items(value):
@@ -168,7 +168,7 @@ def scalings_of(value: object) -> tuple[Scaling, ...]:
 
 
 def object_of(value: object) -> Mapping[str, Any]:
-    """Return a value if it is an object, otherwise an empty mapping."""
+    """Return the value if it is an object, otherwise an empty mapping."""
     return value if isinstance(value, Mapping) else {}
 
 

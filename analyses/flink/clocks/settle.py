@@ -330,7 +330,7 @@ def _compared_clock(
     *,
     elapsed: bool,
 ) -> Clock | None:
-    """Return a clock based on transitions shared with other streams, or None if they add nothing.
+    """Return a clock derived from transitions that other streams share, or None if they add nothing.
 
     Args:
         mine: the clock from the stream's own marks. It gives the zone, so transitions add only the drift.
@@ -375,7 +375,7 @@ def _assume(
     roles: Mapping[Stream, str],
     groups: Mapping[int, str],
 ) -> list[Stream]:
-    """Copy unknown clocks from a file of the same group, then from the JobManagers; otherwise assume one.
+    """Fill in unknown clocks from a file of the same group, then from the JobManagers, and otherwise assume UTC.
 
     Only zones are copied, because files differ in their dates.
 
@@ -409,9 +409,9 @@ def _assume(
 
 
 def _given_clock(row: Mapping[str, Any], tz: str, shown: Clock | None, name: str | None) -> Clock:
-    """Return the offset of a named zone at the first printed time; `resolve` applies its daylight saving time.
+    """Return a clock in the named zone, without daylight saving time, which `resolve` applies.
 
-    If the input shows a different zone, the clock also records that zone.
+    If the input shows a different zone, the clock records that zone too.
     """
     local = datetime(1970, 1, 1) + timedelta(microseconds=row["shown_us"] or 0)
     offset = ZoneInfo(tz).utcoffset(local) or timedelta(0)
@@ -425,7 +425,7 @@ def _given_clock(row: Mapping[str, Any], tz: str, shown: Clock | None, name: str
 
 
 def disputed_zones(writers: Iterable[Writer]) -> list[tuple[int, InputNote]]:
-    """Return a note for each source whose own zone contradicts `--tz`."""
+    """Return a note for each source that shows a zone different from `--tz`."""
     return list(
         dict.fromkeys(
             (
@@ -466,7 +466,7 @@ def _marked_clock(found: Sequence[Mapping[str, Any]]) -> Clock:
 
 
 def _identity(rare: Sequence[Mapping[str, Any]]) -> dict[str, str | None]:
-    """Return the first version, TaskManager, host and cluster among the records of a stream."""
+    """Return the first version, TaskManager, host and cluster found in the records of a stream."""
     known: dict[str, str | None] = dict.fromkeys(("version", "taskmanager", "host", "cluster"))
     for record in rare:
         fields, found = record["fields"] or {}, {}
@@ -565,7 +565,7 @@ def version_by_wording(oldest: int, newest: int) -> str | None:
 def _bound(
     choose: Callable[[Iterable[int]], int], utc_us: int | None, shown_us: int | None, shift_ms: int
 ) -> int | None:
-    """Return the first or last instant of a stream from printed instants and shifted local times."""
+    """Return the first or last instant of a stream, from printed instants and converted local times."""
     known = [utc_us] if utc_us is not None else []
     if shown_us is not None:
         known.append(shown_us - shift_ms * 1000)

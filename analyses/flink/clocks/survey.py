@@ -127,7 +127,7 @@ def _combine(
     zones: dict[tuple[Stream, int | None], dict[str, Any]],
     transitions: dict[Stream, list[Transition]],
 ) -> None:
-    """Add a split to the earlier splits, given the owner and the day at its start."""
+    """Add a split to the totals of earlier splits. The owner and the day at its start are given."""
 
     def stream(owner: str | None) -> Stream:
         return Stream(part.source, owner if owner is not None else owner_before)
@@ -229,7 +229,7 @@ def _shift(value: int | None, by: int) -> int | None:
 
 
 def _shifts(transitions: Mapping[Stream, Sequence[Transition]]) -> list[dict[str, Any]]:
-    """Return the clock differences between streams that share transitions."""
+    """Return the clock differences between streams that log the same transitions."""
     here: dict[Stream, dict[tuple[str, str], int]] = {}
     there: dict[tuple[str, str], dict[Stream, int]] = defaultdict(dict)
     for stream, found in transitions.items():

@@ -93,7 +93,7 @@ class Failure:
 
     @property
     def time_us(self) -> int:
-        """The printed time or, without one, the time of the nearest dated record, or 0 if there is none."""
+        """The printed time or, for an undated record, that of the nearest dated record, or 0."""
         if self.incident.time_us is not None:
             return self.incident.time_us
         return self.near_us or 0
@@ -134,7 +134,7 @@ class Crisis:
 
     @property
     def fatal(self) -> bool:
-        """Whether the crisis is critical: the job failed for good, or is still down or restarting at the end."""
+        """Whether the crisis is critical: the job failed for good, or is down or restarting when the input ends."""
         return self.final or (self.state is State.ONGOING and (self.is_loop or self.down))
 
     def of_kind(self, *kinds: str) -> list[Failure]:
@@ -148,7 +148,7 @@ class Crisis:
 
 
 def kind_of(incident: Incident) -> str | None:
-    """Return the kind of failure of an incident, or None if it is not a failure or part of a cancellation."""
+    """Return the kind of failure of an incident. None if it is no failure, or part of a cancellation."""
     if incident.kind in _RESOURCES:
         return "unknown" if incident.kind == "resource-failure" else incident.kind
     if not _is_failure(incident):
@@ -260,7 +260,7 @@ _MEMORY: Final = (
 
 
 def keeps_failing(job: JobFacts, series: Sequence[Crisis]) -> bool:
-    """Return whether crises follow each other so closely that the next was due when the input ended."""
+    """Return whether crises follow each other so closely that another was due when the input ended."""
     times = [crisis.first_us for crisis in series if crisis.first_us is not None]
     if len(times) < LOOP or job.last_us is None or finished_us(job) is not None:
         return False
@@ -360,7 +360,7 @@ def _own_failures(job: JobFacts) -> tuple[Failure, ...]:
 
 
 def _near_us(job: JobFacts, incident: Incident) -> int | None:
-    """Return the time of the nearest dated record in the file of an undated record, preferably above it."""
+    """Return the time of the dated record nearest to an undated one in the same file, preferring records above it."""
     at = incident.ref
     dated = [
         (other.ref, other.time_us)
@@ -438,7 +438,7 @@ def _crisis(
 
 
 def _ends_the_job(incident: Incident) -> bool:
-    """Whether an incident is the job's final failure or an exception that prevents the job from ever running."""
+    """Return whether an incident is the job's final failure, or an exception that keeps the job from ever running."""
     if incident.kind == "job-failure":
         return incident.text.get("to_state", "FAILED") == "FAILED"
     text = incident.text.get("exception", "")
@@ -446,7 +446,7 @@ def _ends_the_job(incident: Incident) -> bool:
 
 
 def _logged_us(job: JobFacts, since_us: int, facts: ClusterFacts | None) -> int:
-    """Return how long the log continues after a time, without gaps."""
+    """Return how long the log continues after a time, excluding gaps."""
     last = job.last_us if job.last_us is not None else since_us
     return (last if facts is None else jobmanager_logged_until(facts, since_us, last)) - since_us
 
@@ -464,7 +464,7 @@ def _restarts(job: JobFacts) -> tuple[int, ...]:
 
 
 def _bursts(failures: Iterable[Failure], restarts: Sequence[int]) -> int:
-    """Count the separate failures, which are some seconds or a restart apart."""
+    """Count the separate failures. Between two of them lies a restart, or at least some seconds."""
     count, last = 0, None
     for failure in failures:
         if (

@@ -53,7 +53,7 @@ _NEAR_US: Final = 10_000_000  # a failure fails pending checkpoints at once, but
 
 
 def _was_disturbed(checkpoint: Checkpoint, job: JobFacts) -> bool:
-    """Whether anything failed, restarted or ended while a checkpoint was in progress."""
+    """Return whether the job failed, restarted or ended while a checkpoint was in progress."""
     low = (checkpoint.triggered_us or checkpoint.ended_us or 0) - _NEAR_US
     high = (checkpoint.ended_us or checkpoint.triggered_us or 0) + _NEAR_US
     moments, undated = _disturbances(job)
@@ -68,7 +68,7 @@ def _disturbances(job: JobFacts) -> tuple[list[int], bool]:
 
 
 def is_blameless(reason: str | None, checkpoint: Checkpoint | None = None) -> bool:
-    """Whether a reason is only the consequence of an event that other rules report."""
+    """Return whether a reason only reflects an event that other rules report."""
     if checkpoint is not None and reason_word(checkpoint) in _CONSEQUENCES:
         return True
     return bool(reason) and is_consequence(reason or "")
@@ -159,7 +159,7 @@ _BEGINNINGS: Final = frozenset(
 
 @once
 def beginnings(job: JobFacts) -> tuple[int, ...]:
-    """Return when the job (re)started, in order, in microseconds."""
+    """Return the times at which the job started or restarted, in order, in microseconds."""
     found = {
         incident.time_us
         for incident in job.incidents
@@ -280,7 +280,7 @@ def all_spells(job: JobFacts) -> tuple[Episode, ...]:
 
 @once
 def concluded(job: JobFacts) -> tuple[Checkpoint, ...]:
-    """Return the checkpoints on which shares are based: completed or failed, including savepoints."""
+    """Return the completed and failed checkpoints, including savepoints. Shares refer to them."""
     return tuple(
         checkpoint
         for checkpoint in in_order(job.checkpoints)
@@ -289,7 +289,7 @@ def concluded(job: JobFacts) -> tuple[Checkpoint, ...]:
 
 
 def share_of(part: int, job: JobFacts) -> float:
-    """Return a number of checkpoints as a share of the job's concluded checkpoints, 0 to 1."""
+    """Return this many checkpoints as a share (0 to 1) of the job's concluded checkpoints."""
     return part / max(1, len(concluded(job)))
 
 

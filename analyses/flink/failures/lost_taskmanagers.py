@@ -19,7 +19,7 @@ Lost = tuple[str | None, str | None]  # resource ID, host
 
 
 def own_records(crisis: Crisis) -> list[Incident]:
-    """Return the records about the lost TaskManager itself, but not those about its peers."""
+    """Return the records about the lost TaskManager itself, without those about its peers."""
     records = [failure.incident for failure in crisis.of_kind("taskmanager-lost")]
     return [incident for incident in records if _is_own(incident)]
 
@@ -89,7 +89,7 @@ def same_host(one: str, other: str) -> bool:
 
 
 def loss_signals(lost: Lost, crisis: Crisis) -> dict[str, str | None]:
-    """Return the text of each CP302 signal for and against a lost TaskManager, or None if it does not apply."""
+    """Return the text of each CP302 signal about a lost TaskManager. None means that the signal does not apply."""
     manager, host = lost
     own = own_records(crisis)
     mine = [i for i in own if i.taskmanager == manager or (manager is None and i.host == host)]
@@ -111,14 +111,14 @@ def loss_signals(lost: Lost, crisis: Crisis) -> dict[str, str | None]:
 
 
 def _is_peer(peer: Lost, lost: Lost) -> bool:
-    """Whether a peer is the lost TaskManager, compared by name or, failing that, by host."""
+    """Return whether a peer is the lost TaskManager, by name or, without a name, by host."""
     if peer[0] is not None:
         return peer[0] == lost[0]
     return peer[1] is not None and lost[1] is not None and same_host(peer[1], lost[1])
 
 
 def _text_of(records: Sequence[Incident], signal: str, text: str) -> str | None:
-    """Return the text of a signal from its first record, or None without a record."""
+    """Return the text of a signal from its first record, or None if there is no record."""
     first = next((i for i in records if _signal_of(i) == signal), None)
     if first is None:
         return None

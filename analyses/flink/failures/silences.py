@@ -33,7 +33,7 @@ def _jobmanager_silences(facts: ClusterFacts) -> tuple[Incident, ...]:
 
 
 def jobmanager_logged_until(facts: ClusterFacts, since_us: int, until_us: int) -> int:
-    """Return the time until which the JobManager's log covers an event that began at `since_us`.
+    """Return until when the JobManager's log covers an event that began at `since_us`.
 
     Args:
         facts: of the cluster.
@@ -51,7 +51,7 @@ def jobmanager_logged_until(facts: ClusterFacts, since_us: int, until_us: int) -
 
 
 def logged_until(facts: ClusterFacts, taskmanager: str | None, since_us: int, until_us: int) -> int:
-    """Return the time until which the log of the JobManager or of the task's TaskManager covers a task.
+    """Return until when the log of the JobManager, or of the task's TaskManager, covers a task.
 
     Args:
         facts: of the cluster.
@@ -82,7 +82,7 @@ _DRIFT_US = 1_000_000
 
 @once
 def _record_spans(facts: ClusterFacts) -> dict[str, list[Span]]:
-    """Return the periods with records by TaskManager; `?` stands for one without a name, `""` for all JobManagers."""
+    """Return the periods with records by TaskManager: `?` if it has no name, `""` for all JobManagers."""
     # Imported here: it loads Arrow, which a listing of rules does not need.
     from flowdiag.parsers.flink.marks import merge_spans
 
@@ -98,7 +98,7 @@ def _record_spans(facts: ClusterFacts) -> dict[str, list[Span]]:
 
 
 def _without_silences(span: Span, name: str, facts: ClusterFacts) -> Iterator[Span]:
-    """Yield the parts of a span between a process's silences."""
+    """Yield the parts of a span outside the silences of a process."""
     low, high = span
     for silence in facts.incidents:
         if silence.kind != "silent" or silence.time_us is None:

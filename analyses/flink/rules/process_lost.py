@@ -135,7 +135,7 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
 def _severity(
     job: h.Job, votes: tuple[h.Vote, ...], *, down: bool, slots: int
 ) -> h.Severity | None:
-    """Return the severity of a job that cannot restart, and of a planned loss; None for others."""
+    """Return the severity if the job cannot restart or the loss was planned. None leaves the default."""
     if down:
         return h.Severity.CRITICAL if slots else None
     planned = is_reactive(job) and any(vote.signal == "shut-down" for vote in votes)

@@ -78,7 +78,7 @@ def judge_failures(facts: h.ClusterFacts, limits: Unrecognized) -> h.Iterator[h.
 
 
 def judge_rest(facts: Any, limits: Unrecognized) -> h.Iterator[h.Finding]:
-    """Report each kind of failure in a fragment that another rule reports only with more input.
+    """Report each kind of failure in a fragment, even if another rule would report it, given more input.
 
     Even a consequence of another failure is better than no finding.
     """

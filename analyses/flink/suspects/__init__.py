@@ -135,10 +135,10 @@ def find_culprit(case: Case) -> NamedCulprit | None:
 def _first_with_cause(
     case: Case, leading: Sequence[Suspect]
 ) -> tuple[Suspect, tuple[Suspect, ...], Diagnosis]:
-    """Return the culprit, others with the same cause, and the cause.
+    """Return the culprit, the other suspects with the same cause, and the cause.
 
-    Ties are allowed only at an end of back pressure, where at least one of the suspects is the culprit. It is
-    the one whose cause comes first in `causes.QUESTIONS`.
+    Ties are allowed only at an end of back pressure, where at least one of the suspects is the culprit. The culprit is
+    the suspect whose cause comes first in `causes.QUESTIONS`.
     """
     found = [(suspect, diagnose(case, suspect)) for suspect in leading]
     if len(found) == 1:
@@ -152,7 +152,7 @@ def _first_with_cause(
 def _similar_culprits(
     case: Case, suspect_votes: Sequence[SuspectVote], named: Sequence[Suspect], found: Diagnosis
 ) -> tuple[Suspect, ...]:
-    """Return other subtasks of the same task with the same signals and cause as the culprit.
+    """Return other subtasks of the same task that share the culprit's signals and cause.
 
     For example, each of two hot keys keeps one subtask busy.
     """
@@ -189,7 +189,7 @@ NOT_IN_CODE: Final = (
 def _code_of(
     case: Case, suspect: Suspect, others: Sequence[Suspect], cause: str | None
 ) -> CodeReading | None:
-    """Return what a suspect's threads do, if that may explain the fault."""
+    """Return what the threads of a suspect do, if that can explain the fault."""
     if cause in NOT_IN_CODE or suspect.kind == "taskmanager" or not case.job.stacks:
         return None
     if suspect.kind == "task":
@@ -258,7 +258,7 @@ def _summary_text(
     reason: str | None,
     code: CodeReading | None,
 ) -> str:
-    """Return a one-line summary of the culprit with the decisive number and, if known, the line of code."""
+    """Describe the culprit in one line, with the decisive number and, if known, the line of code."""
     details = [item.detail for item in supporting]
     if reason is not None:
         details.insert(0, reason)
@@ -278,7 +278,7 @@ _BUSY: Final = re.compile(r"busy \d+% ")
 
 
 def _without_repetition(details: Iterable[str]) -> Iterator[str]:
-    """Yield the parts of a sentence, without words repeated from the part before or after.
+    """Yield the parts of a sentence without words that the previous or next part already contains.
 
     >>> list(_without_repetition(["late in 3, upstream on time", "missing in 3, upstream on time"]))
     ['late in 3', 'missing in 3, upstream on time']

@@ -25,7 +25,7 @@ UPSTREAM_ON_TIME: Final = ", upstream on time"
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A source of acknowledgements, and how to describe it."""
+    """Where acknowledgements come from, and how texts refer to it."""
 
     signal: str
     name: str
@@ -91,7 +91,7 @@ def _readings_of_origin(case: Case, readings: Sequence[Reading], source: _Source
 
 
 def _are_victims(case: Case, reading: Reading) -> bool:
-    """Whether all laggards are back-pressured, so that another task delays them."""
+    """Return whether all laggards are back-pressured, which means that another task delays them."""
     loads = [case.loads.get(key) for key in reading.laggards]
     return bool(loads) and all(load is not None and load.waits for load in loads)
 
@@ -179,7 +179,7 @@ def _whole_vertex(
 
 
 def _same_minority(case: Case, readings: Sequence[Reading]) -> Iterator[SuspectVote]:
-    """Vote for a minority of subtasks that is late in almost every checkpoint, even if only slightly (up to 1.10)."""
+    """Vote for a minority of subtasks that is late in almost every checkpoint, however slightly (up to Flink 1.10)."""
     if case.aborts_notified:
         return
     tally = Counter(key for reading in readings for key in reading.overdue)

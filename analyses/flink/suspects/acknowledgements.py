@@ -83,7 +83,7 @@ class Late:
 
 @once
 def late_messages(job: JobFacts) -> Late:
-    """Return the late messages of expired checkpoints, with task names as in the graph."""
+    """Return the late messages of expired checkpoints, with tasks named as in the graph."""
     topology = topology_of(job)
     times: dict[tuple[int, int], dict[SubtaskKey, float]] = defaultdict(dict)
     refs: dict[tuple[int, int], dict[SubtaskKey, Cited]] = defaultdict(dict)
@@ -143,7 +143,7 @@ class _Vertex:
         return len(self.reported) < self.size
 
     def has_time(self, test: Callable[[float], bool]) -> bool:
-        """Whether the time of at least one subtask passes a test."""
+        """Whether the acknowledgement time of any subtask passes a test."""
         return any(map(test, self.reported.values())) or (self.has_rest and test(self.rest_at))
 
     def unreported(self) -> Iterator[SubtaskKey]:
@@ -157,7 +157,7 @@ class _Vertex:
 def _complete_times(
     late: Times, topology: Topology, limit: float, *, notified: bool
 ) -> tuple[dict[str, _Vertex], bool]:
-    """Infer whether subtasks without a late message were on time or never acknowledged.
+    """Infer, for subtasks without a late message, whether they were on time or never acknowledged.
 
     Args:
         late: milliseconds after the trigger.
@@ -276,7 +276,7 @@ def _read(
 def _laggard_records(
     refs: Mapping[SubtaskKey, Cited] | None, keys: Iterable[SubtaskKey]
 ) -> tuple[Cited, ...]:
-    """Return the records of the laggards, without the records of their victims."""
+    """Return the records of the laggards. Records of their victims are left out."""
     return tuple(refs[key] for key in sorted(keys) if refs and key in refs)
 
 

@@ -148,7 +148,7 @@ class Case:
         return self.view.by_task.get(task, [])
 
     def size(self, task: str) -> int:
-        """Return the parallelism of a task, 0 if unknown."""
+        """Return the parallelism of a task, or 0 if unknown."""
         return self.topology.parallelism.get(task, 0)
 
     def name(self, suspect: Suspect) -> str:
@@ -174,7 +174,7 @@ class Case:
         return None
 
     def at_end(self, key: SubtaskKey) -> bool:
-        """Whether back pressure ends at a subtask, or would end there if upstream tasks waited."""
+        """Return whether back pressure ends at a subtask, or would end there if upstream tasks waited."""
         return any(load.key == key for root in self.roots for load in root.subtasks)
 
     def blocks_upstream(self, key: SubtaskKey) -> bool:
@@ -212,7 +212,7 @@ class GarbageCollection:
 
 
 def _collecting(job: JobFacts, episode: Episode) -> dict[str, GarbageCollection]:
-    """Return the TaskManagers that collect garbage for much of a span and far more than the others."""
+    """Return the TaskManagers that spend much of a span on garbage collection, and far more than the others."""
     spent = _garbage_during(job, episode)
     shares = {
         name: sum(item.gc_ms for item in each) / sum(item.span_ms for item in each)
@@ -251,7 +251,7 @@ def is_running_at_abort(case: Case, incident: Incident) -> bool:
 
 
 def was_cancelled(incident: Incident) -> bool:
-    """Whether an asynchronous part ended because the checkpoint was aborted elsewhere."""
+    """Return whether an asynchronous part ended only because the checkpoint was aborted elsewhere."""
     text = incident.cause or ""
     return not text or "CancellationException" in text or "was closed" in text.lower()
 
@@ -298,7 +298,7 @@ def _reported_places(job: JobFacts) -> Mapping[tuple[str | None, int], str]:
 
 
 def _slow_parts(case: Case) -> dict[SubtaskKey, SlowPart]:
-    """Return the subtasks whose own snapshot took up half the timeout."""
+    """Return, by subtask, the part of its own snapshot that took up half the timeout."""
     rows: dict[SubtaskKey, list[tuple[str, SubtaskCheckpoint, float]]] = defaultdict(list)
     for key, part, row, took in _long_parts(case):
         rows[key].append((part, row, took))
@@ -343,7 +343,8 @@ def _by_number(job: JobFacts) -> tuple[SubtaskCheckpoint, ...]:
 def _aborted_parts(job: JobFacts, episode: Episode, *, unaligned: bool) -> list[Incident]:
     """Return the asynchronous parts in the spell that an abort interrupted.
 
-    Unaligned checkpoints are left out because their asynchronous part waits for the barriers of all channels.
+    Unaligned checkpoints are left out, because their asynchronous part includes the wait for the barriers of all
+    channels.
     """
     if unaligned:
         return []

@@ -96,7 +96,7 @@ def diagnose(case: Case, suspect: Suspect) -> Diagnosis:
 
 
 class SubtaskCase:
-    """A subtask, with the facts that the questions are about."""
+    """A subtask and the facts that the questions need."""
 
     def __init__(self, case: Case, key: SubtaskKey) -> None:
         self.case = case
@@ -144,7 +144,7 @@ def _aborted_snapshot(subtask: SubtaskCase) -> Diagnosis | None:
 
 
 def _only_one_late(subtask: SubtaskCase) -> Diagnosis | None:
-    """Ask whether the subtask is late but its downstream is not. Then busy time shows which half is slow."""
+    """Ask whether only the subtask is late, not its downstream tasks. Busy time then shows which half is slow."""
     if subtask.shape is Shape.ONE_LATE and (subtask.load is None or subtask.blocks_upstream):
         return None
     if subtask.shape not in (Shape.SLOW_SNAPSHOT, Shape.ONE_LATE):
@@ -302,7 +302,7 @@ def _diagnose_task(case: Case, suspect: Suspect) -> Diagnosis:
 
 
 def shape_of(case: Case, key: SubtaskKey) -> Shape:
-    """Return the shape of most of a subtask's checkpoints. Acknowledgements count more than late messages."""
+    """Return the shape that most checkpoints of a subtask have. Acknowledgements count more than late messages."""
     for readings in (case.reported, case.late):
         shapes = Counter(reading.shape for reading in readings if key in reading.laggards)
         if shapes[Shape.SLOW_SNAPSHOT] or shapes[Shape.STUCK_BARRIER]:
@@ -315,7 +315,7 @@ def shape_of(case: Case, key: SubtaskKey) -> Shape:
 
 
 def suspect_numbers(case: Case, suspect: Suspect) -> dict[str, float]:
-    """Return all measurements of a suspect. A task or TaskManager gets the measurements of its busiest subtask."""
+    """Return all measurements of a suspect. For a task or TaskManager, these are those of its busiest subtask."""
     load = case.worst_of(suspect)
     if load is None:
         return {}

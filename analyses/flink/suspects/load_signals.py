@@ -22,7 +22,7 @@ def cited_work(loads: Iterable[Load]) -> tuple[Evidence, ...]:
 
 
 def end_of_back_pressure(case: Case) -> Iterator[SuspectVote]:
-    """Vote for subtasks where back pressure ends or that, before any task waits, fall behind."""
+    """Vote for subtasks at which back pressure ends or, before any task waits, that fall behind."""
     for root in case.roots[:1]:
         chosen = _most_skewed(case, root)
         suspects, text = group_suspects(case, frozenset(load.key for load in chosen))
@@ -72,7 +72,7 @@ def skew(case: Case, load: Load) -> float | None:
 
 
 def _keeps_up_better(load: Load, members: Iterable[Load]) -> bool:
-    """Return whether most siblings are busy for more of the time than the subtask."""
+    """Return whether most siblings are busier than the subtask."""
     if load.busy is None:
         return False
     others = [other for other in members if other.key != load.key and other.busy is not None]
@@ -120,7 +120,7 @@ def is_evenly_loaded(case: Case, load: Load) -> bool:
 def only_taskmanager(case: Case, root: Root) -> str | None:
     """Return the TaskManager that runs all subtasks at an end of back pressure and no other subtask of their task.
 
-    Their data must not explain their load. Also, several must be slow, or another task must lag there.
+    Their data must not explain their load. In addition, several of them must be slow, or another task must lag there.
     """
     managers = {load.taskmanager for load in root.subtasks}
     manager = next(iter(managers))
@@ -149,7 +149,7 @@ def lagging_task(case: Case, task: str, taskmanager: str) -> str | None:
 
 
 def all_idle(case: Case) -> bool:
-    """Whether metrics show that no task is busy or waits; False without metrics.
+    """Return whether metrics show that no task is busy or waits. Without metrics, the result is False.
 
     Sources may wait for the barrier of a sibling (`pressure.unblocked_sources`).
     """

@@ -80,7 +80,7 @@ def remedies_for(
 
 
 def _unfitting_remedies(job: JobFacts, found: NamedCulprit, cpu: float | None) -> frozenset[str]:
-    """Return the remedies that do not fit the task, its state backend or the known line of code."""
+    """Return the remedies to leave out, given the task, its state backend and the known line of code."""
     names = ["parallelism" if cpu is not None and cpu >= FULL_CORES else "cores"]
     if " -> " not in (found.subject.task or ""):
         names.append("chain")

@@ -74,7 +74,7 @@ def vote_for(
 
 
 def group_suspects(case: Case, keys: frozenset[SubtaskKey]) -> tuple[frozenset[Suspect], str]:
-    """Return subtasks as suspects and as text. All subtasks of a task together become the task."""
+    """Return the subtasks as suspects and as text. If all subtasks of a task are included, the task replaces them."""
     tasks: dict[str, set[int]] = defaultdict(set)
     for key in keys:
         tasks[key.task].add(key.subtask_index)

@@ -92,7 +92,7 @@ def leading_suspects(case: Case, suspect_votes: Sequence[SuspectVote]) -> tuple[
 def _resolve_tie(
     case: Case, suspect_votes: Sequence[SuspectVote], tied: Sequence[Suspect]
 ) -> tuple[Suspect, ...]:
-    """Return the tied suspects that are culprits. A single suspect is always a culprit."""
+    """Return those of the tied suspects that are culprits. A single suspect is always one."""
     taskmanagers_tied = [suspect for suspect in tied if suspect.kind == "taskmanager"]
     if len(taskmanagers_tied) == 1:
         (taskmanager,) = taskmanagers_tied
@@ -149,7 +149,7 @@ def _slow_taskmanager_of(case: Case, suspect: Suspect) -> Suspect | None:
 
 
 def _placed_by_chance(suspect_votes: Sequence[SuspectVote], suspect: Suspect) -> bool:
-    """Whether the only vote is a weak placement, which may be chance with few TaskManagers and subtasks."""
+    """Return whether the only vote is a weak placement, which may be chance on few TaskManagers."""
     weights = {item.signal: item.weight for item in suspect_votes if suspect in item.suspects}
     return weights.keys() == {"placement"} and weights["placement"] < 2
 
@@ -230,7 +230,7 @@ def confidence_of(case: Case, votes: Sequence[Vote]) -> Confidence:
 
 
 def on_unmonitored_taskmanager(case: Case, signals: Collection[str]) -> bool:
-    """Whether all late subtasks run on TaskManagers without metrics, while only metrics vote.
+    """Return whether all late subtasks run on TaskManagers without metrics, although only metrics vote.
 
     Args:
         case: the case.
@@ -247,7 +247,7 @@ def _are_all_from_metrics(signals: Collection[str]) -> bool:
 
 
 def caveats(case: Case, suspect: Suspect, signals: Collection[str]) -> list[Vote]:
-    """Return the votes against a suspect for which only metrics, or logs of TaskManagers, vote.
+    """Return votes against a suspect whose other votes come only from metrics, or only from TaskManager logs.
 
     Args:
         case: the case of the suspect.

@@ -64,7 +64,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The segments of one pool. `channels` counts the channels of a gate or the subpartitions of a partition."""
+    """The segments that one pool needs. `channels` counts the channels of a gate or the subpartitions of a partition."""
 
     required: int
     desired: int
@@ -250,9 +250,7 @@ def worst_placement(
     settings: Settings,
     version: Version,
 ) -> int:
-    """Return `_worst_of` for the most demanding region: regions behind blocking edges run later, so their needs do
-    not add up.
-    """
+    """Return `_worst_of` for the most demanding region. Needs do not add up: regions behind blocking edges run later."""
     by_region = regions(parallelism, edges)
     return max(
         (
@@ -319,7 +317,7 @@ def _with_counts(
     *,
     local: bool = True,
 ) -> int:
-    """Return the segments of a TaskManager that runs the given number of subtasks of each vertex."""
+    """Return how many segments a TaskManager needs to run the given number of subtasks of each vertex."""
     total = 0
     for edge in edges:
         up, down = parallelism.get(edge.upstream, 0), parallelism.get(edge.downstream, 0)

@@ -96,8 +96,8 @@ Places = Mapping[SubtaskKey, str]  # where each subtask ran
 class Layout:
     """A deployment: where each subtask runs, and how often it was late.
 
-    `drawn` contains the weight of each subtask, for each task with late subtasks. `here` contains how many of
-    them each TaskManager runs, `late` their weights by TaskManager. `complete` means that the place of every
+    `drawn` contains the weight of each subtask, for each task with late subtasks. For each TaskManager, `here`
+    contains how many of these subtasks it runs, and `late` their weights. `complete` means that the place of every
     subtask of these tasks is known, not only those of late subtasks.
     """
 
@@ -140,7 +140,7 @@ def subtask_key(attempt: Attempt) -> SubtaskKey | None:
 
 
 def taskmanager_label(attempt: Attempt) -> str | None:
-    """Return the resource ID of the TaskManager, or its host before 1.8."""
+    """Return the resource ID of the TaskManager or, before Flink 1.8, its host."""
     return attempt.taskmanager or attempt.host
 
 
@@ -277,7 +277,7 @@ def late_subtasks(records: LateRecords, episode: Episode) -> dict[SubtaskKey, st
 
 
 def _was_missed(row: SubtaskCheckpoint, duration_ms: int | None) -> bool:
-    """Whether a subtask acknowledged an expired checkpoint too late or never."""
+    """Return whether a subtask acknowledged an expired checkpoint too late or not at all."""
     if (
         row.end_to_end_ms is not None
         and duration_ms is not None
@@ -312,7 +312,7 @@ Signature = frozenset[tuple[SubtaskKey, str]]
 def _observe_late_subtasks(
     job: JobFacts, groups: Iterable[tuple[Mapping[SubtaskKey, str | None], int | None]]
 ) -> tuple[list[Observation], dict[Signature, Counter[SubtaskKey]]]:
-    """Return the place of each late subtask, and how often each was late by deployment.
+    """Return the place of each late subtask and, for each deployment, how often each subtask was late.
 
     Args:
         job: the job.
@@ -551,10 +551,9 @@ def subset_sums(weights: Sequence[int], size: int) -> dict[int, int]:
 def _pattern(
     observations: Sequence[Observation], layouts: Sequence[Layout], sizes: Mapping[str, int]
 ) -> tuple[Pattern, SubtaskKey | None, str | None]:
-    """Determine whether one subtask, one TaskManager or neither stands out.
+    """Return whether one subtask, one TaskManager or neither stands out.
 
-    A vertex in which all subtasks are late does not identify a culprit. It is a downstream victim or evenly
-    slow.
+    A vertex in which all subtasks are late does not identify a culprit. It is a downstream victim or evenly slow.
     """
     late = {observation.subtask for observation in observations}
     if not late:

@@ -239,7 +239,7 @@ def merge_windows(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
 
 
 def _values_of(name: str, rows: Iterable[SubtaskLoad]) -> list[tuple[int, Any]]:
-    """Return the values of a column, each with its number of samples."""
+    """Return the known values of a column, each with its number of samples."""
     return [(row.samples, value) for row in rows if (value := getattr(row, name)) is not None]
 
 
@@ -353,7 +353,7 @@ def roots(loads: Loads, topology: Topology) -> list[Root]:
 def _root(
     task: str, members: Sequence[Load], before: Sequence[Load], topology: Topology
 ) -> Root | None:
-    """Return the end of back pressure at a task that others wait for, or None if no subtask is busy."""
+    """Return the end of back pressure at a task that other tasks wait for, or None if none of its subtasks is busy."""
     busy = [load for load in members if load.is_working]
     # Waiting siblings are blocked by a task further downstream. Up to 1.11, a barrier that one of the
     # siblings delays may block them as well, because aligned channels are not read.
@@ -374,7 +374,7 @@ def _root(
 
 
 def _queueing(busy: Sequence[Load], *, every: int) -> tuple[Load, ...]:
-    """Leave out busy subtasks that have no input queue.
+    """Return the busy subtasks, without those that have no input queue.
 
     If only one of two busy siblings has a queue, the other is busy with something else. If all `every` subtasks are
     busy almost all the time, the whole task is slow, and the subtask with the most keys limits the rest.
@@ -411,7 +411,7 @@ def unmonitored_end(loads: Loads, topology: Topology) -> str | None:
 
 
 def busiest(loads: Loads, topology: Topology) -> list[Load]:
-    """Return subtasks that are busy while all their siblings are idle, regardless of back pressure."""
+    """Return the busy subtasks whose siblings are all idle, regardless of back pressure."""
     found = []
     for task, members in by_task(loads).items():
         least = max(2, KNOWN_SIBLINGS * topology.parallelism.get(task, 0))
@@ -531,7 +531,7 @@ class SlowTaskManager:
 
 
 def _median_without(ranked: Sequence[float], own: Iterable[float]) -> float | None:
-    """Return the lower median of sorted values except for some of them, or None if none remains."""
+    """Return the lower median of sorted values after removing `own`, or None if no value is left."""
     places: list[int] = []
     for value in sorted(own):
         place = bisect_left(ranked, value)
@@ -649,7 +649,7 @@ class View:
 
 
 def build_view(loads: Loads, topology: Topology, ends: Sequence[Root] | None = None) -> View:
-    """Build the view of a span. `ends` limits it to the end of back pressure that a case is about.
+    """Build the view of a span. `ends` restricts the view to the ends of back pressure that a case is about.
 
     If no TaskManager is slow at everything, the TaskManager where back pressure ends may be slow at that task.
     """

@@ -48,7 +48,7 @@ def read_code(
 
 
 def _in_worker(job: JobFacts, code: CodeReading, agreement: Agreement) -> CodeReading:
-    """Return the reading of the Python workers from `py-spy`, if only one task runs Python code; otherwise `code`."""
+    """Return what the Python workers do according to `py-spy`, if only one task runs Python, otherwise `code`."""
     tasks = {stack.task for stack in job.stacks if stack.kind == "python"}
     workers = [stack for stack in job.stacks if stack.task is None]
     shown = read_samples(workers, agreement=agreement) if len(tasks - {None}) == 1 else None

@@ -26,7 +26,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
-    """The time at the end of the metrics during which no record moves."""
+    """The period at the end of the metrics in which no record moves."""
 
     since_us: int
     until_us: int
@@ -74,19 +74,19 @@ def standstill_in(
 
 
 def is_alone(topology: Topology, task: str) -> bool:
-    """Return whether a task exchanges no records with others because one chain reads, works and writes."""
+    """Return whether a task exchanges no records with others, because a single chain reads, processes and writes."""
     return (
         topology.exact and not topology.upstream.get(task) and not topology.direct_successors(task)
     )
 
 
 def most(*counts: float | None) -> float | None:
-    """Return the largest of the known counts."""
+    """Return the largest known count, or None."""
     return max((count for count in counts if count is not None), default=None)
 
 
 def _still_since(steps: Sequence[Step]) -> int:
-    """Return the time since which the counters of a subtask have not changed."""
+    """Return since when the counters of a subtask have not changed, in microseconds."""
     ordered = sorted(steps)
     since = ordered[-1].last_us
     for step in reversed(ordered):

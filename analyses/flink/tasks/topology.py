@@ -62,7 +62,7 @@ class Topology:
         return self._called[task]
 
     def _matching_task(self, task: str) -> str | None:
-        """Return the task in the graph that matches a differently spelled name."""
+        """Return the task in the graph whose name is spelled differently but means this task."""
         sign = _comparable_name(task)
         if sign in self._by_sign:
             return self._by_sign[sign]

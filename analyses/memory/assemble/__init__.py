@@ -90,7 +90,7 @@ def _order(process: MemoryProcess) -> tuple[Any, ...]:
 
 
 def _operator_kills(rows: Iterable[Row]) -> Iterator[Kill]:
-    """Yield the containers that the Kubernetes Operator reports as killed for memory, without repeated texts."""
+    """Yield the containers that were killed for memory according to the Kubernetes Operator, each text once."""
     seen: set[str] = set()
     for row in rows:
         if row["what"] != "memory" or not (row["template"] or "").startswith("operator-"):
@@ -137,7 +137,7 @@ def _with_usage(process: MemoryProcess, rows: Iterable[Row]) -> MemoryProcess:
 def _backends(
     jobs: Iterable[JobFacts], processes: Iterable[MemoryProcess], rows: Iterable[Row]
 ) -> dict[str, str]:
-    """Return the state backends by job ID, and the configured one under `""`."""
+    """Return the state backend by job ID, with the configured backend under `""`."""
     found: dict[str, str] = {}
     for job in jobs:
         text = job.setting("state.backend")

@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 def buffers_of(
     jobs: Iterable[JobFacts], processes: Sequence[MemoryProcess], rows: Iterable[Row]
 ) -> list[BufferNeeds]:
-    """Return the buffers of each TaskManager and how many its jobs need.
+    """Return the buffers that each TaskManager has and that its jobs need.
 
     Args:
         jobs: jobs with graphs and attempts.
@@ -146,7 +146,7 @@ def _plans(rows: Iterable[Row]) -> dict[str, list[_Input]]:
 def _largest_regions(
     by_taskmanager: Mapping[str, list[b.TaskNeed]], by_region: Mapping[str, str]
 ) -> dict[str, list[b.TaskNeed]]:
-    """Return the concurrent tasks with the highest total need on each TaskManager."""
+    """Return, for each TaskManager, the concurrent tasks with the highest total need."""
     found: dict[str, list[b.TaskNeed]] = {}
     for taskmanager, needs in by_taskmanager.items():
         groups: dict[str, list[b.TaskNeed]] = defaultdict(list)
@@ -183,7 +183,7 @@ _ROUNDS: Final = 40
 
 
 def _rounds(job: JobFacts) -> list[dict[tuple[str, int], str]]:
-    """Return the placement of subtasks in each of the last `_ROUNDS` deployment rounds."""
+    """Return where each subtask ran in each of the last `_ROUNDS` deployments."""
     by_round: dict[int, dict[tuple[str, int], str]] = defaultdict(dict)
     for a in job.attempts:
         if a.task and a.subtask_index is not None and a.taskmanager:

@@ -86,7 +86,7 @@ def processes_in_logs(
 def _process(
     records: Sequence[Row], writer: Process, version: str | None, container: bool | None
 ) -> MemoryProcess | None:
-    """Return the last process start in a stream, with later values replacing earlier values."""
+    """Return the last process start in a stream. Later values replace earlier ones."""
     found = _ProcessRecords(role=writer.role if writer.role in _ROLES else None)
     for row in records:
         found.add(row)
@@ -189,7 +189,7 @@ def _pool_name(pool: str, role: str | None, within_heap: bool) -> str | None:
 
 
 def _from_script(observed: dict[str, int], key: str, text: str) -> None:
-    """Add a size that the start scripts calculated and passed on, such as `…=134217728b`."""
+    """Add a size that a start script calculated and passed on, such as `…=134217728b`."""
     try:
         size = m.parse_size(text)
     except m.MemoryOptionError:
@@ -203,7 +203,7 @@ def _from_script(observed: dict[str, int], key: str, text: str) -> None:
 
 
 def add_totals(observed: dict[str, int]) -> dict[str, int]:
-    """Add totals for which all parts are known."""
+    """Add each total whose parts are all known."""
     parts = (
         m.FRAMEWORK_HEAP,
         m.TASK_HEAP,

@@ -69,7 +69,7 @@ def with_rest(
 
 
 def _registrations(common: ClusterFacts) -> dict[str, tuple[dict[str, int], Incident]]:
-    """Return the sizes in the last registration with sizes of each TaskManager."""
+    """Return the sizes in each TaskManager's last registration that contains sizes."""
     found: dict[str, tuple[dict[str, int], Incident]] = {}
     for incident in (*common.incidents, *(i for job in common.jobs for i in job.incidents)):
         if incident.kind != "taskmanager-registered" or not incident.taskmanager:

@@ -95,7 +95,7 @@ def _kills_by_pod(facts: h.MemoryFacts) -> dict[tuple[str | None, str], list[h.K
 
 
 def _is_host(facts: h.MemoryFacts, name: str | None) -> bool:
-    """Return whether a job reports a failure on this host or a pod ended there."""
+    """Return whether a name is a host: a job reports a failure there, or a pod ended there."""
     failed = any(name == i.host for job in facts.jobs for i in job.incidents)
     return failed or any(name == each.node != each.pod for each in facts.kills)
 

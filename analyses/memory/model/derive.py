@@ -137,7 +137,7 @@ def _missing_sizes_text(parts: str, flink: str, process: str) -> str:
 
 
 def _from_parts(options: Options) -> dict[str, int]:
-    """Derive the pools from task heap and managed memory. The network memory is a share of the total."""
+    """Derive the pools from task heap and managed memory, with the network memory as a share of the total."""
     pools = {
         "framework_heap": options.size(FRAMEWORK_HEAP),
         "framework_off_heap": options.size(FRAMEWORK_OFF_HEAP),
@@ -238,7 +238,7 @@ def _check_network(options: Options, network: int, total: int) -> None:
 
 
 def _counts_buffers(options: Options) -> bool:
-    """Return whether `numberOfBuffers` applies: up to Flink 1.20, if none of the newer options is set."""
+    """Return whether `numberOfBuffers` applies: up to Flink 1.20, unless a newer option is set."""
     newer = any(key in options for key in (NETWORK_MIN, NETWORK_MAX, NETWORK_FRACTION))
     return options.version < (2, 0) and BUFFERS in options and not newer
 

@@ -143,7 +143,7 @@ class RangeFraction:
         return self.clip(what, share(base, self.fraction), options)
 
     def rest_of_total(self, what: str, rest: int, options: Options) -> int:
-        """Return the size of this pool if the other pools of the total add up to `rest`."""
+        """Return the size of this pool if the other pools of its total add up to `rest`."""
         factor = self.fraction / (1 - self.fraction)
         return self.clip(what, share(rest, factor), options)
 

@@ -46,7 +46,7 @@ class Limits(h.Limits):
 
 
 def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """Report the first affected process, for the whole cluster."""
+    """Report the first affected process, on behalf of the cluster."""
     if "rocksdb" not in facts.backends.values():
         return
     for process in facts.processes:

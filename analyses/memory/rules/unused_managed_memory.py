@@ -36,7 +36,7 @@ class Limits(h.Limits):
 
 
 def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
-    """Report all TaskManagers in one finding."""
+    """Report all affected TaskManagers in one finding."""
     if not facts.managed_is_free:
         return
     idle = [

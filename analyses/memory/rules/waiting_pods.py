@@ -72,7 +72,7 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
 
 
 def _described(kill: h.Kill, problem: str, *, several: bool) -> tuple[str, str, str]:
-    """Return the problem for the title, the message without the columns before it, and the effect."""
+    """Return the problem for a title, the message without its leading columns, and the effect."""
     if kill.reason in OF_OPERATORS:
         return (
             "",

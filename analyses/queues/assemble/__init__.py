@@ -120,7 +120,7 @@ def _unknown(jobs: Sequence[JobQueues]) -> JobFacts:
 
 
 def _is_trouble(record: Incident) -> bool:
-    """Return whether a record is not part of an ordinary start."""
+    """Return whether a record is more than part of an ordinary start."""
     ordinary = ("server", "slot-created", "offset-reset", "partitions")
     return record.kind not in ordinary or "offset" in record.text
 
@@ -147,9 +147,7 @@ def _by_owner(rows: Iterable[Row], owners: Owners) -> dict[JobKey, list[Row]]:
 
 
 def _owner_of_neighbours(jobs: Sequence[JobQueues]) -> JobQueues | None:
-    """Return the only job, the only running job, or the only running job with a backlog, whichever exists first, or
-    None.
-    """
+    """Return the job that neighbors are about: the only one, the only running one, or the only one with a backlog."""
     running = [
         job
         for job in jobs
@@ -265,7 +263,7 @@ _UNREFRESHED_US: Final = 60_000_000
 def _ends_early(
     job: JobFacts, samples: Mapping[SubtaskKey, Sequence[Sample]], common: ClusterFacts
 ) -> Iterator[InputNote]:
-    """Yield a note if the metrics end long before the last response of the JobManager that shows the running job."""
+    """Yield a note if the metrics end long before the last JobManager response that shows the job running."""
     lasts = [s.last_us for each in samples.values() for s in each if s.last_us is not None]
     if not lasts or not common.has_rest or job.last_us is None:
         return

@@ -19,7 +19,7 @@ from flowdiag.parsers.units import version_of
 def version_by(
     job: JobFacts, common: ClusterFacts, reports: Row
 ) -> tuple[Version | None, str | None]:
-    """Return the version that the input prints or, failing that, the oldest version that has all reported metrics."""
+    """Return the Flink version that the input prints or, without it, the oldest one with all reported metrics."""
     printed = printed_version(job, common, reports)
     if printed is not None:
         return version_of(printed), "said"
@@ -102,7 +102,8 @@ def _shape(
 ) -> GateShape:
     """Return the gate through which a subtask reads from the upstream task `before`.
 
-    `sizes` contains the parallelism of both tasks, and `here` the number of subtasks by task and TaskManager."""
+    `sizes` is the parallelism of both tasks, and `here` counts the subtasks by task and TaskManager.
+    """
     up, down = sizes
     fed = feeders(pattern, up, down, key.subtask_index)
     if len(fed) == up:

@@ -17,7 +17,7 @@ _TERABYTE: Final = 1 << 40  # as in `engine.frames.PLACE`
 
 
 def marks_of(rows: Iterable[Row], tasks: Tasks) -> tuple[Mark, ...]:
-    """Return the gauges. If two inputs contain the same gauge, the gauge with more samples counts."""
+    """Return the event-time gauges. If two inputs contain the same gauge, keep the one with more samples."""
     found: dict[tuple[SubtaskKey, str, str], Mark] = {}
     for row in rows:
         task = tasks.of(row)
@@ -32,7 +32,7 @@ def marks_of(rows: Iterable[Row], tasks: Tasks) -> tuple[Mark, ...]:
 
 
 def flows_of(rows: Iterable[Row], tasks: Tasks) -> tuple[Flow, ...]:
-    """Return the counters. If two inputs contain the same counter, the counter with more samples counts."""
+    """Return the record counters. If two inputs contain the same counter, keep the one with more samples."""
     found: dict[tuple[str, str, str], list[Flow]] = defaultdict(list)
     for row in rows:
         task = tasks.of(row)
@@ -54,7 +54,7 @@ def flows_of(rows: Iterable[Row], tasks: Tasks) -> tuple[Flow, ...]:
 
 
 def stores_of(rows: Iterable[Row], tasks: Tasks) -> tuple[StoreMetric, ...]:
-    """Return the store metrics. If two inputs contain the same metric, the one with more samples counts while it lasts."""
+    """Return the store metrics. If two inputs contain the same metric, the one with more samples takes precedence."""
     found: dict[tuple[SubtaskKey, str, str], StoreMetric] = {}
     for row in rows:
         task = tasks.of(row)
@@ -74,7 +74,7 @@ def stores_of(rows: Iterable[Row], tasks: Tasks) -> tuple[StoreMetric, ...]:
 
 
 def joined(one: StoreMetric, other: StoreMetric) -> StoreMetric:
-    """Return the metric with more samples, with those of the other from before its start and after its end."""
+    """Return the metric with more samples, extended by the samples of the other before its start and after its end."""
     less, more = sorted((one, other), key=lambda each: len(each.points))
     if not less.points:
         return more

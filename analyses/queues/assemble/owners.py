@@ -29,9 +29,7 @@ class Owners:
                     self._by_name[name].append(job)
 
     def of(self, row: Row) -> JobKey:
-        """Return the job of a row: by its ID, or else by its name and time. Without a match, this is the only job or
-        a new job.
-        """
+        """Return the job of a row, by ID or by name and time. If none matches, return the only job or a new one."""
         if row["job_id"]:
             return self._ids.get(row["job_id"], JobKey("", row["job_id"]))
         name = row["job_name"] or ""
@@ -71,12 +69,11 @@ def run_at_once(one: JobFacts, other: JobFacts) -> bool:
 
 
 def mangle(name: str) -> str:
-    """Return a name as the Prometheus reporter prints it."""
     return re.sub(r"[^A-Za-z0-9]", "_", name)
 
 
 def with_graph(job: JobFacts, rows: Sequence[Row]) -> JobFacts:
-    """Add vertices from the metrics, without order or edges, to a job without a graph or attempts."""
+    """Add the vertices that metrics name, without order or edges, to a job that has neither graph nor attempts."""
     if job.graph is not None or job.attempts:
         return job
     sizes: dict[str, int] = {}
@@ -144,7 +141,7 @@ class Places:
         }
 
     def of(self, row: Row) -> tuple[str | None, str | None]:
-        """Return TaskManager and host. The host is None if only a metric scope names it, with `_` instead of dots."""
+        """Return TaskManager and host. The host is None if it appears only in metric scopes, where `_` replaces dots."""
         manager, host = (
             self._names.get(mangle(row[name] or ""), row[name]) for name in ("taskmanager", "host")
         )

@@ -103,7 +103,7 @@ def _sampling_interval_us(samples: Iterable[Sample]) -> float:
 
 
 def _extend_to_last_report(sample: Sample, pace: float) -> Sample:
-    """Extend a sample to the probable time of its last report, which a gap in its series may hide."""
+    """Extend a sample to the probable time of its last report, in case a gap in its series hides that report."""
     if sample.first_us is None or sample.samples < 2:
         return sample
     probable_us = sample.first_us + round(pace * (sample.samples - 1))
@@ -135,7 +135,7 @@ def _without_null_zeros(gauges: dict[str, Gauge]) -> dict[str, Gauge]:
 
 
 def _merge_reporters(reported: Sequence[Sample]) -> Sample:
-    """Return the sample of the reporter with the most values. Other reporters supply its missing values."""
+    """Return the sample of the reporter with the most values, with missing values filled in from the others."""
     ranked = sorted(reported, key=lambda sample: -sample.samples)
     best = ranked[0]
     if len(ranked) == 1:
@@ -204,6 +204,6 @@ def starts_of(job: JobFacts, samples: Mapping[SubtaskKey, Sequence[Sample]]) -> 
 
 
 def _common_times(times_us: Iterable[int], subtasks: int) -> set[int]:
-    """Return the times that at least half of the subtasks share."""
+    """Return the times at which at least half of the subtasks report."""
     counts = Counter(us // _TOGETHER_US for us in times_us)
     return {bucket * _TOGETHER_US for bucket, count in counts.items() if count * 2 >= subtasks > 0}

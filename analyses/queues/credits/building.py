@@ -25,7 +25,7 @@ _FEWEST_PARCELS: Final = 8  # minimum number of parcels per buffer
 
 
 def parcel(job: Job, flow: Flow, end_ms: float) -> int:
-    """Return how many records the simulation moves at once. Fewer records give a smoother flow, more a faster run."""
+    """Return how many records the simulation moves at once. Fewer make the flow smoother, more make the run faster."""
     rates = flow_rates(job)
     share = sustainable_share(job)
     processed = sum(rates.values()) * share * end_ms / 1000.0

@@ -74,7 +74,7 @@ class Partition:
         return self.used < self.size and self.full_links == 0
 
     def gets_buffer(self) -> bool:
-        """Return whether a started record gets another buffer, including overdraft."""
+        """Return whether a record that was already started gets another buffer, including overdraft."""
         return self.used < self.size + self.overdraft
 
 
@@ -131,9 +131,7 @@ def parcels_of(link: Link) -> int:
 
 
 def buffers_in_use(link: Link) -> int:
-    """Return the number of buffers that were received or are left at the sender, as Flink's `getBuffersInUseCount`
-    counts them.
-    """
+    """Count buffers received or left at the sender, as Flink's `getBuffersInUseCount` does."""
     return len(link.received) + link.backlog
 
 

@@ -187,9 +187,7 @@ class Simulation:
                     subtask.pending.append([number, self._choice(partition), size])
 
     def _choice(self, partition: Partition) -> int:
-        """Choose the link of a parcel at random, weighted by the shares of the links. The variance is that of single
-        records.
-        """
+        """Draw the link of a parcel at random, weighted by the links' shares. The variance is that of single records."""
         if len(partition.links) == 1:
             return 0
         partition.turn = (partition.turn + GOLDEN) % 1.0
@@ -280,7 +278,7 @@ class Simulation:
         return part
 
     def _offer_data(self, link: Link) -> None:
-        """Send or read the next data of a link, if there is any."""
+        """Send the next data of a link, or let its consumer read them, if there are any."""
         if link.local:
             self._queue_channel(link)
             return
@@ -585,7 +583,7 @@ class Simulation:
                     self._queue_channel(link)
 
     def _overtaking(self, link: Link, number: int) -> None:
-        """Handle an unaligned barrier after the current record, ahead of all queued data."""
+        """Handle an unaligned barrier: after the current record, but ahead of all queued data."""
         consumer = link.consumer
         delay = 0.0
         if self.now < consumer.snapshot_until:
@@ -595,7 +593,7 @@ class Simulation:
         self._schedule(self.now + delay, partial(self._receive_barrier, consumer, link, number))
 
     def _overtake_all(self, number: int) -> None:
-        """Move the barriers of an aligned checkpoint out of the queues after its timeout."""
+        """Move the barriers of an aligned checkpoint ahead of all queued data when its timeout expires."""
         if len(self.passed[number]) == len(self.subtasks):
             return
         self.priority.add(number)

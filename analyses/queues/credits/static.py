@@ -44,7 +44,7 @@ def topological_order(job: Job) -> list[Task]:
 
 
 def shares(edge: Edge, consumers: Sequence[int]) -> list[float]:
-    """Return the shares of the records by consumer; even by default."""
+    """Return the share of records that each consumer gets; equal shares by default."""
     given = [edge.shares[i] if i < len(edge.shares) else 1.0 for i in consumers]
     if not edge.shares or sum(given) <= 0:
         given = [1.0] * len(consumers)
@@ -95,7 +95,7 @@ def utilization(job: Job) -> dict[str, float]:
 
 
 def sustainable_share(job: Job) -> float:
-    """Return which share of the sources' rate the slowest subtask sustains, at most 1."""
+    """Return the share of the sources' rate that the slowest subtask can process, at most 1."""
     most = max(utilization(job).values(), default=0.0)
     return 1.0 if most <= 1.0 else 1.0 / most
 
@@ -120,7 +120,7 @@ def _loads(job: Job, task: Task, rates: Mapping[str, float]) -> list[float]:
 
 
 def enough_seconds(job: Job, flow: Flow) -> float:
-    """Return a simulated time in which the buffers are emptied several times."""
+    """Return a simulated time long enough to empty the buffers several times."""
     rates, share = flow_rates(job), sustainable_share(job)
     by_name = {task.name: task for task in job.tasks}
     longest = 0.0

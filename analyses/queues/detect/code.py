@@ -34,9 +34,7 @@ def severity_alone(
     throughout: float,
     saturated: float,
 ) -> h.Severity | None:
-    """Return the severity of a task that waits in its own code while no other task waits for it. None means that the
-    task is healthy.
-    """
+    """Return the severity for a task that waits in its own code while no task waits for it, or None if it is healthy."""
     if code.cause == "deadlock":
         return h.Severity.CRITICAL
     if code.cause == "lock-contention":
@@ -53,7 +51,7 @@ def severity_alone(
 
 
 def record_seconds(spell: h.Spell, *, records: float, measured: float) -> float | None:
-    """Return the time that a culprit needs per record, or None if unknown.
+    """Return the time per record of a culprit, in seconds, or None if unknown.
 
     Args:
         spell: the spell of back pressure.

@@ -23,7 +23,7 @@ def full_senders(
 def is_free(
     job: h.JobQueues, load: h.Load, windows: list[int], *, empty: float, busy: float, samples: float
 ) -> bool:
-    """Return whether a receiver with remote channels has free buffers and time."""
+    """Return whether a receiver with remote channels has buffers and time to spare."""
     capacity = job.capacity.get(load.key)
     if capacity is None or not capacity.remote or load.waits or not load.measured:
         return False

@@ -42,7 +42,7 @@ def stuck_operators(
 
 
 def _known_ms(job: h.JobQueues, stuck: e.Stuck, holder: e.Holder | None) -> float:
-    """Return how long the watermark has provably not advanced, in ms, by evidence other than its samples.
+    """Return for how long, in ms, evidence other than samples proves that the watermark did not advance.
 
     A watermark that was never set has been missing since the start of the job. An idle source emits no watermarks, so
     its idle time counts.
@@ -80,9 +80,7 @@ def lasting_pause(job: h.JobQueues, seconds: float) -> PausedSource | None:
 
 
 def silent_task(job: h.JobQueues, *, records: float, seconds: float) -> h.Silence | None:
-    """Return the first task that received `records` in at least `seconds` and emitted none. Without such a task,
-    return the first such operator.
-    """
+    """Return the first task that received `records` in at least `seconds` but emitted none, or such an operator."""
     tasks = (h.silence_of(job, task) for task in job.topology.tasks)
     found = next((each for each in tasks if each is not None and each.records >= records), None)
     silent = found or e.silent_operator(job)

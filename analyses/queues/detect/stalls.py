@@ -41,7 +41,7 @@ class Stall:
 
 
 def stalls_of(job: h.JobQueues, *, share: float, records: float) -> h.Iterator[Stall]:
-    """Yield each task whose stores stall for `share` of the time, or have `records` lines about stalls in their LOG."""
+    """Yield each task whose stores stall for `share` of the time or log `records` lines about stalls."""
     lines = h.store_lines(job, errors=False)
     stores = [s for s in h.stores_of_job(job) if (s.stalled or 0.0) >= share]
     tasks = {store.key.task for store in stores}

@@ -98,7 +98,7 @@ def _silent_splits(job: h.JobQueues, holder: e.Holder, marks: str) -> Culprit:
 
 
 def _subtasks(job: h.JobQueues, holder: e.Holder) -> tuple[h.Subject, str]:
-    """Return the subject and the names of the subtasks. The subject is the task if there are several subtasks."""
+    """Return the subtasks as a subject and by name. If there are several, the subject is their task."""
     first = holder.keys[0]
     names = _first_three([h.subtask_name(job, key) for key in holder.keys])
     if len(holder.keys) > 1:
@@ -120,7 +120,7 @@ def clock(value: float | None) -> str:
 
 
 def marks_of(job: h.JobQueues, holder: e.Holder | None) -> h.Iterator[h.Evidence | None]:
-    """Yield the samples of the watermark that is held back, or nothing without a holder."""
+    """Yield the samples of the watermark that the holder holds back. Without a holder, yield nothing."""
     if holder is None:
         return
     times = e.event_time(job)

@@ -164,7 +164,7 @@ def trend_of(job: JobQueues, task: str, only: SubtaskKey | None = None) -> Trend
 
 
 def _middle_us(job: JobQueues, keys: Sequence[SubtaskKey], window: int) -> int | None:
-    """Return the middle of the time that the samples of a window cover."""
+    """Return the midpoint of the time that the samples of a window cover."""
     times = [
         (sample.first_us + sample.last_us) // 2
         for key in keys
@@ -175,7 +175,7 @@ def _middle_us(job: JobQueues, keys: Sequence[SubtaskKey], window: int) -> int |
 
 
 def _ends(job: JobQueues, key: SubtaskKey) -> tuple[Evidence, ...]:
-    """Return the last and the first report of a subtask, as evidence."""
+    """Return the last and the first report of a subtask as evidence."""
     reports = job.samples[key]
     ends = dict.fromkeys((len(reports) - 1, 0))
     return cite((evidence_in(reports[at], ("pending",), key), reports[at].last_us) for at in ends)
@@ -260,12 +260,12 @@ FAILED_COMMITS: Final = 3
 
 
 def affected_checkpoints(job: JobQueues) -> set[int | None]:
-    """Return the checkpoints whose offsets the source could not commit."""
+    """Return the checkpoints whose offsets the source failed to commit."""
     return {i.checkpoint for i in job.job.incidents if i.kind == "commit-failed"}
 
 
 def commits_fail(job: JobQueues) -> bool:
-    """Return whether so many commits fail that the lag of the group is too high."""
+    """Return whether so many commits fail that the lag of the group is overstated."""
     return len(affected_checkpoints(job)) >= FAILED_COMMITS
 
 
@@ -288,7 +288,7 @@ def commits_fall_behind(job: JobQueues, group: Trend) -> bool:
 
 @once
 def job_trend(job: JobQueues) -> Trend | None:
-    """Return the trend of the consumer group; if there is none, of the source that is furthest behind."""
+    """Return the trend of the consumer group or, without one, of the source that is furthest behind."""
     found = [trend for task in sorted(job.topology.sources) if (trend := trend_of(job, task))]
     worst = max(found, key=lambda trend: trend.last, default=None)
     group = group_trend(job)
@@ -306,10 +306,10 @@ EMPTY_FETCH_MS: Final = (450.0, 550.0)
 
 
 def sees_no_lag(job: JobQueues, source: str, group: Trend) -> bool:
-    """Return whether Kafka shows a source no further records, while the lag of its group is large.
+    """Return whether the source itself sees no lag although the lag of its consumer group is large.
 
-    With `isolation.level=read_committed`, Kafka shows no record after the first open transaction of a partition. A slow
-    broker leaves the client without news of its lag, but its responses contain records.
+    With `isolation.level=read_committed`, Kafka shows no record after the first open transaction of a partition. A
+    slow broker leaves the client without news of its lag, but its responses contain records.
     """
     windows = pending_of(job, source)
     if not windows or group.of in job.topology.sources:
@@ -344,7 +344,7 @@ BLOCKED: Final = 0.9
 
 
 def stays_short(trend: Trend, job: JobQueues, behind_s: float) -> bool:
-    """Return whether a lag does not grow, and takes less than `behind_s` seconds to read since the middle of the input.
+    """Return whether a lag neither grows nor takes `behind_s` seconds or more to read since the middle of the input.
 
     A backlog at the start does not count.
     """
@@ -376,7 +376,7 @@ def lag_measurements(trend: Trend, behind_s: float) -> tuple[Measurement, ...]:
 
 
 def active_loads(job: JobQueues, task: str) -> list[Load]:
-    """Return the loads of the subtasks of a source that read anything."""
+    """Return the loads of those subtasks of a source that read anything."""
     found = []
     for load in loads_in(job).values():
         read = sum(s.increases.get("records_out", 0.0) for s in job.samples.get(load.key, ()))
@@ -412,7 +412,7 @@ Hot = tuple[SubtaskKey, Trend, float]
 def hot_subtask(
     job: JobQueues, task: str, share: float, ratio: float, records: float, behind_s: float
 ) -> Hot | None:
-    """Return the subtask of a source with most of its lag, its trend and its share, or None if there is none.
+    """Return the subtask with most of a source's lag, with trend and share, or None if no subtask stands out.
 
     Args:
         job: the job.

@@ -26,12 +26,12 @@ def spells_of_records(records: Iterable[Incident], pause_s: float) -> list[list[
 
 
 def lasted_s(records: list[Incident]) -> float:
-    """Return the time from the first to the last record."""
+    """Return the seconds from the first to the last record."""
     return ((records[-1].time_us or 0) - (records[0].time_us or 0)) / 1e6
 
 
 def server_name(address: str) -> str:
-    """Return host and port of an address as Kafka's clients print it.
+    """Return the host and port of an address that a Kafka client prints.
 
     >>> server_name("kafka-1.example/10.0.0.11:9092"), server_name("/10.0.0.11:9092")
     ('kafka-1.example:9092', '10.0.0.11:9092')

@@ -80,7 +80,7 @@ def held_slots(neighbours: Neighbours) -> Iterator[HeldSlot]:
 
 
 def _at_last_position(slots: Sequence[DatabaseSlot]) -> list[DatabaseSlot]:
-    """Return the last outputs in which position and use are the same as at the end."""
+    """Return the last outputs with the same position and use as at the end."""
     last, found = slots[-1].row, []
     for slot in reversed(slots):
         if (slot.row.restart, slot.row.active) != (last.restart, last.active):
@@ -90,7 +90,7 @@ def _at_last_position(slots: Sequence[DatabaseSlot]) -> list[DatabaseSlot]:
 
 
 def _log_ends(slots: Sequence[DatabaseSlot]) -> dict[int | None, int]:
-    """Return the largest position of all slots by the time of the output."""
+    """Return the largest position of any slot, by the time of the output."""
     ends: dict[int | None, int] = {}
     for slot in slots:
         at = slot.row.newest

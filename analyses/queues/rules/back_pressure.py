@@ -77,7 +77,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Results:
 
 
 def _back_pressure_without_cause(job: h.JobQueues, windows: list[int], limits: Limits) -> h.Results:
-    """Report back pressure without a slow task downstream."""
+    """Report back pressure that no slow task downstream explains."""
     samples = list(chain.from_iterable(h.samples_in(job, windows).values()))
     first, last = h.time_span(samples)
     ordered, ongoing = h.has_task_order(job), windows[-1] == job.windows[-1]
@@ -100,7 +100,7 @@ def _back_pressure_without_cause(job: h.JobQueues, windows: list[int], limits: L
 
 
 def _is_burst(job: h.JobQueues, windows: list[int], first_us: int, limits: Limits) -> bool:
-    """Return whether back pressure that has ended was rare, or began near a start."""
+    """Return whether the back pressure has ended and was rare or began near a start."""
     near = any(abs(first_us - start) <= limits.near_start * 1e6 for start in job.starts_us)
     return near or len(windows) <= limits.isolated * len(job.windows)
 

@@ -47,7 +47,7 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
 
 
 def _after_a_restore(job: h.JobQueues, found: list[Incident]) -> list[Incident]:
-    """Return the records after the job's first restore, which must follow the first record of the slot."""
+    """Return the records after the job's first restore, which must come after the first record of the slot."""
     first_us = min(incident.time_us or 0 for incident in found)
     restored = (i.time_us or 0 for i in job.job.incidents if i.kind == "restored")
     after_us = min((us for us in restored if us > first_us), default=None)

@@ -70,7 +70,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _by_taskmanager(job: h.JobQueues) -> dict[str, list[Stack]]:
-    """Return one thread per dump that shows a group of threads, in time order, by TaskManager."""
+    """Return, by TaskManager and in time order, one thread for each dump that shows a group of threads."""
     found: dict[str, dict[str, Stack]] = {}
     for stack in job.job.stacks:
         if stack.taskmanager is not None and stack.crowd:

@@ -84,7 +84,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _by_pools(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
-    """Judge by the Flink project's table: floating buffers in use, exclusive buffers free, an upstream task waits."""
+    """Apply the Flink project's table: floating buffers in use, exclusive buffers free, an upstream task waits."""
     windows = h.pressed_windows(job)
     if not windows or (job.version or (9, 0)) < (1, 9):
         return

@@ -49,7 +49,7 @@ def _partitions_in(records: list[Incident], off: Incident) -> set[str]:
 
 
 def _added(job: h.JobQueues, begun_us: int, known: set[str]) -> list[BrokerRecord]:
-    """Return the records about new partitions of the same topics."""
+    """Return the records about partitions that were added to the same topics."""
     topics = {_topic_of(name) for name in known}
     created = (each for each in job.neighbours.events if each.row.partition is not None)
     return [

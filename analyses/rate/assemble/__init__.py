@@ -209,7 +209,7 @@ def _dated(about: Iterable[Row], what: str) -> list[int]:
 
 
 def _origins(batches: Iterable[Row], about: Iterable[Row]) -> frozenset[str]:
-    """Return the kinds of input that contain batches of the application."""
+    """Return which kinds of input contain the application's batches."""
     batches = list(batches)
     origins = {origin for row in batches for origin in row.get("origins") or ()}
     origins |= {field_of(row, "origin") for row in about} - {""}
@@ -221,7 +221,7 @@ def _origins(batches: Iterable[Row], about: Iterable[Row]) -> frozenset[str]:
 def _real_time(
     singles: Mapping[str, list[Row]], settings: Mapping[str, str], user: UserSettings
 ) -> tuple[bool | None, str | None]:
-    """Return whether queries run in real-time mode, and which source shows it. Progress reports do not."""
+    """Return whether queries run in real-time mode, and which input shows it, because progress reports do not."""
     if user.real_time is not None:
         return user.real_time, "option"
     templates = {row.get("template") or "" for row in singles[Event.SPARK_INCIDENT]}

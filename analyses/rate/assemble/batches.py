@@ -132,7 +132,7 @@ def _batch(row: Row, stage: StageLoad | None, work: Work | None, *, jobs_suffice
 
 
 def _start_ms(row: Row) -> int | None:
-    """Return when a running batch began. REST responses and copied tables contain only its batch time and its delay."""
+    """Return when a running batch began, in ms. REST responses and copied tables have only batch time and delay."""
     delayed = None if row.get("scheduling") is None else row["batch"] + row["scheduling"]
     return max((ms for ms in (row.get("begun_ms"), delayed) if ms is not None), default=None)
 
@@ -158,7 +158,7 @@ def _times(row: Row, completed: bool) -> tuple[int | None, int | None, int | Non
 
 
 def _failed_output_count(row: Row, completed: bool) -> int:
-    """Return the number of failed outputs. An event log alone shows only failed jobs, which a stop may cause."""
+    """Return the number of failed outputs. An event log alone shows only failed jobs, which a stop can also cause."""
     if row.get("failed") is not None:
         return int(row["failed"])
     return min(1, row.get("failed_jobs") or 0) if completed else 0

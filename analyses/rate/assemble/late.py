@@ -18,7 +18,7 @@ _COLD_US: Final = 120_000_000
 def without_odd_late_triggers(
     rows: Sequence[Row], first_us: int | None, last_us: int | None = None
 ) -> list[Row]:
-    """Return incidents without the late triggers that prove nothing.
+    """Drop late triggers that prove nothing from the incidents.
 
     The first trigger after the start is cold, so it does not count. The log contains only late triggers. If most
     triggers may be on time, or a longer log has only one late trigger, the late triggers prove nothing. The same
@@ -40,7 +40,7 @@ _Placed = tuple[tuple[int, int], Trigger]
 
 
 def _without_cold(late: list[_Placed], first_us: int | None) -> list[_Placed]:
-    """Drop the first trigger if it comes right after the start, or if a longer log has no other."""
+    """Drop the first trigger if it follows the start directly, or if it is the only late trigger of a longer log."""
     if not late or first_us is None:
         return late
     after_us = late[0][1].time_us - first_us
@@ -86,7 +86,7 @@ def ended_overload(
 
 
 def _follows(before: tuple[int, int], after: tuple[int, int]) -> bool:
-    """Return whether the pause between two late triggers is shorter than the longer of the two."""
+    """Return whether the pause between two late triggers is shorter than the longer trigger."""
     return after[0] - before[1] <= max(before[1] - before[0], after[1] - after[0])
 
 

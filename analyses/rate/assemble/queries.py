@@ -147,9 +147,9 @@ def _add_late(
 
 
 class _Sources:
-    """Lines of sources in the driver's log.
+    """Lines about sources in the driver's log.
 
-    They do not name a query, so they count only if there is exactly one query.
+    They name no query, so they count only if there is exactly one.
     """
 
     def __init__(self, incidents: Iterable[Row], *, alone: bool) -> None:
@@ -184,7 +184,7 @@ def _tries(
     runs: Iterable[str],
     work: Mapping[Unit, Work],
 ) -> dict[int, int]:
-    """Return how many runs began each batch, for batches that were begun more than once.
+    """Return the number of runs that began each batch, for batches that more than one run began.
 
     Progress reports contain only batches that ended. The event log also has the jobs of other batches.
     """
@@ -260,7 +260,7 @@ def observed_trigger_ms(triggers: Sequence[Trigger]) -> int | None:
 
 
 def _waited_starts_ms(triggers: Sequence[Trigger]) -> list[int]:
-    """Return the start times of triggers that follow a pause."""
+    """Return the start times of the triggers that follow a pause."""
     return [
         b.time_us // 1000
         for a, b in pairwise(triggers)
@@ -271,7 +271,7 @@ def _waited_starts_ms(triggers: Sequence[Trigger]) -> list[int]:
 
 
 def _spread(places: Sequence[int], around: int) -> int:
-    """Return the length of the shortest arc, on a circle of length `around`, with four fifths of the places."""
+    """Return the length of the shortest arc that contains four fifths of the places on a circle of length `around`."""
     ordered = sorted(places)
     most = -(-4 * len(ordered) // 5)
     turned = [*ordered, *(place + around for place in ordered)]

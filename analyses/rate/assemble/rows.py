@@ -34,7 +34,7 @@ def ref_of(row: Row) -> Ref:
 
 
 def optional_ref_of(row: Row) -> Ref | None:
-    """Return the record that a merged row comes from, or None if it comes from several records."""
+    """Return the record of a merged row, or None if several records were merged."""
     ref = row.get("ref")
     return Ref(ref["source"], ref["offset"]) if ref else None
 
@@ -92,7 +92,7 @@ def open_task_of(row: Row) -> OpenTask:
 
 
 def stage_of(row: Row, largest: Row | None = None) -> StageLoad:
-    """Return the stage of a batch or trigger with the longest task.
+    """Convert a row to the stage of a batch or trigger that has the longest task.
 
     Args:
         row: the row of that stage.

@@ -78,7 +78,7 @@ def unfinished_trigger(
 
 
 def _run_end_us(query: QueryRows, run: str | None, end_us: int | None) -> int | None:
-    """Return the end of a run; if it is unknown, the end of the input."""
+    """Return the end of a run or, if unknown, of the input."""
     stops = [
         row["time_us"]
         for row in query.events
@@ -88,7 +88,7 @@ def _run_end_us(query: QueryRows, run: str | None, end_us: int | None) -> int | 
 
 
 def _last_ended(query: QueryRows, triggers: Sequence[Trigger]) -> int:
-    """Return the batch ID of the last trigger with a commit or a progress report; -1 without one."""
+    """Return the ID of the last batch with a commit or a progress report, or -1."""
     commits = [row.get("checkpoint") for row in query.files if event_of(row) == "commits"]
     numbers = (*commits, *(trigger.batch for trigger in triggers))
     return max((number for number in numbers if number is not None), default=-1)
@@ -108,7 +108,7 @@ def _latest_run(query: QueryRows, triggers: Sequence[Trigger]) -> str | None:
 def _beginnings(
     query: QueryRows, work: Mapping[Unit, Work], run: str | None
 ) -> dict[int, tuple[int, Row | None]]:
-    """Return the start time of each trigger of a run, by batch ID, and its log record if there is one."""
+    """Return, by batch ID, the start time of each trigger of a run, with its log record or None."""
     began: dict[int, tuple[int, Row | None]] = {}
     for row in query.files:
         number, time_us = row.get("checkpoint"), row.get("time_us")

@@ -30,7 +30,7 @@ def failed_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
 
 
 def failed_tasks(app: ApplicationFacts) -> list[Record]:
-    """Return the task exceptions of a fragment without application, batch or query.
+    """Return the task exceptions in a fragment that has no application, batch or query.
 
     With batches or queries, their outcome shows whether a retry succeeded.
     """
@@ -38,7 +38,7 @@ def failed_tasks(app: ApplicationFacts) -> list[Record]:
 
 
 def retried_tasks(app: ApplicationFacts) -> list[Record]:
-    """Return the task exceptions after which batches or triggers completed, so that a retry succeeded."""
+    """Return the task exceptions that a retry resolved, because later batches or triggers completed."""
     ends = [(batch.end_ms or 0) * 1000 for batch in app.completed if not batch.failed_outputs]
     ends += [
         trigger.time_us + (trigger.duration_ms or 0) * 1000
@@ -142,7 +142,7 @@ def abandoned_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
 
 
 def contiguous_until_ms(app: ApplicationFacts, since_ms: int) -> int:
-    """Return the last time that the input reaches without a gap from `since_ms` on.
+    """Return until when the input continues without a gap from `since_ms`, in ms.
 
     The driver creates a batch per interval even if one hangs. If many are missing, lines are missing or the driver
     stalled, and durations are unknown.
@@ -302,7 +302,7 @@ def _keeps_failing(failed: Sequence[Batch], done: Sequence[Batch]) -> bool:
 
 
 def _limit_set(app: ApplicationFacts) -> str | None:
-    """Return the setting that may limit the source. Only record counts would show whether it actually does."""
+    """Return the setting that may limit the source. Whether it does would only show in record counts."""
     if pid.is_enabled(app):
         return "back pressure is on"
     for name in (pid.MAX_RATE, pid.MAX_PER_PARTITION):
@@ -312,7 +312,7 @@ def _limit_set(app: ApplicationFacts) -> str | None:
 
 
 def _overruns_at_end(app: ApplicationFacts, interval: int) -> int:
-    """Return the number of last batches that overrun, each of which waited longer than the batch before.
+    """Return how many of the last batches overrun, each having waited longer than the one before.
 
     Such a stream has begun to fall behind, but the input ends too early to call it overloaded.
     """
@@ -334,13 +334,13 @@ def _overruns_at_end(app: ApplicationFacts, interval: int) -> int:
 
 
 def _waiting_at_end(app: ApplicationFacts, interval: int) -> int:
-    """Return how many consecutive batches at the end waited."""
+    """Return how many batches in a row waited at the end of the input."""
     late = ((batch.waited_ms or 0) >= d.GROWN * interval for batch in reversed(app.completed))
     return sum(1 for _ in takewhile(bool, late))
 
 
 def is_stuck(state: StreamState, *, lost: float = d.LOST) -> bool:
-    """Return whether batches wait for one running batch, which is the first batch or the only long one."""
+    """Return whether batches wait for a running batch that is the first one or the only long one."""
     if state.running_ms is None:
         return False
     if state.use is None:
@@ -349,7 +349,7 @@ def is_stuck(state: StreamState, *, lost: float = d.LOST) -> bool:
 
 
 def is_waiting(state: StreamState, *, delay: float = d.GROWN) -> bool:
-    """Return whether batches wait at least `delay` intervals and the wait does not fall."""
+    """Return whether batches wait for at least `delay` intervals and the wait does not shrink."""
     late = state.delay_intervals
     return late is not None and late >= delay and not _recovers(state)
 
@@ -371,7 +371,7 @@ def _drains(use: float | None, waits: Sequence[float], slope: Trend | None, inte
 
 
 def delay_rises(state: StreamState) -> bool:
-    """Return whether batches overrun and wait longer each time, so that no limit holds the source back yet.
+    """Return whether batches overrun and wait longer each time, so that no limit restricts the source yet.
 
     A few batches show no reliable trend, but they show that a limit has no effect yet.
     """

@@ -59,7 +59,7 @@ def _share_at_estimate(
     seconds: float,
     full: float,
 ) -> tuple[float, float]:
-    """Return the share of recent batches that reach the estimated rate, and the median of that rate."""
+    """Return the share of recent batches that reach the estimated rate, and the median estimated rate."""
     mine = next((one for one in estimators if one.stream == stream), None)
     if mine is None:
         return 0.0, 0.0

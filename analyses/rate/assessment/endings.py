@@ -76,9 +76,7 @@ _OF_AN_END: Final = (
 
 
 def harmless_failure(reason: str | None) -> bool:
-    """Return whether the reason of a failure is harmless: a stop, which cancels running jobs, or another copy of the
-    task.
-    """
+    """Return whether a failure is harmless: a stop canceled the job, or another copy of the task succeeded."""
     text = (reason or "").lower()
     return any(message in text for message in (*_OF_A_STOP, *_OF_A_COPY))
 
@@ -96,14 +94,14 @@ def stop_us(app: ApplicationFacts) -> int | None:
 
 
 def _earliest_us(app: ApplicationFacts) -> int:
-    """Return when a stop may have ended the application at the earliest, from its last batch or trigger."""
+    """Return the earliest time at which a stop may have ended the application: that of its last batch or trigger."""
     begun = [batch.time_ms * 1000 for batch in app.batches]
     begun += [trigger.time_us for query in app.queries for trigger in query.triggers]
     return max(begun, default=0) - _AFTER_US
 
 
 def _unseen_stop(app: ApplicationFacts) -> tuple[str | None, int | None, Ref | None]:
-    """Return the message of the first failure caused by the stop of the application, and its time and place if known."""
+    """Return the first failure caused by a stop without a record, as (message, time, record), each maybe None."""
     found = [
         (line.strip(), time_us, ref)
         for reason, time_us, ref in _reasons(app)
@@ -118,7 +116,7 @@ def _unseen_stop(app: ApplicationFacts) -> tuple[str | None, int | None, Ref | N
 
 
 def _reasons(app: ApplicationFacts) -> Iterator[tuple[str | None, int | None, Ref | None]]:
-    """Yield the reason, the time and the place of each failure."""
+    """Yield the reason, time and record of each failure."""
     events = (event for query in app.queries for event in query.events)
     for record in (*app.incidents, *app.failures, *events):
         yield record.cause, record.time_us, record.ref
@@ -128,7 +126,7 @@ def _reasons(app: ApplicationFacts) -> Iterator[tuple[str | None, int | None, Re
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """The stop of an application or, if unknown, the end of its log: a log at WARN ends with the stop."""
+    """The stop of an application or, if no record shows one, the end of its log. A log at WARN ends with the stop."""
 
     stop_us: int | None
     end_us: int | None
@@ -151,7 +149,7 @@ class _Ending:
         return self.has_caused(record.time_us, record.cause, record.ref)
 
     def _is_before(self, ref: Ref | None) -> bool:
-        """Return whether a line precedes the stop in the log. Spark prints whole seconds only."""
+        """Return whether a line precedes the stop in the log, because Spark's times have only whole seconds."""
         above = [
             stop.offset for stop in self.stops if ref is not None and stop.source == ref.source
         ]

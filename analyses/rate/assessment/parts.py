@@ -32,7 +32,7 @@ def records_of_stream(batches: Iterable[Batch], stream: int) -> list[int]:
 def split_where(
     units: Sequence[Unit], gaps: Sequence[float], longest: float
 ) -> tuple[tuple[Unit, ...], ...]:
-    """Split the units at every gap longer than `longest` into at least one part."""
+    """Split the units at gaps longer than `longest`. The result has at least one part."""
     bounds = [0, *(n for n, gap in enumerate(gaps, 1) if gap > longest), len(units)]
     return tuple(tuple(units[a:b]) for a, b in pairwise(bounds))
 
@@ -43,7 +43,7 @@ def first_verdict(verdicts: Sequence[Verdict]) -> tuple[Stability, str]:
 
 
 def cap_clause(caps: Sequence[Cap]) -> str:
-    """Return a clause about the limit that recent batches reach, or nothing without a limit."""
+    """Return a clause about the limit that recent batches reach, or an empty text."""
     if not caps:
         return ""
     cap = caps[0]
@@ -53,7 +53,7 @@ def cap_clause(caps: Sequence[Cap]) -> str:
 
 
 def exception_records(query: QueryFacts) -> tuple[Record, ...]:
-    """Return the records of runs that an exception ended. Listener and event log may both contain such a record."""
+    """Return the records of runs that ended with an exception. Listener and event log may both have one."""
     return tuple(record for record in query.events if record.what == "terminated" and record.cause)
 
 

@@ -57,7 +57,7 @@ def _is_far_behind(query: QueryFacts) -> bool:
 
 
 def _idle_since_us(query: QueryFacts) -> int | None:
-    """Return since when a query has had nothing to do at the end of the input; None if it may have had."""
+    """Return since when a query has had nothing to do at the end of the input, or None if it may be busy."""
     end = max((t.time_us + (t.duration_ms or 0) * 1000 for t in query.triggers), default=0)
     idle = [
         record.time_us
@@ -228,9 +228,7 @@ def _verdict(
 
 
 def _may_be_start(state: StreamState, query: QueryFacts, late: Sequence[Trigger]) -> bool:
-    """Return whether the overruns may belong to a start: there are few, they are slight, and the last is not the
-    longest.
-    """
+    """Return whether the overruns may belong to a start: few, slight, and the last is not the longest."""
     if query.real_time or state.interval_ms is None or len(late) >= d.LATE:
         return False
     lasted = [t.duration_ms or 0 for t in late]
@@ -239,7 +237,7 @@ def _may_be_start(state: StreamState, query: QueryFacts, late: Sequence[Trigger]
 
 
 def _begins_to_overrun(state: StreamState, query: QueryFacts) -> bool:
-    """Return whether the input ends while triggers overrun more and more."""
+    """Return whether triggers overrun more and more when the input ends."""
     interval, last = state.interval_ms, query.triggers[-d.TURNING - 1 :]
     if interval is None or query.real_time or len(last) <= d.TURNING:
         return False
@@ -248,7 +246,7 @@ def _begins_to_overrun(state: StreamState, query: QueryFacts) -> bool:
 
 
 def _equal_files(late: Sequence[Trigger]) -> bool:
-    """Return whether all triggers read the same number of rows from files, which a limit on files explains best."""
+    """Return whether all triggers read equally many rows from files, best explained by a limit on files."""
     sources = {source.get("name", "").partition("[")[0] for t in late for source in t.sources}
     rows = {t.rows for t in late}
     return (
@@ -274,7 +272,7 @@ def _backlog_grows(state: StreamState) -> bool:
 
 
 def _neighbours(late: Sequence[Trigger]) -> list[tuple[Trigger, Trigger]]:
-    """Return consecutive triggers of the same run with no trigger missing between them."""
+    """Return the pairs of consecutive triggers in one run that have no trigger missing in between."""
     return [
         (a, b)
         for a, b in pairwise(late)
@@ -284,14 +282,14 @@ def _neighbours(late: Sequence[Trigger]) -> list[tuple[Trigger, Trigger]]:
 
 
 def _pauses_ms(late: Sequence[Trigger]) -> list[float]:
-    """Return the times from the end of each trigger to the start of the next."""
+    """Return the time from the end of each trigger to the start of the next one, in ms."""
     return [(b.time_us - a.time_us) / 1000 - (a.duration_ms or 0) for a, b in _neighbours(late)]
 
 
 def has_pauses(late: Sequence[Trigger], *, pause_ms: float = d.PAUSE_MS) -> bool:
     """Return whether most triggers with row counts leave no backlog and are followed by a pause.
 
-    Logs at WARN contain only late triggers, without rows.
+    Logs at WARN contain only late triggers, without row counts.
     """
     counted = [t for t in late if t.rows is not None]
     gaps = _pauses_ms(counted)
@@ -441,7 +439,7 @@ def rows_overcounted(query: QueryFacts) -> bool:
 
 
 def _offsets_advanced(trigger: Trigger) -> int | None:
-    """Return how many offsets a trigger advanced, or None unless every source has numeric offsets."""
+    """Return by how many offsets a trigger advanced, or None unless every source has numeric offsets."""
     advances = [s.get("advance") if s.get("partition_count") else None for s in trigger.sources]
     known = [advance for advance in advances if advance is not None]
     return sum(known) if known and len(known) == len(advances) else None

@@ -72,13 +72,13 @@ def read_code(
 
 
 def line_of(flow: h.Flow, cause: str) -> CodeReading | None:
-    """Return the line of user code in which the threads of a flow show a cause, or None if unknown."""
+    """Return the line of user code that shows a cause in the threads of a flow, or None if unknown."""
     code = read_code(flow, alone=len([*h.flows_of(flow.assessed)]) == 1)
     return code if code is not None and code.cause == cause and code.stack.frame else None
 
 
 def with_line(why: str, code: CodeReading | None) -> str:
-    """Add the line of user code to the description of a culprit, if the line is known."""
+    """Append the line of user code, if known, to the description of a culprit."""
     return why if code is None else f"{why}. It {code.clause}, {code.evidence_text}"
 
 
@@ -105,6 +105,6 @@ def _stacks(threads: h.Sequence[h.SparkThread], role: str) -> list[Stack]:
 
 
 def _is_known(code: CodeReading) -> bool:
-    """Return whether user code, Python or a client library is involved. Spark itself also reads files and waits."""
+    """Return whether user code, Python or a client library is running. Spark itself also reads files and waits."""
     stack = code.stack
     return stack.kind.startswith("python") or bool(stack.frame or stack.component)

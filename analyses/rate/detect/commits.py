@@ -34,9 +34,7 @@ def commit_remedies(
     rows: float,
     more: float,
 ) -> tuple[h.Action, ...]:
-    """Return the remedies for many small partitions, if there are many, followed by those for the largest part of the
-    commits.
-    """
+    """Return remedies for many small partitions, if there are any, then those for the largest part of the commits."""
     cores = cores_of(app)
     rocksdb = any(operator.get("rocksdb") for operator in last.state)
     remedy = (largest[1] if largest else "changelog") if rocksdb else "rocksdb"

@@ -9,7 +9,7 @@ from flowdiag.analyses.rate import helpers as h
 
 
 def longest_ms(triggers: h.Sequence[h.Trigger]) -> int:
-    """Return the duration of the longest earlier trigger. Cold triggers count only if there are no others."""
+    """Return the duration of the longest earlier trigger. Cold triggers count only if there is no other."""
     warm = [b for a, b in pairwise(triggers) if a.run_id == b.run_id]
     return max((t.duration_ms or 0 for t in warm or triggers), default=0)
 
@@ -24,9 +24,7 @@ def expected_ms(query: h.QueryFacts) -> float:
 
 
 def user_of_cores(app: h.ApplicationFacts, query: h.QueryFacts) -> h.QueryFacts | None:
-    """Return another query that may use all cores: it has a long unfinished trigger, while no task of this query
-    runs.
-    """
+    """Return another query that may occupy all cores: it has a long open trigger, and no task of this one runs."""
     last = query.unfinished
     if last is None or last.tasks:
         return None

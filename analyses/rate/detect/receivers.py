@@ -8,7 +8,7 @@ from flowdiag.analyses.rate import helpers as h
 
 
 def restarts(records: list[h.Record]) -> list[h.Record]:
-    """Return the restarts of one stream. A restart that both listener and log contain counts once.
+    """Return the restarts of one stream, counting a restart in both listener and log once.
 
     A log at WARN contains no starts. There, each stop that announces a restart counts.
     """

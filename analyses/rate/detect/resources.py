@@ -14,7 +14,7 @@ def ends_us(app: h.ApplicationFacts) -> h.Iterator[int]:
 
 
 def resources_text(app: h.ApplicationFacts, quotas: list[h.Record]) -> str:
-    """Return clauses about the available executors, the quota, and the requested size."""
+    """Return clauses about the executors available, the quota, and the requested size."""
     text = ""
     if alive := [executor for executor in app.executors if executor.removed_us is None]:
         cores = h.fmt.plural(cores_of(app) or 0, "core")

@@ -10,7 +10,7 @@ from flowdiag.analyses.rate.event_time import end_us
 
 
 def measured_waits(starved: h.Sequence[h.Trigger]) -> h.Iterator[h.Measurement]:
-    """Yield how long the jobs and the tasks of the triggers took, if the input has both."""
+    """Yield how long the jobs and the tasks of the triggers took, if the input contains both."""
     known = [(t.work.busy_ms or 0, t.stage.total_ms) for t in starved if t.work and t.stage]
     if known:
         over = "median per trigger"
@@ -68,7 +68,7 @@ class Starvation:
     def _ends_with(
         self, query: h.QueryFacts, slow: h.Trigger, spans: h.Sequence[tuple[int, int]]
     ) -> bool:
-        """Return whether a trigger begins during a trigger of another query and ends right after it."""
+        """Return whether a trigger begins during a trigger of the other query and ends right after it."""
         short = (slow.duration_ms or 0) / self.longer
         fast = sum(bool(t.rows) and (t.duration_ms or 0) <= short for t in query.triggers)
         after = self.after * 1000

@@ -52,7 +52,7 @@ def straggler_of(stages: list[h.StageLoad], *, more: float, same: float) -> Stra
 def waits_for_task(
     lasted_ms: int, stage: h.StageLoad, *, ratio: float, floor: float, part: float
 ) -> bool:
-    """Return whether a single task of its longest stage determines the duration of a batch."""
+    """Return whether the duration of a batch depends on a single task of its longest stage."""
     others_ms = stage.others_ms
     return others_ms is not None and stage.longest_ms >= max(
         ratio * others_ms, floor + others_ms, part * lasted_ms
@@ -60,7 +60,7 @@ def waits_for_task(
 
 
 def is_skewed(stage: h.StageLoad, more: float = 2.0) -> bool | None:
-    """Return whether the slowest task read at least `more` times the records of the others, or None without counts."""
+    """Return whether the slowest task read at least `more` times the others' records, or None without counts."""
     others = stage.others_records
     if others is None or not stage.records:
         return None

@@ -15,7 +15,7 @@ def is_end(group: FailureGroup) -> bool:
 
 
 def of_slow_start(app: h.ApplicationFacts, record: h.Record) -> bool:
-    """Return whether a failure is a heartbeat before the end of a slow start in local mode."""
+    """Return whether a failure is a heartbeat at the end of a slow start in local mode."""
     local = (app.application or "").startswith("local-")
     return local and "CoarseGrainedScheduler@" in (record.cause or "")
 

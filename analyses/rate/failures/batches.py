@@ -21,7 +21,7 @@ def _most_frequent(errors: Iterable[str]) -> str:
 
 
 def reprinted_exceptions(app: h.ApplicationFacts, failed: h.Sequence[h.Batch]) -> list[h.Record]:
-    """Return the exceptions of failed batches that the script printed again, without their batch, when it ended."""
+    """Return exceptions of failed batches that the script printed again when it ended, without the batch."""
     known = {error_line(reason) for reason in _reasons(app, failed)}
     return [
         record
@@ -38,7 +38,7 @@ def _reasons(app: h.ApplicationFacts, failed: h.Sequence[h.Batch]) -> h.Sequence
 
 
 def _task_failures(app: h.ApplicationFacts) -> h.Sequence[str | None]:
-    """Return the last exception of a task or a batch, for batches whose record shows none."""
+    """Return the last exception of a task or batch, to explain batches whose record has none."""
     records = [r for r in app.incidents if r.template in ("task-lost", "task-exception")]
     records += [r for r in app.failures if r.fields.get("ended") == "batch"]
     found = [r.cause for r in sorted(records, key=lambda r: r.time_us or 0)]
@@ -111,7 +111,7 @@ def failed_batches(
 
 
 def _output_subject(app: h.ApplicationFacts, outputs: h.Sequence[h.Output]) -> h.Subject:
-    """Return the output operation that fails most often or, if none is known, the application."""
+    """Return the output operation that failed most often, or the application if none is known."""
     if not outputs:
         return h.application_subject(app)
     most = Counter(output.output for output in outputs).most_common(1)[0][0]
@@ -179,7 +179,7 @@ def _exception_finding(
     outcome: str = "",
     **fields: Unpack[h.SubjectFields],
 ) -> h.Finding:
-    """Return a finding from exceptions alone, whose class determines cause and remedies."""
+    """Return a finding based on exceptions alone, whose class determines the cause and the remedies."""
     found = exceptions.classify_record(records[-1])
     cause, _ = exceptions.cause_of_exception(found)
     times = [record.time_us for record in records if record.time_us]

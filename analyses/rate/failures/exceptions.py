@@ -44,7 +44,7 @@ _HEAP: Final = ("where", "by", "process")
 
 
 def cause_of_exception(found: Classified | None) -> tuple[str, tuple[str, ...]]:
-    """Return the cause of an exception and the matching remedies; `failing-batches` if unknown."""
+    """Return the cause of an exception and the fitting remedies; `failing-batches` if it is unknown."""
     if found is None:
         return "failing-batches", ()
     cause, names = cause_of_class(found.name, "failing-batches")
@@ -91,7 +91,7 @@ def _is_of_driver(found: Classified) -> bool:
 
 
 def driver_note(found: Classified | None) -> str:
-    """Return a note for an exception of the driver, or nothing for other exceptions."""
+    """Return a note for exceptions of the driver, or an empty text for others."""
     if found is None or not _is_of_driver(found) or cause_of_exception(found)[0] != "out-of-memory":
         return ""
     by = ": a collect transfers the rows of all tasks to it" if "by" in found.values else ""

@@ -62,9 +62,7 @@ def place_and_reason(
 
 
 def loss_confidence(app: h.ApplicationFacts, last: h.Executor) -> h.Confidence:
-    """Return low confidence if the log ends with the loss: it may be a stop, which removes executors without killing
-    them.
-    """
+    """Return low confidence if the log ends with the loss: a stop removes an application's executors too."""
     at_end = app.ended_us is None and (app.last_us or 0) - (last.removed_us or 0) < 1_000_000
     return h.Confidence.LOW if at_end and not weight(last) else h.Confidence.HIGH
 
@@ -77,12 +75,12 @@ def block_names(blocks: list[Trouble]) -> str:
 
 
 def is_loss(executor: h.Executor) -> bool:
-    """Return whether an executor was lost, rather than removed on request or because it was idle."""
+    """Return whether an executor was lost. Removal on request or because of idleness is no loss."""
     return executor.reason is not None and not _BENIGN.search(executor.reason)
 
 
 def is_of_memory(reason: str) -> bool:
-    """Return whether the reason of a loss is memory."""
+    """Return whether an executor was lost because of memory."""
     return "memory" in reason.lower() or "oomkilled" in reason.lower()
 
 
@@ -91,7 +89,7 @@ _AT_ONCE_US: Final = 60_000_000
 
 
 def has_recovered(app: h.ApplicationFacts, lost: h.Sequence[h.Executor], worked: float) -> bool:
-    """Return whether other executors replaced those that were lost at once, and the application has worked since.
+    """Return whether other executors replaced those lost at the same time, and the application has worked since.
 
     Args:
         app: the application.
@@ -112,7 +110,7 @@ def has_recovered(app: h.ApplicationFacts, lost: h.Sequence[h.Executor], worked:
 
 
 def weight(executor: h.Executor) -> int:
-    """Return how much the reason of a loss explains. A kill explains more than any other exit."""
+    """Return how much the reason of a loss explains. A kill explains more than any other exit does."""
     reason = (executor.reason or "").partition("\n")[0]
     return 2 if is_of_memory(reason) else 1 if was_killed(reason) else 0
 
@@ -123,11 +121,11 @@ def best_explained_loss(lost: h.Sequence[h.Executor]) -> h.Executor:
 
 
 def share_of(one: h.Executor, lost: h.Sequence[h.Executor]) -> str:
-    """Return a clause with the number of executors lost for the same kind of reason, or nothing if all were."""
+    """Return a clause on how many executors were lost for this kind of reason, or an empty text if all were."""
     alike = sum(weight(each) == weight(one) for each in lost)
     return f" ({alike} of them for this reason)" if alike < len(lost) else ""
 
 
 def was_killed(reason: str) -> bool:
-    """Return whether an executor was ended by SIGKILL."""
+    """Return whether SIGKILL ended an executor."""
     return bool(_KILLED.search(reason))

@@ -73,7 +73,7 @@ def failed_query(
 
 
 def _other_queries(assessed: h.AssessedApplication, query: h.QueryFacts, last: int) -> str:
-    """Return a sentence about the queries that continued after this query ended, or nothing if there are none.
+    """Return a sentence about the queries that continued after this query ended, or an empty text.
 
     Event logs contain no time for the end, so the last trigger of the query counts instead.
     """
@@ -117,7 +117,7 @@ def _ends_by_run(records: h.Sequence[h.Record]) -> list[h.Record]:
 
 
 def _failed_runs(query: h.QueryFacts, failed: int, *, pasted: bool) -> str:
-    """Return a phrase with the number of failed runs, or only the query if it has a single run."""
+    """Return a phrase with the number of failed runs, or with just the query if it ran once."""
     runs = len(query.runs)
     if not pasted and not failed == runs == 1:
         return f"{failed} of {h.fmt.plural(runs, 'run')} of {query.label}"
@@ -152,7 +152,7 @@ _UNKNOWN_OUTCOME: Final = "The logs do not show whether the query was restarted.
 
 
 def _outcome(query: h.QueryFacts, times: int, after: int, last: int, *, recovered: bool) -> str:
-    """Return a sentence about whether the query was restarted and works."""
+    """Return a sentence on whether the query was restarted and works again."""
     if recovered:
         return "The query was restarted and has worked since."
     if after:

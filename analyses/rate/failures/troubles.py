@@ -110,7 +110,7 @@ def classify_failure(text: str | None) -> tuple[str, str | None] | None:
 
 
 def offset_went_back(before: str | None, after: str | None) -> bool:
-    """Return whether the offset of a partition decreased, because the topic was recreated.
+    """Return whether a partition's offset decreased, which happens if the topic was recreated.
 
     >>> offset_went_back("8812", "14"), offset_went_back("14", "8812"), offset_went_back(None, None)
     (True, False, False)
@@ -172,7 +172,7 @@ def failure_rank(reasons: Iterable[str | None]) -> Rank:
 
 
 def troubles(app: ApplicationFacts, kind: str | None = None) -> tuple[Trouble, ...]:
-    """Return the failures of an application with a known origin, each once, or only the failures of one kind."""
+    """Return the failures of known origin, each once, optionally only those of one kind."""
     found: dict[str, Trouble] = {}
     for one in _all_troubles(app):
         known = found.get(one.key)
@@ -240,7 +240,7 @@ def _troubles_of_record(record: Record) -> Iterator[Trouble]:
 
 
 def is_poll_pasted(app: ApplicationFacts) -> bool:
-    """Return whether a pasted exception shows a failed poll, which RT103 reports."""
+    """Return whether a failed poll was pasted as an exception, which RT103 reports."""
     return any(
         event.what == "terminated"
         and event.fields.get("origin") == "paste"
@@ -251,7 +251,7 @@ def is_poll_pasted(app: ApplicationFacts) -> bool:
 
 
 def main_partition(of: Sequence[Trouble], mostly: float) -> tuple[str | None, str]:
-    """Return the partition that most of the failures name, or None, and a clause for the title."""
+    """Return the partition that most of the failures name, or None, with a clause for the title."""
     named = Counter(trouble.what for trouble in of if trouble.what)
     if not named:
         return None, ""

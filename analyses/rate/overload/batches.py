@@ -67,7 +67,7 @@ def late_batches(
 
 
 def unread_text(state: h.StreamState) -> str:
-    """Return a sentence about the records that stay unread in the source because of back pressure."""
+    """Return a sentence about the records that back pressure leaves unread in the source."""
     now, able = state.records_per_s or 0.0, state.headroom_per_s or 0.0
     if not able or now <= able:
         return ""
@@ -78,7 +78,7 @@ def unread_text(state: h.StreamState) -> str:
 
 
 def risen_input(app: h.ApplicationFacts) -> str | None:
-    """Return a sentence if the input rate rose but the cost per record did not, so that the input is the cause."""
+    """Return a sentence if the input rate rose while the cost per record did not, so that the input is the cause."""
     done = [b for b in app.completed[h.defaults.COLD :] if b.records and b.processing_ms]
     if len(done) < 2 * h.defaults.FEW:
         return None
@@ -219,7 +219,7 @@ def drained_overload(
 def _last_overload(
     batches: list[h.Batch], interval: int, worst_ms: float, before: float
 ) -> tuple[list[h.Batch], int]:
-    """Return the last series of late batches that has ended, and the number of batches on time before it."""
+    """Return the last series of late batches that ended, and how many batches were on time before it."""
     found, found_on_time = [], 0
     series: list[h.Batch] = []
     on_time = 0

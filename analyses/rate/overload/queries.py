@@ -26,7 +26,7 @@ _MOST: Final = 0.5  # share of a trigger that makes a part the reason for its le
 def inconclusive_query(
     assessed: h.AssessedApplication, query: h.QueryFacts, state: h.StreamState
 ) -> h.Inconclusive:
-    """Return why the rule cannot judge a query, with the input or option that would help."""
+    """Return why the rule cannot judge a query, with the input or option that would allow it."""
     remedy: str | None = None
     reason = f"{query.label}: {state.because}"
     if query.real_time is None and "real-time" in state.because:
@@ -142,7 +142,7 @@ def past_late_query(
 
 
 def _ended_series(query: h.QueryFacts, least_ms: float) -> tuple[list[h.Trigger], str] | None:
-    """Return the late triggers of an overload that ended in a log at WARN, and a clause about the time after it."""
+    """Return the late triggers of an overload that ended in a log at WARN, with a clause on the time after it."""
     if sum(t.duration_ms or 0 for t in query.ended_overload) < least_ms:
         return None
     return [*query.ended_overload], "no later trigger is late"
@@ -151,7 +151,7 @@ def _ended_series(query: h.QueryFacts, least_ms: float) -> tuple[list[h.Trigger]
 def _last_overruns(
     triggers: h.Sequence[h.Trigger], interval: int, least_ms: float, before: float
 ) -> tuple[list[h.Trigger], str]:
-    """Return the last overruns between triggers on time, and a clause with the usual duration before them."""
+    """Return the last overruns that triggers on time surround, with a clause on the usual duration before them."""
     timed = [(t.duration_ms, t) for t in triggers if t.duration_ms is not None]
     parts = [[*part] for _, part in groupby(timed, lambda one: (one[1].run_id, one[0] > interval))]
     found: tuple[list[h.Trigger], str] = [], ""

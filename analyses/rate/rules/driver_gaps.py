@@ -81,13 +81,13 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def _sink_clause(flow: h.Flow) -> str:
-    """Return a clause about the function that the sink calls on the driver, if there is one."""
+    """Return a clause about the function that the sink calls on the driver, or an empty text."""
     sinks = [unit.record.sink or "" for unit in flow.units if isinstance(unit.record, h.Trigger)]
     return ": foreachBatch runs or waits on the driver" if "ForeachBatch" in "".join(sinks) else ""
 
 
 def _required_gaps(gaps: list[tuple[int, int]], limits: Limits) -> float:
-    """Return the required number of batches with a gap, which is lower if the gaps are long."""
+    """Return how many batches with a gap are required. Long gaps require fewer."""
     long = sum(gap >= limits.long for gap, _ in gaps)
     return 3 if long >= 3 else max(1, limits.fewest)
 

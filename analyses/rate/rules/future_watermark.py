@@ -61,7 +61,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def _leads(trigger: h.Trigger, limits: Limits) -> bool:
-    """Return whether a trigger has an event or a watermark in the future."""
+    """Return whether a trigger's events or watermark are in the future."""
     newest = trigger.max_event_us
     late = newest is not None and newest > e.end_us(trigger) + limits.ahead * 1000
     return late or e.is_ahead(trigger, limits.ahead)

@@ -63,7 +63,7 @@ def _growth(late: h.Sequence[h.Trigger], limits: Limits) -> Trend | None:
 
 
 def is_removal_due(triggers: h.Sequence[h.Trigger]) -> bool:
-    """Return whether rows should have left the state by now, or will never leave it."""
+    """Return whether rows should have left the state by now, or never will."""
     marks = [t.watermark_us for t in triggers if t.watermark_us is not None and t.watermark_us > 0]
     if not marks:
         return True

@@ -65,7 +65,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
 
 
 def _is_waiting(app: h.ApplicationFacts, waiting: h.Sequence[h.Batch], limits: Limits) -> bool:
-    """Return whether enough batches wait. With a local master, which never gets more cores, a single batch is enough."""
+    """Return whether enough batches wait. With a local master, which never gets more cores, one is enough."""
     is_local = app.settings.get("spark.master", "").startswith("local")
     return len(waiting) >= (1 if is_local else limits.waiting)
 

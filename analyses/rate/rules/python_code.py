@@ -60,7 +60,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def _share(stage: h.StageLoad | None, limits: Limits) -> float | None:
-    """Return the share of a stage's run time in Python workers, or None if it is below the limit."""
+    """Return the share of a stage's run time spent in Python workers, or None below the limit."""
     if stage is None or not stage.run_ms or not stage.python:
         return None
     idle = 1 - (stage.cpu_ms or 0) / stage.run_ms
@@ -102,7 +102,7 @@ def _finding(flow: h.Flow, units: list[h.Unit], shares: list[float], limits: Lim
 
 
 def _code(flow: h.Flow) -> str:
-    """Return the names of the query's Python functions, or a general phrase if the input does not have its plan."""
+    """Return the names of the query's Python functions, or a general phrase if its plan is unknown."""
     names = flow.query.plan.functions if flow.query is not None else ()
     return f"{h.fmt.listed(names)} (Python)" if names else "Python code"
 

@@ -58,7 +58,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def _exceeds(estimator: h.Replay, state: h.StreamState, limits: Limits) -> bool:
-    """Return whether the floor is above the processing rate, and the recent batches are as large as it permits."""
+    """Return whether the floor is above the processing rate, and recent batches are as large as the floor permits."""
     late, floor = estimator.updates[-6:], estimator.gains.min_rate
     rates = [step.processing_rate for step in late if step.processing_rate]
     if not rates or median(rates) >= floor:

@@ -92,7 +92,7 @@ def _last_us(marks: Iterable[Row], common: ClusterFacts) -> int | None:
 
 
 def _acceptance_times(marks: Iterable[Row]) -> dict[int, int]:
-    """Return when, according to each client's log, a job was accepted."""
+    """Return, for each client's log, when it reports that a job was accepted."""
     found: dict[int, int] = {}
     for row in marks:
         if row["role"] not in ("jobmanager", "taskmanager") and (
@@ -132,7 +132,7 @@ _RESOURCE: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}[./][a-z0-9][a-z0-9.-]{0,
 
 
 def _resource(thread: str | None) -> str | None:
-    """Return `namespace/name` from the operator's default log layout. Other layouts have a thread in its place.
+    """Return `namespace/name` from the operator's default log layout, or None. Other layouts print the thread there.
 
     >>> _resource("default.orders"), _resource("ReconcilerExecutor-flinkdeploymentcontroller-50")
     ('default/orders', None)

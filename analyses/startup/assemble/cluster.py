@@ -90,7 +90,7 @@ def _manager_starts(marks: Iterable[Row]) -> list[Row]:
 
 
 def manager_restarts(marks: Iterable[Row], processes: Iterable[Process]) -> Iterator[Trouble]:
-    """Yield the JobManager starts that are restarts, because no earlier JobManager logs anything afterwards.
+    """Yield the JobManager starts after which no earlier JobManager logs anything. These are restarts.
 
     A standby that starts next to a leader is not a restart.
     """
@@ -126,7 +126,7 @@ _SENT: Final = ("client-job-sent", "client-job-submitted", "client-application-s
 
 
 def _client_step(marks: Sequence[Row]) -> Iterator[Step]:
-    """Yield the client's step before anything reaches the cluster, which is mainly the job's main()."""
+    """Yield the client's step before anything reaches the cluster. It consists mainly of the job's main()."""
     # If a process of the cluster writes to the same log, the JobManager runs main().
     clusters = {row["source"] for row in marks if row["role"] in _OF_CLUSTER}
     own = [row for row in marks if row["source"] not in clusters]
@@ -158,7 +158,7 @@ _GRANTED: Final = ("leadership-of-job", "leadership-session", "leadership-grante
 
 
 def operator_step(rows: Iterable[Row]) -> Iterator[Step]:
-    """Yield the step from the Kubernetes Operator's deployment to RUNNING, based on the operator's log."""
+    """Yield the step from the Kubernetes Operator's deployment to RUNNING, taken from the operator's log."""
     events = sorted(
         (
             row
@@ -187,7 +187,7 @@ def _field(row: Row, name: str) -> str:
 
 
 def registration(workers: Iterable[Worker]) -> Iterator[Step]:
-    """Yield the step from each TaskManager's start to its registration, based on its own log."""
+    """Yield the step from each TaskManager's start to its registration, taken from its own log."""
     begun = [w for w in workers if w.started_us is not None and w.registered_us is not None]
     spans = [(w, w.started_us or 0, w.registered_us) for w in begun]
     yield from step_of_workers("registration", [s for s in spans if (s[2] or 0) >= s[1]], None)

@@ -32,7 +32,7 @@ def count_slots(text: str) -> int:
 
 
 def rescale_times(job: JobFacts, since_us: int = 0) -> list[int]:
-    """Return when all tasks of a run had ended because of a rescale, without a failure.
+    """Return the times at which all tasks of a run had ended because of a rescale, not a failure.
 
     New tasks may be scheduled some milliseconds before the job switches to RUNNING.
     """

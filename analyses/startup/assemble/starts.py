@@ -45,7 +45,7 @@ _NEVER: Final = 1 << 62
 class Shared:
     """Input that the starts of all jobs share, prepared once.
 
-    `strays` are failures that no record assigns to a job.
+    `strays` contains failures that no record assigns to a job.
     """
 
     common: ClusterFacts
@@ -177,7 +177,7 @@ def _submitted_us(marks: Iterable[Row]) -> int | None:
 
 
 def _by_start(bounds: Sequence[int], tasks: Iterable[TaskTimes]) -> list[list[TaskTimes]]:
-    """Group the tasks by start."""
+    """Group the tasks by the start that they belong to."""
     found: list[list[TaskTimes]] = [[] for _ in bounds]
     for task in tasks:
         place = bisect_right(bounds, task.begins_us or bounds[0]) - 1
@@ -191,7 +191,7 @@ def _parallelism(job: JobFacts) -> int:
 
 
 def _expected_tasks(restart: Incident | None, otherwise: int | None) -> int | None:
-    """Return the number of tasks in a start, from the record of the restart if it contains the number."""
+    """Return the number of tasks in a start, from the record of its restart if that contains the number."""
     count = (restart.text.get("tasks") if restart else None) or ""
     return int(count) if count.isdecimal() else otherwise
 
@@ -354,7 +354,7 @@ def _first_failure(
 
 
 def _restores_in(rows: Iterable[Row], *, complete: bool) -> Iterator[Restore]:
-    """Yield the state read in one start by TaskManager, with downloads as separate entries."""
+    """Yield the state that each TaskManager read in one start, with downloads as separate entries."""
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         place = (row["source"], row["owner"], row["writer_taskmanager"], row["writer_host"])
@@ -379,7 +379,7 @@ def _restores_in(rows: Iterable[Row], *, complete: bool) -> Iterator[Restore]:
 
 
 def _trigger(lines: _Timelines, moment: int) -> tuple[str | None, str | None, Ref | None]:
-    """Return the failure before a restart, choosing the most likely cause among the closest failures."""
+    """Return the failure before a restart: of the failures close to it, the most likely cause."""
     span = moment - _TRIGGER_US, moment + _SAME_RESTART_US + 1
     near = [
         (incident, kind)
@@ -413,7 +413,7 @@ def _blocking_step(steps: Sequence[Step], tasks: Sequence[TaskTimes]) -> str:
 
 
 def _slots(marks: Sequence[Row]) -> Slots | None:
-    """Return required slots, plus acquired slots if a message shows them. A restart may reuse its slots."""
+    """Return the required slots, and the acquired slots if a message shows them. A restart may reuse slots."""
     required = acquired = 0
     shown = False
     ref = None

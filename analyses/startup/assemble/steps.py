@@ -19,7 +19,7 @@ _NEVER: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawStart:
-    """A start before it is split into steps.
+    """A start that has not been split into steps yet.
 
     Args:
         marks: records until the next start.
@@ -67,7 +67,7 @@ def steps_of(begun: RawStart, requested: Timeline, completed: Sequence[int]) -> 
 
 
 def _until_ready(begun: RawStart, ready: int | None) -> Iterator[Step]:
-    """Yield the steps before the first task is scheduled or deployed."""
+    """Yield the steps up to the first scheduled or deployed task."""
     if not begun.cold:
         held = begun.horizon_us if ready is None else None
         yield Step(name="back-off", started_us=begun.started_us, ended_us=ready, held_us=held)
@@ -163,7 +163,7 @@ _ROUND_US: Final = 10_000_000
 
 
 def _last_round(tasks: Sequence[TaskTimes], begins: Any, ends: Any) -> Sequence[TaskTimes]:
-    """Return the tasks of the last deployment round, because a TaskManager's log alone does not separate rounds."""
+    """Return the tasks of the last deployment round. A TaskManager's log alone does not separate rounds."""
     ordered = sorted(tasks, key=begins)
     first, busy_until = 0, begins(ordered[0])
     for number, task in enumerate(ordered):
@@ -266,7 +266,7 @@ def step_of_workers(
 
 
 def _percentile(values: Sequence[int], share: float) -> int:
-    """Return a percentile by nearest rank, which is one of the values."""
+    """Return a percentile by nearest rank, so that it is one of the values."""
     return values[max(0, math.ceil(share * len(values)) - 1)]
 
 

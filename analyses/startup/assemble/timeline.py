@@ -12,7 +12,7 @@ Row = Mapping[str, Any]
 
 
 def ref_of(row: Row) -> Ref:
-    """Return the record of a row."""
+    """Return the position of a row's record."""
     return Ref(row["source"], row["offset"])
 
 
@@ -24,5 +24,5 @@ class Timeline:
         self._rows, self._times = rows, times
 
     def within(self, low: int, high: int) -> Sequence[Any]:
-        """Return rows with `low` <= time < `high`."""
+        """Return rows with low <= time < high."""
         return self._rows[bisect_left(self._times, low) : bisect_left(self._times, high)]

@@ -18,7 +18,7 @@ def before_shutdown(facts: h.StartupFacts, kinds: tuple[str, ...]) -> list[h.Tro
 
 
 def main_peer(troubles: list[h.Trouble]) -> tuple[str | None, int, int]:
-    """Return the host named by most records (None if they name none), its number of records, and the total."""
+    """Return the host that most records name (None if no record names one), its number of records, and the total."""
     peers: Counter[str | None] = Counter()
     for trouble in troubles:
         peers[trouble.peer or None] += trouble.count

@@ -8,13 +8,13 @@ from flowdiag.analyses.startup import helpers as h
 
 
 def last_start(job: h.JobStarts) -> h.Start | None:
-    """Return the last start with tasks or, without one, with steps. A canceled job leaves an empty start behind."""
+    """Return the last start with tasks or, failing that, with steps. A canceled job leaves an empty start behind."""
     with_tasks = next((s for s in reversed(job.starts) if s.tasks), None)
     return with_tasks or next((s for s in reversed(job.starts) if s.steps), None)
 
 
 def last_successful(job: h.JobStarts, stable_us: float) -> int | None:
-    """Return the index of the last start that ran for `stable_us`, or None."""
+    """Return the index of the last start that ran for at least `stable_us`, or None."""
     for place, start in reversed([*enumerate(job.starts)]):
         if start.running_us is None:
             continue
@@ -45,7 +45,7 @@ def waited_ms(job: h.JobStarting, last: h.Start, ran: int | None) -> int | None:
 
 
 def failure_before(last: h.Start) -> str | None:
-    """Return the failure before this start, if it is the only known reason why the job does not run."""
+    """Return the failure before this start, if nothing else explains why the job does not run."""
     if last.trigger is None:
         return None
     failure = h.fmt.shorten(without_package((last.cause or "").split("\n", 1)[0]), 100)

@@ -10,7 +10,7 @@ from flowdiag.analyses.startup import helpers as h
 
 
 class Slowest(NamedTuple):
-    """The slowest task of a start and the times of the others, in milliseconds."""
+    """The slowest task of a start, and the times of the other tasks in milliseconds."""
 
     took: int
     task: h.TaskTimes
@@ -64,7 +64,7 @@ def read_ms(start: h.Start, task: h.TaskTimes) -> int | None:
 def signals_of(
     worst: Slowest, slow: list[Slowest], name: str, read: int | None, ratio: float
 ) -> dict[str, str | None]:
-    """Return the ST301 signals that point to the slowest subtask or to its restore.
+    """Return the signals of ST301 that implicate the slowest subtask or its restore.
 
     Args:
         worst, slow: the slowest start and all slow ones.

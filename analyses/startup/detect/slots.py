@@ -9,7 +9,7 @@ from flowdiag.analyses.startup import helpers as h
 
 
 def is_short(start: h.Start, times: list[int]) -> bool:
-    """Return whether a start had too few slots, according to its numbers or to a slot error."""
+    """Return whether a start had too few slots, judged by its numbers or by a slot error."""
     if start.held not in ("slots", "back-off"):
         return False
     slots = start.slots
@@ -23,7 +23,7 @@ def slots_each(
 ) -> int | None:
     """Return how many slots each TaskManager needs.
 
-    If the slots per TaskManager are known, count the TaskManagers that offered slots, because others may be gone.
+    If the slots per TaskManager are known, only TaskManagers that offered slots count, because others may be gone.
     """
     each = setting(job.job, "taskmanager.numberOfTaskSlots")
     slots = int(each.value) if each is not None and each.value.isdecimal() else None
@@ -32,9 +32,7 @@ def slots_each(
 
 
 def slot_numbers(job: h.JobStarting, short: list[h.Start]) -> tuple[int | None, int | None]:
-    """Return required and acquired slots of the latest start with numbers or, failing that, the slots of the widest
-    vertex.
-    """
+    """Return required and acquired slots of the latest start with numbers, or the slots of the widest vertex."""
     slots = [start.slots for start in short if start.slots]
     latest = next(
         (s for s in reversed(slots) if s.acquired is not None), slots[0] if slots else None

@@ -47,7 +47,7 @@ def yarn_text(trouble: h.Trouble) -> str:
 
 
 def cause_of(reason: str, *, cluster: bool = False) -> str:
-    """Return the cause. If it is a lack of memory, the cause links the finding to the one about the process.
+    """Return the cause of a failed submission. A lack of memory links the finding to the finding about the process.
 
     Args:
         reason: the exception text.

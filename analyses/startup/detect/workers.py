@@ -18,7 +18,7 @@ def all_jobs_ran_after(facts: h.StartupFacts, moment_us: int | None) -> bool:
 
 
 def never_registered(facts: h.StartupFacts) -> list[h.Worker]:
-    """Return workers that ended without registering, and for which no record shows a task."""
+    """Return workers that ended without registering and that no record shows with a task."""
     dead = [w for w in facts.workers if w.ended_us is not None and w.registered_us is None]
     if not dead:
         return []
@@ -29,7 +29,7 @@ def never_registered(facts: h.StartupFacts) -> list[h.Worker]:
 
 
 def refusal_of(facts: h.StartupFacts) -> tuple[str | None, h.Cited]:
-    """Return the resource manager's reason for refusing requests, with its records, or None if it logs no reason."""
+    """Return why the resource manager refused requests, with its records. The reason is None if it logs none."""
     if large := facts.of_kind("yarn-request-too-large"):
         values = large[-1].values
         text = f"{values.get('asked')} requested, the largest container is {values.get('offered')}"

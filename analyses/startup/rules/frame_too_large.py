@@ -92,7 +92,7 @@ def _option(facts: h.StartupFacts, troubles: tuple[h.Trouble, ...]) -> str:
 
 
 def _proposed_size(size: int | None) -> int | None:
-    """Return Flink's default, doubled until it is at least twice the message size, or None above 1 GiB."""
+    """Return Flink's default doubled until it is at least twice the message size, or None if that exceeds 1 GiB."""
     if size is None or size > _LARGEST:
         return None
     enough = _DEFAULT

@@ -62,7 +62,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _late_ms(registered: list[tuple[int, h.Worker]]) -> float:
-    """Return a worker's delay relative to the median of the other workers, from the requests if they are known."""
+    """Return how much longer the last worker took than the median of the others, from its request if known."""
     by_request = all(worker.requested_us for _, worker in registered)
     *others, last = (us - (w.requested_us or 0 if by_request else 0) for us, w in registered)
     return (last - statistics.median(others)) / 1000

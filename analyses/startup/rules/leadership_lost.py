@@ -83,7 +83,7 @@ def _failed_election_finding(
     revoked: list[h.Incident],
     suspended: list[h.Incident],
 ) -> h.Finding:
-    """Report a failed election and its effect, for which no task is to blame."""
+    """Report a failed election and its effect. No task is to blame."""
     known = {sign.ref for sign in signs}
     records = [*signs, *revoked, *(i for i in suspended if i.ref not in known)]
     records.sort(key=lambda i: i.time_us or 0)

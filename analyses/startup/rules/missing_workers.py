@@ -101,7 +101,7 @@ def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -
 
 
 def _undeployed(facts: h.StartupFacts) -> h.Iterator[h.Finding]:
-    """Yield a finding if YARN does not start the JobManager's container while the client waits."""
+    """Yield a finding if YARN does not start the JobManager's container while the client waits for it."""
     slow, deployed = facts.of_kind("client-deployment-slow"), facts.of_kind("client-deployed")
     last_us = max((trouble.last_us or 0 for trouble in slow), default=0)
     if not slow or any((trouble.last_us or 0) >= last_us for trouble in deployed):

@@ -57,7 +57,7 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _has_hole(facts: h.StartupFacts, step: h.Step) -> bool:
-    """Return whether log lines are missing within a step, so that its beginning and end may belong to different starts."""
+    """Return whether log lines are missing within a step, so that its start and end may belong to different starts."""
     if step.started_us is None or step.ended_us is None:
         return False
     begun, ended = step.started_us, step.ended_us
@@ -66,7 +66,7 @@ def _has_hole(facts: h.StartupFacts, step: h.Step) -> bool:
 
 
 def _took_ms(step: h.Step) -> int:
-    """Return the duration in milliseconds. For registrations, the slowest TaskManager counts."""
+    """Return the duration of a step in ms. For registrations, that of the slowest TaskManager."""
     if step.name == "registration" and step.spread is not None:
         return step.spread.max_ms
     return step.duration_ms or 0

@@ -99,13 +99,13 @@ def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
 
 
 def _reason_text(cause: str, text: str) -> str:
-    """Return the reason without the task. A bare class name is preceded by the meaning of the cause."""
+    """Return the reason without the task. If it is a bare class name, put the meaning of the cause before it."""
     meaning = CAUSES[cause].meaning if cause in CAUSES and " " not in text else None
     return h.fmt.shorten(f"{meaning}: {text}" if meaning else text, 120)
 
 
 def _fix_first(cause: str) -> h.Action:
-    """Return an action that refers to the remedy for the first failure, which another finding or command lists."""
+    """Return an action that points to the remedy for the first failure, in another finding or command."""
     command = checking_command(cause) or "checkpoints"
     text = "Fix the first failure, which causes the later ones"
     if command == "startup":
