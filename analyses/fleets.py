@@ -69,7 +69,7 @@ def _merge_outcome(outcome: RuleOutcome, population: Population) -> RuleOutcome:
 def _merge(group: Sequence[Finding], population: Population) -> list[Finding]:
     """Return the findings that stand out, then one finding about all others."""
     ranked = sorted(group, key=magnitude, reverse=True)
-    apart = _standing_out(ranked)
+    apart = _outliers(ranked)
     rest = sorted(ranked[len(apart) :], key=lambda each: -each.severity.weight)
     worst = rest[0]
     counted = f"{_NOUNS[worst.subject.kind]}s"
@@ -147,7 +147,7 @@ def magnitude(finding: Finding) -> tuple[float, float]:
     return -value if below else value, finding.count
 
 
-def _standing_out(ranked: Sequence[Finding]) -> list[Finding]:
+def _outliers(ranked: Sequence[Finding]) -> list[Finding]:
     """Return the findings whose measurement is far above the median, unless there are many of them."""
     if not _measure_the_same(ranked):
         return []

@@ -41,11 +41,11 @@ def find(paths: Sequence[str], *, strict: bool, engine: str | None = None) -> Di
     Raises:
         InputError: no input can be read, or `strict` is set and one is missing.
     """
-    from flowdiag.parsers.discover import discover, of_engine
+    from flowdiag.parsers.discover import discover, limit_to_engine
 
     discovery = discover(paths)
     if engine is not None:
-        discovery = of_engine(discovery, engine)
+        discovery = limit_to_engine(discovery, engine)
     unreadable = [s for s in discovery.sources if (s.reason or "").startswith("unreadable")]
     missing = [*map(str, discovery.errors), *(f"{s.name}: {s.reason}" for s in unreadable)]
     none_left = len(unreadable) == len(discovery.sources)

@@ -334,7 +334,7 @@ def report_on_paths(
     options = Options(**fields, named=named, everything=name == EVERYTHING)
     inspected = inspect_inputs(topics, discovery, options)
     if not inspected.needs_spark:
-        alone = partial(diagnose, topics, inspected, _no_session, options)
+        alone = partial(diagnose, topics, inspected, _fail_without_session, options)
         return _with_tables(tables, topics, lambda: alone(resources=Resources(keep=tables)))
     starter = running()
 
@@ -402,7 +402,7 @@ def tables_for(settings: Settings) -> DataDir | None:
     return tables
 
 
-def _no_session() -> Any:
+def _fail_without_session() -> Any:
     raise AssertionError("Spark is not needed for these inputs")
 
 

@@ -90,7 +90,7 @@ def lines(report: Report) -> Iterator[str]:
     yield f"{words.verdict_sentence(report)}{f' · {cause}' if cause else ''}"
     suggestions = report.summary.suggestions
     if not suggestions:
-        yield _nothing_needed(report)
+        yield _no_evidence_text(report)
     for number, each in enumerate(suggestions, 1):
         yield ""
         cost = f" ({_COSTS[each.cost]})" if each.cost in _COSTS else ""
@@ -104,7 +104,7 @@ def lines(report: Report) -> Iterator[str]:
             yield f"   run: {each.command}"
 
 
-def _nothing_needed(report: Report) -> str:
+def _no_evidence_text(report: Report) -> str:
     if report.summary.verdict in ("healthy", "calculated"):
         return "No finding needs more evidence."
     if report.findings:

@@ -172,7 +172,7 @@ def _family(name: str) -> Family:
         codes=table["codes"],
         classes=table.get("classes", {}),
         aliases=aliases,
-        fallback=_described_state if name == "sqlstate" else _no_entry,
+        fallback=_sqlstate_entry if name == "sqlstate" else _none_found,
         unless=_pattern(table["unless"]) if "unless" in table else None,
     )
 
@@ -181,7 +181,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text.replace("(?<code>", "(?P<code>"), re.ASCII)
 
 
-def _no_entry(_: str) -> None:
+def _none_found(_: str) -> None:
     return None
 
 
@@ -218,7 +218,7 @@ def _condition(code: str) -> Entry | None:
     return {"means": f"{short.rstrip('.')}{f' (SQLSTATE {state})' if state else ''}"}
 
 
-def _described_state(code: str) -> Entry | None:
+def _sqlstate_entry(code: str) -> Entry | None:
     known = _table("error-states.json").get(code)
     if known is None:
         return None

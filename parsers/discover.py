@@ -94,7 +94,7 @@ def discover(paths: Sequence[str], *, stdin: BinaryIO | None = None) -> Discover
     return search.discovery()
 
 
-def of_engine(discovery: Discovery, engine: str) -> Discovery:
+def limit_to_engine(discovery: Discovery, engine: str) -> Discovery:
     """Mark the sources of other engines as not read, because another command reads them.
 
     Args:
@@ -196,7 +196,9 @@ class _Search:
             except OSError as trouble:
                 complaints = self.errors if len(found) == 1 else self.warnings
                 complaints.append(_unreadable_note(trouble, shown))
-                self._put(_unread_source(shown, file.url, f"unreadable: {error_clause(trouble)}"))
+                self._add_source(
+                    _unread_source(shown, file.url, f"unreadable: {error_clause(trouble)}")
+                )
 
     def _readable_in_parts(self, url: str) -> str:
         """Return the URL, or the path of a private copy if the server cannot send parts of the file."""
@@ -278,7 +280,7 @@ class _Search:
             if key not in self.files:  # without an accessible inode, identify the file by its path
                 self.files.add(key)
                 complaints.append(InputNote(kind, reason, name))
-                self._put(_unread_source(name, path, reason))
+                self._add_source(_unread_source(name, path, reason))
 
         name = _printable_path(path)
         try:
@@ -314,7 +316,7 @@ class _Search:
             if isinstance(error, OSError) or not is_internal_fault(error):
                 raise
             self.faults.append(describe_fault(error, source=len(self.found)))
-            self._put(_unread_source(name, path, "not read because of a bug in flowdiag"))
+            self._add_source(_unread_source(name, path, "not read because of a bug in flowdiag"))
 
     def _look_inside(self, name: str, path: str, depth: int) -> None:
         with codecs.open_file(path) as file:
@@ -341,7 +343,7 @@ class _Search:
             self._add_tar(name, path, codec, size, depth)
             return
         known = head if plain else None
-        self._put(
+        self._add_source(
             _sniff_file(name, path, None, codec, size, lambda: open_decoded(path, codec), known)
         )
 
@@ -352,16 +354,16 @@ class _Search:
                 latest = {info.filename: info for info in container.infolist()}
                 infos = [info for info in latest.values() if not info.is_dir()]
                 if any(info.filename == "META-INF/MANIFEST.MF" for info in infos):
-                    self._put(_unread_source(name, path, "Java archive", size=size))
+                    self._add_source(_unread_source(name, path, "Java archive", size=size))
                     return
                 if any(info.filename == "[Content_Types].xml" for info in infos):
-                    self._put(_unread_source(name, path, "office document", size=size))
+                    self._add_source(_unread_source(name, path, "office document", size=size))
                     return
                 if members_overlap(infos):
-                    self._put(_unread_source(name, path, _BOMB, size=size))
+                    self._add_source(_unread_source(name, path, _BOMB, size=size))
                     return
                 if not infos:
-                    self._put(_unread_source(name, path, "empty zip archive", size=size))
+                    self._add_source(_unread_source(name, path, "empty zip archive", size=size))
                 if len(infos) > _MEMBERS:
                     text = f"only the first {_MEMBERS} of its {len(infos)} members are read"
                     self.warnings.append(InputNote(Kind.NOT_READ, text, name))
@@ -387,13 +389,13 @@ class _Search:
             self.warnings.append(InputNote(Kind.DAMAGED, text, name))
             self._add_copies(name, members, depth)
         else:
-            self._put(_unread_source(name, path, "damaged zip archive", size=size))
+            self._add_source(_unread_source(name, path, "damaged zip archive", size=size))
 
     def _add_zip_member(self, name: str, path: str, info: zipfile.ZipInfo, depth: int) -> None:
         shown = f"{name}!{_printable_path(info.filename)}"
 
         def refuse(reason: str) -> None:
-            self._put(
+            self._add_source(
                 _unread_source(shown, path, reason, member=info.filename, size=info.file_size)
             )
 
@@ -425,7 +427,7 @@ class _Search:
             if self.budget < 0:
                 refuse(_BOMB)
                 return
-            self._put(_sniff_file(shown, path, info.filename, codec, info.file_size, reopen))
+            self._add_source(_sniff_file(shown, path, info.filename, codec, info.file_size, reopen))
         except OSError as trouble:
             refuse(error_clause(trouble))
 
@@ -449,7 +451,7 @@ class _Search:
             text = f"{trouble}; its first {len(members)} members are read"
             self.warnings.append(InputNote(kind, text, name))
         elif len(self.found) == before:
-            self._put(
+            self._add_source(
                 _unread_source(name, path, trouble or "empty tar archive", codec=codec, size=size)
             )
 
@@ -479,7 +481,7 @@ class _Search:
             text = f"{trouble}; only the first {first} read"
             self.warnings.append(InputNote(Kind.DAMAGED, text, name))
         elif not copies:
-            self._put(
+            self._add_source(
                 _unread_source(name, path, trouble or "aggregated logs without content", size=size)
             )
 
@@ -504,7 +506,7 @@ class _Search:
             packed = codecs.codec_of(head) != "none" or head.startswith(ZIP_MAGIC) or is_tar(head)
             if not packed and (reason := binary_reason(head)):
                 shown = f"{name}!{_printable_path(info.name)}"
-                self._put(_unread_source(shown, path, reason, size=info.size))
+                self._add_source(_unread_source(shown, path, reason, size=info.size))
                 continue
             copy = spool(self._within_budget(read), head, copy_location(info.name, folders))
             if info.name in members:  # tar appends new versions: the last one counts
@@ -533,7 +535,7 @@ class _Search:
             if depth or not is_container(copy):
                 self._look_into(shown, copy, depth - 1 if depth else 0)
             else:
-                self._put(_unread_source(shown, copy, "a container nested too deeply"))
+                self._add_source(_unread_source(shown, copy, "a container nested too deeply"))
             # Keep small copies: a topic may read them as a whole, such as a configuration.
             unread = all(source.kind == "not-read" for source in self.found[at:])
             if unread and os.path.getsize(copy) > WHOLE_BYTES:
@@ -545,7 +547,7 @@ class _Search:
         self.hidden += hidden
         return hidden
 
-    def _put(self, source: Source) -> None:
+    def _add_source(self, source: Source) -> None:
         self.found.append(source)
 
     def discovery(self) -> Discovery:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def paused() -> Iterator[None]:
+def gc_disabled() -> Iterator[None]:
     """Disable the collector in the block, and restore its previous state afterwards."""
     enabled = gc.isenabled()
     gc.disable()

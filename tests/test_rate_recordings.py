@@ -14,7 +14,7 @@ from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.rate.model import Job, Settings, simulate
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.cli.simulations.pid import settings_of
-from flowdiag.parsers.discover import discover, of_engine
+from flowdiag.parsers.discover import discover, limit_to_engine
 from tests.archives import unpacked
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def report_of(spark: SparkSession) -> Ask:
         folder = unpacked(folder)
         paths = tuple(folder / part for part in parts if (folder / part).exists()) or (folder,)
         if paths not in known:
-            found = of_engine(discover([str(path) for path in paths]), "spark")
+            found = limit_to_engine(discover([str(path) for path in paths]), "spark")
             known[paths] = diagnose((RATE,), found, lambda: spark)
         return known[paths]
 
@@ -84,7 +84,7 @@ def alone(spark: SparkSession) -> Alone:
     def application(folder: Path, part: str) -> tuple[RateApplication, list[Finding]]:
         if part not in known:
             paths = [str(one / part) for one in map(unpacked, ALL) if (one / part).exists()]
-            report = diagnose((RATE,), of_engine(discover(paths), "spark"), lambda: spark)
+            report = diagnose((RATE,), limit_to_engine(discover(paths), "spark"), lambda: spark)
             assert all(finding.subject.application for finding in report.findings)
             known[part] = {
                 app.application: (app, [f for f in report.findings if belongs(f, app)])

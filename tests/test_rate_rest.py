@@ -14,7 +14,7 @@ from flowdiag.analyses.contract.report import RateApplication
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.selection.options import Options, RateOptions
-from flowdiag.parsers.discover import discover, of_engine
+from flowdiag.parsers.discover import discover, limit_to_engine
 from tests.archives import unpacked
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ FOLDERS = ("3.5.7/converging", "4.3.0/converging")
 
 
 def application(spark: SparkSession, folder: Path, options: RateOptions) -> RateApplication:
-    found = of_engine(discover([str(unpacked(folder) / "rest")]), "spark")
+    found = limit_to_engine(discover([str(unpacked(folder) / "rest")]), "spark")
     applications = diagnose((RATE,), found, lambda: spark, Options(rate=options)).data.applications
     assert applications is not None and len(applications) == 1
     return applications[0]

@@ -11,7 +11,7 @@ import pytest
 from flowdiag.analyses.contract.report import RateApplication, Report
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.rate.topic import RATE
-from flowdiag.parsers.discover import discover, of_engine
+from flowdiag.parsers.discover import discover, limit_to_engine
 from tests.archives import synthetic
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ ALL = sorted(path.parent for path in ROOT.glob("*/truth.json"))
 
 @pytest.fixture(scope="module")
 def report(spark: SparkSession) -> Report:
-    found = of_engine(discover([str(ROOT)]), "spark")
+    found = limit_to_engine(discover([str(ROOT)]), "spark")
     return diagnose((RATE,), found, lambda: spark)
 
 

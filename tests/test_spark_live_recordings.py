@@ -12,7 +12,7 @@ import pytest
 from flowdiag.analyses.contract.report import Finding, Report
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.rate.topic import RATE
-from flowdiag.parsers.discover import discover, of_engine
+from flowdiag.parsers.discover import discover, limit_to_engine
 from tests.archives import unpacked
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ def findings_of(spark: SparkSession) -> Callable[[str, str], list[Finding]]:
     def findings(part: str, application: str) -> list[Finding]:
         if part not in known:
             paths = [str(unpacked(folder) / name) for folder in ALL for name in PARTS[part]]
-            known[part] = diagnose((RATE,), of_engine(discover(paths), "spark"), lambda: spark)
+            known[part] = diagnose(
+                (RATE,), limit_to_engine(discover(paths), "spark"), lambda: spark
+            )
         return [f for f in known[part].findings if f.subject.application == application]
 
     return findings
@@ -105,7 +107,7 @@ def test_the_database_is_the_culprit(folder: Path, spark: SparkSession) -> None:
 
     def report_on(*names: str) -> Report:
         paths = [str(files / name) for name in names]
-        return diagnose((RATE,), of_engine(discover(paths), "spark"), lambda: spark)
+        return diagnose((RATE,), limit_to_engine(discover(paths), "spark"), lambda: spark)
 
     whole, dumps = (
         report_on("driver", "eventlog", "rest", "neighbours"),

@@ -138,10 +138,15 @@ def test_a_cut_holds_a_subset_of_the_records(run: Run, tmp_path: Path) -> None:
         for one in identities(cut) - _whole(path):
             if one[0] in CUT_TRACES:
                 continue
-            assert any(_agree(one, other) for other in _whole(path)), (start, count, wrapping, one)
+            assert any(_are_compatible(one, other) for other in _whole(path)), (
+                start,
+                count,
+                wrapping,
+                one,
+            )
 
 
-def _agree(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+def _are_compatible(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     """Return whether a record contradicts no field of the other; fields that were cut off count
     as unknown.
     """

@@ -162,7 +162,12 @@ def diagnose(
         if not inspected.needs_spark:
             kept = Resources(keep=tables)
             return diagnosis(
-                diagnosed, inspected, _no_session, options, resources=kept, progress=report_stage
+                diagnosed,
+                inspected,
+                _fail_without_session,
+                options,
+                resources=kept,
+                progress=report_stage,
             )
         with _spark(_user_session(spark), discovery) as (session, resources):
             if tables is not None and resources.executors:
@@ -475,7 +480,7 @@ def _spark(
         discovery: the inputs, which the executors must be able to read.
         keep: keep cached data, because frames are used after the block.
     """
-    from flowdiag.analyses.engine.frames import released
+    from flowdiag.analyses.engine.frames import frames_released
     from flowdiag.cli.spark.borrowed import BorrowedSpark
     from flowdiag.cli.spark.resources import resources_for
 
@@ -484,7 +489,7 @@ def _spark(
         if user_session is not None:
             spark = stack.enter_context(BorrowedSpark(user_session))
             if not keep:
-                stack.enter_context(released())
+                stack.enter_context(frames_released())
         else:
             from flowdiag.cli.spark.starter import SparkStarter
 
@@ -529,5 +534,5 @@ def _move_to_session(user_session: SparkSession | None) -> Callable[[DataFrame],
     return moved
 
 
-def _no_session() -> Any:
+def _fail_without_session() -> Any:
     raise AssertionError("Spark is not needed for these inputs")

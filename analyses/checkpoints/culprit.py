@@ -83,7 +83,9 @@ def _stages(job: JobFacts, spell: Episode) -> tuple[EpisodeCulprit, ...]:
     runs = _runs(asked)
     bounds = [_bound(job, spell, before, after) for before, after in pairwise(runs)]
     found = _cut(job, spell, bounds)
-    if found is None and any(not _agree(one, other) for (_, one), (_, other) in pairwise(asked)):
+    if found is None and any(
+        not _are_compatible(one, other) for (_, one), (_, other) in pairwise(asked)
+    ):
         # Pieces may be too short to show a culprit, so try the longer spans before and after one of their bounds.
         cuts = [_cut(job, spell, [first]) for first, _ in pieces[1:]]
         found = max(
@@ -119,7 +121,11 @@ def _split_by_stage(
         more := culprit_of(job, _part(spell, (begin - 1, last))), other
     ):
         other, begin = more, begin - 1
-    if not _confident_culprit(answer) or not _confident_culprit(other) or _agree(answer, other):
+    if (
+        not _confident_culprit(answer)
+        or not _confident_culprit(other)
+        or _are_compatible(answer, other)
+    ):
         return None
     return answer, other
 
@@ -129,7 +135,7 @@ def _have_same_culprit(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
     return (
         _confident_culprit(one) is not None
         and _confident_culprit(other) is not None
-        and _agree(one, other)
+        and _are_compatible(one, other)
     )
 
 
@@ -141,7 +147,7 @@ def _cut(job: JobFacts, spell: Episode, bounds: Sequence[int]) -> tuple[EpisodeC
     found = tuple(culprit_of(job, _part(spell, cut)) for cut in cuts)
     if any(_confident_culprit(answer) is None for answer in found):
         return None
-    return None if any(_agree(one, other) for one, other in pairwise(found)) else found
+    return None if any(_are_compatible(one, other) for one, other in pairwise(found)) else found
 
 
 Piece = tuple[int, int]
@@ -186,7 +192,7 @@ def _runs(asked: Sequence[tuple[Piece, EpisodeCulprit]]) -> list[_Run]:
     for piece, answer in asked:
         if _confident_culprit(answer) is None:
             continue
-        if runs and _agree(runs[-1].answer, answer):
+        if runs and _are_compatible(runs[-1].answer, answer):
             best = max(runs[-1].answer, answer, key=_points)
             runs[-1] = _Run(runs[-1].first, piece, best)
         else:
@@ -204,7 +210,7 @@ def _points(answer: EpisodeCulprit) -> int:
     return sum(vote.weight for vote in answer.culprit.votes) if answer.culprit else 0
 
 
-def _agree(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
+def _are_compatible(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
     """Return whether two results name the same culprit, or one names the task or TaskManager of the other."""
     mine, theirs = one.culprit, other.culprit
     return mine is None or theirs is None or same_culprit(mine, theirs)
@@ -219,9 +225,9 @@ def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
         asked = culprit_of(job, _part(spell, (low, middle)))
         if _confident_culprit(asked) is None:
             break
-        if _agree(before.answer, asked):
+        if _are_compatible(before.answer, asked):
             low = bound = middle
-        elif _agree(after.answer, asked):
+        elif _are_compatible(after.answer, asked):
             high = bound = middle
         else:
             break
@@ -231,7 +237,11 @@ def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
         if 0 < nearest < len(spell.checkpoints) - 1:
             alone = culprit_of(job, _part(spell, (nearest, nearest + 1)))
             rest = after if other is before else before
-            if alone.culprit and _agree(other.answer, alone) and not _agree(rest.answer, alone):
+            if (
+                alone.culprit
+                and _are_compatible(other.answer, alone)
+                and not _are_compatible(rest.answer, alone)
+            ):
                 return bound + step
     return bound
 
@@ -429,13 +439,15 @@ def name_of(found: NamedCulprit) -> str:
 
 def successor_of(job: JobFacts, episode: Episode) -> NamedCulprit | None:
     """Return the culprit of the next failed checkpoints, if it differs from this one."""
-    return next((after.culprit for one, after in _moves(job) if one.episode is episode), None)
+    return next(
+        (after.culprit for one, after in _culprit_changes(job) if one.episode is episode), None
+    )
 
 
-def _moves(job: JobFacts) -> Iterator[tuple[EpisodeCulprit, EpisodeCulprit]]:
+def _culprit_changes(job: JobFacts) -> Iterator[tuple[EpisodeCulprit, EpisodeCulprit]]:
     """Yield consecutive results with different culprits."""
     for one, other in pairwise(episode_culprits(job)):
-        if one.culprit and other.culprit and not _agree(one, other):
+        if one.culprit and other.culprit and not _are_compatible(one, other):
             yield one, other
 
 
@@ -445,7 +457,7 @@ def history(job: JobFacts, series: Sequence[Episode]) -> Iterator[str]:
     yield f"It delayed {' and '.join(episode_text(episode) for episode in series[-3:])}."
     if len(series) > 3:
         yield f"Earlier, it delayed checkpoints {fmt.plural(len(series) - 3, 'more time')}."
-    for one, after in _moves(job):
+    for one, after in _culprit_changes(job):
         if after.episode is series[0] and one.culprit is not None:
             yield f"Before it, {name_of(one.culprit)} delayed checkpoints."
             break
@@ -470,7 +482,7 @@ def lost_meanwhile(job: JobFacts, series: Sequence[Episode], found: NamedCulprit
     return bool(begun) and all(any(0 <= at - us <= _HEARTBEAT_US for at in lost) for us in begun)
 
 
-def moved_from(job: JobFacts, found: NamedCulprit) -> str | None:
+def earlier_sibling_text(job: JobFacts, found: NamedCulprit) -> str | None:
     """Return a sentence about a sibling that was just as busy earlier, or None if the culprit was always busy.
 
     The latest metrics decide who the culprit is. The metrics of the longer window show whether this is recent.

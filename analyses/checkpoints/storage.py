@@ -113,7 +113,7 @@ def refusals_of(job: JobFacts) -> Refused | None:
         taskmanagers=tuple(sorted(filter(None, managers))),
         subtasks=len(subtasks),
         jobmanager=_count_checkpoints(of_jobmanager),
-        itself=_wrote_itself(of_jobmanager, failed),
+        itself=_jobmanager_failed_to_write(of_jobmanager, failed),
         series=_episodes_of(job, alike),
     )
 
@@ -133,7 +133,7 @@ def _failed_checkpoints(job: JobFacts) -> dict[tuple[int, int], Checkpoint]:
     }
 
 
-def _wrote_itself(
+def _jobmanager_failed_to_write(
     refusals: Sequence[Refusal], failed: Mapping[tuple[int, int], Checkpoint]
 ) -> bool:
     """Return whether it was certainly the JobManager that failed to write, not a task."""

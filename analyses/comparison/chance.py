@@ -112,7 +112,7 @@ def rank_test(before: Sequence[float], after: Sequence[float]) -> float:
     doubled = [round(2 * rank) for rank in pooled]
     seen, expected = sum(doubled[:size]), size * (total + 1)
     if total <= _EXACT:
-        return _by_counting(doubled, size, abs(seen - expected))
+        return _exact_p_value(doubled, size, abs(seen - expected))
     ties = sum(count**3 - count for count in Counter(pooled).values())
     variance = size * (total - size) / 12 * (total + 1 - ties / (total * (total - 1)))
     if variance <= 0:
@@ -121,7 +121,7 @@ def rank_test(before: Sequence[float], after: Sequence[float]) -> float:
     return min(1.0, 2 * NormalDist().cdf(-away / math.sqrt(variance)))
 
 
-def _by_counting(doubled: Sequence[int], size: int, away: int) -> float:
+def _exact_p_value(doubled: Sequence[int], size: int, away: int) -> float:
     """Return the share of all choices of `size` ranks whose sum is at least `away` from the mean."""
     ways: list[Counter[int]] = [Counter({0: 1}), *(Counter[int]() for _ in range(size))]
     for rank in doubled:

@@ -71,8 +71,8 @@ def compare_reports(
     measures = [_measure(draft, adjusted.get(id(draft)), factor) for draft in drafts]
     because = _regression_reasons(found, measures)
     doubts = [
-        *_unassessed(before, "before"),
-        *_unassessed(after, "after"),
+        *_unassessed_topics(before, "before"),
+        *_unassessed_topics(after, "after"),
         *(
             f"{change.code} {change.name} is not comparable: {change.reason}"
             for change in serious_changes(found, Change.NOT_COMPARABLE)
@@ -197,7 +197,7 @@ def _measure(draft: _Draft, adjusted: float | None, factor: float) -> Measure:
     before = draft.old.summary if draft.old else None
     after = draft.new.summary if draft.new else None
     rare = draft.kind.exact or (adjusted is not None and adjusted <= LEVEL)
-    significant = draft.reason is None and rare and _matters(draft.kind, before, after, factor)
+    significant = draft.reason is None and rare and _is_relevant(draft.kind, before, after, factor)
     return Measure(
         name=draft.kind.name,
         unit=draft.kind.unit,
@@ -226,7 +226,7 @@ def _trend(draft: _Draft, before: float | None, after: float | None, significant
     return Trend.WORSE if after > before else Trend.BETTER
 
 
-def _matters(kind: Kind, before: float | None, after: float | None, factor: float) -> bool:
+def _is_relevant(kind: Kind, before: float | None, after: float | None, factor: float) -> bool:
     if before is None or after is None or abs(after - before) <= kind.least:
         return False
     low, high = sorted((before, after))
@@ -283,7 +283,7 @@ def _regression_reasons(found: Sequence[FindingChange], measures: Sequence[Measu
     return reasons
 
 
-def _unassessed(report: Report, side: str) -> list[str]:
+def _unassessed_topics(report: Report, side: str) -> list[str]:
     if not report.summary.assessed:
         return [f"{side}: no part of it could be assessed"]
     if report.summary.verdict is f.Verdict.INCONCLUSIVE:

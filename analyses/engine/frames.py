@@ -31,7 +31,7 @@ _stored: Final[ContextVar[list[DataFrame] | None]] = ContextVar("stored", defaul
 
 
 @contextmanager
-def released() -> Iterator[None]:
+def frames_released() -> Iterator[None]:
     """Free the frames cached by `cached_frame` within the block. The Spark session may live longer."""
     frames: list[DataFrame] = []
     before = _stored.set(frames)

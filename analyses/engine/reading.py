@@ -147,7 +147,7 @@ def read(
     # Every way of parsing uses the same tasks, because metric reports are added up within a task.
     parsed = parse_in_processes(
         plan_splits(sources),
-        resources.folder or _own_folder(),
+        resources.folder or _temporary_folder(),
         processes=resources.processes or usable_processors(),
         metrics=metrics,
         on_progress=lambda share: progress(f"reading, {share:.0%}"),
@@ -161,7 +161,9 @@ def read(
     events = _rows_in_file(table, resources)
     measured = parsed.metrics
     if measured.count <= resources.table_rows:
-        measured = rows_in_file(measured.table(), (resources.folder or _own_folder()) / "metrics")
+        measured = rows_in_file(
+            measured.table(), (resources.folder or _temporary_folder()) / "metrics"
+        )
     return Read(table=table, events=events, metrics=measured, rows=count)
 
 
@@ -210,8 +212,8 @@ def _rows_in_file(table: pa.Table, resources: Resources) -> Rows | None:
         return None
     from flowdiag.parsers.parallel import rows_in_file
 
-    return rows_in_file(table, (resources.folder or _own_folder()) / "rows")
+    return rows_in_file(table, (resources.folder or _temporary_folder()) / "rows")
 
 
-def _own_folder() -> Path:
+def _temporary_folder() -> Path:
     return private_folder("flowdiag-rows-")[0]

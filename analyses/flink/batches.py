@@ -58,13 +58,13 @@ def each_batch(
         yield batch, replace(resources, folder=folder), show
 
 
-def united_measures(parts: Sequence[Measured]) -> Measured | None:
+def combine_measures(parts: Sequence[Measured]) -> Measured | None:
     """Combine the facts of several batches. Return None if a job is in two batches, or a topic has no facts."""
     if len(parts) == 1:
         return parts[0]
     if any(part.facts.keys() != parts[0].facts.keys() for part in parts):
         return None
-    facts = {name: _united([part.facts[name] for part in parts]) for name in parts[0].facts}
+    facts = {name: _combine_facts([part.facts[name] for part in parts]) for name in parts[0].facts}
     if any(_has_job_twice(each.jobs) for each in facts.values()):
         return None
 
@@ -75,7 +75,7 @@ def united_measures(parts: Sequence[Measured]) -> Measured | None:
         facts=facts,
         splits=joined("splits"),
         processes=joined("processes"),
-        understood=_united_kinds(joined("understood")),
+        understood=_sum_kinds(joined("understood")),
         notes=joined("notes"),
         faults=joined("faults"),
     )
@@ -85,7 +85,7 @@ def _has_job_twice(jobs: Sequence[Any]) -> bool:
     return len({_job(each).key for each in jobs}) < len(jobs)
 
 
-def _united_kinds(kinds: Sequence[RecognizedRecords]) -> list[RecognizedRecords]:
+def _sum_kinds(kinds: Sequence[RecognizedRecords]) -> list[RecognizedRecords]:
     """Add up the records of each kind, in the order of first appearance."""
     by_kind: dict[str, list[RecognizedRecords]] = {}
     for each in kinds:
@@ -105,7 +105,7 @@ def _united_kinds(kinds: Sequence[RecognizedRecords]) -> list[RecognizedRecords]
     return sorted(found, key=lambda each: (each.first_us or 0, each.kind))
 
 
-def _united(parts: Sequence[Any]) -> Any:
+def _combine_facts(parts: Sequence[Any]) -> Any:
     """Combine facts about different jobs, field by field.
 
     Tuples and mappings are joined, a flag is set if any part sets it, and the largest number counts.
@@ -113,7 +113,7 @@ def _united(parts: Sequence[Any]) -> Any:
     first = parts[0]
     if is_dataclass(first) and not isinstance(first, type):
         values = {
-            each.name: _united([getattr(part, each.name) for part in parts])
+            each.name: _combine_facts([getattr(part, each.name) for part in parts])
             for each in fields(first)
             if each.init
         }

@@ -355,10 +355,10 @@ class ClusterFacts:
     )
 
 
-def unmangled(host: str | None) -> str | None:
+def original_host(host: str | None) -> str | None:
     """Return the host in a metric scope, or None if `_` replaced its dots (1.13+). Host names contain no `_`.
 
-    >>> unmangled("worker-1_flink_example"), unmangled("worker-1")
+    >>> original_host("worker-1_flink_example"), original_host("worker-1")
     (None, 'worker-1')
     """
     return None if host is None or "_" in host else host

@@ -142,7 +142,7 @@ def _load_columns() -> dict[str, str]:
     means = []
     for key, names in LOADS.items():
         numbers = [_NUMBERS[name] for name in names]
-        total, n = (_added_up(f"sum({column}_{{}})", numbers) for column in ("total", "n"))
+        total, n = (_sum_expression(f"sum({column}_{{}})", numbers) for column in ("total", "n"))
         means.append(f"{total} / nullif(1024 * {n}, 0) AS {key}")
     values = [f"loads.`{name}`.count AS n_{number}" for name, number in _NUMBERS.items()]
     # Sums of whole numbers are exact in any order, so repeated runs give the same result.
@@ -171,10 +171,10 @@ def _load_columns() -> dict[str, str]:
     }
 
 
-def _added_up(term: str, numbers: Sequence[int]) -> str:
+def _sum_expression(term: str, numbers: Sequence[int]) -> str:
     """Return SQL for the sum of terms that may be null.
 
-    >>> _added_up("sum(n_{})", [1]), _added_up("n_{}", [1, 2])
+    >>> _sum_expression("sum(n_{})", [1]), _sum_expression("n_{}", [1, 2])
     ('sum(n_1)', '(coalesce(n_1, 0) + coalesce(n_2, 0))')
     """
     terms = [term.format(number) for number in numbers]

@@ -25,7 +25,7 @@ from flowdiag.analyses.engine.reading import (
 )
 from flowdiag.analyses.faults import Faults
 from flowdiag.parsers.flink.marks import Marks, decode, marks_and_faults
-from flowdiag.parsers.gc_pause import paused
+from flowdiag.parsers.gc_pause import gc_disabled
 from flowdiag.parsers.rows import Event, fault_row
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
 _RUN_ROWS: Final = 4096
 
 
-@paused()
+@gc_disabled()
 def dictionaries(table: pa.Table) -> list[dict[str, Any]]:
     """Return the rows of a small table, with maps as dictionaries.
 

@@ -14,7 +14,7 @@ from flowdiag.analyses.engine.sql import union_all
 from flowdiag.analyses.engine.views import keep_read
 from flowdiag.analyses.faults import Faults
 from flowdiag.analyses.flink.assemble import assemble
-from flowdiag.analyses.flink.batches import batches_of, each_batch, united_measures
+from flowdiag.analyses.flink.batches import batches_of, combine_measures, each_batch
 from flowdiag.analyses.flink.clocks.settle import disputed_zones
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.flink.settled import Settled, rows_of, settled_events
@@ -105,7 +105,7 @@ class Flink:
             measure(batch, resources, show)
             for batch, resources, show in each_batch(batches, resources, progress)
         ]
-        return united_measures(parts) or measure(sources, resources, progress)
+        return combine_measures(parts) or measure(sources, resources, progress)
 
     def _measure(
         self,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from time import gmtime, strftime
 from typing import Final
 
-from flowdiag.analyses.model.names import like
+from flowdiag.analyses.model.names import keep_marked
 
 
 def duration(ms: float | None) -> str:
@@ -195,7 +195,7 @@ def shorten(text: str, most: int = 80) -> str:
     >>> shorten("abcdef", 4)
     'abc…'
     """
-    return text if len(text) <= most else like(text, text[: most - 1] + "…")
+    return text if len(text) <= most else keep_marked(text, text[: most - 1] + "…")
 
 
 def capital(sentence: str) -> str:
@@ -216,7 +216,9 @@ def abbreviate(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     half = (most - 3) // 2
-    return like(text, f"{text[: most - 3 - half].rstrip(' ->')} … {text[-half:].lstrip(' ->')}")
+    return keep_marked(
+        text, f"{text[: most - 3 - half].rstrip(' ->')} … {text[-half:].lstrip(' ->')}"
+    )
 
 
 def listed(items: Iterable[str], between: str = ", ") -> str:

@@ -42,10 +42,10 @@ class Name(str):
         return other + f"{self}"
 
 
-def like(original: str, text: str) -> str:
+def keep_marked(original: str, text: str) -> str:
     """Return a part of a text. If the text is a `Name`, so is the part.
 
-    >>> type(like(Name("enrich"), "enr…")).__name__, type(like("enrich", "enr…")).__name__
+    >>> type(keep_marked(Name("enrich"), "enr…")).__name__, type(keep_marked("enrich", "enr…")).__name__
     ('Name', 'str')
     """
     return Name(text) if isinstance(original, Name) else text

@@ -74,7 +74,7 @@ def _count(value: Value) -> str:
     return str(max(1, round(min(_number(value), _MOST_INT))))
 
 
-def _long(value: Value) -> str:
+def _unbounded_count(value: Value) -> str:
     return str(max(1, round(_number(value))))
 
 
@@ -141,7 +141,7 @@ DURATION: Final = OptionType(
     shown=_as_time,
 )
 MILLIS: Final = OptionType(
-    name="Long, milliseconds", accepts=_LONG, write=_long, shown=_as_time, unit="ms"
+    name="Long, milliseconds", accepts=_LONG, write=_unbounded_count, shown=_as_time, unit="ms"
 )
 MILLIS_INT: Final = OptionType(
     name="Integer, milliseconds", accepts=_INT, write=_count, shown=_as_time, unit="ms"
@@ -184,7 +184,7 @@ SPARK_MEMORY: Final = OptionType(
 RATE: Final = OptionType(
     name="Long, records per second",
     accepts=_text(r"[1-9][0-9]{0,17}"),
-    write=_long,
+    write=_unbounded_count,
     unit="records/s",
 )
 RATE_REAL: Final = OptionType(

@@ -22,7 +22,7 @@ from typing import Any, Final, dataclass_transform
 
 from flowdiag.analyses.model.finding import Finding, Inconclusive, RuleOutcome
 from flowdiag.analyses.model.signals import Signal, signals_of
-from flowdiag.parsers.gc_pause import paused
+from flowdiag.parsers.gc_pause import gc_disabled
 
 HEADINGS: Final = (
     "What it reports",  # english: quoted
@@ -180,7 +180,7 @@ def apply(
             If None, exceptions are raised.
     """
     settings = settings or {}
-    with paused():
+    with gc_disabled():
         return tuple(
             _outcome(
                 rule,

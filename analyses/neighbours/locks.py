@@ -101,7 +101,7 @@ def find_blocked(neighbours: Neighbours, end_us: int | None) -> Blocked | None:
         neighbours: outputs of `pg_stat_activity` or `innodb_trx`, and the database log.
         end_us: the end of the job's input.
     """
-    return _blocked_in_snapshots(neighbours) or _in_log(neighbours, end_us)
+    return _blocked_in_snapshots(neighbours) or _waits_in_log(neighbours, end_us)
 
 
 def _blocked_in_snapshots(neighbours: Neighbours) -> Blocked | None:
@@ -166,7 +166,7 @@ def _holder_in_log(neighbours: Neighbours, waiting: list[DatabaseSession]) -> in
     return next((found[0] for found in holders if found and found[0] not in pids), None)
 
 
-def _in_log(neighbours: Neighbours, end_us: int | None) -> Blocked | None:
+def _waits_in_log(neighbours: Neighbours, end_us: int | None) -> Blocked | None:
     """Return the waits in the database log that have not ended or that took long."""
     waits = neighbours.waits
     last_of = {wait.row.pid: wait for wait in waits}

@@ -46,19 +46,21 @@ class PausedSource:
 @once
 def paused_source(job: JobQueues) -> PausedSource | None:
     """Return the source that alignment has paused for the longest time, or None."""
-    found = [paused for task in job.topology.sources if (paused := _paused(job, task)) is not None]
+    found = [
+        paused for task in job.topology.sources if (paused := _pause_of(job, task)) is not None
+    ]
     return min(found, key=lambda paused: (paused.since_us, paused.task), default=None)
 
 
-def _paused(job: JobQueues, task: str) -> PausedSource | None:
+def _pause_of(job: JobQueues, task: str) -> PausedSource | None:
     times = event_time(job)
     keys = [SubtaskKey(task, index) for index in range(job.topology.parallelism.get(task, 0))]
     drifts = [times.gauges.get((key, "watermarkAlignmentDrift")) for key in keys]
     marks = tuple(mark for mark in drifts if mark is not None and (mark.latest or 0) > 0)
-    standing = _silent_watermarks(job, keys)
-    if not standing or len(marks) < len(keys):
+    held = _silent_watermarks(job, keys)
+    if not held or len(marks) < len(keys):
         return None
-    value = min(now.value or 0.0 for now in standing)
+    value = min(now.value or 0.0 for now in held)
     behind = _oldest_watermark(job, task, value)
     if behind is None:
         return None
@@ -67,8 +69,8 @@ def _paused(job: JobQueues, task: str) -> PausedSource | None:
         task=task,
         behind=other,
         apart_ms=value - oldest,
-        since_us=max(now.since_us for now in standing),
-        until_us=max(now.until_us for now in standing),
+        since_us=max(now.since_us for now in held),
+        until_us=max(now.until_us for now in held),
         catches_up=_lag_ms(mark.points[-1]) < _CATCHES_UP * _lag_ms(_first_point(mark)),
         marks=marks[:3],
     )

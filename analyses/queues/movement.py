@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
-from flowdiag.analyses.flink.tasks.standstill import Standstill, Step, most, standstill_in
+from flowdiag.analyses.flink.tasks.standstill import Standstill, Step, largest_known, standstill_in
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.queues.facts import JobQueues, Sample, merge_gauges, time_span
 
@@ -21,7 +21,9 @@ def standstill_of(job: JobQueues) -> Standstill | None:
             Step(
                 sample.first_us,
                 sample.last_us,
-                most(sample.increases.get("records_in"), sample.increases.get("records_out")),
+                largest_known(
+                    sample.increases.get("records_in"), sample.increases.get("records_out")
+                ),
             )
             for sample in each
             if sample.first_us is not None and sample.last_us is not None
@@ -91,7 +93,7 @@ def silence_of(job: JobQueues, task: str) -> Silence | None:
         since_us=first,
         until_us=last,
         records=sum(sample.increases.get("records_in", 0.0) for sample in every),
-        watermark_ms=_standing_watermark(every),
+        watermark_ms=_constant_watermark(every),
         key=key,
         samples=held[key],
     )
@@ -106,7 +108,7 @@ def _in_common_windows(
     return {key: [s for s in each if s.window in windows] for key, each in quiet.items()}
 
 
-def _standing_watermark(every: Sequence[Sample]) -> float | None:
+def _constant_watermark(every: Sequence[Sample]) -> float | None:
     marks = merge_gauges(sample.gauges.get("watermark") for sample in every)
     if marks is None or marks.n < 2 or marks.low != marks.high:
         return None

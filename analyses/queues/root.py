@@ -438,12 +438,12 @@ def find_spells(job: JobQueues) -> tuple[Spell, ...]:
             if len(parts) < 2:
                 parts = _stage_spells(job, task, at_once)
             if run[-1] == max(roots_at):
-                parts = [*parts[:-1], *(_continued(job, spell) for spell in parts[-1:])]
+                parts = [*parts[:-1], *(_extend_to_end(job, spell) for spell in parts[-1:])]
             found += parts
     return _rank_spells(found)
 
 
-def _continued(job: JobQueues, spell: Spell) -> Spell:
+def _extend_to_end(job: JobQueues, spell: Spell) -> Spell:
     """Return a task's last spell as ongoing if all later windows together show its culprit, although none alone does.
 
     A single window may contain too few samples of a queue, or a queue that is short for a moment.

@@ -35,7 +35,7 @@ class Prediction:
     text: str
 
 
-def poor_fit(line: Line | None, interval_ms: int | None) -> str | None:
+def reason_for_poor_fit(line: Line | None, interval_ms: int | None) -> str | None:
     """Return why the batches do not allow a prediction, or None if they do allow it."""
     if line is None or line.per_x <= 0 or line.spread < APART:
         return "the batches differ too little in size to show the cost of a record"
@@ -115,7 +115,7 @@ def predict(
         The result is None if the fit is poor.
     """
     line = state.line
-    if line is None or poor_fit(line, state.interval_ms) is not None:
+    if line is None or reason_for_poor_fit(line, state.interval_ms) is not None:
         return None
     job = Job(
         fixed_ms=line.base,
@@ -155,7 +155,7 @@ def what_if(assessed: AssessedApplication, state: StreamState, **changes: object
     found = predict(assessed, state, **changes)
     if found is not None:
         return f"{found.text}."
-    reason = poor_fit(state.line, state.interval_ms) or "the input has no arrival rate"
+    reason = reason_for_poor_fit(state.line, state.interval_ms) or "the input has no arrival rate"
     return f"The model cannot predict the effect: {reason}."
 
 

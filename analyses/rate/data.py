@@ -13,7 +13,7 @@ from flowdiag.analyses.model.finding import RuleOutcome
 from flowdiag.analyses.rate import facts as x
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.assessment import AssessedApplication, Assessment, StreamState
-from flowdiag.analyses.rate.holding import held_by
+from flowdiag.analyses.rate.holding import reason_for_rate
 from flowdiag.analyses.report.verdicts import judge
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _streams(assessed: AssessedApplication) -> list[wire.RateStream]:
                 limit=cap.kind if cap else None,
                 limit_per_s=round(cap.per_s, 3) if cap else None,
                 keeping=_keeping_of(state),
-                held_by=(held := held_by(assessed, stream))[0],
+                held_by=(held := reason_for_rate(assessed, stream))[0],
                 held_because=held[1],
             )
         )

@@ -45,10 +45,10 @@ def day_of(time_us: int) -> str:
         return f"year {1970 + time_us // _YEAR_US}"
 
 
-def lead_of(lead_us: int) -> str:
+def lead_text(lead_us: int) -> str:
     """Format how far a time is ahead, in years from two years on.
 
-    >>> lead_of(7_200_000_000), lead_of(1_712_372_400_000_000)
+    >>> lead_text(7_200_000_000), lead_text(1_712_372_400_000_000)
     ('2 h', '54 years')
     """
     years = lead_us / _YEAR_US

@@ -18,7 +18,7 @@ from flowdiag.analyses.rate.replay import Replay
 _FIXED: Final = {"max-rate": pid.MAX_RATE, "max-per-partition": pid.MAX_PER_PARTITION}
 
 
-def held_by(assessed: AssessedApplication, stream: int) -> tuple[str, str]:
+def reason_for_rate(assessed: AssessedApplication, stream: int) -> tuple[str, str]:
     """Return why a stream has this many records per batch, as keyword and clause."""
     state, on = assessed.state, pid.is_enabled(assessed.app)
     caps = [cap for cap in (state.caps if state else ()) if cap.stream in (stream, None)]
@@ -32,10 +32,10 @@ def held_by(assessed: AssessedApplication, stream: int) -> tuple[str, str]:
             "not-enabled",
             "back pressure is off, and no limit is reached: Spark reads all available data",
         )
-    return _held_by_estimator(assessed, stream, reached=any(cap.kind == "pid" for cap in caps))
+    return _reason_of_estimator(assessed, stream, reached=any(cap.kind == "pid" for cap in caps))
 
 
-def _held_by_estimator(
+def _reason_of_estimator(
     assessed: AssessedApplication, stream: int, *, reached: bool
 ) -> tuple[str, str]:
     """Return why back pressure keeps the rate at its current value, as keyword and clause.

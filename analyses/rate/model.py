@@ -299,7 +299,7 @@ def _count_received(
         # New records arrive evenly, and older ones are available immediately.
         unborn = max(0.0, fresh * (end - high) / 1000)
         ready = int(max(0.0, held - records - unborn))
-        records += bucket.passing(ready, low * 1000, high * 1000)
+        records += bucket.count_passing(ready, low * 1000, high * 1000)
     return records
 
 

@@ -64,7 +64,7 @@ class TokenBucket:
         self._stored -= used
         return max(granted_us, now_us)
 
-    def passing(self, offered: int, from_us: int, to_us: int) -> int:
+    def count_passing(self, offered: int, from_us: int, to_us: int) -> int:
         """Return how many of `offered` waiting records pass between two times.
 
         The result is the same as after that many calls of `acquire`.

@@ -105,8 +105,8 @@ def changes(before: Report | None, after: Report) -> list[Change]:
                 name=finding.name,
                 title=finding.title,
                 subject=finding.subject,
-                before=_standing(was),
-                after=_standing(now),
+                before=_standing_of(was),
+                after=_standing_of(now),
             )
         )
     order = list(Kind)
@@ -135,7 +135,7 @@ def _by_fingerprint(report: Report | None) -> dict[str, Finding]:
     return found
 
 
-def _standing(finding: Finding | None) -> Standing | None:
+def _standing_of(finding: Finding | None) -> Standing | None:
     if finding is None:
         return None
     return Standing(severity=finding.severity, state=finding.state)

@@ -281,7 +281,7 @@ class _Pseudonyms:
         return "".join(
             self._pseudonym_of_name(part)
             if number % 2
-            else self._searched(without_marks(part), prose=prose)
+            else self._replace_in_text(without_marks(part), prose=prose)
             for number, part in enumerate(MARKED.split(text))
         )
 
@@ -296,7 +296,7 @@ class _Pseudonyms:
                     return pseudonym
         return self.name("name", name)
 
-    def _searched(self, text: str, *, prose: bool) -> str:
+    def _replace_in_text(self, text: str, *, prose: bool) -> str:
         words = [*_WORD.finditer(text)]
         pieces, place, number = [], 0, 0
         while number < len(words):

@@ -90,12 +90,12 @@ def leadership_signs(facts: StartupFacts) -> list[Incident]:
         (incident.time_us, incident.ref): incident
         for incident in incidents_of(facts)
         if incident.time_us is not None
-        and (incident.text.get("template") in _SIGNS or _was_deposed(incident))
+        and (incident.text.get("template") in _SIGNS or _lost_leadership(incident))
     }
     return sorted(seen.values(), key=lambda incident: incident.time_us or 0)
 
 
-def _was_deposed(incident: Incident) -> bool:
+def _lost_leadership(incident: Incident) -> bool:
     """Return whether a job was suspended because its JobManager lost the leadership."""
     if incident.kind != "suspended" or not incident.cause:
         return False

@@ -59,7 +59,7 @@ def judge_heartbeats(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Find
     if restarts:
         yield _restarted_master(facts, restarts, missed)
     elif missed:
-        yield _unheard_master(facts, missed)
+        yield _missing_jobmanager_finding(facts, missed)
 
 
 def _lost_worker(
@@ -149,7 +149,7 @@ def _restarted_master(
 ) -> h.Finding:
     """Report a restarted JobManager process, after which jobs were recovered or had to be submitted again."""
     first, last = restarts[0].first_us or 0, restarts[-1].first_us or 0
-    cut = _cut_off(facts, first, last)
+    cut = _interrupted_jobs(facts, first, last)
     title = f"The JobManager restarted at {h.fmt.clock(first)} UTC"
     if len(restarts) > 1:
         times = h.fmt.plural(len(restarts), "time")
@@ -179,7 +179,7 @@ def _restarted_master(
     )
 
 
-def _cut_off(facts: h.StartupFacts, first: int, last: int) -> list[h.JobStarts]:
+def _interrupted_jobs(facts: h.StartupFacts, first: int, last: int) -> list[h.JobStarts]:
     """Return the jobs that the restarts interrupted. Jobs that had already ended do not count."""
     return [job for job in facts.jobs if job.ended is None and (job.job.first_us or last) < first]
 
@@ -196,7 +196,7 @@ _RESUBMITTED: Final = (
 )
 
 
-def _unheard_master(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
+def _missing_jobmanager_finding(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
     names = sorted({trouble.taskmanager or "?" for trouble in troubles})
     registered = len([w for w in facts.workers if w.registered_us]) or len(names)
     everywhere = len(names) >= max(2, registered)

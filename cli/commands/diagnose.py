@@ -67,13 +67,13 @@ _OWN: Final[Own] = {
 }
 
 
-def _live(given: Mapping[str, Any], settings: Settings) -> Run | None:
+def _plan_if_live(given: Mapping[str, Any], settings: Settings) -> Run | None:
     from flowdiag.cli.live.rounds import plan_from
 
     return plan_from(given["paths"] or [], given, settings)
 
 
-@diagnosing(inputs=_OWN, paths=(Paths, Parameter.empty), otherwise=_live)
+@diagnosing(inputs=_OWN, paths=(Paths, Parameter.empty), otherwise=_plan_if_live)
 def diagnose(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Find out what is wrong with a Flink or Spark job, and what causes it.
 

@@ -133,7 +133,7 @@ def _essentials(finding: Finding, page: Page, paths: words.Paths, several: bool)
     shown = _EVIDENCE[page.terse]
     yield "evidence", list(_evidence(finding, paths, shown, _EXCERPT[page.terse]))
     yield from _origin(finding, _CODES)
-    yield "to do", list(_to_do(finding.actions, page))
+    yield "to do", list(_action_lines(finding.actions, page))
     yield "see", [line(", ".join(finding.see))] if finding.see else []
 
 
@@ -226,7 +226,7 @@ def excerpt_line(excerpt: str) -> str:
     return fmt.abbreviate(text, _LINE) if len(name) > _LINE // 2 else words.truncate(text, _LINE)
 
 
-def _to_do(actions: Sequence[Action], page: Page) -> Iterator[RenderableType]:
+def _action_lines(actions: Sequence[Action], page: Page) -> Iterator[RenderableType]:
     most = _ACTIONS[page.terse]
     rows = []
     for number, action in enumerate(actions[:most], 1):

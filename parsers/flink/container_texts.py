@@ -199,10 +199,10 @@ def ended_containers(text: str) -> Iterator[EndedContainer]:
         # If the document is damaged or truncated, its lines still show reasons.
         yield from _printed_pods(text) if found is None else found
     else:
-        yield from _described_pods(text)
+        yield from _pods_in_description(text)
 
 
-def _described_pods(text: str) -> Iterator[EndedContainer]:
+def _pods_in_description(text: str) -> Iterator[EndedContainer]:
     pod = limit = component = None
     pending: EndedContainer | None = None  # the container's message and exit code may follow
     found: list[EndedContainer] = []
@@ -220,7 +220,7 @@ def _described_pods(text: str) -> Iterator[EndedContainer]:
         elif hit := _REASON.match(line) or _STATUS.match(line):
             yield from _evicted_pod(pending, pod)
             pending = EndedContainer(reason=hit[1], offset=start, text=line.strip())
-        elif pending and (more := _continued(pending, line)) is not None:
+        elif pending and (more := _with_next_line(pending, line)) is not None:
             pending = more
             if more.exit_code is not None:
                 found.append(replace(more, pod=pod))
@@ -234,7 +234,7 @@ def _described_pods(text: str) -> Iterator[EndedContainer]:
     yield from (replace(each, memory_limit=limit, component=component) for each in found)
 
 
-def _continued(pending: EndedContainer, line: str) -> EndedContainer | None:
+def _with_next_line(pending: EndedContainer, line: str) -> EndedContainer | None:
     """Return the container with the message or exit code that the next line adds, or None if the line adds neither."""
     text = f"{pending.text}, {line.strip()[:300]}"
     if (hit := _EXIT.match(line)) is not None:

@@ -278,10 +278,10 @@ def _sum_up(columns: pa.Table) -> list[Marks]:
                 active_spans=shown.get(key) or instants.get(key) or [],
             )
         )
-    for source, owner, job_id in _distinct(columns, ["source", "owner", "job_id"]):
+    for source, owner, job_id in _distinct_rows(columns, ["source", "owner", "job_id"]):
         if job_id is not None:
             parts[source].jobs.append((owner, job_id))
-    for source, owner, taskmanager, host in _distinct(
+    for source, owner, taskmanager, host in _distinct_rows(
         columns.filter(columns["in_scope"]), ["source", "owner", "taskmanager", "host"]
     ):
         parts[source].scopes.append((owner, taskmanager, host))
@@ -328,7 +328,7 @@ def limit_transitions(transitions: Sequence[Transition]) -> list[Transition]:
     return sorted(transitions, key=lambda each: each.rank)[:MOST_TRANSITIONS]
 
 
-def _distinct(table: pa.Table, names: list[str]) -> Iterator[tuple[Any, ...]]:
+def _distinct_rows(table: pa.Table, names: list[str]) -> Iterator[tuple[Any, ...]]:
     found = table.group_by(names, use_threads=False).aggregate([])
     yield from zip(*(found[name].to_pylist() for name in names), strict=True)
 

@@ -191,7 +191,7 @@ class LiteralFinder:
             else None
         )
 
-    def which(self, text: str) -> list[int]:
+    def indices_in(self, text: str) -> list[int]:
         """Return the indices of the literals in `text`, ascending, without duplicates."""
         if self._automaton is None:
             return [number for number, literal in enumerate(self._literals) if literal in text]

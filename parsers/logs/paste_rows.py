@@ -286,13 +286,13 @@ def _failure(one: Pasted, found: Classified | None, engine: str, source: int) ->
         "clock": one.clock,
         "level": one.level,
         "logger": logger,
-        "cause": _fitting(cause),
+        "cause": _shorten_cause(cause),
         "fields": {key: value for key, value in fields.items() if value},
         **_task_columns(one),
     }
 
 
-def _fitting(cause: str) -> str:
+def _shorten_cause(cause: str) -> str:
     """Shorten a cause to `CAUSE_CHARACTERS`, using the summary of a longer report."""
     if len(cause) > CAUSE_CHARACTERS:
         cause = short_failure(cause) or cause

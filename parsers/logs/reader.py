@@ -92,7 +92,7 @@ class _Candidate(NamedTuple):
     found: Recognized | None = None
 
 
-def _is_only_known(record: Record, found: Recognized) -> bool:
+def _is_unused_failure(record: Record, found: Recognized) -> bool:
     """Return whether a record reports a failure through a known message that no rule uses."""
     only_known = found.template.trace and found.template.event is Event.KNOWN
     return only_known and failure_line(body_of(record.head)) is not None
@@ -192,7 +192,7 @@ class Reader:
         self, offset: int, record: Record, found: Recognized, *, is_trace: bool
     ) -> dict[str, Any]:
         """Return the row of a record, completed from the following lines of its message."""
-        if offset < PASTE_BYTES and not _is_only_known(record, found):
+        if offset < PASTE_BYTES and not _is_unused_failure(record, found):
             # A client repeats a refused request, so only many refusals are a finding of their own.
             self.known[offset] = is_trace and found.template.event is not Event.REFUSED
         row = self._row(offset, record.head, found)

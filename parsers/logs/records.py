@@ -252,7 +252,7 @@ class Recognizer:
 
     def holds_message(self, text: str) -> bool:
         """Return whether the text contains the anchor of any message."""
-        return bool(self._finder.which(text))
+        return bool(self._finder.indices_in(text))
 
     def is_candidate(self, line: bytes) -> bool:
         """Return whether a scanner with this matcher would yield the line."""
@@ -264,10 +264,10 @@ class Recognizer:
         If the header has an unknown layout, fill in its level, logger and thread as well.
         """
         text = head.text if head.end == len(head.text) else head.text[: head.end]
-        which = self._finder.which(text)
-        if not which:
+        indices_in = self._finder.indices_in(text)
+        if not indices_in:
             return None
-        anchors = [self._numbers[number] for number in which]
+        anchors = [self._numbers[number] for number in indices_in]
         if head.complete:
             best = self._find_after_header(head, text, anchors)
             if best is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.checkpoints.culprit import episode_culprits, moved_from
+from flowdiag.analyses.checkpoints.culprit import earlier_sibling_text, episode_culprits
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.checkpoints.rules import RULES, checkpoint_culprit
 from flowdiag.analyses.flink.job import Checkpoint, JobFacts
@@ -322,10 +322,10 @@ def test_a_completing_job_reports_the_sibling_that_was_busy_before() -> None:
         *(replace(load, samples=1) for load in job.loads),
         *(replace(load, busy=busy.get(load.subtask_index or 0, 150.0)) for load in whole),
     ]
-    recent = moved_from(job.job(), _convicted(3))
+    recent = earlier_sibling_text(job.job(), _convicted(3))
     assert "Over all samples, it was busy 60% of the time, enrich (2/4) 55%" in str(recent)
     job.loads[-4:] = [replace(load, busy=None) for load in whole]
-    assert moved_from(job.job(), _convicted(3)) is None
+    assert earlier_sibling_text(job.job(), _convicted(3)) is None
 
 
 def _convicted(index: int) -> Any:

@@ -32,7 +32,7 @@ from flowdiag.analyses.rate.facts import (
     Work,
 )
 from flowdiag.analyses.rate.failures.troubles import troubles
-from flowdiag.analyses.rate.holding import held_by
+from flowdiag.analyses.rate.holding import reason_for_rate
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.rate.rules.lagging_snapshots import INTERVAL as MAINTENANCE
@@ -713,17 +713,17 @@ def test_direct_streams_are_limited_by_retention() -> None:
 )
 def test_the_reason_for_the_rate(tried: Settings, offered: float, word: str) -> None:
     (one,) = w.assessed(w.simulated(JOB, tried, [offered] * 60)).applications
-    assert held_by(one, 0)[0] == word
+    assert reason_for_rate(one, 0)[0] == word
 
 
 def test_an_ignored_estimator_does_not_limit_the_rate() -> None:
     app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), [400] * 40)
     none = [replace(b, records=0, streams=(StreamInput(stream=0, records=0),)) for b in app.batches]
     (one,) = w.assessed(replace(app, batches=tuple(none), settings=w.BACK_PRESSURE)).applications
-    assert held_by(one, 0)[0] == "cannot-act"
+    assert reason_for_rate(one, 0)[0] == "cannot-act"
     first = w.application([w.batch(n) for n in range(1)], settings=w.BACK_PRESSURE)
     (one,) = w.assessed(first).applications
-    assert held_by(one, 0)[0] == "first-batch"
+    assert reason_for_rate(one, 0)[0] == "first-batch"
 
 
 # -- recommendations -----------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from flowdiag.analyses.diagnosis import measure
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.topic import RATE
-from flowdiag.parsers.discover import discover, of_engine
+from flowdiag.parsers.discover import discover, limit_to_engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,7 +127,7 @@ def write(path: Path, events: list[Json]) -> Path:
 
 
 def facts_of(spark: SparkSession, *paths: Path) -> dict[str, ApplicationFacts]:
-    found = of_engine(discover([str(path) for path in paths]), "spark")
+    found = limit_to_engine(discover([str(path) for path in paths]), "spark")
     facts = measure((RATE,), found, lambda: spark).facts[RATE.name]
     return {app.key.job_id: app for app in facts.applications}
 

@@ -55,7 +55,7 @@ def test_an_idle_second_permits_a_burst_of_one_second() -> None:
 def test_stored_permits_are_scaled_with_the_rate() -> None:
     bucket = TokenBucket(rate=10, now_us=0)
     bucket.update(100, 1_000_000)  # ten stored of ten become a hundred of a hundred
-    assert bucket.passing(10_000, 1_000_000, 1_000_001) == 101
+    assert bucket.count_passing(10_000, 1_000_000, 1_000_001) == 101
 
 
 def test_limits_of_zero_are_ignored_and_the_ceiling_holds() -> None:
@@ -73,7 +73,7 @@ def test_one_call_equals_many_single_steps(rate: int, offered: int, tenths: int)
     passed, now = 0, 0
     while passed < offered and (granted := one.acquire(now)) < end:
         passed, now = passed + 1, granted
-    assert abs(many.passing(offered, 0, end) - passed) <= 1
+    assert abs(many.count_passing(offered, 0, end) - passed) <= 1
 
 
 # -- the model -----------------------------------------------------------------------------------

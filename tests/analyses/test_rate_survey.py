@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flowdiag.analyses.rate.survey import survey, survey_table
-from flowdiag.parsers.discover import discover, of_engine
+from flowdiag.parsers.discover import discover, limit_to_engine
 from flowdiag.parsers.on_spark.frame import events_frame
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 from tests.archives import unpacked
@@ -31,7 +31,7 @@ def test_both_surveys_are_equal(spark: SparkSession) -> None:
         for name in ("two-receivers", "query-failing")
         for path in ROOT.glob(f"*/{name}")
     ]
-    sources = of_engine(discover(folders), "spark").sources
+    sources = limit_to_engine(discover(folders), "spark").sources
     assert {source.kind for source in sources} >= {"spark-events", "spark-rest", "log"}
     table = parse_on_driver(plan_splits(sources))
     here, there = survey_table(table), survey(events_frame(spark, table))

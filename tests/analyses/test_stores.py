@@ -13,7 +13,7 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Finding, Severity
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.neighbours.facts import Neighbours, StoreRecord
-from flowdiag.analyses.queues.assemble.event_times import joined
+from flowdiag.analyses.queues.assemble.event_times import join_samples
 from flowdiag.analyses.queues.facts import JobQueues, MarkPoint, StoreMetric
 from flowdiag.analyses.queues.rules import (
     heap_state,
@@ -67,7 +67,7 @@ def test_two_inputs_with_the_same_metric_cover_the_time_together() -> None:
     )
     other = replace(short, points=(early, inside, late))
     for pair in ((long, other), (other, long)):
-        assert joined(*pair).points == (early, *long.points, late)
+        assert join_samples(*pair).points == (early, *long.points, late)
 
 
 def test_stall_times_are_a_share_of_the_time() -> None:

@@ -179,10 +179,10 @@ def test_the_faster_search_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(text=lines)
 def test_finder_agrees_with_the_operator(text: str) -> None:
     expected = [number for number, one in enumerate(LITERALS) if one in text]
-    assert LiteralFinder(LITERALS).which(text) == expected
+    assert LiteralFinder(LITERALS).indices_in(text) == expected
     without = LiteralFinder(LITERALS)
     without._automaton = None
-    assert without.which(text) == expected
+    assert without.indices_in(text) == expected
 
 
 @given(data=st.binary(max_size=40) | lines.map(str.encode))

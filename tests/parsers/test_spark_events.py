@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.discover import discover, of_engine
+from flowdiag.parsers.discover import discover, limit_to_engine
 from flowdiag.parsers.spark.progress import progress_row
 from flowdiag.parsers.split import Split, parse_on_driver, parse_split, plan_splits
 
@@ -51,7 +51,7 @@ def job(number: int, stages: list[int], batch: int | None = None) -> Json:
 
 
 def rows_of(path: Path, size: int | None = None) -> list[Json]:
-    sources = of_engine(discover([str(path)]), "spark").sources
+    sources = limit_to_engine(discover([str(path)]), "spark").sources
     assert sources[0].kind == "spark-events"
     if size is None:
         table = parse_on_driver(plan_splits(sources))
@@ -339,7 +339,7 @@ def test_no_progress_raises(value: object) -> None:
 
 def test_event_logs_belong_to_the_other_command(tmp_path: Path) -> None:
     found = discover([str(write(tmp_path / "log", [HEAD]))])
-    (source,) = of_engine(found, "flink").sources
+    (source,) = limit_to_engine(found, "flink").sources
     assert (source.kind, source.reason) == (
         "not-read",
         "Spark event log: read by `flowdiag rate`",

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.parsers.discover import discover, of_engine
+from flowdiag.parsers.discover import discover, limit_to_engine
 from flowdiag.parsers.lines.scan import LINE_BYTES, Line, make_matcher
 from flowdiag.parsers.source import Source, open_source
 from flowdiag.parsers.spark.lines import EventScanner
@@ -150,7 +150,7 @@ def decoded(source: Source) -> bytes:
 @pytest.mark.parametrize("folder", LOGS, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_sums_of_recorded_tasks(folder: Path, tmp_path: Path) -> None:
     """Sums match the recorded tasks, read whole and in small pieces."""
-    sources = of_engine(discover([str(unpacked(folder) / "eventlog")]), "spark").sources
+    sources = limit_to_engine(discover([str(unpacked(folder) / "eventlog")]), "spark").sources
     logs = [source for source in sources if source.kind == "spark-events"]
     assert logs
     for source in logs:

@@ -152,7 +152,7 @@ def saturated_finding(job: h.Job, found: NamedCulprit) -> h.Finding | None:
             "The subtask limits the throughput of the job. The JobManager's log would show whether"
             " checkpoints fail for this reason."
         )
-    recent = culprit.moved_from(job, found)
+    recent = culprit.earlier_sibling_text(job, found)
     fields = culprit_fields(
         job,
         found,

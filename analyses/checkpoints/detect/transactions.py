@@ -32,7 +32,7 @@ def records_of(job: h.Job, templates: frozenset[str]) -> list[h.Incident]:
     return [
         incident
         for incident in failures
-        if incident.text.get("template") in templates and not _lost_nothing(incident)
+        if incident.text.get("template") in templates and not _is_lossless(incident)
     ]
 
 
@@ -40,7 +40,7 @@ _CLOSED: Final = "The producer closed forcefully"
 """Error of the producers of tasks that end or are canceled: Flink closes them without waiting (`KafkaProducer.close`)."""
 
 
-def _lost_nothing(incident: h.Incident) -> bool:
+def _is_lossless(incident: h.Incident) -> bool:
     """Return whether no records were lost: Kafka refused the producer without a transaction, or it was closed."""
     if _CLOSED in (incident.cause or ""):
         return True

@@ -86,7 +86,9 @@ class Limits(h.Limits):
 def judge(job: h.Job, limits: Limits) -> h.Results:
     """Yield at most one finding per job, or the reason why the last checkpoint may not be healthy."""
     fields = (
-        _only_triggers(job, limits) or _in_progress(job, limits) or _disabled_fields(job, limits)
+        _fields_without_outcome(job, limits)
+        or _in_progress(job, limits)
+        or _disabled_fields(job, limits)
     )
     if fields is not None:
         defaults: h.FindingFields = {
@@ -110,7 +112,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
         )
 
 
-def _only_triggers(job: h.Job, limits: Limits) -> h.FindingFields | None:
+def _fields_without_outcome(job: h.Job, limits: Limits) -> h.FindingFields | None:
     triggered = [
         c for c in job.in_order if c.triggered_us is not None and c.status is h.Status.IN_FLIGHT
     ]

@@ -114,7 +114,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             last = detailed[max(checkpoints)]
             yield _finding(job, manager, checkpoints, median(map(written_ms, last)), len(detailed))
             return
-    if (finding := _in_turn(job, detailed, limits)) is not None:
+    if (finding := _moving_writes_finding(job, detailed, limits)) is not None:
         yield finding
         return
     interrupted = h.incidents(job, "upload-interrupted")
@@ -123,7 +123,9 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         yield _unfinished(job, interrupted, len(expired))
 
 
-def _in_turn(job: h.Job, detailed: dict[int, Rows], limits: Limits) -> h.Finding | None:
+def _moving_writes_finding(
+    job: h.Job, detailed: dict[int, Rows], limits: Limits
+) -> h.Finding | None:
     """Report slow writes that move from subtask to subtask, over the longest period up to the end of the input."""
     slow = slow_rows(
         detailed, async_ms=limits.async_, share=limits.share, throughput=limits.throughput

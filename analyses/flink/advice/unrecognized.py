@@ -45,7 +45,7 @@ def failures_of(job: h.Job, before_s: float) -> list[Incident]:
     if not job.crises:
         return found
     own = [i for i in found if i.kind != "failure" or _precedes_failure(job, i, before_s)]
-    return own or [one for one in job.incidents if _is_another(job, one)]
+    return own or [one for one in job.incidents if _has_separate_cause(job, one)]
 
 
 def failures_of_fragment(
@@ -181,7 +181,7 @@ def _has_own_cause(crises: Sequence[Crisis], incident: Incident) -> bool:
     )
 
 
-def _is_another(job: h.Job, incident: Incident) -> bool:
+def _has_separate_cause(job: h.Job, incident: Incident) -> bool:
     """Return whether an undated error has a cause of its own. In a console, it may belong to the next statement."""
     dated = incident.time_us or any(crisis.failures[0].time_us for crisis in job.crises)
     grave = incident.text.get("level") in ("ERROR", "FATAL")

@@ -54,11 +54,11 @@ from flowdiag.analyses.flink.job import (
 )
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.stacks import Stack
-from flowdiag.parsers.gc_pause import paused
+from flowdiag.parsers.gc_pause import gc_disabled
 from flowdiag.parsers.rows import Event
 
 
-@paused()
+@gc_disabled()
 def assemble(
     rows: Sequence[Row], load_rows: Sequence[Row], writers: Sequence[Writer]
 ) -> ClusterFacts:

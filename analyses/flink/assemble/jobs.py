@@ -90,7 +90,7 @@ class Jobs:
                     times[key].append(row["time_us"])
                 if row["event"] == Event.JOB_STATE and row["to_state"] in _TERMINAL:
                     ended.add(key)
-                self._learn(row, key)
+                self._add_names_of(row, key)
         if not keys:
             keys = dict.fromkeys(_unnamed_jobs(by_what, records))
         self.keys = tuple(keys)
@@ -108,7 +108,7 @@ class Jobs:
             self._by_name[name].add(key)
             self._by_name[re.sub(r"[^A-Za-z0-9]", "_", name)].add(key)
 
-    def _learn(self, row: Row, key: JobKey) -> None:
+    def _add_names_of(self, row: Row, key: JobKey) -> None:
         """Take a job's name, execution graph and start time from a record that names the job."""
         if row["job_name"]:
             self.names.setdefault(key, row["job_name"])

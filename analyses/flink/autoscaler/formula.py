@@ -333,7 +333,7 @@ def propose(
     elif size < now:
         reason = "delayed" if delayed and settings.scale_down_interval_s > 0 else None
     elif history and history[-1].after == now and history[-1].before < now:
-        increase = _achieved(evaluated.true_rate, history[-1])
+        increase = _achieved_share(evaluated.true_rate, history[-1])
         if increase < settings.effectiveness and settings.blocks_ineffective:
             reason = "ineffective"
     return Proposal(
@@ -347,7 +347,7 @@ def propose(
     )
 
 
-def _achieved(true_rate: float, last: Past) -> float:
+def _achieved_share(true_rate: float, last: Past) -> float:
     """Return which share of the expected increase the last scaling achieved."""
     return _divide(true_rate - last.true_rate, last.expected_rate - last.true_rate)
 

@@ -34,7 +34,10 @@ def published_states(text: str) -> list[State]:
     for line in text.splitlines():
         if SIGN not in line:
             continue
-        for resource, vertex, metric, kind, value in (*_of_sample(line), *_of_lines(line)):
+        for resource, vertex, metric, kind, value in (
+            *_values_in_sample(line),
+            *_values_in_line(line),
+        ):
             metrics = found.setdefault(resource, {}).setdefault(vertex, {})
             current, average = metrics.get(metric, (NAN, NAN))
             metrics[metric] = (value, average) if kind == "Current" else (current, value)
@@ -45,7 +48,7 @@ _Value = tuple[str, str, str, str, float]
 """Resource, vertex, metric, `Current` or `Average`, and the value."""
 
 
-def _of_sample(line: str) -> list[_Value]:
+def _values_in_sample(line: str) -> list[_Value]:
     series = _SERIES.search(line)
     sample = parse_sample(line.encode()) if series is not None else None
     if series is None or sample is None or math.isnan(sample[2]):
@@ -55,7 +58,7 @@ def _of_sample(line: str) -> list[_Value]:
     return [(labels.get("resourcename", ""), vertex, series[1], series[2], sample[2])]
 
 
-def _of_lines(line: str) -> list[_Value]:
+def _values_in_line(line: str) -> list[_Value]:
     return [
         (hit["resource"] or "", hit["vertex"], hit["metric"], hit["kind"], float(hit["value"]))
         for hit in _LINE.finditer(line)

@@ -135,12 +135,12 @@ def _published_decision(
             vertex=vertex.id, at_ns=0, before=0, after=0, metrics=state.published.get(vertex.id, {})
         )
         before = _count(now.current("PARALLELISM"), vertex.parallelism)
-        vertices.append(_at_that_time(vertex, replace(now, before=before)))
+        vertices.append(_vertex_at_scaling(vertex, replace(now, before=before)))
         evaluated[vertex.id] = evaluated_of(replace(now, before=before), settings, restart_s)
     return decide(evaluated, vertices, settings, restart_s, {}) if vertices else None
 
 
-def _at_that_time(vertex: Vertex, scaling: Scaling) -> Vertex:
+def _vertex_at_scaling(vertex: Vertex, scaling: Scaling) -> Vertex:
     """Return a vertex with the parallelism and limits that applied at the time of a scaling."""
     return replace(
         vertex,
@@ -166,7 +166,7 @@ def steps(state: State, graph: Sequence[Vertex], settings: Settings) -> list[Ste
         vertex = by_id.get(scaling.vertex)
         if vertex is None:
             continue
-        at_that_time = _at_that_time(vertex, scaling)
+        at_that_time = _vertex_at_scaling(vertex, scaling)
         evaluated = evaluated_of(scaling, settings, restart_s)
         earlier = [
             s.past for s in state.scalings if s.vertex == vertex.id and s.at_ns < scaling.at_ns

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from flowdiag.analyses.flink.clocks.survey import CLUSTER_KEYS, Stream
-from flowdiag.analyses.flink.job import unmangled
+from flowdiag.analyses.flink.job import original_host
 from flowdiag.parsers.flink.marks import QUARTER_MS, TIME_OF_DAY, merge_spans
 from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.rows import Event
@@ -494,7 +494,7 @@ def _writer(
     taskmanager, host, cluster = known["taskmanager"], known["host"], known["cluster"]
     scopes = row["scopes"] or []
     if taskmanager is None and len(scopes) == 1 and role == "taskmanager":
-        taskmanager, host = scopes[0]["taskmanager"], host or unmangled(scopes[0]["host"])
+        taskmanager, host = scopes[0]["taskmanager"], host or original_host(scopes[0]["host"])
     group = groups.get(stream.source, "")
     for text in filter(None, (stream.owner, taskmanager, group)):
         container = _YARN_CONTAINER.search(text)

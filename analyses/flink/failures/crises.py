@@ -337,7 +337,7 @@ def _group_failures(
     recoveries = _recoveries(job)
     groups: list[list[Failure]] = []
     for failure in failures:
-        if groups and not _recovered(groups[-1][-1].time_us, failure.time_us, recoveries, job):
+        if groups and not _has_recovered(groups[-1][-1].time_us, failure.time_us, recoveries, job):
             groups[-1].append(failure)
         else:
             groups.append([failure])
@@ -405,7 +405,7 @@ def _recoveries(job: JobFacts) -> tuple[int, ...]:
     )
 
 
-def _recovered(after: int, before: int, recoveries: Sequence[int], job: JobFacts) -> bool:
+def _has_recovered(after: int, before: int, recoveries: Sequence[int], job: JobFacts) -> bool:
     if bisect(recoveries, before) > bisect(recoveries, after):
         return True
     return not job.checkpoints and before - after > QUIET_US

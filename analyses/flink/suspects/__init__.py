@@ -26,7 +26,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from flowdiag.analyses.flink.job import Attempt, JobFacts, SubtaskLoad, unmangled
+from flowdiag.analyses.flink.job import Attempt, JobFacts, SubtaskLoad, original_host
 from flowdiag.analyses.flink.judging import job_subject
 from flowdiag.analyses.flink.suspects import voting
 from flowdiag.analyses.flink.suspects.acknowledgement_signals import UPSTREAM_ON_TIME
@@ -226,7 +226,7 @@ def _subject(case: Case, suspect: Suspect) -> Subject:
         parallelism=attempt.parallelism or size,
         attempt_id=attempt.attempt_id or None,
         taskmanager=attempt.taskmanager or (load.taskmanager if load else None),
-        host=attempt.host or unmangled(load.host if load else None),
+        host=attempt.host or original_host(load.host if load else None),
     )
 
 
@@ -241,7 +241,7 @@ def _taskmanagers(job: JobFacts) -> tuple[dict[str, str | None], frozenset[str |
     """Return the host of each TaskManager, and all resource IDs."""
     # Attempts come last and take precedence, because metric scopes contain only the first part of a host name.
     places: list[Attempt | SubtaskLoad] = [*job.loads, *job.attempts]
-    hosts = {name: unmangled(p.host) for p in places if (name := p.taskmanager or p.host)}
+    hosts = {name: original_host(p.host) for p in places if (name := p.taskmanager or p.host)}
     return hosts, frozenset(place.taskmanager for place in places)
 
 

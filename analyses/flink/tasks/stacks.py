@@ -44,10 +44,14 @@ def read_code(
     whole = sorted({SubtaskKey(key.task, WHOLE) for key in keys})
     samples = found or [stack for key in whole for stack in held.get(key, ())]
     code = read_samples(samples, agreement=agreement)
-    return code if code is None or code.stack.kind != "python" else _in_worker(job, code, agreement)
+    return (
+        code
+        if code is None or code.stack.kind != "python"
+        else _prefer_worker_code(job, code, agreement)
+    )
 
 
-def _in_worker(job: JobFacts, code: CodeReading, agreement: Agreement) -> CodeReading:
+def _prefer_worker_code(job: JobFacts, code: CodeReading, agreement: Agreement) -> CodeReading:
     """Return what the Python workers do according to `py-spy`, if only one task runs Python, otherwise `code`."""
     tasks = {stack.task for stack in job.stacks if stack.kind == "python"}
     workers = [stack for stack in job.stacks if stack.task is None]

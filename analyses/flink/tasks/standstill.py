@@ -42,7 +42,7 @@ def standstill(job: JobFacts) -> Standstill | None:
     steps: defaultdict[tuple[str, int], list[Step]] = defaultdict(list)
     for row in job.loads:
         if row.first_us is not None and row.last_us is not None:
-            records = most(row.records_in, row.records_out)
+            records = largest_known(row.records_in, row.records_out)
             steps[row.task, row.subtask_index].append(Step(row.first_us, row.last_us, records))
     return standstill_in(steps, topology_of(job))
 
@@ -80,7 +80,7 @@ def is_alone(topology: Topology, task: str) -> bool:
     )
 
 
-def most(*counts: float | None) -> float | None:
+def largest_known(*counts: float | None) -> float | None:
     """Return the largest known count, or None."""
     return max((count for count in counts if count is not None), default=None)
 

@@ -50,7 +50,7 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
         kills = [kill for each in pods for kill in each]
         times = h.times_of(kills)
         recovered = h.has_recovered(facts, max(times, default=None), first.pod)
-        event, message, explanation = _described(first, problem, several=len(pods) > 1)
+        event, message, explanation = _problem_text(first, problem, several=len(pods) > 1)
         yield h.place_finding(
             None,
             first.pod if not more and h.is_taskmanager(place) else None,
@@ -71,7 +71,7 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
         )
 
 
-def _described(kill: h.Kill, problem: str, *, several: bool) -> tuple[str, str, str]:
+def _problem_text(kill: h.Kill, problem: str, *, several: bool) -> tuple[str, str, str]:
     """Return the problem for a title, the message without its leading columns, and the effect."""
     if kill.reason in OF_OPERATORS:
         return (

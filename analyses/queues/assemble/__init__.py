@@ -194,7 +194,11 @@ def _job(
         starts_us=starts_of(job, samples),
         version=version,
         version_from=version_from,
-        gaps=(*_gaps(topology, samples), *_ends_early(job, samples, common), *_impossible(ours)),
+        gaps=(
+            *_notes_on_gaps(topology, samples),
+            *_note_on_early_end(job, samples, common),
+            *_notes_on_impossible_values(ours),
+        ),
         cores=_cores(common),
     )
 
@@ -243,7 +247,9 @@ def _gates(rows: Iterable[Row], tasks: Tasks) -> tuple[GateQueue, ...]:
     return tuple(sorted(found, key=lambda gate: (gate.key, gate.gate)))
 
 
-def _impossible(machines: Mapping[str, Sequence[TaskManagerSample]]) -> Iterator[InputNote]:
+def _notes_on_impossible_values(
+    machines: Mapping[str, Sequence[TaskManagerSample]],
+) -> Iterator[InputNote]:
     """Yield a note for each kind of value that no TaskManager can have."""
     reporting: defaultdict[str, set[str]] = defaultdict(set)
     for name, windows in machines.items():
@@ -260,7 +266,7 @@ _UNREFRESHED_US: Final = 60_000_000
 """Metrics are normally at most this old: they are requested twice a minute or reported once a minute."""
 
 
-def _ends_early(
+def _note_on_early_end(
     job: JobFacts, samples: Mapping[SubtaskKey, Sequence[Sample]], common: ClusterFacts
 ) -> Iterator[InputNote]:
     """Yield a note if the metrics end long before the last JobManager response that shows the job running."""
@@ -281,7 +287,7 @@ def _ends_early(
     )
 
 
-def _gaps(
+def _notes_on_gaps(
     topology: Topology, samples: Mapping[SubtaskKey, Sequence[Sample]]
 ) -> Iterator[InputNote]:
     """Yield a note for each kind of missing metric, and for counters that decrease."""

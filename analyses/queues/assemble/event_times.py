@@ -69,11 +69,13 @@ def stores_of(rows: Iterable[Row], tasks: Tasks) -> tuple[StoreMetric, ...]:
             points=_points(row),
         )
         known = found.get((key, each.operator or "", each.name))
-        found[key, each.operator or "", each.name] = each if known is None else joined(known, each)
+        found[key, each.operator or "", each.name] = (
+            each if known is None else join_samples(known, each)
+        )
     return tuple(each for _, each in sorted(found.items(), key=lambda item: item[0]))
 
 
-def joined(one: StoreMetric, other: StoreMetric) -> StoreMetric:
+def join_samples(one: StoreMetric, other: StoreMetric) -> StoreMetric:
     """Return the metric with more samples, extended by the samples of the other before its start and after its end."""
     less, more = sorted((one, other), key=lambda each: len(each.points))
     if not less.points:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-from flowdiag.analyses.flink.job import Graph, JobFacts, Vertex, unmangled
+from flowdiag.analyses.flink.job import Graph, JobFacts, Vertex, original_host
 from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.keys import JobKey
 
@@ -145,4 +145,4 @@ class Places:
         manager, host = (
             self._names.get(mangle(row[name] or ""), row[name]) for name in ("taskmanager", "host")
         )
-        return manager, self._hosts.get(manager or "", unmangled(host) if manager else host)
+        return manager, self._hosts.get(manager or "", original_host(host) if manager else host)

@@ -21,10 +21,10 @@ RECENT_US: Final = 60_000_000
 @once
 def blocked_sessions(job: JobQueues) -> Blocked | None:
     """Return the waits of the job's sessions for locks of other sessions, or None if they are short or unknown."""
-    return find_blocked(job.neighbours, job.job.last_us) or _in_refusals(job)
+    return find_blocked(job.neighbours, job.job.last_us) or _aborted_waits(job)
 
 
-def _in_refusals(job: JobQueues) -> Blocked | None:
+def _aborted_waits(job: JobQueues) -> Blocked | None:
     """Return the waits that the database aborted, from the log of the sink."""
     found = [
         incident

@@ -68,7 +68,7 @@ def held_slots(neighbours: Neighbours) -> Iterator[HeldSlot]:
         if (slots[-1].row.time_us or 0) < newest:
             continue  # the slot was dropped
         rows = _at_last_position(slots)
-        sizes = [size for slot in rows if (size := _retained(slot, ends)) is not None]
+        sizes = [size for slot in rows if (size := _retained_bytes(slot, ends)) is not None]
         yield HeldSlot(
             name=name,
             used=rows[-1].row.active,
@@ -99,7 +99,7 @@ def _log_ends(slots: Sequence[DatabaseSlot]) -> dict[int | None, int]:
     return ends
 
 
-def _retained(slot: DatabaseSlot, ends: dict[int | None, int]) -> float | None:
+def _retained_bytes(slot: DatabaseSlot, ends: dict[int | None, int]) -> float | None:
     row = slot.row
     if row.retained is not None or row.restart is None:
         return row.retained

@@ -83,7 +83,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             lasted_ms=limits.lasted * 1000,
         )
         if shifted is not None:
-            yield _shifted(job, task, shifted)
+            yield _shifted_times_finding(job, task, shifted)
     for task, operator in times.operators:
         dropped = times.flows[task, operator, "numLateRecordsDropped"].total
         received = times.received(task, operator)
@@ -141,7 +141,7 @@ def _wrong_times_finding(job: h.JobQueues, wrong: e.WrongTimes) -> h.Finding:
     )
 
 
-def _shifted(job: h.JobQueues, task: str, shifted: e.ShiftedTimes) -> h.Finding:
+def _shifted_times_finding(job: h.JobQueues, task: str, shifted: e.ShiftedTimes) -> h.Finding:
     name = h.fmt.shorten(task)
     apart = h.fmt.duration(abs(shifted.shift_ms))
     where = "behind" if shifted.shift_ms > 0 else "ahead of"

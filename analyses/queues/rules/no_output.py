@@ -98,7 +98,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Results:
         finding = _stuck_operator(job, operator, holder)
         found.setdefault(finding.subject, finding)
     if not back_pressured and (paused := lasting_pause(job, limits.seconds)):
-        yield _paused(job, paused)
+        yield _paused_source_finding(job, paused)
     elif found or back_pressured or h.has_ended(job):
         yield from found.values()
     elif (still := h.standstill_of(job)) is not None and not h.works_or_waits(job):
@@ -108,7 +108,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Results:
         yield from _without_output(job, limits)
 
 
-def _paused(job: h.JobQueues, paused: PausedSource) -> h.Finding:
+def _paused_source_finding(job: h.JobQueues, paused: PausedSource) -> h.Finding:
     task, behind = h.fmt.shorten(paused.task), h.fmt.shorten(paused.behind)
     apart = h.fmt.duration(paused.apart_ms)
     return h.task_finding(
@@ -131,14 +131,14 @@ def _paused(job: h.JobQueues, paused: PausedSource) -> h.Finding:
 def _without_output(job: h.JobQueues, limits: Limits) -> h.Results:
     silent = silent_task(job, records=limits.records, seconds=limits.seconds)
     if silent is None:
-        yield from _too_short(job, limits)
+        yield from _inconclusive_if_short(job, limits)
         return
     if silent.watermark_ms is not None:
         if not e.is_ahead(silent.watermark_ms, silent.until_us):
             yield _stuck_finding(job, silent, silent.watermark_ms)
         return
-    standing = e.stuck_subtasks(job, silent.task)
-    if standing and standing[1].value is None and e.has_watermarks(job, silent.task):
+    stuck = e.stuck_subtasks(job, silent.task)
+    if stuck and stuck[1].value is None and e.has_watermarks(job, silent.task):
         yield _stuck_finding(job, silent, None)
         return
     hours = limits.window_hours if e.event_time(job).operators else limits.filter_hours
@@ -156,7 +156,7 @@ def _without_output(job: h.JobQueues, limits: Limits) -> h.Results:
     yield h.Inconclusive(reason=reason, checks=("subtask-records", "user-code"), job=job.job.key)
 
 
-def _too_short(job: h.JobQueues, limits: Limits) -> h.Results:
+def _inconclusive_if_short(job: h.JobQueues, limits: Limits) -> h.Results:
     stuck = stuck_throughout(job, records=limits.records)
     if stuck is None or stuck.held.lasted_ms >= limits.seconds * 1000:
         return
@@ -200,8 +200,8 @@ def _stuck_operator(job: h.JobQueues, stuck: e.Stuck, holder: e.Holder | None) -
 
 def _stuck_finding(job: h.JobQueues, silent: h.Silence, watermark_ms: float | None) -> h.Finding:
     name, lasted = h.fmt.shorten(silent.name), h.fmt.duration(silent.lasted_ms)
-    standing = e.stuck_subtasks(job, silent.task)
-    holder = next(iter(e.holders(job, silent.task, standing[1])), None) if standing else None
+    stuck = e.stuck_subtasks(job, silent.task)
+    holder = next(iter(e.holders(job, silent.task, stuck[1])), None) if stuck else None
     value = "it has no watermark"
     if watermark_ms is not None:
         value = f"its watermark stays at {clock(watermark_ms)}"

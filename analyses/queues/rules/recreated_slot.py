@@ -42,11 +42,11 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     for slot, found in sorted(created.items()):
         if _PART.sub("", slot) != slot and _PART.sub("", slot) in created:
             continue
-        if again := _after_a_restore(job, found):
+        if again := _records_after_restore(job, found):
             yield _finding(job, slot, again)
 
 
-def _after_a_restore(job: h.JobQueues, found: list[Incident]) -> list[Incident]:
+def _records_after_restore(job: h.JobQueues, found: list[Incident]) -> list[Incident]:
     """Return the records after the job's first restore, which must come after the first record of the slot."""
     first_us = min(incident.time_us or 0 for incident in found)
     restored = (i.time_us or 0 for i in job.job.incidents if i.kind == "restored")

@@ -37,7 +37,9 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per job."""
     records = [i for i in job.job.incidents if i.kind == "partitions" and i.time_us is not None]
     off = [i for i in records if i.text.get("template") == _OFF]
-    if off and (added := _added(job, off[-1].time_us or 0, _partitions_in(records, off[-1]))):
+    if off and (
+        added := _added_partitions(job, off[-1].time_us or 0, _partitions_in(records, off[-1]))
+    ):
         yield _finding(job, off[-1], added)
 
 
@@ -48,7 +50,7 @@ def _partitions_in(records: list[Incident], off: Incident) -> set[str]:
     return {name.strip() for text in lists for name in text.split(",")}
 
 
-def _added(job: h.JobQueues, begun_us: int, known: set[str]) -> list[BrokerRecord]:
+def _added_partitions(job: h.JobQueues, begun_us: int, known: set[str]) -> list[BrokerRecord]:
     """Return the records about partitions that were added to the same topics."""
     topics = {_topic_of(name) for name in known}
     created = (each for each in job.neighbours.events if each.row.partition is not None)

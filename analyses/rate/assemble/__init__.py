@@ -165,8 +165,8 @@ def _application(
         incidents=records_of(incidents),
         failures=records_of(singles[Event.FAILURE]),
         threads=tuple(map(thread_of, singles[Event.THREAD])),
-        started_us=min(_dated(about, "started"), default=None),
-        ended_us=max(_dated(about, "ended"), default=None),
+        started_us=min(_times_of(about, "started"), default=None),
+        ended_us=max(_times_of(about, "ended"), default=None),
         last_us=last_us,
         origins=_origins(raw, about),
         damaged=damaged,
@@ -204,7 +204,7 @@ def _first_text(texts: Iterable[str | None]) -> str | None:
     return next((text for text in texts if text), None)
 
 
-def _dated(about: Iterable[Row], what: str) -> list[int]:
+def _times_of(about: Iterable[Row], what: str) -> list[int]:
     return [row["time_us"] for row in about if event_of(row) == what and row.get("time_us")]
 
 

@@ -30,7 +30,7 @@ def without_odd_late_triggers(
         last_us: the last time of the input.
     """
     late = {_place(row): one for row in rows if (one := _trigger_of(row)) is not None}
-    kept = _without_cold(sorted(late.items(), key=lambda pair: pair[1].time_us), first_us)
+    kept = _without_cold_trigger(sorted(late.items(), key=lambda pair: pair[1].time_us), first_us)
     proven = _take_most_of_the_time(kept) and _take_most_of_the_time(kept, last_us)
     odd = late.keys() - (dict(kept).keys() if proven else set())
     return [row for row in rows if not (_is_late(row) and _place(row) in odd)]
@@ -39,7 +39,7 @@ def without_odd_late_triggers(
 _Placed = tuple[tuple[int, int], Trigger]
 
 
-def _without_cold(late: list[_Placed], first_us: int | None) -> list[_Placed]:
+def _without_cold_trigger(late: list[_Placed], first_us: int | None) -> list[_Placed]:
     """Drop the first trigger if it follows the start directly, or if it is the only late trigger of a longer log."""
     if not late or first_us is None:
         return late

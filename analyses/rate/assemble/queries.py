@@ -84,7 +84,7 @@ def queries_of(
                 events=records_of(query.events),
                 trigger_interval_ms=interval,
                 interval_from=interval_from,
-                tries=_tries(mine, query.runs, work),
+                tries=_run_counts(mine, query.runs, work),
                 real_time=mode[0],
                 real_time_from=mode[1],
                 file_limit=sources.file_limit,
@@ -179,7 +179,7 @@ class _Sources:
         return seen, "observed" if seen else None
 
 
-def _tries(
+def _run_counts(
     triggers: Sequence[Trigger],
     runs: Iterable[str],
     work: Mapping[Unit, Work],

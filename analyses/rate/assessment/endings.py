@@ -100,7 +100,7 @@ def _earliest_us(app: ApplicationFacts) -> int:
     return max(begun, default=0) - _AFTER_US
 
 
-def _unseen_stop(app: ApplicationFacts) -> tuple[str | None, int | None, Ref | None]:
+def _inferred_stop(app: ApplicationFacts) -> tuple[str | None, int | None, Ref | None]:
     """Return the first failure caused by a stop without a record, as (message, time, record), each maybe None."""
     found = [
         (line.strip(), time_us, ref)
@@ -211,7 +211,7 @@ def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
     """Return the application without the failures that its own stop caused."""
     stop, unseen, place = stop_us(app), None, None
     if stop is None:
-        unseen, stop, place = _unseen_stop(app)
+        unseen, stop, place = _inferred_stop(app)
     ending = _ending_of(app, stop, place)
     # The log contains no end of a failed batch, but its outputs have the time of the failure.
     failed = {output.batch_ms: output for output in app.outputs if output.time_us}

@@ -14,7 +14,7 @@ def is_end(group: FailureGroup) -> bool:
     return group.ended == "application" and group.confidence is not h.Confidence.LOW
 
 
-def of_slow_start(app: h.ApplicationFacts, record: h.Record) -> bool:
+def is_slow_start_heartbeat(app: h.ApplicationFacts, record: h.Record) -> bool:
     """Return whether a failure is a heartbeat at the end of a slow start in local mode."""
     local = (app.application or "").startswith("local-")
     return local and "CoarseGrainedScheduler@" in (record.cause or "")

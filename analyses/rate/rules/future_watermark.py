@@ -49,7 +49,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
     """Yield at most one finding per query."""
     for query, _ in assessed.queries:
         timed = [t for t in query.triggers if t.max_event_us is not None or t.watermark_us]
-        ahead = [t for t in timed if _leads(t, limits)]
+        ahead = [t for t in timed if _is_in_future(t, limits)]
         events = [t for t in timed if t.max_event_us is not None]
         mistake = e.mistake_of(
             events, fewest=limits.fewest, ratio=limits.ratio, jitter_ms=limits.jitter
@@ -60,7 +60,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             yield _jump(assessed, query, ahead[0], limits)
 
 
-def _leads(trigger: h.Trigger, limits: Limits) -> bool:
+def _is_in_future(trigger: h.Trigger, limits: Limits) -> bool:
     """Return whether a trigger's events or watermark are in the future."""
     newest = trigger.max_event_us
     late = newest is not None and newest > e.end_us(trigger) + limits.ahead * 1000
@@ -97,7 +97,7 @@ def _jump(
     # The input may begin after the event.
     named = newest > e.end_us(first) + limits.ahead * 1000
     after = [t for t in query.triggers if t.time_us >= first.time_us and not (named and t is first)]
-    state = h.State.ONGOING if _leads(query.triggers[-1], limits) else h.State.RECOVERED
+    state = h.State.ONGOING if _is_in_future(query.triggers[-1], limits) else h.State.RECOVERED
     dropped = sum(t.dropped for t in after)
     far = newest if named else mark
     lead_us = far - e.end_us(first)
@@ -127,7 +127,7 @@ def _jump(
 def _words(query: h.QueryFacts, first: h.Trigger, far: int, *, named: bool) -> tuple[str, str]:
     """Return title and reason, with the batch that contains the event if it is known."""
     batch = "a batch" if first.batch is None else f"batch {first.batch}"
-    ahead = f"dated {e.day_of(far)}, {e.lead_of(far - e.end_us(first))} ahead of the clock"
+    ahead = f"dated {e.day_of(far)}, {e.lead_text(far - e.end_us(first))} ahead of the clock"
     late = f"is dated {e.day_of(far)}, so rows with correct times are late"
     if named:
         title = f"{h.fmt.capital(batch)} of {query.label} contains an event {ahead}"

@@ -29,7 +29,7 @@ A source may happen to deliver exactly the permitted rate.
 from __future__ import annotations
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.advice import longer_batches, poor_fit, what_if
+from flowdiag.analyses.rate.advice import longer_batches, reason_for_poor_fit, what_if
 from flowdiag.analyses.rate.cores import free_cores
 from flowdiag.analyses.rate.holding import deciding_term
 
@@ -107,7 +107,7 @@ def _actions(
     yield from longer_batches(assessed, state)
     cores = free_cores(app)
     now = f"; now {h.fmt.plural(cores, 'core is', 'cores are')} free for batches" if cores else ""
-    reason = poor_fit(line, state.interval_ms)
+    reason = reason_for_poor_fit(line, state.interval_ms)
     more = (
         f". The estimator adapts to the job: only a faster job gets more than {able:.0f} records/s"
     )

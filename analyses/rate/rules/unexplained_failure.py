@@ -46,8 +46,8 @@ from flowdiag.analyses.rate.assessment.endings import harmless_failure
 from flowdiag.analyses.rate.detect.unexplained import (
     is_end,
     is_last,
+    is_slow_start_heartbeat,
     occurrence_of,
-    of_slow_start,
     reported_texts,
 )
 from flowdiag.analyses.rate.failures import exceptions
@@ -71,7 +71,7 @@ def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Results:
         for one in app.failures
         if one.ref not in quotas
         and not harmless_failure(one.cause or "")
-        and not of_slow_start(app, one)
+        and not is_slow_start_heartbeat(app, one)
     ]
     groups = failure_groups(map(occurrence_of, found), [*reported_texts(app)])
     if app.batches or any(query.triggers for query in app.queries):
@@ -104,7 +104,9 @@ def judge_rest(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[
         if one.cause and not is_routine((one.cause,)) and not harmless_failure(one.cause)
     ]
     own = [one for one in named if one.template != KNOWN_RECORD]
-    failures = [one for one in own or named or app.failures if not of_slow_start(app, one)]
+    failures = [
+        one for one in own or named or app.failures if not is_slow_start_heartbeat(app, one)
+    ]
     for group in failure_groups(map(occurrence_of, failures))[:GROUPS]:
         yield _finding(assessed, group)
 

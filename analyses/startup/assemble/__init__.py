@@ -25,7 +25,7 @@ from flowdiag.analyses.startup.assemble.cluster import (
 from flowdiag.analyses.startup.assemble.starts import (
     Shared,
     by_job_id,
-    of_incidents,
+    incident_timeline,
     requests_timeline,
     starts_of,
 )
@@ -54,7 +54,7 @@ def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
         alone=len(common.jobs) == 1,
         marks=marks,
         marks_of=by_job_id(marks),
-        strays=of_incidents(i for i in common.incidents if kind_of(i) is not None),
+        strays=incident_timeline(i for i in common.incidents if kind_of(i) is not None),
         restores=Timeline(restores, [row["first_us"] for row in restores]),
         asked=requests_timeline(workers),
     )

@@ -29,7 +29,7 @@ def cluster_steps(marks: Sequence[Row]) -> Iterator[Step]:
     after = [r for r in marks if process(r) == process(entry) and r["time_us"] >= entry["time_us"]]
     previous = entry
     for name in ("rpc", "rest", "leadership"):
-        found = [row for row in after if _marks(name, row)]
+        found = [row for row in after if _ends_step(name, row)]
         if not found:
             continue
         # Components of the same start follow within a minute of each other.
@@ -144,7 +144,7 @@ def _client_step(marks: Sequence[Row]) -> Iterator[Step]:
     yield _step_between("client", begin, next(sent, None), last_us)
 
 
-def _marks(step: str, row: Row) -> bool:
+def _ends_step(step: str, row: Row) -> bool:
     """Return whether a record ends this step of the entry point."""
     if step == "rpc":
         return bool(row["template"] == "actor-system")

@@ -57,7 +57,7 @@ class Shared:
     asked: Timeline
 
 
-def of_incidents(incidents: Iterable[Incident]) -> Timeline:
+def incident_timeline(incidents: Iterable[Incident]) -> Timeline:
     """Return the timeline of the incidents that have a time."""
     dated = sorted((i for i in incidents if i.time_us), key=lambda i: i.time_us or 0)
     return Timeline(dated, [i.time_us or 0 for i in dated])
@@ -210,8 +210,8 @@ class _Timelines:
 def _timelines(job: JobFacts, shared: Shared, marks: Sequence[Row]) -> _Timelines:
     return _Timelines(
         marks=Timeline(marks, [row["time_us"] for row in marks]),
-        incidents=of_incidents(job.incidents),
-        triggers=of_incidents(i for i in job.incidents if kind_of(i) is not None),
+        incidents=incident_timeline(job.incidents),
+        triggers=incident_timeline(i for i in job.incidents if kind_of(i) is not None),
         shared=shared,
         checkpoints=sorted(
             c.ended_us

@@ -58,7 +58,7 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
         if waited >= limits.wait * 1000:
             yield _open(facts, facts.wanted_workers, waited, running=running)
     if not running:
-        yield from _undeployed(facts)
+        yield from _undeployed_jobmanager_finding(facts)
     dead = never_registered(facts)
     begun = [w for w in dead if not w.is_only_ended]
     if begun:
@@ -100,7 +100,7 @@ def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -
     )
 
 
-def _undeployed(facts: h.StartupFacts) -> h.Iterator[h.Finding]:
+def _undeployed_jobmanager_finding(facts: h.StartupFacts) -> h.Iterator[h.Finding]:
     """Yield a finding if YARN does not start the JobManager's container while the client waits for it."""
     slow, deployed = facts.of_kind("client-deployment-slow"), facts.of_kind("client-deployed")
     last_us = max((trouble.last_us or 0 for trouble in slow), default=0)

@@ -53,7 +53,7 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
             yield _finding(resource, troubles, bad)
 
 
-def _is_good(trouble: h.Trouble) -> bool:
+def _reports_running_job(trouble: h.Trouble) -> bool:
     """Return whether the operator reports a running job."""
     message = trouble.values.get("said", "").rstrip()
     return trouble.values.get("state") == "STABLE" or message.endswith("to RUNNING")
@@ -73,7 +73,7 @@ def message_of(trouble: h.Trouble) -> str:
 
 def _finding(resource: str, troubles: list[h.Trouble], bad: list[h.Trouble]) -> h.Finding:
     last = max(bad, key=lambda trouble: trouble.last_us or 0)
-    recovered = max((t.last_us or 0 for t in troubles if _is_good(t)), default=0)
+    recovered = max((t.last_us or 0 for t in troubles if _reports_running_job(t)), default=0)
     # The reason in a warning is more specific than the status that follows it.
     described = next((t for t in reversed(bad) if t.kind == "operator-event-warning"), last)
     reason = described.values.get("reason") or last.values.get("state") or "?"

@@ -111,13 +111,13 @@ def find_workload(
     found = finder.found
     if not found.pods and not found.resources:
         raise FlowdiagError(
-            _nothing_found(found, handle, selector),
+            _not_found_message(found, handle, selector),
             hint="check the name and the namespace (-n): `kubectl get pods --show-labels` lists both",
         )
     return found
 
 
-def _nothing_found(found: Workload, handle: str | None, selector: str | None) -> str:
+def _not_found_message(found: Workload, handle: str | None, selector: str | None) -> str:
     where = f"in namespace '{found.namespace}'"
     if handle is None:
         what = f"no pod matches '{selector}'" if selector else "no Flink or Spark pod"

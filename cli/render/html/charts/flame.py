@@ -61,7 +61,9 @@ def _boxes(node: _Node, whole: int, left: float, level: int, height: int) -> lis
     share = f"{node.samples / whole:.0%}"
     title = f"{escape(printable(node.name))}: {node.samples} samples, {share}"
     box = f'x="{left:.1f}" y="{top}" width="{max(1.0, width - 1):.1f}" height="{_ROW - 1}"'
-    text = f'<text x="{left + 4:.1f}" y="{top + 13}">{escape(_fitting(node.name, width))}</text>'
+    text = (
+        f'<text x="{left + 4:.1f}" y="{top + 13}">{escape(_shorten_frame(node.name, width))}</text>'
+    )
     found = [f"<g{marked}><title>{title}</title><rect {box}/>{text}</g>"]
     for child in sorted(node.children.values(), key=lambda each: -each.samples):
         found += _boxes(child, whole, left, level + 1, height)
@@ -69,10 +71,10 @@ def _boxes(node: _Node, whole: int, left: float, level: int, height: int) -> lis
     return found
 
 
-def _fitting(name: str, width: float) -> str:
+def _shorten_frame(name: str, width: float) -> str:
     """Shorten a frame's name to fit a width in pixels. The method and its class take precedence over the package.
 
-    >>> _fitting("com.shop.Price.map(Price.java:31)", 200)
+    >>> _shorten_frame("com.shop.Price.map(Price.java:31)", 200)
     'Price.map(Price.java:31)'
     """
     most = int((width - 8) / _CHARACTER)

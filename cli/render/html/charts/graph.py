@@ -125,7 +125,7 @@ def _spec(
         box = min(190.0, (width - gap * (len(layers) - 1)) / len(layers))
     else:
         box = min(260.0, (width - gap * (most - 1)) / most)
-    facts = {vertex.name: _lines(_facts(vertex), _room(box)) for vertex in vertices}
+    facts = {vertex.name: _lines(_facts(vertex), _characters_per_line(box)) for vertex in vertices}
     tall = _HEAD + _LINE * max(map(len, facts.values())) + _BOTTOM
     height = most * (tall + 14) if across else len(layers) * (tall + _GAP) - _GAP + 4
     corner: dict[str, tuple[float, float]] = {}
@@ -145,7 +145,7 @@ def _spec(
     return _layers_spec(boxes, lines, width, height)
 
 
-def _room(box: float) -> int:
+def _characters_per_line(box: float) -> int:
     """Return how many characters fit on one line of a box."""
     return max(4, int((box - 14) / _CHARACTER))
 
@@ -179,7 +179,8 @@ def _box(
         "x2": x + box,
         "y2": y + tall,
         "left": x + 7,
-        "name": fmt.abbreviate(name, max(7, _room(box) - len(parallelism) - 1)) + parallelism,
+        "name": fmt.abbreviate(name, max(7, _characters_per_line(box) - len(parallelism) - 1))
+        + parallelism,
         **{f"line{n}": line for n, line in enumerate(lines)},
         **{f"y_{n}": y + _LINE * (n + 1) for n in range(_LINES + 1)},
         "queue_x": x + 1 + (box - 2) * min(_queue_share(vertex) or 0.0, 1.0),

@@ -201,7 +201,7 @@ def _row(
 
 
 def _spec(rows: Sequence[dict[str, Any]], names: Sequence[str], width: int) -> Spec:
-    place = _place(rows, names, width)
+    place = _axes(rows, names, width)
     steps = list(range(1, _STEPS + 1))
     scale = {"domain": steps, "range": [f"var(--heat-{n})" for n in steps]}
     inks = {"domain": steps, "range": [f"var(--on-heat-{n})" for n in steps]}
@@ -250,7 +250,7 @@ def _step(names: Sequence[str], width: int) -> int:
     return max(34, min(110, (width - _LABEL[width == WIDE] - 30) // len(names)))
 
 
-def _place(rows: Sequence[dict[str, Any]], names: Sequence[str], width: int) -> Spec:
+def _axes(rows: Sequence[dict[str, Any]], names: Sequence[str], width: int) -> Spec:
     """Return the axes: a row per subtask and a column per TaskManager."""
     field = "row" if width == WIDE else "short"
     step = _step(names, width)
