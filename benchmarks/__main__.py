@@ -1,7 +1,7 @@
 """Speed, scaling and memory of whole runs, next to other tools that do less.
 
     python -m benchmarks --short     five minutes: 1 GB
-    python -m benchmarks --full      1 and 10 GB next to the peers, memory with 1, 10 and 40 GB
+    python -m benchmarks --full      1 and 10 GB next to the peers, memory with 1, 10 and 40 GB, many jobs
     python -m benchmarks --full --only memory
 
 The benchmark generates the logs (`benchmarks.logs`), reads them once before the first run so that
@@ -27,7 +27,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from benchmarks import logs
+from benchmarks import jobs, logs
 from benchmarks.measuring import KINDS as EACH
 from benchmarks.measuring import Contender, Run, in_turn, machine, median, run
 from benchmarks.page import write
@@ -36,6 +36,9 @@ PEERS: Final = Path(__file__).parent / "peers"
 GIGABYTE: Final = 1000
 WIDE_MB: Final = 630
 KINDS: Final = {"plain": "no metric reports", "reports": "half of it metric reports"}
+MEMORY_HEADER: Final = (
+    f"\n| input | peak of all processes | {' | '.join(EACH)} | wall |\n|---|---|---|---|---|---|\n"
+)
 
 SCAN: Final = """
 import sys
@@ -177,19 +180,24 @@ def scaling(bench: Bench) -> Iterator[str]:
 
 def memory(bench: Bench) -> Iterator[str]:
     """Measure the peak of all processes together, and the largest process of each kind."""
-    yield f"\n| input | peak of all processes | {' | '.join(EACH)} | wall |\n|---|---|---|---|---|---|\n"
+    yield MEMORY_HEADER
     for megabytes in bench.memory:
         for kind, words in KINDS.items():
             if megabytes > 10 * GIGABYTE and kind == "plain":
                 continue
             path = bench.logs(megabytes, kind)
-            done = run(bench.flowdiag(path), memory=True)
-            print(f"  {done}", file=sys.stderr)
-            sizes = (done.peak or 0, *(done.peaks.get(kind, 0) for kind in EACH))
-            peaks = " | ".join(f"{size / 1e6:.0f} MB" for size in sizes)
-            yield f"| {size_of(path)}, {words} | {peaks} | {done.wall:.1f} s |\n"
+            yield memory_row(bench.flowdiag(path), f"{size_of(path)}, {words}")
             if megabytes > 10 * GIGABYTE:
                 shutil.rmtree(path)
+
+
+def memory_row(contender: Contender, label: str) -> str:
+    """Run a command and return its row for the table of `MEMORY_HEADER`."""
+    done = run(contender, memory=True)
+    print(f"  {done}", file=sys.stderr)
+    sizes = (done.peak or 0, *(done.peaks.get(kind, 0) for kind in EACH))
+    peaks = " | ".join(f"{size / 1e6:.0f} MB" for size in sizes)
+    return f"| {label} | {peaks} | {done.wall:.1f} s |\n"
 
 
 def files(bench: Bench) -> Iterator[str]:
@@ -222,6 +230,17 @@ def wide(bench: Bench) -> Iterator[str]:
     yield f"\nThe JSON report has {' and '.join(sizes)}.\n"
 
 
+def many_jobs(bench: Bench) -> Iterator[str]:
+    """Diagnose a History Server's folder and a folder of event logs. Every fiftieth job is sick."""
+    yield MEMORY_HEADER
+    for engine, count, kind in (("flink", 10_000, "archives"), ("spark", 200, "event logs")):
+        path = jobs.make(bench.folder, count, engine)
+        yield memory_row(
+            bench.flowdiag(path, command_name="diagnose"),
+            f"{count:,} {kind}, {size_of(path)}",
+        )
+
+
 SECTIONS: Final[dict[str, tuple[str, Callable[[Bench], Iterator[str]]]]] = {
     "throughput": ("Throughput", throughput),
     "scan": ("The scan", scan),
@@ -229,6 +248,7 @@ SECTIONS: Final[dict[str, tuple[str, Callable[[Bench], Iterator[str]]]]] = {
     "memory": ("Memory", memory),
     "files": ("Many files", files),
     "wide": ("A wide cluster", wide),
+    "jobs": ("Many jobs", many_jobs),
 }
 
 
@@ -303,7 +323,7 @@ def working_folder(given: Path | None, *, keep: bool) -> Iterator[Path]:
     given.mkdir(parents=True, exist_ok=True)
     yield given
     if not keep:
-        for kind in KINDS:
+        for kind in (*KINDS, "jobs"):
             for path in given.glob(f"{kind}-*"):
                 if path.is_dir():
                     shutil.rmtree(path)
@@ -320,7 +340,7 @@ def main() -> None:
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument("--short", action="store_true", help="five minutes (the default)")
     extent.add_argument("--full", action="store_true")
-    parser.add_argument("--only", choices=SECTIONS, nargs="*", default=list(SECTIONS))
+    parser.add_argument("--only", choices=SECTIONS, nargs="*", help="sections")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--megabytes", type=int, help="in the runs next to the peers")
     parser.add_argument("--folder", type=Path, help="for the logs; 75 GB for --full")
@@ -341,7 +361,7 @@ def main() -> None:
         subprocess.run(warm, env=environ, check=True, stdout=subprocess.DEVNULL)
         what = machine()
         print(what, file=sys.stderr)
-        for name in options.only:
+        for name in options.only or [name for name in SECTIONS if options.full or name != "jobs"]:
             title, section = SECTIONS[name]
             started = time.perf_counter()
             text = f"## {title}\n\n{section.__doc__}\n\n{what}.\n" + "".join(section(bench))
