@@ -103,7 +103,7 @@ class Bench:
         name: str = "flowdiag checkpoints",
         command_name: str = "checkpoints",
     ) -> Contender:
-        """Return the contender under test: a command, by default `checkpoints`, on a path."""
+        """Return flowdiag as a contender: one of its commands, by default `checkpoints`, on a path."""
         command = [sys.executable, "-m", "flowdiag.cli", command_name, str(path), "-q"]
         command += ["--format", "json", *more]
         return Contender(
@@ -253,7 +253,7 @@ SECTIONS: Final[dict[str, tuple[str, Callable[[Bench], Iterator[str]]]]] = {
 
 
 def ripgreps(bench: Bench, path: Path, *options: str) -> list[Contender]:
-    """Return a contender that counts the lines with flowdiag's literals; empty without ripgrep."""
+    """Return a contender that counts lines with flowdiag's literals, or none if ripgrep is missing."""
     ripgrep = shutil.which("rg")
     if ripgrep is None:
         return []

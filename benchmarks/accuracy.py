@@ -71,7 +71,7 @@ Kept = dict[str, dict[str, str]]
 
 
 def cases() -> Iterator[tuple[Run, str]]:
-    """Return every recording with each of its variants."""
+    """Yield every recording with each of its variants."""
     recordings = [run for run in runs() if run.name.partition("/")[0] in TOPICS]
     for name in dict.fromkeys((*WINDOWS, *SPARK_PARTS, *VARIANTS)):
         for run in recordings:
@@ -100,7 +100,7 @@ def topic_of(run: Run) -> str:
 
 
 def outcome(run: Run, name: str, spark: SparkSession) -> str | None:
-    """Return the outcome of a case from `ORDER`, or None if the recording has no such files."""
+    """Return the outcome of a case from `ORDER`, or None if the recording lacks the files."""
     with tempfile.TemporaryDirectory() as folder:
         window = WINDOWS[name](run) if name in WINDOWS else None
         paths = window.write(Path(folder)) if window else lay_out(run, name, Path(folder))
@@ -196,7 +196,7 @@ def live_section(page: str) -> str:
 
 
 def _unmeasured_note(kept: Kept) -> Iterator[str]:
-    """Return a sentence about the cases that have not been measured yet."""
+    """Yield a sentence about cases that have not been measured yet."""
     done = kept.get("done", {})
     left = Counter(_column(name) for run, name in cases() if f"{run.name} {name}" not in done)
     if left:
@@ -272,7 +272,7 @@ def _by_scenario(outcomes: Mapping[str, str]) -> Iterator[str]:
 
 
 def _scenario_of(run: Run) -> Scenario:
-    """Return the scenario of a recording and the faults of its jobs."""
+    """Return the scenario of a recording, and the faults of its jobs."""
     causes = dict.fromkeys(job["expected"].get("cause") or _NO_FAULT for job in run.jobs)
     return run.name.split("/")[2], " and ".join(causes)
 
@@ -314,7 +314,7 @@ _LARGER: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def _losses(kept: Kept) -> Iterator[str]:
-    """Render the recordings with a right answer on a part that all files or logs do not have."""
+    """Render the recordings whose answer is right on part of the files but not on all logs or all files."""
     rows = [
         f"| {recording} | {name} | {larger}: {outcomes[f'{recording} {larger}']} |"
         for each in TITLES
@@ -333,7 +333,7 @@ def _losses(kept: Kept) -> Iterator[str]:
 
 
 def _folded(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """Render lines in a block that opens with a click."""
+    """Render lines in a collapsed block."""
     yield from (f"<details><summary>{title}</summary>", "", *lines, "", "</details>")
 
 

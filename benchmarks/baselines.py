@@ -39,7 +39,7 @@ def _lines(folder: Path) -> Iterator[str]:
 
 
 def grep_expired(folder: Path) -> Answer:
-    """Call a job sick if a checkpoint expired: the first thing that people search for."""
+    """Call a job unhealthy if a checkpoint expired: the first thing that people search for."""
     return {"sick": any(_EXPIRED.search(line) for line in _lines(folder))}
 
 

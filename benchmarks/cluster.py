@@ -29,7 +29,7 @@ PAGE: Final = Path(__file__).parents[1] / "docs" / "scaling.md"
 
 
 def measured(path: Path, cache: Path, *, cluster: bool) -> Run:
-    """Measure one run over the logs in a folder."""
+    """Measure one run on the logs in a folder."""
     with ExitStack() as stack:
         command = [sys.executable, "-m", "flowdiag.cli", "checkpoints", "-q", "--format", "json"]
         environ = {"FLOWDIAG_CACHE_DIR": str(cache)}

@@ -75,7 +75,7 @@ VERSIONS: Final = (
 
 
 class Facts:
-    """The measured facts of every recording, for repeated judging."""
+    """The measured facts of every recording, which can be judged repeatedly."""
 
     def __init__(self, folder: Path) -> None:
         """Find the files that `benchmarks.reports measure` wrote."""
@@ -261,9 +261,7 @@ def _series(rng: random.Random, rho: float, count: int) -> list[float]:
 
 
 def _false_shares(rng: random.Random, rho: float, samples: int = 14) -> float:
-    """Return the same shares for a fraction of the time, a quarter on average, in a number of
-    samples.
-    """
+    """Return the share of random pairs that are reported as changed, for shares of the time instead of durations."""
     claimed = 0
     for _ in range(_SERIES):
         one, other = (

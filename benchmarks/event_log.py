@@ -121,7 +121,7 @@ def header() -> list[Json]:
 
 
 def trigger(number: int, chance: random.Random, pool: list[str]) -> Iterator[bytes]:
-    """Return the hundred events of one trigger."""
+    """Yield the hundred events of one trigger."""
     time_ms = START_MS + 2000 * number
     properties = {"sql.streaming.queryId": "8c0119b7", "streaming.sql.batchId": str(number)}
     properties |= {"spark.jobGroup.id": RUN, "padding": "x" * 6000}
@@ -158,7 +158,7 @@ def line(event: Json) -> bytes:
 
 
 def accumulables(chance: random.Random) -> str:
-    """Return the accumulables that make up half of a task's line; flowdiag reads none of them."""
+    """Return the accumulables, half of a task's line, none of which flowdiag reads."""
     return ",".join(
         f'{{"ID":{number},"Name":"internal.metrics.some.metric.{number}",'
         f'"Update":{chance.randrange(10**6)},"Value":{chance.randrange(10**9)},"Internal":true,'

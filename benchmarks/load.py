@@ -57,7 +57,7 @@ class Load:
 
 
 def stamped(us: int, text: str) -> str:
-    """Return a log record at a time in microseconds since the logs begin."""
+    """Return a log record with a time in microseconds since the start of the logs."""
     seconds, rest = divmod(us, 1_000_000)
     return f"{logs.stamp_of(seconds)},{rest // 1000:03} {text}\n"
 
@@ -67,7 +67,7 @@ def job_id(number: int) -> str:
 
 
 def deployed(job: str, subtasks: int, taskmanagers: int, us: int) -> Iterator[str]:
-    """Yield the records of a job of two vertices that starts to run: every subtask is deployed."""
+    """Yield the records of a job of two vertices that starts: every subtask is deployed."""
     yield stamped(
         us, f"{_GRAPH} Job orders-{job[-5:]} ({job}) switched from state CREATED to RUNNING."
     )

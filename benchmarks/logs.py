@@ -144,7 +144,7 @@ def make_pieces(folder: Path, count: int, size: int) -> tuple[Path, Path]:
 
 
 def _write(number: int, size: int, folder: Path, cluster: Cluster) -> None:
-    """The log of one process; 0 is the JobManager."""
+    """Write the log of one process; number 0 is the JobManager."""
     name = "jobmanager" if number == 0 else f"taskmanager-{number:02}"
     if number == 0:
         begin, periods = _jobmanager_begin(cluster), _jobmanager(cluster)
@@ -173,7 +173,7 @@ def _talk(chance: random.Random) -> list[str]:
 
 
 def _noise(chance: random.Random, talk: list[str], second: int, lines: int) -> Iterator[str]:
-    """Return the lines of `INTERVAL_S` seconds, with rising timestamps."""
+    """Yield the lines of `INTERVAL_S` seconds, with ascending timestamps."""
     each = lines // INTERVAL_S
     for step in range(INTERVAL_S):
         stamp = stamp_of(second + step)
@@ -191,7 +191,7 @@ def _place(number: int) -> str:
 
 
 def _jobmanager_begin(cluster: Cluster) -> str:
-    """Return the start, submission and deployment."""
+    """Return the lines about the start, the submission and the deployment."""
     entry = "INFO  org.apache.flink.runtime.entrypoint.ClusterEntrypoint        [] -"
     graph = "INFO  org.apache.flink.runtime.executiongraph.ExecutionGraph       [] -"
     dispatcher = "INFO  org.apache.flink.runtime.dispatcher.StandaloneDispatcher     [] -"
@@ -278,7 +278,7 @@ def _taskmanager(number: int, cluster: Cluster) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values of one metric: between two numbers, or rising by as much every second."""
+    """The values of one metric: random between two numbers, or rising by that much each second."""
 
     low: float
     high: float

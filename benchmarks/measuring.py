@@ -91,9 +91,7 @@ def run(contender: Contender, *, memory: bool = False) -> Run:
 def in_turn(
     contenders: Sequence[Contender], rounds: int, *, memory: bool = False
 ) -> dict[str, list[Run]]:
-    """Run all contenders once, then all of them again, so that other load on the machine affects
-    all alike.
-    """
+    """Run all contenders once, then all again, so that other load on the host affects them equally."""
     runs: dict[str, list[Run]] = {contender.name: [] for contender in contenders}
     for number in range(rounds):
         for contender in contenders:

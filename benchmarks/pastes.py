@@ -134,7 +134,7 @@ class PasteJudge:
         *,
         all_with_spark: bool = False,
     ) -> None:
-        """Start without any measurement.
+        """Start with nothing measured.
 
         Args:
             folder: for the files.
@@ -173,11 +173,11 @@ class PasteJudge:
         return replace(found, sources=engines_of(found.sources)[0])
 
     def report_on_text(self, text: str) -> Report | None:
-        """Return the report on a text; None only without Spark."""
+        """Return the report on a text, or None if it needs Spark and there is none."""
         return self.report(self.inputs(text))
 
     def report(self, found: Discovery) -> Report | None:
-        """Return the report on these inputs; None only without Spark."""
+        """Return the report on these inputs, or None if it needs Spark and there is none."""
         key = hashlib.sha256(signature(found).encode()).hexdigest()
         if key not in self._known:
             topics = tuple(map(topic, names_of(EVERYTHING, engines_of(found.sources)[1])))
@@ -247,7 +247,7 @@ def judge(paste: Paste, report: Report, *, cut: bool = False, headed: bool = Fal
 
 
 def _check_details(paste: Paste, report: Report, *, cut: bool) -> Answer:
-    """Return the missing subject, numbers, remedies and words."""
+    """Return the answer after checking the subject, numbers, remedies and words of a report."""
     right = paste.right
     findings = report.findings
     for name, value in right.get("subject", {}).items():

@@ -115,7 +115,7 @@ def keep(
 
 
 def measure_all(folder: Path, top: Path, shard: int = 0, shards: int = 1) -> int:
-    """Keep Spark's measurements, so that `keep` can judge without Spark; arguments as in `keep`."""
+    """Store Spark's measurements, so that `keep` can judge without Spark; the arguments are those of `keep`."""
     folder.mkdir(parents=True, exist_ok=True)
     number = 0
     for stem, name, kept in _measured(top, shard, shards):
@@ -189,7 +189,7 @@ def joined(measured: Path, top: Path) -> Iterator[tuple[str, Report]]:
 
 
 def _filled(kept: Any) -> Any:
-    """Return the unpickled object, with the defaults of newer fields."""
+    """Return an unpickled object, with defaults for fields that were added later."""
     for each in fields(kept):
         if not hasattr(kept, each.name):
             object.__setattr__(kept, each.name, each.default)

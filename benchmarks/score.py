@@ -31,7 +31,7 @@ Prediction = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How many answers of each kind are right, each with the number of cases that have one."""
+    """The number of right answers of each kind, next to the number of cases that have an answer."""
 
     sick: tuple[int, int]
     healthy: tuple[int, int]
@@ -40,7 +40,7 @@ class Score:
 
     @classmethod
     def of(cls, about: Sequence[Case], predictions: Mapping[str, Prediction]) -> Score:
-        """Compare predictions with the truth. A case without a prediction counts as one without an answer."""
+        """Compare predictions with the truth. A case without a prediction counts as a case without an answer."""
         sick = [case for case in about if case.cause]
         healthy = [case for case in about if not case.cause]
         named = [case for case in sick if case.culprits]
@@ -57,7 +57,7 @@ class Score:
 
 
 def _names_the_culprit(case: Case, prediction: Prediction) -> bool:
-    """Whether the prediction names a culprit, and each field that both name agrees with the truth."""
+    """Return whether a prediction names a culprit that agrees with the truth in all fields that both have."""
     found = prediction.get("culprit") or {}
     return any(
         any(found.get(name) is not None for name in culprit)

@@ -64,7 +64,7 @@ class Walks:
         self.calls = {name: self.chance.choices(self.methods, k=3) for name in self.methods}
 
     def stack(self) -> list[str]:
-        """Return a stack, the root first."""
+        """Return a stack, starting with the root frame."""
         found = [*LOOP, "com/acme/shop/orders/Enrich.map"]
         method = self.chance.choice(self.methods)
         for _ in range(self.chance.randrange(15, 50)):

@@ -20,7 +20,7 @@ _TAG: Final = "ENDED_BY_A_TEST"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """The remains of a command.
+    """The state after the end of a command.
 
     Attributes:
         status: as `Popen.returncode`.

@@ -20,9 +20,9 @@ from flowdiag.analyses.knowledge.conditions import CONDITIONS, Setup
 from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
 from flowdiag.analyses.model.finding import (
     Action,
+    CurrentValue,
     Finding,
     Origin,
-    Present,
     RuleOutcome,
     Severity,
     State,
@@ -206,14 +206,14 @@ def test_a_higher_tolerance_is_not_lowered() -> None:
     key = "execution_checkpointing_tolerable__failed__checkpoints"
     assert shared_remedies(job(**{key: "1000"}), "tolerate") == ()
     (action,) = shared_remedies(job(**{key: "0"}), "tolerate")
-    assert (action.current, action.proposed) == (Present("0"), "3")
+    assert (action.current, action.proposed) == (CurrentValue("0"), "3")
 
 
 def test_settings_and_observations_are_distinguished() -> None:
     key = JobKey(cluster="c", job_id="j")
     seen = Setting(job=key, key="observed.timeout_ms", value="8002", source="observed")
     (action,) = shared_remedies(replace(job(), settings=(seen,)), "more-time")
-    assert action.current == Present("8 s", Origin.OBSERVED)
+    assert action.current == CurrentValue("8 s", Origin.OBSERVED)
     line = words.action_lines(action_of(action))[1][0]
     assert line.startswith("execution.checkpointing.timeout: now 8 s (observed")
 

@@ -33,7 +33,7 @@ _JOBS_OWN: Final = re.compile(r"/[0-9a-f]{32}(?=/|$).*|/(?:chk-\d+|shared|taskow
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class StorageException:
     """One exception that the storage raised.
 
     Args:
@@ -52,7 +52,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class StorageFailure:
     """The storage exceptions for which the storage itself is to blame.
 
     Args:
@@ -67,7 +67,7 @@ class Refused:
     exception: Classified | None
     text: str
     path: str | None
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[StorageException, ...]
     taskmanagers: tuple[str, ...]
     subtasks: int
     jobmanager: int
@@ -86,7 +86,7 @@ class Refused:
 
 
 @once
-def refusals_of(job: JobFacts) -> Refused | None:
+def refusals_of(job: JobFacts) -> StorageFailure | None:
     """Return the storage exceptions if the storage itself is to blame, otherwise None.
 
     At least two TaskManagers must report the exception, or the JobManager, which writes its own files.
@@ -105,7 +105,7 @@ def refusals_of(job: JobFacts) -> Refused | None:
     if len(places) < 2 and not of_jobmanager:
         return None
     latest = max(alike, key=lambda item: item.time_us or 0)
-    return Refused(
+    return StorageFailure(
         exception=latest.exception,
         text=latest.text,
         path=_path(job, alike),
@@ -118,7 +118,7 @@ def refusals_of(job: JobFacts) -> Refused | None:
     )
 
 
-def _count_checkpoints(refusals: Sequence[Refusal]) -> int:
+def _count_checkpoints(refusals: Sequence[StorageException]) -> int:
     """Count the failed checkpoints, including those without a checkpoint number."""
     numbered = [r.checkpoint for r in refusals if r.checkpoint is not None]
     return len(set(numbered)) + len(refusals) - len(numbered)
@@ -134,7 +134,7 @@ def _failed_checkpoints(job: JobFacts) -> dict[tuple[int, int], Checkpoint]:
 
 
 def _jobmanager_failed_to_write(
-    refusals: Sequence[Refusal], failed: Mapping[tuple[int, int], Checkpoint]
+    refusals: Sequence[StorageException], failed: Mapping[tuple[int, int], Checkpoint]
 ) -> bool:
     """Return whether it was certainly the JobManager that failed to write, not a task."""
     return any(
@@ -142,12 +142,14 @@ def _jobmanager_failed_to_write(
     )
 
 
-def _episodes_of(job: JobFacts, refusals: Sequence[Refusal]) -> tuple[Episode, ...]:
+def _episodes_of(job: JobFacts, refusals: Sequence[StorageException]) -> tuple[Episode, ...]:
     numbers = {refusal.checkpoint for refusal in refusals}
     return tuple(e for e in episodes(job) if any((c.run, c.id) in numbers for c in e.checkpoints))
 
 
-def _refusals(job: JobFacts, failed: Mapping[tuple[int, int], Checkpoint]) -> Iterator[Refusal]:
+def _refusals(
+    job: JobFacts, failed: Mapping[tuple[int, int], Checkpoint]
+) -> Iterator[StorageException]:
     declined: set[tuple[int, int]] = set()
     for decline in job.declines:
         declined.add((decline.run, decline.checkpoint))
@@ -165,21 +167,21 @@ def _refusals(job: JobFacts, failed: Mapping[tuple[int, int], Checkpoint]) -> It
             yield from _refusals_in(checkpoint.reason, identity, failed, checkpoint)
 
 
-def _class_of(refusal: Refusal) -> str | None:
+def _class_of(refusal: StorageException) -> str | None:
     return None if refusal.exception is None else refusal.exception.name
 
 
-def _location_refusals(job: JobFacts) -> Iterator[Refusal]:
+def _location_refusals(job: JobFacts) -> Iterator[StorageException]:
     """Yield the checkpoints that failed while the JobManager created their location."""
     for incident in incidents(job, "not-triggered"):
         exception = classify([incident.cause], "flink") if incident.cause else None
         if exception is not None and exception.kind == _STORAGE:
-            yield Refusal(
+            yield StorageException(
                 None, None, None, exception, incident.cause or "", incident.time_us, incident.ref
             )
 
 
-def _refusals_without_checkpoints(job: JobFacts) -> Iterator[Refusal]:
+def _refusals_without_checkpoints(job: JobFacts) -> Iterator[StorageException]:
     """Yield the failed snapshots in logs of TaskManagers alone."""
     if job.checkpoints or job.declines:
         return
@@ -188,12 +190,16 @@ def _refusals_without_checkpoints(job: JobFacts) -> Iterator[Refusal]:
         yield from _refusal_in(incident.cause, identity, incident)
 
 
-def _unfinished(job: JobFacts, failed: Mapping[tuple[int, int], Checkpoint]) -> Iterator[Refusal]:
+def _unfinished(
+    job: JobFacts, failed: Mapping[tuple[int, int], Checkpoint]
+) -> Iterator[StorageException]:
     """Yield the checkpoints that every task acknowledged but the JobManager could not finalize, without a reason."""
     for identity, checkpoint in failed.items():
         text = checkpoint.reason or ""
         if any(words in text for words in _UNFINISHED) and classify([text], "flink") is None:
-            yield Refusal(identity, None, None, None, text, checkpoint.ended_us, checkpoint.end_ref)
+            yield StorageException(
+                identity, None, None, None, text, checkpoint.ended_us, checkpoint.end_ref
+            )
 
 
 def _refusals_in(
@@ -201,22 +207,24 @@ def _refusals_in(
     identity: tuple[int, int],
     failed: Mapping[tuple[int, int], Checkpoint],
     record: Decline | Incident | Checkpoint,
-) -> Iterator[Refusal]:
+) -> Iterator[StorageException]:
     if identity in failed:
         yield from _refusal_in(text, identity, record)
 
 
 def _refusal_in(
     text: str | None, identity: tuple[int, int] | None, record: Decline | Incident | Checkpoint
-) -> Iterator[Refusal]:
+) -> Iterator[StorageException]:
     exception = classify([text], "flink") if text else None
     if text is None or exception is None or exception.kind != _STORAGE:
         return
     if isinstance(record, Checkpoint):
-        yield Refusal(identity, None, None, exception, text, record.ended_us, record.end_ref)
+        yield StorageException(
+            identity, None, None, exception, text, record.ended_us, record.end_ref
+        )
         return
     who = record.attempt if isinstance(record, Decline) else record
-    yield Refusal(
+    yield StorageException(
         identity,
         (who.task or "", who.subtask_index),
         who.taskmanager or who.host,
@@ -227,7 +235,7 @@ def _refusal_in(
     )
 
 
-def _path(job: JobFacts, refusals: tuple[Refusal, ...]) -> str | None:
+def _path(job: JobFacts, refusals: tuple[StorageException, ...]) -> str | None:
     """Return the configured location of the checkpoints or, failing that, the path in most exceptions."""
     known = setting(job, *DIRECTORY_KEYS)
     if known is not None and known.value:
@@ -240,7 +248,7 @@ def _path(job: JobFacts, refusals: tuple[Refusal, ...]) -> str | None:
     return found.most_common(1)[0][0] if found else None
 
 
-def victims_text(found: Refused) -> str:
+def victims_text(found: StorageFailure) -> str:
     """Return sentences about the affected processes and about when the failures began."""
     begun = min((r.time_us for r in found.refusals if r.time_us is not None), default=None)
     since = (

@@ -84,7 +84,7 @@ ORDINARY: Final = Resources()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class ParsedSources:
     """The parsed sources, before Spark reads them.
 
     Args:
@@ -121,7 +121,7 @@ def read(
     *,
     metrics: Collection[str] | None = None,
     progress: ProgressCallback = lambda stage: None,
-) -> Read:
+) -> ParsedSources:
     """Parse the sources without Spark, unless executors parse them.
 
     Args:
@@ -138,9 +138,11 @@ def read(
     if cost(sources) <= resources.local_bytes:
         progress("reading")
         table = parse_on_driver(plan_splits(sources), metrics)
-        return Read(table=table, events=_rows_in_file(table, resources), rows=table.num_rows)
+        return ParsedSources(
+            table=table, events=_rows_in_file(table, resources), rows=table.num_rows
+        )
     if resources.executors:
-        return Read(tasks=plan_splits(sources), rows=None)
+        return ParsedSources(tasks=plan_splits(sources), rows=None)
     progress("reading")
     from flowdiag.parsers.parallel import parse_in_processes, rows_in_file
 
@@ -154,7 +156,7 @@ def read(
     )
     count = parsed.events.count
     if not resources.fit_one_partition(count):
-        return Read(events=parsed.events, metrics=parsed.metrics, rows=count)
+        return ParsedSources(events=parsed.events, metrics=parsed.metrics, rows=count)
     # With one file per task, Spark would spend 60 ms on each file: a quarter of its time for 97,000 rows in
     # 100 files.
     table = parsed.events.table()
@@ -164,10 +166,12 @@ def read(
         measured = rows_in_file(
             measured.table(), (resources.folder or _temporary_folder()) / "metrics"
         )
-    return Read(table=table, events=events, metrics=measured, rows=count)
+    return ParsedSources(table=table, events=events, metrics=measured, rows=count)
 
 
-def frame_of(found: Read, spark: SparkSession, metrics: Collection[str] | None = None) -> DataFrame:
+def frame_of(
+    found: ParsedSources, spark: SparkSession, metrics: Collection[str] | None = None
+) -> DataFrame:
     """Return the parsed rows as a frame of `EVENTS`, without metrics in files.
 
     Args:
@@ -186,7 +190,7 @@ def frame_of(found: Read, spark: SparkSession, metrics: Collection[str] | None =
     return events_frame(spark, found.table)
 
 
-def metrics_frame(found: Read, spark: SparkSession) -> DataFrame | None:
+def metrics_frame(found: ParsedSources, spark: SparkSession) -> DataFrame | None:
     """Return the metrics in files and the section headers as one frame, or None without metrics."""
     if found.metrics is None or not found.metrics.files:
         return None

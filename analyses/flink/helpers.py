@@ -54,13 +54,13 @@ from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import (
     Action,
     Confidence,
+    CurrentValue,
     Evidence,
     Finding,
     FindingFields,
     Inconclusive,
     Measurement,
     Origin,
-    Present,
     Rank,
     Severity,
     State,
@@ -375,7 +375,7 @@ def records_of(incidents: Iterable[Incident]) -> tuple[Evidence, ...]:
 
 
 def shared_remedies(
-    job: JobFacts, *names: str, proposed: Value | None = None, current: Present | None = None
+    job: JobFacts, *names: str, proposed: Value | None = None, current: CurrentValue | None = None
 ) -> tuple[Action, ...]:
     """Return remedies from `causes.SHARED`, without those that do not apply to this job.
 
@@ -408,7 +408,7 @@ def remedies(
     job: JobFacts,
     *names: str,
     proposed: Mapping[str, Value | None] | None = None,
-    current: Mapping[str, Present] | None = None,
+    current: Mapping[str, CurrentValue] | None = None,
     **fill: str,
 ) -> tuple[Action, ...]:
     """Return the remedies of a cause for this job, with the options of its version and their current values.
@@ -475,7 +475,7 @@ def _action(
     job: JobFacts,
     setup: Setup,
     proposed: Value | None,
-    current: Present | None,
+    current: CurrentValue | None,
     fill: Mapping[str, str],
 ) -> Action | None:
     """Return a remedy as an action for this job, or None if its option already has the proposed value."""

@@ -11,7 +11,7 @@ from flowdiag.analyses.flink.options import is_at_least, names_of
 from flowdiag.analyses.knowledge.conditions import Setup, backend_of
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
-from flowdiag.analyses.model.finding import Origin, Present
+from flowdiag.analyses.model.finding import CurrentValue, Origin
 from flowdiag.analyses.model.option_types import shown
 from flowdiag.parsers.units import duration_ms, size_bytes, version_of
 
@@ -119,7 +119,7 @@ def uses_unaligned_checkpoints(job: JobFacts, checkpoints: Iterable[Checkpoint] 
     )
 
 
-def configured(job: JobFacts, option: str, *names: str) -> Present | None:
+def configured(job: JobFacts, option: str, *names: str) -> CurrentValue | None:
     """Return an option's value for an action, with unit and origin.
 
     Args:
@@ -131,7 +131,7 @@ def configured(job: JobFacts, option: str, *names: str) -> Present | None:
     if known is None:
         return None
     origin = Origin.OBSERVED if known.source == "observed" else Origin.CONFIGURED
-    return Present(shown(option, known.value, version_of(job.version)), origin)
+    return CurrentValue(shown(option, known.value, version_of(job.version)), origin)
 
 
 @once

@@ -16,8 +16,8 @@ from flowdiag.analyses.engine.frames import cached_frame
 from flowdiag.analyses.engine.reading import (
     ORDINARY,
     TABLE_ROWS,
+    ParsedSources,
     ProgressCallback,
-    Read,
     Resources,
     frame_of,
     metrics_frame,
@@ -214,7 +214,7 @@ def _rare_rows(events: DataFrame) -> tuple[list[dict[str, Any]], list[Marks]]:
     return [row for row in rare if row["event"] != Event.MARKS], marks
 
 
-def rare_of(found: Read) -> tuple[list[dict[str, Any]], list[Marks]]:
+def rare_of(found: ParsedSources) -> tuple[list[dict[str, Any]], list[Marks]]:
     """Return the input of `survey` from events that this process parsed."""
     from flowdiag.analyses.flink.clocks.survey import RARE
 
@@ -229,7 +229,7 @@ def rare_of(found: Read) -> tuple[list[dict[str, Any]], list[Marks]]:
     return [row for row in rows if row["event"] != Event.MARKS], marks
 
 
-def _rare_table(found: Read, kinds: Collection[str]) -> pa.Table:
+def _rare_table(found: ParsedSources, kinds: Collection[str]) -> pa.Table:
     """Return the rows of these kinds. Of the configuration, only options that identify a cluster are included."""
     from flowdiag.analyses.flink.clocks.survey import CLUSTER_KEYS, RARE_COLUMNS
 

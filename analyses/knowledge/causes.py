@@ -106,7 +106,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class AnswerSign:
     """A sign that the inputs already answer a check. A single input must match all fields that are set.
 
     Args:
@@ -149,7 +149,7 @@ class Check:
     command: dict[str, str]
     cost: int
     engine: Literal["flink", "spark"] | None = None
-    given: tuple[Given, ...] = ()
+    given: tuple[AnswerSign, ...] = ()
     helps: tuple[str, ...] = ()
 
 

@@ -61,7 +61,7 @@ _POINTERS: Final = re.compile(
 def advice_in(text: str) -> str:
     """Return the sentences of a message that contain advice, or an empty string.
 
-    >>> advice_in("Detected deleted data. If you'd keep_marked to ignore deletes, set the option 'ignoreDeletes' to 'true'.")
+    >>> advice_in("Detected deleted data. If you'd like to ignore deletes, set the option 'ignoreDeletes' to 'true'.")
     "If you'd like to ignore deletes, set the option 'ignoreDeletes' to 'true'."
     >>> advice_in("java.io.IOException: Too few buffers. You can increase this number with 'a.b.fraction'.")
     "You can increase this number with 'a.b.fraction'."

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Shared(StrEnum):
+class SharedProperty(StrEnum):
     """The property that two findings must have in common for one to explain the other."""
 
     JOB = "job"  # the same job or application
@@ -49,7 +49,7 @@ class Relation:
     explain: tuple[str, ...]
     same_cause: bool = False
     symptoms: bool = False
-    shared: Shared = Shared.JOB
+    shared: SharedProperty = SharedProperty.JOB
     replaces: tuple[str, ...] = ()
     within_s: int = 120
     clause: str
@@ -121,7 +121,7 @@ RELATIONS: Final = (
         rules=("SK101", "SK102", "BP102", "BP104", "CP201", "CP202", "CP306"),
         explain=("CP201", "CP202", "CP306", "SK103", "SK105", "BP102", "BP104"),
         same_cause=True,
-        shared=Shared.SUBJECT,
+        shared=SharedProperty.SUBJECT,
         clause="other findings with the same cause",
         source="one problem in metrics and in acknowledgements",
     ),
@@ -146,7 +146,7 @@ RELATIONS: Final = (
         name="slow-process",
         causes=("garbage-collection", "slow-taskmanager", "out-of-memory", "process-paused"),
         explain=("SK102", "SK105", "BP102", "BP104", "CP201", "CP202", "CP306"),
-        shared=Shared.MACHINE,
+        shared=SharedProperty.MACHINE,
         clause="its tasks are slow",
         source="a pause of the JVM stops all its tasks",
     ),
@@ -161,7 +161,7 @@ RELATIONS: Final = (
         name="line-of-code",
         rules=("BP102", "BP104", "CP201"),
         explain=("BP107",),
-        shared=Shared.SUBJECT,
+        shared=SharedProperty.SUBJECT,
         replaces=("slow-operator", "slow-subtask"),
         clause="thread dumps show the responsible line of code",
         source="thread dumps of TaskManagers: ThreadInfo of each task thread",
@@ -326,7 +326,7 @@ RELATIONS: Final = (
         causes=("out-of-memory", "garbage-collection", "process-paused", "network"),
         rules=("MM304", "CP302", "CP303", "SK104"),
         explain=("CP302", "CP303", "MM304", "SK104"),
-        shared=Shared.MACHINE,
+        shared=SharedProperty.MACHINE,
         clause="other processes lose the connection to it",
         source="HeartbeatManagerImpl, heartbeat.timeout",
     ),
@@ -335,7 +335,7 @@ RELATIONS: Final = (
         causes=("taskmanager-lost",),
         rules=("MM305",),
         explain=("CP302",),
-        shared=Shared.MACHINE,
+        shared=SharedProperty.MACHINE,
         clause="other processes lose the connection to it",
         source="the kubelet ends the pod's containers; heartbeat.timeout",
     ),

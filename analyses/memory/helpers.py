@@ -30,11 +30,11 @@ from flowdiag.analyses.model.finding import (
     Action,
     Change,
     Confidence,
+    CurrentValue,
     Evidence,
     Finding,
     FindingFields,
     Measurement,
-    Present,
     Rank,
     Severity,
     State,
@@ -174,9 +174,9 @@ def remedy_action(
 
 def current_value(
     option: str | None, text: str | None, version: str | None = None
-) -> Present | None:
+) -> CurrentValue | None:
     """Return an option's configured value, or None if it is not configured."""
-    return Present(shown(option, text, version_of(version))) if text is not None else None
+    return CurrentValue(shown(option, text, version_of(version))) if text is not None else None
 
 
 def changes(

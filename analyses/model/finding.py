@@ -234,7 +234,7 @@ class Origin(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class CurrentValue:
     """An option's current value for readers, with its unit and origin."""
 
     value: str
@@ -247,7 +247,7 @@ class Change:
 
     option: str
     proposed: Proposed
-    current: Present | None = None
+    current: CurrentValue | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +273,7 @@ class Action:
 
     text: str
     option: str | None = None
-    current: Present | None = None
+    current: CurrentValue | None = None
     proposed: Proposed | None = None
     unset: bool = False
     measure: str | None = None

@@ -22,7 +22,7 @@ LONG_MS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blocked:
+class LockedSessions:
     """Sessions that wait for a lock.
 
     Args:
@@ -94,7 +94,7 @@ class Blocked:
         )
 
 
-def find_blocked(neighbours: Neighbours, end_us: int | None) -> Blocked | None:
+def find_blocked(neighbours: Neighbours, end_us: int | None) -> LockedSessions | None:
     """Return the waits of the job's sessions for locks of other sessions, or None if they are short or unknown.
 
     Args:
@@ -104,7 +104,7 @@ def find_blocked(neighbours: Neighbours, end_us: int | None) -> Blocked | None:
     return _blocked_in_snapshots(neighbours) or _waits_in_log(neighbours, end_us)
 
 
-def _blocked_in_snapshots(neighbours: Neighbours) -> Blocked | None:
+def _blocked_in_snapshots(neighbours: Neighbours) -> LockedSessions | None:
     rounds = [(_waiting_sessions(each), each) for each in snapshots(neighbours.sessions)]
     hit = [(waiting, each) for waiting, each in rounds if waiting]
     if len(hit) < SNAPSHOTS:
@@ -113,7 +113,7 @@ def _blocked_in_snapshots(neighbours: Neighbours) -> Blocked | None:
     holder = _holder(waiting, everything) or _holder_in_log(neighbours, waiting)
     known = [s for s in everything if s.row.pid == holder]
     times = [s.row.time_us for found, _ in hit for s in found if s.row.time_us is not None]
-    return Blocked(
+    return LockedSessions(
         waiting=len(waiting),
         sessions=len(_job_sessions(everything)),
         holder=holder,
@@ -166,7 +166,7 @@ def _holder_in_log(neighbours: Neighbours, waiting: list[DatabaseSession]) -> in
     return next((found[0] for found in holders if found and found[0] not in pids), None)
 
 
-def _waits_in_log(neighbours: Neighbours, end_us: int | None) -> Blocked | None:
+def _waits_in_log(neighbours: Neighbours, end_us: int | None) -> LockedSessions | None:
     """Return the waits in the database log that have not ended or that took long."""
     waits = neighbours.waits
     last_of = {wait.row.pid: wait for wait in waits}
@@ -176,7 +176,7 @@ def _waits_in_log(neighbours: Neighbours, end_us: int | None) -> Blocked | None:
     times = [wait.row.time_us for wait in long if wait.row.time_us is not None]
     holders = [holder for wait in waits for holder in wait.row.holders if holder not in last_of]
     ongoing = any(not wait.row.ended for wait in long)
-    return Blocked(
+    return LockedSessions(
         waiting=len(long),
         sessions=len(last_of),
         holder=holders[0] if holders else None,

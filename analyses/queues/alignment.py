@@ -10,7 +10,7 @@ from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.queues.event_time import (
     END_OF_INPUT,
-    Held,
+    ConstantWatermark,
     constant_period,
     emits_records,
     event_time,
@@ -76,7 +76,7 @@ def _pause_of(job: JobQueues, task: str) -> PausedSource | None:
     )
 
 
-def _silent_watermarks(job: JobQueues, keys: Sequence[SubtaskKey]) -> list[Held]:
+def _silent_watermarks(job: JobQueues, keys: Sequence[SubtaskKey]) -> list[ConstantWatermark]:
     """Return the subtasks' watermarks. Empty if a subtask emits records or has no watermark."""
     times, found = event_time(job), []
     for key in keys:

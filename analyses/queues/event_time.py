@@ -31,7 +31,7 @@ _SPLIT: Final = "split."
 _OF_WATERMARK: Final = ".watermark."
 
 
-class Held(NamedTuple):
+class ConstantWatermark(NamedTuple):
     """The period at the end of the metrics in which a watermark does not advance.
 
     Args:
@@ -49,14 +49,14 @@ class Held(NamedTuple):
     def lasted_ms(self) -> float:
         return (self.until_us - self.since_us) / 1000
 
-    def holds(self, other: Held) -> bool:
+    def explains(self, other: ConstantWatermark) -> bool:
         """Return whether this upstream watermark explains the downstream watermark `other`."""
         if self.value is None or other.value is None:
             return self.value is None
         return self.value <= other.value + 1
 
 
-def constant_period(mark: Mark | None) -> Held | None:
+def constant_period(mark: Mark | None) -> ConstantWatermark | None:
     """Return the period in which a watermark is constant, or None if it advances, has ended, or has a single sample."""
     if mark is None or not mark.points:
         return None
@@ -71,7 +71,7 @@ def constant_period(mark: Mark | None) -> Held | None:
         since_us, buckets = point.time_us, buckets + 1
     if buckets == 0 or (buckets == 1 and (end.n < 2 or end.until_us <= since_us)):
         return None
-    return Held(value, since_us, end.until_us, end)
+    return ConstantWatermark(value, since_us, end.until_us, end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,7 +90,7 @@ class Holder:
 
     task: str
     keys: tuple[SubtaskKey, ...]
-    held: Held
+    held: ConstantWatermark
     whole: bool
     reading: tuple[SubtaskKey, ...]
     splits: Mapping[SubtaskKey, tuple[str, ...]]
@@ -197,7 +197,7 @@ def needs_event_time(job: JobQueues, task: str) -> bool | None:
     return "EventTime" in text or _PROCESSING_TIME.search(text) is None
 
 
-class Stuck(NamedTuple):
+class StuckOperator(NamedTuple):
     """Subtasks of a task that receive records while their watermark does not advance.
 
     Args:
@@ -212,13 +212,13 @@ class Stuck(NamedTuple):
     task: str
     operator: str | None
     keys: tuple[SubtaskKey, ...]
-    held: Held
+    held: ConstantWatermark
     records: float
     emitted: float
     certain: bool
 
 
-def stuck_operators(job: JobQueues) -> Iterator[Stuck]:
+def stuck_operators(job: JobQueues) -> Iterator[StuckOperator]:
     """Yield the operators that need event time but receive records while their watermark does not advance, sources
     first.
     """
@@ -235,7 +235,7 @@ def stuck_operators(job: JobQueues) -> Iterator[Stuck]:
         known = needs_event_time(job, task)
         if known is None and standing.value is None and out:
             continue  # windows that close without a watermark use processing time
-        yield Stuck(
+        yield StuckOperator(
             task,
             operator,
             keys,
@@ -246,7 +246,9 @@ def stuck_operators(job: JobQueues) -> Iterator[Stuck]:
         )
 
 
-def stuck_subtasks(job: JobQueues, task: str) -> tuple[tuple[SubtaskKey, ...], Held] | None:
+def stuck_subtasks(
+    job: JobQueues, task: str
+) -> tuple[tuple[SubtaskKey, ...], ConstantWatermark] | None:
     """Return the subtasks of a task whose watermark is constant, and the period in which all of them are.
 
     This is the input watermark, or the output watermark of a source.
@@ -270,7 +272,7 @@ def stuck_subtasks(job: JobQueues, task: str) -> tuple[tuple[SubtaskKey, ...], H
     return tuple(found), found[first]._replace(since_us=since_us)
 
 
-def holders(job: JobQueues, task: str, standing: Held) -> list[Holder]:
+def holders(job: JobQueues, task: str, standing: ConstantWatermark) -> list[Holder]:
     """Walk the job graph upstream from a task to the subtasks that hold its watermark back."""
     times = event_time(job)
     found: dict[str, Holder] = {}
@@ -281,15 +283,15 @@ def holders(job: JobQueues, task: str, standing: Held) -> list[Holder]:
 
 
 def _holders_in(
-    job: JobQueues, times: EventTime, task: str, standing: Held
-) -> dict[SubtaskKey, Held]:
+    job: JobQueues, times: EventTime, task: str, standing: ConstantWatermark
+) -> dict[SubtaskKey, ConstantWatermark]:
     """Return the subtasks of a task that send the watermark `standing` and are not declared idle."""
     keys = (SubtaskKey(task, index) for index in range(job.topology.parallelism.get(task, 0)))
     return {
         key: out
         for key in keys
         if (out := constant_period(times.output_of(key))) is not None
-        and out.holds(standing)
+        and out.explains(standing)
         and not _is_idle(times, key)
     }
 
@@ -321,7 +323,7 @@ def _walk(
     job: JobQueues,
     times: EventTime,
     task: str,
-    standing: Held,
+    standing: ConstantWatermark,
     found: dict[str, Holder],
     seen: set[str],
 ) -> None:
@@ -345,13 +347,17 @@ def _is_idle(times: EventTime, key: SubtaskKey) -> bool:
     return bool(splits) and all(times.idle.get((key, split), 0.0) > 0 for split in splits or ())
 
 
-def _is_fed_late(times: EventTime, key: SubtaskKey, standing: Held) -> bool:
+def _is_fed_late(times: EventTime, key: SubtaskKey, standing: ConstantWatermark) -> bool:
     fed = constant_period(times.inputs.get(key))
-    return fed is not None and fed.holds(standing)
+    return fed is not None and fed.explains(standing)
 
 
 def _holder(
-    job: JobQueues, times: EventTime, task: str, keys: Mapping[SubtaskKey, Held], standing: Held
+    job: JobQueues,
+    times: EventTime,
+    task: str,
+    keys: Mapping[SubtaskKey, ConstantWatermark],
+    standing: ConstantWatermark,
 ) -> Holder:
     silent: dict[SubtaskKey, tuple[str, ...]] = {}
     others = 0
@@ -360,7 +366,7 @@ def _holder(
         late = tuple(
             name
             for name, mark in sorted(splits.items())
-            if (out := constant_period(mark)) is not None and out.holds(standing)
+            if (out := constant_period(mark)) is not None and out.explains(standing)
         )
         others += len(splits) - len(late)
         if late:
@@ -378,7 +384,7 @@ def _holder(
     )
 
 
-def emits_records(job: JobQueues, key: SubtaskKey, standing: Held) -> bool:
+def emits_records(job: JobQueues, key: SubtaskKey, standing: ConstantWatermark) -> bool:
     """Return whether a subtask emits records while its watermark does not advance."""
     idle = event_time(job).gauges.get((key, "sourceIdleTime"))
     if idle is not None and idle.latest is not None:

@@ -42,7 +42,7 @@ from flowdiag.analyses.model.option_types import write
 from flowdiag.analyses.model.rule import Limits, Results, Rule, limit
 from flowdiag.analyses.model.signals import Signal
 from flowdiag.analyses.neighbours.facts import StoreRecord
-from flowdiag.analyses.neighbours.locks import Blocked
+from flowdiag.analyses.neighbours.locks import LockedSessions
 from flowdiag.analyses.queues.facts import (
     Flow,
     FlowPoint,

@@ -225,7 +225,7 @@ def raise_trigger_limit(
     advice = h.Action(
         text="Raise the limit until triggers take about half of their interval",
         option=option,
-        current=h.Present(current) if current else None,
+        current=h.CurrentValue(current) if current else None,
         proposed=h.write(option, more) if option and more else None,
         measure=None
         if more

@@ -165,7 +165,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cached:
+class CachedRdd:
     """The stored blocks of an RDD that the application caches."""
 
     rdd: int
@@ -427,7 +427,7 @@ class ApplicationFacts:
     operations: tuple[Operation, ...] = ()
     blocks: tuple[Blocks, ...] = ()
     memory: tuple[Memory, ...] = ()
-    cached: tuple[Cached, ...] = ()
+    cached: tuple[CachedRdd, ...] = ()
     partitions: tuple[Partition, ...] = ()
     queries: tuple[QueryFacts, ...] = ()
     receivers: tuple[Record, ...] = ()

@@ -19,13 +19,13 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     Action,
     Confidence,
+    CurrentValue,
     Evidence,
     Finding,
     FindingFields,
     Inconclusive,
     Measurement,
     Origin,
-    Present,
     Rank,
     Severity,
     State,
@@ -484,15 +484,15 @@ def explanation(cause: str, **fill: str) -> str:
     return text.format(**fill) if fill else text
 
 
-def current_value(app: ApplicationFacts, option: str) -> Present | None:
+def current_value(app: ApplicationFacts, option: str) -> CurrentValue | None:
     """Return an option's value with its unit, marked if it is Spark's default."""
     value = app.settings.get(option)
     if value is not None:
-        return Present(shown(option, value))
+        return CurrentValue(shown(option, value))
     default = DEFAULTS.get(option)
     if default is None or not app.settings_known:
         return None
-    return Present(shown(option, default), Origin.DEFAULT)
+    return CurrentValue(shown(option, default), Origin.DEFAULT)
 
 
 def remedies(
@@ -571,7 +571,7 @@ def longer_interval(
     return Action(
         text=text,
         option=option,
-        current=Present(fmt.duration(now_ms), Origin.OBSERVED),
+        current=CurrentValue(fmt.duration(now_ms), Origin.OBSERVED),
         proposed=write(option, whole),
         risk="results arrive later",
         restart_needed=True,

@@ -30,7 +30,7 @@ class PartitionLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Uneven:
+class UnevenPartition:
     """A partition that stands out, and the number of batches or triggers that show it."""
 
     partition: str
@@ -65,7 +65,9 @@ def backlog_by_partition(trigger: Trigger) -> Mapping[str, int]:
     return behind
 
 
-def uneven_by_tasks(partitions: Sequence[Partition], least: PartitionLimits) -> Uneven | None:
+def uneven_by_tasks(
+    partitions: Sequence[Partition], least: PartitionLimits
+) -> UnevenPartition | None:
     """Return the partition that stands out by the mean number of records its tasks read, or None."""
     means = {one.name: round(one.records / max(1, one.tasks)) for one in partitions}
     found = uneven_partition([means] * max(1, int(least.fewest)), least)
@@ -94,7 +96,9 @@ def _largest(counts: Mapping[str, int], least: PartitionLimits) -> str | None:
     return first if stands_out else None
 
 
-def uneven_partition(units: Sequence[Mapping[str, int]], least: PartitionLimits) -> Uneven | None:
+def uneven_partition(
+    units: Sequence[Mapping[str, int]], least: PartitionLimits
+) -> UnevenPartition | None:
     """Return the partition that stands out in most of the batches or triggers, or None."""
     known = [counts for counts in units if counts and any(counts.values())]
     times = Counter(name for counts in known if (name := _largest(counts, least)))
@@ -106,7 +110,7 @@ def uneven_partition(units: Sequence[Mapping[str, int]], least: PartitionLimits)
     names = set().union(*known)
     count = sum(counts.get(name, 0) for counts in known)
     rest = sum(sum(counts.values()) for counts in known) - count
-    return Uneven(
+    return UnevenPartition(
         partition=name,
         count=count,
         others=rest / max(1, len(names) - 1),

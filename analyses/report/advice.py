@@ -91,9 +91,9 @@ def action_of(action: f.Action) -> Action:
     )
 
 
-def _value(present: f.Present | None) -> str | None:
+def _value(present: f.CurrentValue | None) -> str | None:
     return clean(present.value) if present is not None else None
 
 
-def _origin(present: f.Present | None) -> str | None:
+def _origin(present: f.CurrentValue | None) -> str | None:
     return present.origin.value if present is not None else None

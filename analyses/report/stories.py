@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from flowdiag.analyses.fleets import affected_subjects
-from flowdiag.analyses.knowledge.relations import RELATIONS, Relation, Shared
+from flowdiag.analyses.knowledge.relations import RELATIONS, Relation, SharedProperty
 from flowdiag.analyses.model.finding import Finding, Rank, RuleOutcome, Severity, State
 
 Pair = tuple[RuleOutcome, Finding]
@@ -256,14 +256,14 @@ def _fits(relation: Relation, by: Pair, finding: Finding) -> bool:
     return _shares(relation.shared, cause, finding) and _meets(relation, cause, finding)
 
 
-def _shares(shared: Shared, cause: Finding, finding: Finding) -> bool:
+def _shares(shared: SharedProperty, cause: Finding, finding: Finding) -> bool:
     if cause.job is not None and finding.job is not None and cause.job != finding.job:
         return False
-    if shared is Shared.JOB:
+    if shared is SharedProperty.JOB:
         # Without a job, only the TaskManager, executor or cause can relate them.
         both = cause.job is not None and finding.job is not None
         return both or _same_machine(cause, finding) or _same_cause(cause, finding)
-    if shared is Shared.MACHINE:
+    if shared is SharedProperty.MACHINE:
         return _same_machine(cause, finding)
     names = [
         (getattr(cause.subject, name), getattr(finding.subject, name))

@@ -15,7 +15,7 @@ from typing import Final
 
 from flowdiag.analyses.contract import report as w
 from flowdiag.analyses.contract.redact import clean
-from flowdiag.analyses.knowledge.causes import CAUSES, CHECKS, Check, Given
+from flowdiag.analyses.knowledge.causes import CAUSES, CHECKS, AnswerSign, Check
 from flowdiag.analyses.knowledge.message_advice import OWN_CODE
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.report.stories import LinkedFindings
@@ -84,7 +84,7 @@ class Inputs:
         return None
 
 
-def _is_sign(sign: Given, item: w.Input, taskmanager: str | None) -> bool:
+def _is_sign(sign: AnswerSign, item: w.Input, taskmanager: str | None) -> bool:
     """Return whether an input matches all fields of a sign."""
     roles = {item.role, *(process.role for process in item.processes)}
     known = {name for process in item.processes for name in (process.taskmanager, process.host)}

@@ -172,7 +172,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collecting:
+class HeavyCollection:
     """A minute in which a TaskManager spent much time in garbage collection."""
 
     taskmanager: str | None
@@ -332,7 +332,7 @@ class StartupFacts:
     troubles: tuple[Trouble, ...] = ()
     # When each client's log shows that its job was accepted, by source.
     accepted_us: Mapping[int, int] = field(default_factory=dict)
-    collecting: tuple[Collecting, ...] = ()
+    collecting: tuple[HeavyCollection, ...] = ()
 
     def of_kind(self, *kinds: str) -> tuple[Trouble, ...]:
         """Return the troubles of these kinds, earliest first."""

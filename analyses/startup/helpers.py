@@ -16,10 +16,10 @@ from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     Action,
+    CurrentValue,
     Finding,
     FindingFields,
     Measurement,
-    Present,
     Rank,
     Severity,
     State,

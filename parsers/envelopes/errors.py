@@ -135,8 +135,8 @@ def _first_line(name: str, message: str, *, is_class: bool) -> str:
         return ": ".join(
             filter(None, (name if is_class else "", message.removeprefix(f"{name}: ")))
         )
-    said = [part for part in (name, message) if part and part != "Error"]
-    return ": ".join(["Error", *said]) if said else ""
+    parts = [part for part in (name, message) if part and part != "Error"]
+    return ": ".join(["Error", *parts]) if parts else ""
 
 
 def _with_trace(text: str, trace: str) -> list[str]:

@@ -92,10 +92,10 @@ def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
             yield len(text[: one.start()].encode()), row | {"utc_us": None, "local_us": time * 1000}
     yield from _collecting(text)
     for one in _DEAD.finditer(text):
-        said = (
+        message = (
             f"Executor {one['id']} on {one['host']} is {one['state'].lower()} in the Executors tab"
         )
-        row = _failure(said, "executor-lost")
+        row = _failure(message, "executor-lost")
         row["fields"]["executor"] = one["id"]
         yield len(text[: one.start()].encode()), row
 
@@ -111,8 +111,8 @@ def _collecting(text: str) -> Iterator[tuple[int, Row]]:
         share, worst = max(found, key=lambda each: each[0])
         names = "The driver spends" if worst["id"] == "driver" else f"Executor {worst['id']} spends"
         more = f", {len(found)} processes more than 10%" if len(found) > 1 else ""
-        said = f"{names} {share:.0%} of the task time on garbage collection ({worst['gc']} of {worst['task']}){more}"
-        yield len(text[: worst.start()].encode()), _failure(said, "gc-share-high")
+        message = f"{names} {share:.0%} of the task time on garbage collection ({worst['gc']} of {worst['task']}){more}"
+        yield len(text[: worst.start()].encode()), _failure(message, "gc-share-high")
 
 
 def _tab_rows(text: str) -> Iterator[tuple[int, Row]]:
@@ -136,19 +136,19 @@ def _tab_rows(text: str) -> Iterator[tuple[int, Row]]:
     for one in _QUERY.finditer(text):
         arriving, processed = float(one["arriving"]), float(one["processed"])
         if arriving > _BEHIND * processed:
-            said = (
+            message = (
                 f"Query {one['name'].strip()} processes {processed:,.0f} rows per second, but {arriving:,.0f} arrive "
                 f"(averages at batch {one['batch']})"
             )
-            yield len(text[: one.start()].encode()), _failure(said, "trigger-late")
+            yield len(text[: one.start()].encode()), _failure(message, "trigger-late")
 
 
-def _failure(said: str, name: str) -> Row:
+def _failure(message: str, name: str) -> Row:
     return {
         "event": Event.FAILURE.value,
         "template": "plain-failure",
-        "cause": said,
-        "fields": {"exception": said, "class": name},
+        "cause": message,
+        "fields": {"exception": message, "class": name},
     }
 
 

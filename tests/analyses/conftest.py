@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from flowdiag.analyses.engine.reading import Read
+from flowdiag.analyses.engine.reading import ParsedSources
 from flowdiag.analyses.flink.clocks.survey import Survey, survey
 from flowdiag.analyses.flink.settled import rare_of
 from flowdiag.parsers.rows import EVENTS, METRIC
@@ -40,4 +40,4 @@ def surveyed(frame: DataFrame) -> Survey:
     """The settled clocks and writers of a frame's rows, whose metrics show no scope here."""
     table = frame.toArrow()
     table = table.append_column("metric", pa.nulls(table.num_rows, METRIC))
-    return survey(*rare_of(Read(table=table, rows=table.num_rows)))
+    return survey(*rare_of(ParsedSources(table=table, rows=table.num_rows)))

@@ -41,7 +41,7 @@ CHAIN = (("Source: orders", 2), ("enrich", 4), ("aggregate", 6), ("Sink: deliver
 
 @dataclass
 class Queues:
-    """One job: subtasks without values are idle, with empty queues and even records."""
+    """Builds one job. Subtasks without values are idle, with empty queues and evenly distributed records."""
 
     tasks: tuple[tuple[str, int], ...] = CHAIN
     edges: tuple[tuple[str, str], ...] | None = None
@@ -70,7 +70,7 @@ class Queues:
         minutes: Iterable[int] | None = None,
         **values: float,
     ) -> Queues:
-        """Gauges and counters of some subtasks in some minutes; None means all of them."""
+        """Set gauges and counters of some subtasks in some minutes; None means all."""
         size = dict(self.tasks)[task]
         if isinstance(subtasks, int):
             subtasks = [subtasks]
@@ -80,12 +80,11 @@ class Queues:
         return self
 
     def place(self, task: str, index: int) -> str:
-        """Round robin, each task beginning at another TaskManager."""
+        """Return a TaskManager, round robin, with each task starting at a different one."""
         shift = [name for name, _ in self.tasks].index(task)
         return f"taskmanager-{(index + shift) % self.managers + 1}"
 
     def job(self) -> JobQueues:
-        """The facts."""
         chain = tuple(zip(*(iter([n for n, _ in self.tasks][i:]) for i in (0, 1)), strict=False))
         edges = self.edges if self.edges is not None else chain
         graph = Graph(
@@ -215,11 +214,10 @@ class Queues:
         )
 
     def at(self, minute: float) -> int:
-        """An instant."""
         return round((FIRST + minute) * MINUTE)
 
     def restored(self, minute: float) -> Queues:
-        """The job was restored then."""
+        """Record a restore of the job at that time."""
         self.incidents.append(
             Incident(kind="restored", time_us=self.at(minute), job=self.key, ref=Ref(9, 0))
         )

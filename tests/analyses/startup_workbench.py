@@ -26,7 +26,7 @@ JOB = JobKey(cluster="c", job_id="ab" * 16)
 
 
 def task(index: int, *, taskmanager: str = "tm-1", at: float = 1.0, **more: Any) -> TaskTimes:
-    """Return a task that reached RUNNING."""
+    """Return a task attempt that reached RUNNING."""
     us = BEGIN + round(at * SECOND)
     times: dict[str, Any] = {
         "scheduled_us": us,
@@ -48,7 +48,7 @@ def task(index: int, *, taskmanager: str = "tm-1", at: float = 1.0, **more: Any)
 
 
 def start(*tasks: TaskTimes, number: int = 0, at: float = 0.0, **more: Any) -> Start:
-    """Return a start; it succeeded if all of its tasks reached RUNNING."""
+    """Return a start, which is successful if all its tasks reached RUNNING."""
     running = [t.running_us for t in tasks if t.running_us is not None]
     ran = bool(tasks) and len(running) == len(tasks)
     values: dict[str, Any] = {
@@ -81,7 +81,6 @@ def incident(kind: str, at: float, cause: str | None = None, **more: Any) -> Inc
 
 
 def job(*starts: Start, incidents: tuple[Incident, ...] = (), **more: Any) -> JobStarts:
-    """A job with its starts."""
     facts = JobFacts(
         key=JOB, name="orders", version="1.20.5", incidents=incidents, last_us=BEGIN + 600 * SECOND
     )
@@ -89,14 +88,13 @@ def job(*starts: Start, incidents: tuple[Incident, ...] = (), **more: Any) -> Jo
 
 
 def trouble(kind: str, at: float = 5.0, count: int = 1, **more: Any) -> Trouble:
-    """Return a failure that one log reports."""
+    """Return a communication problem that one log reports."""
     us = BEGIN + round(at * SECOND)
     values: dict[str, Any] = {"times": (us,), "last_us": us, "ref": Ref(0, 7)}
     return Trouble(kind=kind, count=count, first_us=us, **(values | more))
 
 
 def worker(name: str, **more: Any) -> Worker:
-    """A TaskManager."""
     return Worker(name=name, host=f"host-{name}", registered_us=BEGIN, **more)
 
 

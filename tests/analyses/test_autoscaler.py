@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from flowdiag.analyses.flink.autoscaler.formula import (
     Decision,
     Evaluated,
-    Past,
+    PastScaling,
     Vertex,
     capacity,
     decide,
@@ -58,8 +58,8 @@ def _vertices(case: Any) -> list[Vertex]:
     return [Vertex(**vertex) for vertex in case["vertices"]]
 
 
-def _history(document: Any) -> dict[str, list[Past]]:
-    found: defaultdict[str, list[Past]] = defaultdict(list)
+def _history(document: Any) -> dict[str, list[PastScaling]]:
+    found: defaultdict[str, list[PastScaling]] = defaultdict(list)
     for scaling in scalings_of(document):
         found[scaling.vertex].append(scaling.past)
     return found
@@ -119,7 +119,7 @@ def _vertex(**fields: Any) -> Vertex:
 
 
 def test_a_scale_up_without_effect_blocks_the_next_one() -> None:
-    past = Past(before=1, after=2, true_rate=98, expected_rate=196)
+    past = PastScaling(before=1, after=2, true_rate=98, expected_rate=196)
     blocking = Settings(blocks_ineffective=True)
     found = propose(_evaluated(), _vertex(), blocking, 0, [past])
     assert found.reason == "ineffective"
@@ -131,7 +131,7 @@ def test_a_scale_up_without_effect_blocks_the_next_one() -> None:
 
 def test_a_part_of_the_speed_up_needs_more_subtasks() -> None:
     history = [
-        Past(before=n, after=n + 1, true_rate=rate, expected_rate=0)
+        PastScaling(before=n, after=n + 1, true_rate=rate, expected_rate=0)
         for n, rate in ((1, 100), (2, 160), (3, 210))
     ]
     assert scalability(history, Settings(scalability=True)) == 0.75

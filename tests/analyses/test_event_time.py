@@ -71,7 +71,7 @@ class Bench:
         return self
 
     def stuck(self, value: Value = never) -> Bench:
-        """The window has this watermark, and emits nothing."""
+        """Keep the window at this watermark, without output."""
         for index in range(2):
             self.input(WINDOW, index, value).output(WINDOW, index, value)
         self.queues.says(WINDOW, records_out=0.0)
@@ -83,7 +83,7 @@ class Bench:
         return self
 
     def quiet(self, task: str, *indices: int) -> Bench:
-        """These subtasks read no records."""
+        """Let these subtasks read no records."""
         for index in indices:
             self.marks[task, index, task, "sourceIdleTime"] = lambda tick: tick * 15_000
             self.queues.says(task, index, records_out=0.0)

@@ -23,7 +23,7 @@ from flowdiag.analyses.flink.helpers import (
 )
 from flowdiag.analyses.flink.options import names_of
 from flowdiag.analyses.knowledge.causes import CAUSES, SHARED
-from flowdiag.analyses.model.finding import Origin, Present, Rank, Severity, State, Vote
+from flowdiag.analyses.model.finding import CurrentValue, Origin, Rank, Severity, State, Vote
 from flowdiag.analyses.model.signals import Signal
 
 from .workbench import Bench
@@ -129,10 +129,13 @@ def test_remedies_fit_the_version_and_the_current_value() -> None:
     assert remedies("finished-tasks", job_of(old), "let-them-finish") == ()
     (advice,) = remedies("slow-taskmanager", job_of(new), "look-at-machine", place="tm-2")
     assert advice.text.startswith("Check the host of tm-2: ")
-    told = Present("10 min", Origin.DEFAULT)
+    told = CurrentValue("10 min", Origin.DEFAULT)
     (given,) = shared_remedies(job_of(new), "more-time", current=told)
     # The configured value overrides the value that the rule knows.
-    assert (given.option, given.current) == ("execution.checkpointing.timeout", Present("10 min"))
+    assert (given.option, given.current) == (
+        "execution.checkpointing.timeout",
+        CurrentValue("10 min"),
+    )
     assert given.proposed is None and given.measure
 
 

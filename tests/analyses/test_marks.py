@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flowdiag.analyses.engine.reading import Read
+from flowdiag.analyses.engine.reading import ParsedSources
 from flowdiag.analyses.flink.clocks.survey import RARE, Stream, Survey, survey
 from flowdiag.analyses.flink.settled import rare_of
 from flowdiag.parsers.flink import marks as marks_module
@@ -36,7 +36,7 @@ def table(rows: Sequence[Row]) -> pa.Table:
 
 def found_in(events: pa.Table) -> tuple[list[Row], list[Marks]]:
     """Return the input of a survey from events that one process parsed."""
-    return rare_of(Read(table=events, rows=events.num_rows))
+    return rare_of(ParsedSources(table=events, rows=events.num_rows))
 
 
 def cut(rows: Sequence[Row], *edges: int) -> Survey:

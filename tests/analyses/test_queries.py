@@ -27,7 +27,7 @@ COMPARED = re.compile(r"\bevent\s*(?:=|<>|(?:NOT\s+)?IN)\s*(\([^)]*\)|'[^']*')")
 
 
 class Spark:
-    """Returns an empty frame for every query, and records the query."""
+    """Records every query, and returns an empty frame."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, set[str]]] = []

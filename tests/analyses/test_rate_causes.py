@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.analyses.model.finding import Finding, Present, Severity
+from flowdiag.analyses.model.finding import CurrentValue, Finding, Severity
 from flowdiag.analyses.model.keys import Ref
-from flowdiag.analyses.rate.assessment import Periodic, StreamState, assess
+from flowdiag.analyses.rate.assessment import PeriodicDelay, StreamState, assess
 from flowdiag.analyses.rate.cores import cores_of, free_cores
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Blocks,
-    Cached,
+    CachedRdd,
     Executor,
     Memory,
     Operation,
@@ -267,7 +267,7 @@ def test_the_block_interval_is_shortened_to_one_block_per_core() -> None:
     )
     assert free_cores(app) == 8
     ((action,),) = [x.actions for x in found(app, "RT306")]
-    assert (action.current, action.proposed) == (Present("500 ms"), "125ms")
+    assert (action.current, action.proposed) == (CurrentValue("500 ms"), "125ms")
 
 
 def test_cores_come_from_the_configuration_without_executors() -> None:
@@ -572,7 +572,7 @@ def test_unbounded_state_growth() -> None:
 def test_cached_data_that_grows(sizes: list[int], records: int | None, grows: bool) -> None:
     batches = [w.batch(n, records=records or 10 * n + 1) for n in range(len(sizes))]
     cached = [
-        Cached(rdd=10 * n + k, bytes=size // (1 + k), time_ms=(batches[n].start_ms or 0) + 100)
+        CachedRdd(rdd=10 * n + k, bytes=size // (1 + k), time_ms=(batches[n].start_ms or 0) + 100)
         for n, size in enumerate(sizes)
         for k in range(2)
     ]
@@ -632,7 +632,7 @@ def test_a_single_slow_batch_is_not_periodic() -> None:
     assert state_of(app_of(triggers)).periodic is None
     assert isinstance(
         state_of(app_of([w.trigger(n, 1400 if n % 20 == 9 else 500) for n in range(60)])).periodic,
-        Periodic,
+        PeriodicDelay,
     )
 
 

@@ -10,7 +10,13 @@ from flowdiag.analyses.flink.failures.linkage import linkage
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.model.finding import Finding, Severity, State
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.startup.facts import Collecting, Initialization, JobStarts, Restore, Trouble
+from flowdiag.analyses.startup.facts import (
+    HeavyCollection,
+    Initialization,
+    JobStarts,
+    Restore,
+    Trouble,
+)
 from flowdiag.analyses.startup.lost_processes import RULE as HEARTBEATS
 from flowdiag.analyses.startup.rules.class_loading_failed import RULE as CLASSES
 from flowdiag.analyses.startup.rules.frame_too_large import RULE as FRAMES
@@ -64,7 +70,7 @@ def test_tasks_of_the_next_process_with_its_name_show_nothing() -> None:
 
 
 def test_garbage_collection_explains_a_pause() -> None:
-    minute = Collecting(
+    minute = HeavyCollection(
         taskmanager="tm-1",
         host=None,
         first_us=w.BEGIN + 30 * w.SECOND,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flowdiag.analyses.contract.report import Data, Story
 from flowdiag.analyses.knowledge.causes import CAUSES
-from flowdiag.analyses.knowledge.relations import RELATIONS, Relation, Shared
+from flowdiag.analyses.knowledge.relations import RELATIONS, Relation, SharedProperty
 from flowdiag.analyses.model.finding import (
     Confidence,
     Finding,
@@ -335,7 +335,7 @@ def test_many_jobs_cost_as_much_as_each_alone(monkeypatch: pytest.MonkeyPatch) -
 
 def test_shared_subjects_need_the_same_names() -> None:
     def shares(one: dict[str, Any], other: dict[str, Any]) -> bool:
-        return stories._shares(Shared.SUBJECT, found(**one), found(**other))
+        return stories._shares(SharedProperty.SUBJECT, found(**one), found(**other))
 
     def names(**about: Any) -> dict[str, Any]:
         return {"kind": "subtask", **about}

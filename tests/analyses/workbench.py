@@ -141,11 +141,11 @@ class Bench:
         )
 
     def everyone(self, *tasks: str) -> list[Who]:
-        """Every subtask of the given tasks, or of all."""
+        """Yield every subtask of the given tasks, or of all tasks."""
         return [(t, i) for t, n in self.tasks if not tasks or t in tasks for i in range(n)]
 
     def on(self, manager: str) -> list[Who]:
-        """Every subtask on a TaskManager."""
+        """Yield every subtask on a TaskManager."""
         return [who for who in self.everyone() if self.manager_of(*who) == manager]
 
     def graph(self) -> Graph | None:
@@ -203,7 +203,7 @@ class Bench:
         source: str = "rest",
         **usual: Any,
     ) -> None:
-        """Rows for every subtask: acknowledged after 100 ms unless missing."""
+        """Add a row per subtask, acknowledged after 100 ms unless it is missing."""
         lost = set(missing)
         for task, index in self.everyone():
             gone = (task, index) in lost
@@ -230,7 +230,7 @@ class Bench:
         special: Mapping[tuple[str, int | None], dict[str, float | None]] | None = None,
         **usual: float | None,
     ) -> None:
-        """Loads of every subtask; `special` by (task, index), or (task, None) for a whole task."""
+        """Add loads of every subtask; the keys of `special` are (task, index), or (task, None) for a whole task."""
         quiet: dict[str, float | None] = {
             "busy": 100.0,
             "idle": 900.0,

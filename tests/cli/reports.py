@@ -144,7 +144,7 @@ def job_facts(*, is_failing: bool, **more: object) -> x.JobFacts:
 
 
 def expired(**changes: object) -> f.Finding:
-    """Return the symptom."""
+    """Return the finding about expired checkpoints, which is the symptom."""
     values: dict[str, object] = {
         "job": JOB,
         "severity": f.Severity.WARNING,
@@ -174,7 +174,7 @@ def expired(**changes: object) -> f.Finding:
             f.Action(
                 text="Raise the timeout if the slow part is slow for a good reason",
                 option="execution.checkpointing.timeout",
-                current=f.Present("10 min"),
+                current=f.CurrentValue("10 min"),
                 proposed=write("execution.checkpointing.timeout", 1_200_000),
                 risk="a failure throws the job back further",
                 restart_needed=True,
@@ -186,7 +186,7 @@ def expired(**changes: object) -> f.Finding:
 
 
 def slow_taskmanager(**changes: object) -> f.Finding:
-    """Return the culprit."""
+    """Return the finding that names the culprit."""
     values: dict[str, object] = {
         "job": JOB,
         "severity": f.Severity.CRITICAL,

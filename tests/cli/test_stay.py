@@ -179,7 +179,7 @@ def test_each_set_up_has_its_own_keeper(
 
 
 class StillNeeded(Exception):
-    """The keeper would continue."""
+    """Raised if the keeper would continue to run."""
 
 
 def run_checks(

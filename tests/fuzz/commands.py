@@ -66,7 +66,6 @@ class Shared:
     """A session for many commands, none of which ends it."""
 
     def __init__(self, starter: SparkStarter) -> None:
-        """Wrap a starter."""
         self._starter = starter
 
     def __getattr__(self, name: str) -> Any:
@@ -86,21 +85,21 @@ class Session:
     cores = 2
 
     def __init__(self, spark: Any, folder: Path) -> None:
-        """Wrap a session; rows go to the folder."""
+        """Replace the session; rows go to the folder."""
         self._spark, self.folder = spark, folder
 
     def session(self) -> Any:
         return self._spark
 
     def tune(self, rows: int | None) -> None:
-        """Leave the session unchanged."""
+        """Do nothing."""
 
     def summary_lines(self) -> list[str]:
-        """Describe no settings."""
+        """Return no lines."""
         return []
 
     def explain_failures(self) -> contextlib.nullcontext[None]:
-        """Pass Spark's own errors through."""
+        """Pass on Spark's own errors."""
         return contextlib.nullcontext()
 
 

@@ -25,7 +25,7 @@ from unittest import mock
 import pyarrow as pa
 
 from flowdiag.analyses.diagnosis import inspect_inputs
-from flowdiag.analyses.engine.reading import Read as Rows
+from flowdiag.analyses.engine.reading import ParsedSources as Rows
 from flowdiag.analyses.flink.clocks.settle import settle
 from flowdiag.analyses.flink.clocks.survey import survey
 from flowdiag.analyses.flink.settled import rare_of
@@ -67,7 +67,6 @@ class Broken(Exception):
     """
 
     def __init__(self, what: str, more: str = "") -> None:
-        """Store the text, and details for the developer."""
         super().__init__(f"{what}\n{more}" if more else what)
         self.what = what
 

@@ -406,8 +406,7 @@ def test_files_that_change_while_they_are_read(
     monkeypatch.setattr(codecs, "open_file", opened)
 
 
-def void(_: object) -> None:
-    """Do nothing."""
+def void(_: object) -> None: ...
 
 
 def test_a_folder_that_changes_while_it_is_walked(

@@ -71,7 +71,7 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
     )
     # CP201 lists the remedies for a culprit. Without a culprit, no option is known to help.
     named = names_culprit(job)
-    current = h.Present(h.fmt.duration(timeout), h.Origin.OBSERVED) if timeout else None
+    current = h.CurrentValue(h.fmt.duration(timeout), h.Origin.OBSERVED) if timeout else None
     yield h.episode_finding(
         job,
         series,

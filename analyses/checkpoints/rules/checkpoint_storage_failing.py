@@ -42,7 +42,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from flowdiag.analyses.checkpoints.storage import Refused, refusals_of, victims_text
+from flowdiag.analyses.checkpoints.storage import StorageFailure, refusals_of, victims_text
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
 
@@ -116,7 +116,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     )
 
 
-def _unnumbered_fields(job: h.Job, found: Refused, limits: Limits) -> dict[str, Any]:
+def _unnumbered_fields(job: h.Job, found: StorageFailure, limits: Limits) -> dict[str, Any]:
     """Return state, severity and times for checkpoints that no episode covers: they failed before they got a number, or
     the input contains only logs of TaskManagers.
     """

@@ -103,7 +103,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             "lost-transactions",
             job,
             proposed={"longer-timeout": 2 * gap} if gap > timeout else None,
-            current={"longer-timeout": h.Present(h.fmt.duration(timeout), h.Origin.OBSERVED)},
+            current={"longer-timeout": h.CurrentValue(h.fmt.duration(timeout), h.Origin.OBSERVED)},
         ),
         votes=votes,
     )

@@ -56,7 +56,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class PastScaling:
     """An earlier scaling of a vertex, as the formula needs it."""
 
     before: int
@@ -293,7 +293,7 @@ def propose(
     vertex: Vertex,
     settings: Settings,
     restart_s: float,
-    history: Sequence[Past] = (),
+    history: Sequence[PastScaling] = (),
     *,
     delayed: bool = False,
 ) -> Proposal:
@@ -347,7 +347,7 @@ def propose(
     )
 
 
-def _achieved_share(true_rate: float, last: Past) -> float:
+def _achieved_share(true_rate: float, last: PastScaling) -> float:
     """Return which share of the expected increase the last scaling achieved."""
     return _divide(true_rate - last.true_rate, last.expected_rate - last.true_rate)
 
@@ -386,7 +386,7 @@ def _align(size: int, groups: int, most: int, least: int) -> int:
     return max(0, least)
 
 
-def scalability(history: Sequence[Past], settings: Settings) -> float:
+def scalability(history: Sequence[PastScaling], settings: Settings) -> float:
     """Return the share of a linear speed-up that earlier scalings achieved (version 1.12 and later)."""
     if not settings.scalability or len(history) < max(1, settings.scalability_min_observations):
         return 1.0
@@ -405,7 +405,7 @@ def decide(
     vertices: Sequence[Vertex],
     settings: Settings,
     restart_s: float,
-    history: Mapping[str, Sequence[Past]],
+    history: Mapping[str, Sequence[PastScaling]],
     *,
     delayed: frozenset[str] = frozenset(),
     gc_pressure: float = NAN,

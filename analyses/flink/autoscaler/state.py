@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from flowdiag.analyses.flink.autoscaler.formula import NAN, Past, Window
+from flowdiag.analyses.flink.autoscaler.formula import NAN, PastScaling, Window
 from flowdiag.parsers.json_values import as_integer, object_at
 
 MOST_BYTES: Final = 20 * 1024 * 1024
@@ -49,9 +49,9 @@ class Scaling:
         return self.metrics.get(name, (NAN, NAN))[0]
 
     @property
-    def past(self) -> Past:
+    def past(self) -> PastScaling:
         """The scaling as the formula expects it in its history."""
-        return Past(
+        return PastScaling(
             before=self.before,
             after=self.after,
             true_rate=self.average("TRUE_PROCESSING_RATE"),

@@ -74,7 +74,7 @@ Times = Mapping[SubtaskKey, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LateMessages:
     """The late messages of a job by checkpoint, with their records and milliseconds after the trigger."""
 
     times: Mapping[tuple[int, int], Mapping[SubtaskKey, float]]
@@ -82,7 +82,7 @@ class Late:
 
 
 @once
-def late_messages(job: JobFacts) -> Late:
+def late_messages(job: JobFacts) -> LateMessages:
     """Return the late messages of expired checkpoints, with tasks named as in the graph."""
     topology = topology_of(job)
     times: dict[tuple[int, int], dict[SubtaskKey, float]] = defaultdict(dict)
@@ -94,7 +94,7 @@ def late_messages(job: JobFacts) -> Late:
         key = SubtaskKey(task, index)
         times[late.run, late.checkpoint][key] = float(late.after_trigger_ms)
         refs[late.run, late.checkpoint][key] = late.ref
-    return Late(times, refs)
+    return LateMessages(times, refs)
 
 
 def late_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[Reading]:

@@ -12,7 +12,7 @@ from flowdiag.analyses.queues.starts import age_us
 
 def stuck_operators(
     job: h.JobQueues, *, back_pressured: bool, first: float, seconds: float, records: float
-) -> list[tuple[e.Stuck, e.Holder | None]] | None:
+) -> list[tuple[e.StuckOperator, e.Holder | None]] | None:
     """Return the operators that wait for a watermark, each with the source that holds it back.
 
     The result is None if a watermark is in the future. During back pressure, queued records delay watermarks, so only
@@ -41,7 +41,7 @@ def stuck_operators(
     return found
 
 
-def _known_ms(job: h.JobQueues, stuck: e.Stuck, holder: e.Holder | None) -> float:
+def _known_ms(job: h.JobQueues, stuck: e.StuckOperator, holder: e.Holder | None) -> float:
     """Return for how long, in ms, evidence other than samples proves that the watermark did not advance.
 
     A watermark that was never set has been missing since the start of the job. An idle source emits no watermarks, so
@@ -57,7 +57,7 @@ def _known_ms(job: h.JobQueues, stuck: e.Stuck, holder: e.Holder | None) -> floa
     return min(((mark.latest or 0.0) if mark is not None else 0.0) for mark in marks)
 
 
-def stuck_throughout(job: h.JobQueues, *, records: float) -> e.Stuck | None:
+def stuck_throughout(job: h.JobQueues, *, records: float) -> e.StuckOperator | None:
     """Return an operator that receives `records` while its watermark does not advance in all of its samples."""
     inputs = e.event_time(job).inputs
     for stuck in e.stuck_operators(job):

@@ -7,7 +7,7 @@ from typing import Final
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import cite
-from flowdiag.analyses.neighbours.locks import Blocked, find_blocked
+from flowdiag.analyses.neighbours.locks import LockedSessions, find_blocked
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.parsers.exceptions import classify
 from flowdiag.parsers.neighbours.sessions import MARIADB, POSTGRES
@@ -19,12 +19,12 @@ RECENT_US: Final = 60_000_000
 
 
 @once
-def blocked_sessions(job: JobQueues) -> Blocked | None:
+def blocked_sessions(job: JobQueues) -> LockedSessions | None:
     """Return the waits of the job's sessions for locks of other sessions, or None if they are short or unknown."""
     return find_blocked(job.neighbours, job.job.last_us) or _aborted_waits(job)
 
 
-def _aborted_waits(job: JobQueues) -> Blocked | None:
+def _aborted_waits(job: JobQueues) -> LockedSessions | None:
     """Return the waits that the database aborted, from the log of the sink."""
     found = [
         incident
@@ -36,7 +36,7 @@ def _aborted_waits(job: JobQueues) -> Blocked | None:
         return None
     end_us = job.job.last_us
     postgres = any("canceling statement" in (incident.cause or "") for incident in found)
-    return Blocked(
+    return LockedSessions(
         waiting=0,
         sessions=0,
         holder=None,

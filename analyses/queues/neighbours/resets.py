@@ -14,7 +14,7 @@ _AFTER_US: Final = 60_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reset:
+class LossyReset:
     """A position that was out of range.
 
     Args:
@@ -27,11 +27,11 @@ class Reset:
     ref: Ref | None
 
 
-def lossy_resets(job: JobQueues) -> list[Reset]:
+def lossy_resets(job: JobQueues) -> list[LossyReset]:
     """Return the positions that were out of range, in order."""
     records = [incident for incident in job.job.incidents if incident.kind == "offset-reset"]
     return [
-        Reset(
+        LossyReset(
             partition=old.text["partition"],
             lost=_lost_record_count(old, records),
             time_us=old.time_us,

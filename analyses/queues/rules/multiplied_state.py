@@ -44,7 +44,7 @@ class Limits(h.Limits):
     floor: float = h.limit(8_388_608.0, "bytes", "minimum growth; smaller lists restore in seconds")
 
 
-class Multiplied(NamedTuple):
+class MultipliedState(NamedTuple):
     """The reports on one task, from the last checkpoint before and the first one after the change."""
 
     task: str
@@ -55,7 +55,7 @@ class Multiplied(NamedTuple):
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per task, about its largest growth."""
-    found: dict[str, Multiplied] = {}
+    found: dict[str, MultipliedState] = {}
     for one in _multiplied(job, limits):
         if one.task not in found or _total(one.after) > _total(found[one.task].after):
             found[one.task] = one
@@ -63,7 +63,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         yield _finding(job, one, limits)
 
 
-def _multiplied(job: h.JobQueues, limits: Limits) -> h.Iterator[Multiplied]:
+def _multiplied(job: h.JobQueues, limits: Limits) -> h.Iterator[MultipliedState]:
     tasks: dict[str, dict[int, list[SubtaskCheckpoint]]] = defaultdict(lambda: defaultdict(list))
     for row in job.job.subtask_checkpoints:
         if row.task is not None and row.acknowledged and row.bytes is not None:
@@ -80,7 +80,7 @@ def _multiplied(job: h.JobQueues, limits: Limits) -> h.Iterator[Multiplied]:
                 and _is_close(each, _total(before) / len(before), limits.even)
             )
             if is_union or is_broadcast:
-                yield Multiplied(task, before, after, is_union)
+                yield MultipliedState(task, before, after, is_union)
 
 
 def _total(rows: Sequence[SubtaskCheckpoint]) -> int:
@@ -96,7 +96,7 @@ def _is_close(size: float, other: float, share: float) -> bool:
     return abs(size - other) <= share * other
 
 
-def _finding(job: h.JobQueues, one: Multiplied, limits: Limits) -> h.Finding:
+def _finding(job: h.JobQueues, one: MultipliedState, limits: Limits) -> h.Finding:
     before, after = _total(one.before), _total(one.after)
     each = h.fmt.size(after / len(one.after))
     text = (

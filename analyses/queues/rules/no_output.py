@@ -169,7 +169,7 @@ def _inconclusive_if_short(job: h.JobQueues, limits: Limits) -> h.Results:
     yield h.Inconclusive(reason=reason, checks=("longer-metrics",), job=job.job.key)
 
 
-def _stuck_operator(job: h.JobQueues, stuck: e.Stuck, holder: e.Holder | None) -> h.Finding:
+def _stuck_operator(job: h.JobQueues, stuck: e.StuckOperator, holder: e.Holder | None) -> h.Finding:
     """Report the culprit of an operator whose watermark does not advance, or the operator itself."""
     lasted = h.fmt.duration(stuck.held.lasted_ms)
     name = h.fmt.shorten(stuck.operator or stuck.task)

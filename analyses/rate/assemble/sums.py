@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flowdiag.analyses.rate.assemble.rows import Row, event_of, field_of, optional_ref_of, ref_of
-from flowdiag.analyses.rate.facts import Blocks, Cached, Executor, Memory, Operation, Partition
+from flowdiag.analyses.rate.facts import Blocks, CachedRdd, Executor, Memory, Operation, Partition
 
 
 def executors_of(events: Iterable[Row], loads: Iterable[Row]) -> tuple[Executor, ...]:
@@ -82,9 +82,9 @@ def blocks_of(rows: Iterable[Row]) -> tuple[Blocks, ...]:
     return tuple(sorted(found, key=lambda one: one.stream))
 
 
-def cached_of(rows: Iterable[Row]) -> tuple[Cached, ...]:
+def cached_of(rows: Iterable[Row]) -> tuple[CachedRdd, ...]:
     found = [
-        Cached(rdd=row["rdd"], bytes=row.get("bytes") or 0, time_ms=row["first"])
+        CachedRdd(rdd=row["rdd"], bytes=row.get("bytes") or 0, time_ms=row["first"])
         for row in rows
         if row.get("rdd") is not None and row.get("first") is not None
     ]

@@ -7,13 +7,13 @@ contradict each other.
 
 from flowdiag.analyses.rate.assessment.assess import AssessedApplication, Assessment, assess
 from flowdiag.analyses.rate.assessment.batches import late_window
-from flowdiag.analyses.rate.assessment.state import Periodic, StreamState
+from flowdiag.analyses.rate.assessment.state import PeriodicDelay, StreamState
 from flowdiag.analyses.rate.assessment.triggers import late_triggers
 
 __all__ = [
     "AssessedApplication",
     "Assessment",
-    "Periodic",
+    "PeriodicDelay",
     "StreamState",
     "assess",
     "late_triggers",

@@ -62,7 +62,7 @@ class Cap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Periodic:
+class PeriodicDelay:
     """Batches that take longer at a regular period, such as batches that compact metadata.
 
     Args:
@@ -124,7 +124,7 @@ class StreamState:
     failed: int = 0
     backlog: Trend | None = None
     limit: Limit | None = None
-    periodic: Periodic | None = None
+    periodic: PeriodicDelay | None = None
     rows_overcounted: bool = False
     pauses: bool = False
 

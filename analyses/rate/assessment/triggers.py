@@ -11,7 +11,7 @@ from statistics import median, median_low
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate.assessment import parts
 from flowdiag.analyses.rate.assessment import state as d
-from flowdiag.analyses.rate.assessment.state import Cap, Periodic, StreamState
+from flowdiag.analyses.rate.assessment.state import Cap, PeriodicDelay, StreamState
 from flowdiag.analyses.rate.facts import QueryFacts, Trigger
 from flowdiag.analyses.rate.stability import Stability, fit, trend
 
@@ -451,7 +451,7 @@ def find_period(
     ratio: float = d.PERIODIC,
     longer_ms: float = d.LONGER_MS,
     times: float = d.TIMES,
-) -> Periodic | None:
+) -> PeriodicDelay | None:
     """Return the batches that are long at a regular period, or None.
 
     File sinks and sources compact their metadata in every tenth batch (`compactInterval`). The more files there are,
@@ -479,7 +479,7 @@ def find_period(
     same_phase = sum(batch % every == phase for batch in lasted)
     if len(long) < d.NARROW * same_phase:
         return None
-    return Periodic(
+    return PeriodicDelay(
         every=every,
         phase=phase,
         usual_ms=float(median(ms for ms in lasted.values() if ms < least)),

@@ -91,7 +91,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 
 def compaction_option(
-    app: h.ApplicationFacts, query: h.QueryFacts, found: h.defaults.Periodic
+    app: h.ApplicationFacts, query: h.QueryFacts, found: h.defaults.PeriodicDelay
 ) -> str | None:
     """Return the option of the metadata log whose compaction explains the long batches, or None."""
     if found.phase != found.every - 1:

@@ -80,7 +80,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
 
 def _partition_of_batches(
     assessed: h.AssessedApplication, least: p.PartitionLimits
-) -> tuple[p.Uneven | None, tuple[h.Evidence, ...]]:
+) -> tuple[p.UnevenPartition | None, tuple[h.Evidence, ...]]:
     late = h.late_window(assessed.app.completed)
     counts = [p.records_by_partition(batch) for batch in late]
     found, evidence = p.uneven_partition(counts, least), h.evidence_of(late)
@@ -96,7 +96,7 @@ def _partition_of_batches(
 def _finding(
     assessed: h.AssessedApplication,
     query: str | None,
-    found: p.Uneven,
+    found: p.UnevenPartition,
     evidence: tuple[h.Evidence, ...],
     limits: Limits,
 ) -> h.Finding:

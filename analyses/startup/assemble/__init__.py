@@ -23,14 +23,14 @@ from flowdiag.analyses.startup.assemble.cluster import (
     workers_of,
 )
 from flowdiag.analyses.startup.assemble.starts import (
-    Shared,
+    SharedInput,
     by_job_id,
     incident_timeline,
     requests_timeline,
     starts_of,
 )
 from flowdiag.analyses.startup.assemble.timeline import Row, Timeline, ref_of
-from flowdiag.analyses.startup.facts import Collecting, StartupFacts, Trouble
+from flowdiag.analyses.startup.facts import HeavyCollection, StartupFacts, Trouble
 
 
 def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
@@ -49,14 +49,14 @@ def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
         (row for row in rows if row["what"] == "restore"), key=lambda row: int(row["first_us"])
     )
     workers = workers_of(marks)
-    shared = Shared(
+    shared = SharedInput(
         common=common,
         alone=len(common.jobs) == 1,
         marks=marks,
         marks_of=by_job_id(marks),
         strays=incident_timeline(i for i in common.incidents if kind_of(i) is not None),
         restores=Timeline(restores, [row["first_us"] for row in restores]),
-        asked=requests_timeline(workers),
+        requested=requests_timeline(workers),
     )
     requests = requests_of(marks)
     troubles = (*_troubles(rows), *manager_restarts(marks, common.processes))
@@ -142,10 +142,10 @@ def _resource(thread: str | None) -> str | None:
     return thread if "/" in thread else thread.replace(".", "/", 1)
 
 
-def _collecting(rows: Iterable[Row]) -> Iterator[Collecting]:
+def _collecting(rows: Iterable[Row]) -> Iterator[HeavyCollection]:
     for row in rows:
         if row["what"] == "collections":
-            yield Collecting(
+            yield HeavyCollection(
                 taskmanager=row["taskmanager"],
                 host=row["host"],
                 first_us=row["first_us"],

@@ -42,7 +42,7 @@ _NEVER: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class SharedInput:
     """Input that the starts of all jobs share, prepared once.
 
     `strays` contains failures that no record assigns to a job.
@@ -54,7 +54,7 @@ class Shared:
     marks_of: Mapping[str | None, list[Row]]
     strays: Timeline
     restores: Timeline
-    asked: Timeline
+    requested: Timeline
 
 
 def incident_timeline(incidents: Iterable[Incident]) -> Timeline:
@@ -65,7 +65,7 @@ def incident_timeline(incidents: Iterable[Incident]) -> Timeline:
 
 def requests_timeline(workers: Sequence[Worker]) -> Timeline:
     """Return requested workers by request time, each with its index."""
-    asked = sorted(
+    requested = sorted(
         (
             (w.requested_us, place, w)
             for place, w in enumerate(workers)
@@ -73,7 +73,7 @@ def requests_timeline(workers: Sequence[Worker]) -> Timeline:
         ),
         key=itemgetter(0),
     )
-    return Timeline([(place, w) for _, place, w in asked], [us for us, _, _ in asked])
+    return Timeline([(place, w) for _, place, w in requested], [us for us, _, _ in requested])
 
 
 def by_job_id(marks: Iterable[Row]) -> Mapping[str | None, list[Row]]:
@@ -84,7 +84,7 @@ def by_job_id(marks: Iterable[Row]) -> Mapping[str | None, list[Row]]:
     return found
 
 
-def starts_of(job: JobFacts, times: Mapping[str, Row], shared: Shared) -> JobStarts:
+def starts_of(job: JobFacts, times: Mapping[str, Row], shared: SharedInput) -> JobStarts:
     """Return a job with its starts. `times` is keyed by attempt ID."""
     mine = shared.marks_of.get(job.key.job_id, [])
     if shared.alone:
@@ -142,7 +142,7 @@ def _tasks(job: JobFacts, times: Mapping[str, Row]) -> Iterator[TaskTimes]:
 
 
 def _starts(
-    job: JobFacts, shared: Shared, marks: Sequence[Row], tasks: Sequence[TaskTimes]
+    job: JobFacts, shared: SharedInput, marks: Sequence[Row], tasks: Sequence[TaskTimes]
 ) -> Iterator[Start]:
     submitted = _submitted_us(marks)
     first = _earliest_time(submitted, tasks[0].begins_us if tasks else None)
@@ -203,11 +203,11 @@ class _Timelines:
     marks: Timeline
     incidents: Timeline
     triggers: Timeline
-    shared: Shared
+    shared: SharedInput
     checkpoints: Sequence[int]
 
 
-def _timelines(job: JobFacts, shared: Shared, marks: Sequence[Row]) -> _Timelines:
+def _timelines(job: JobFacts, shared: SharedInput, marks: Sequence[Row]) -> _Timelines:
     return _Timelines(
         marks=Timeline(marks, [row["time_us"] for row in marks]),
         incidents=incident_timeline(job.incidents),
@@ -268,7 +268,7 @@ def _start(
         cold=kind == "cold",
         complete=complete,
     )
-    steps = tuple(steps_of(begun, lines.shared.asked, lines.checkpoints))
+    steps = tuple(steps_of(begun, lines.shared.requested, lines.checkpoints))
     trigger, cause, ref = _trigger(lines, begin) if kind == "restart" else (None, None, None)
     return Start(
         job=job.key,

@@ -9,7 +9,7 @@ from flowdiag.analyses.flink.failures.silences import logged_until
 from flowdiag.analyses.startup import helpers as h
 
 
-class Slowest(NamedTuple):
+class SlowestTask(NamedTuple):
     """The slowest task of a start, and the times of the other tasks in milliseconds."""
 
     took: int
@@ -26,7 +26,7 @@ class Slowest(NamedTuple):
         return self.took >= ratio * max(median(others or [0]), 1.0)
 
 
-def _slowest_of(job: h.JobStarting, start: h.Start) -> Slowest | None:
+def _slowest_of(job: h.JobStarting, start: h.Start) -> SlowestTask | None:
     """Return the slowest task of a start. A task that is still INITIALIZING counts until the end of the input."""
     found: list[tuple[int, h.TaskTimes]] = []
     for task in start.tasks:
@@ -43,10 +43,10 @@ def _slowest_of(job: h.JobStarting, start: h.Start) -> Slowest | None:
     took, worst = max(found, key=lambda pair: pair[0])
     found.remove((took, worst))
     siblings = [ms for ms, task in found if task.task == worst.task]
-    return Slowest(took, worst, start, [ms for ms, _ in found], siblings)
+    return SlowestTask(took, worst, start, [ms for ms, _ in found], siblings)
 
 
-def slow_starts(job: h.JobStarting, slow_s: float) -> list[Slowest]:
+def slow_starts(job: h.JobStarting, slow_s: float) -> list[SlowestTask]:
     slowest = (_slowest_of(job, start) for start in job.starts)
     return [each for each in slowest if each is not None and each.took >= slow_s * 1000]
 
@@ -62,7 +62,7 @@ def read_ms(start: h.Start, task: h.TaskTimes) -> int | None:
 
 
 def signals_of(
-    worst: Slowest, slow: list[Slowest], name: str, read: int | None, ratio: float
+    worst: SlowestTask, slow: list[SlowestTask], name: str, read: int | None, ratio: float
 ) -> dict[str, str | None]:
     """Return the signals of ST301 that implicate the slowest subtask or its restore.
 

@@ -62,7 +62,7 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
             h.Action(
                 text="Raise the frame size to the same value on all processes and clients",
                 option=option,
-                current=h.Present(h.fmt.size(most)) if most is not None else None,
+                current=h.CurrentValue(h.fmt.size(most)) if most is not None else None,
                 proposed=h.write(option, proposed) if proposed is not None else None,
                 measure=None if proposed is not None else "the size of the largest message",
                 restart_needed=True,

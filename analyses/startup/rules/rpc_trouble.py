@@ -74,7 +74,7 @@ def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
             h.Action(
                 text="Increase the timeout if the remote process is only slow (large jobs, many deployments)",
                 option=option,
-                current=h.Present(h.shown(option, str(timeout))) if timeout else None,
+                current=h.CurrentValue(h.shown(option, str(timeout))) if timeout else None,
                 proposed=h.write(option, _PROPOSED_TIMEOUT_MS),
                 restart_needed=True,
             ),
