@@ -40,7 +40,7 @@ def write(
     check_output(output)
     if reason is not None and not reason.strip():
         raise FlowdiagError(
-            "--reason is empty", hint="give the reason why these findings are accepted"
+            "--reason is empty", hint="give the reason for accepting these findings"
         )
     today = date.today()
     found = add_findings(

@@ -109,4 +109,4 @@ def _no_evidence_text(report: Report) -> str:
         return "No finding needs more evidence."
     if report.findings:
         return "The causes are certain: they need no further evidence."
-    return "flowdiag knows no other evidence that would help."
+    return "flowdiag knows of no other evidence that would help."

@@ -44,7 +44,7 @@ MEANINGS: Final = {
     Kind.NO_TIME: "the records of an input have no date, and no other input shows the day",
     Kind.COUNTERS_RESET: "metric counters dropped to zero, as after a restart",
     Kind.IMPOSSIBLE: "metrics have values that no process can have; flowdiag ignores these values",
-    Kind.OUTSIDE: "the requested time range contains no records, or none that flowdiag judges",
+    Kind.OUTSIDE: "the requested time range contains no records, or none that flowdiag assesses",
     Kind.ZONE: "`--tz` differs from the time zone in the input",
     Kind.UNKNOWN_VERSION: "flowdiag does not know this version and uses the nearest one",
     Kind.UNKNOWN_OPTION: "the engine has no such option",

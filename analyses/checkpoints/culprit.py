@@ -330,7 +330,8 @@ def hot_spot(job: JobFacts) -> EpisodeCulprit | None:
             return None
         return EpisodeCulprit(
             episode=episode,
-            missing=f"back pressure ends in {fmt.shorten(task)}, and the input does not cover all its subtasks",
+            missing=f"back pressure ends in {fmt.shorten(task)}, and the input does not cover "
+            "all of its subtasks",
             checks=("other-taskmanager-logs", "longer-metrics"),
         )
     found = find_culprit(Case(job, episode, view, end=view.ends[0]))
@@ -502,9 +503,9 @@ def earlier_sibling_text(job: JobFacts, found: NamedCulprit) -> str | None:
         return None
     name = fmt.subtask_of(about.task, before, about.parallelism)
     return (
-        f"It has been the busiest only recently. Over all samples, it was busy {fmt.percent(mine / 1000)} of the "
-        f"time, {name} "
-        f"{fmt.percent(busy / 1000)}, and the others at most {fmt.percent(rest / 1000)}."
+        "It has been the busiest subtask only recently. Over all samples, it was busy "
+        f"{fmt.percent(mine / 1000)} of the time, {name} {fmt.percent(busy / 1000)}, and the "
+        f"others at most {fmt.percent(rest / 1000)}."
     )
 
 

@@ -138,7 +138,7 @@ class TaskFailure:
         elif self.cause is None:
             event = "A checkpoint expired, and the exception names no subtask"
         elif self.cause == "snapshot-exception":
-            event = f"{self.name} throws an exception in a snapshot"
+            event = f"{self.name} throws an exception during a snapshot"
         elif self.cause == "jvm-crashed":  # not an exception of the job's own code
             report = (self.crises[-1].root.incident.cause or text).rpartition(
                 "Runtime Environment:"

@@ -256,7 +256,7 @@ def victims_text(found: StorageFailure) -> str:
         if found.checkpoints
         else f"since {h.fmt.clock(begun)} UTC"
         if begun is not None
-        else "in the whole input"
+        else "throughout the input"
     )
     if found.exception is None:
         return (

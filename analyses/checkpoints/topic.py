@@ -70,7 +70,7 @@ def _has_checkpoints(facts: ClusterFacts) -> bool:
 _REQUIRED: Final = {
     "checkpoints": (
         _has_checkpoints,
-        "the input contains no checkpoint",
+        "the input contains no checkpoints",
     ),
     "ended-checkpoints": (_has_ended, "no checkpoint ended in the input"),
     "dated-records": (has_dated_records, UNDATED),

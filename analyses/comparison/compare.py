@@ -285,7 +285,7 @@ def _regression_reasons(found: Sequence[FindingChange], measures: Sequence[Measu
 
 def _unassessed_topics(report: Report, side: str) -> list[str]:
     if not report.summary.assessed:
-        return [f"{side}: no part of it could be assessed"]
+        return [f"{side}: nothing could be assessed"]
     if report.summary.verdict is f.Verdict.INCONCLUSIVE:
         return [f"{side}: {report.summary.reason or 'inconclusive'}"]
     bug = next((error for error in report.errors if error.bug), None)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _TEXT: Final = pa.string()
 
 _PLACE: Final = (
-    Column("input", _TEXT, "the name of the input in reports", nullable=False),
+    Column("input", _TEXT, "name of the input in reports", nullable=False),
     Column("offset", pa.int64(), "byte offset of the record in its decoded stream", nullable=False),
 )
 _WHO: Final = (
@@ -54,13 +54,13 @@ EVENTS: Final = (
     Column("writer_host", _TEXT, "host of that TaskManager"),
     Column("application", _TEXT, "ID of the Spark application"),
     Column("level", _TEXT, "log level as printed"),
-    Column("logger", _TEXT, "simple name of the class that logs"),
+    Column("logger", _TEXT, "simple name of the logging class"),
     Column("thread", _TEXT, "thread name as printed"),
     *_WHO,
     Column("attempt_id", _TEXT, "ID of the execution attempt"),
     Column("attempt", pa.int32(), "0-based number of the attempt"),
     Column("taskmanager", _TEXT, "resource ID of the TaskManager in the record"),
-    Column("host", _TEXT, "the host in the record"),
+    Column("host", _TEXT, "host named in the record"),
     Column("checkpoint", pa.int64(), "checkpoint ID"),
     Column("epoch_ms", pa.int64(), "trigger time of a checkpoint, or batch time, as printed"),
     Column(

@@ -51,7 +51,7 @@ _ENDS: Final = {
     "process": (Severity.WARNING, "It ended a process."),
     "task": (Severity.WARNING, "It ended a task."),
 }
-_MODEST: Final = (Severity.WARNING, "The text does not show whether anything ended because of it.")
+_MODEST: Final = (Severity.WARNING, "The text does not show whether the failure ended anything.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +174,7 @@ class FailureGroup:
         ]
         parts.append(_ENDS.get(self.ended, _MODEST)[1])
         if self.cause == UNRECOGNIZED:
-            parts.append("flowdiag knows no remedy for this failure.")
+            parts.append("flowdiag has no remedy for this failure.")
         else:
             known = CAUSES[self.cause]
             parts.insert(0, known.explanation or f"{fmt.capital(known.meaning)}.")
@@ -186,7 +186,10 @@ class FailureGroup:
         steps = [*frame_action(self.first.text)]
         if self.first.text.get("follows"):
             steps.append(
-                Action(text="Find the failure before this one, which is usually only a consequence")
+                Action(
+                    text="Find the failure before this one. This failure is usually only a "
+                    "consequence"
+                )
             )
         source = self.component
         process = components().get(self.first.text.get("process", ""))
@@ -203,7 +206,9 @@ class FailureGroup:
         ]
         if not steps:
             steps.append(
-                Action(text="Read the process's log around this line, starting at the first error")
+                Action(
+                    text="Read the process's log around this line, starting with the first error"
+                )
             )
         return tuple(steps)
 

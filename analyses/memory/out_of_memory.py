@@ -245,9 +245,9 @@ def _actions(
         yield advice.proposal_action(
             process,
             proposal,
-            "Increase this memory. The process size stays the same"
+            "Increase this memory pool. The process size stays the same"
             if proposal.keeps_total
-            else "Increase this memory. The process grows by the same amount",
+            else "Increase this memory pool. The process grows by the same amount",
         )
     if kind == "network" or holder is not TASKMANAGER:
         for name in remedies_of(kind, holder):

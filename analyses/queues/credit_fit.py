@@ -356,7 +356,7 @@ def _source_services(
     """
     total = _sent_records(task.name, observed)
     if not total:
-        raise ModelError(f"'{task.name}' sent nothing in the observed time")
+        raise ModelError(f"'{task.name}' sent nothing during the observed time")
     services = []
     for subtask in task.subtasks:
         rate = subtask.records_out or total / len(task.subtasks)

@@ -121,7 +121,7 @@ def _limit(job: JobQueues, lag: Trend | None) -> Limit:
     if lag is not None and direction_of(lag, BEHIND_S) == "shrinking":
         return None, None, None, "the job is catching up with its backlog"
     if has_back_pressured_sources(job):
-        return None, None, None, "sources wait for tasks downstream, and no task stands out"
+        return None, None, None, "sources wait for downstream tasks, but no single task stands out"
     return None, None, None, "the job keeps up with its sources"
 
 

@@ -82,7 +82,7 @@ def _busy_tasks(job: JobQueues, busy: Sequence[Load], where: str = "") -> str:
     names = list(dict.fromkeys(subtask_name(job, load.key) for load in busy))
     hidden = len(names) - _MOST_NAMED
     shown = ", ".join(names[:_MOST_NAMED]) + (f" and {hidden} more" if hidden > 0 else "")
-    return f"tasks wait and {shown}{where} {'works' if len(names) == 1 else 'work'} all the time"
+    return f"tasks wait, and {shown}{where} {'is' if len(names) == 1 else 'are'} busy all the time"
 
 
 def too_few_samples(job: JobQueues, windows: Sequence[int]) -> Inconclusive:

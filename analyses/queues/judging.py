@@ -196,7 +196,10 @@ def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
     if spell.is_ordinary and spell.keeps_up:
         note = " The job keeps up nevertheless: its lag is short and does not grow."
     elif spell.is_ordinary:
-        note = " A start, a restore or a rescaling causes such back pressure until the backlog is processed."
+        note = (
+            " A start, a restore or a rescaling causes back pressure like this until the "
+            "backlog is processed."
+        )
     if spell.then is not None:
         after = spell.then.subject
         culprit = after.taskmanager

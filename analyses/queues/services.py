@@ -166,8 +166,8 @@ def _numbers(latency: Gauge | None, throttled: Gauge | None) -> tuple[Measuremen
     return tuple(
         Measurement(name=name, value=round(gauge.high), unit="ms", threshold=limit, population=over)
         for name, gauge, limit, over in (
-            ("request-latency", latency, SLOW_MS, "mean of a producer, at most"),
-            ("throttle-time", throttled, THROTTLED_MS, "mean of a producer, at most"),
+            ("request-latency", latency, SLOW_MS, "highest mean of a producer"),
+            ("throttle-time", throttled, THROTTLED_MS, "highest mean of a producer"),
         )
         if gauge is not None
     )

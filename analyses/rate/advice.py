@@ -183,10 +183,10 @@ def raise_rate(
         option=option,
         current=h.current_value(app, option),
         proposed=h.write(option, rate) if gains else None,
-        measure=None if gains else "processing time of batches of different sizes",
+        measure=None if gains else "the processing time of batches of different sizes",
         risk="more load on the sink",
         restart_needed=True,
-        verify="records per batch, and processing time as a share of the interval",
+        verify="batches contain more records and still end well within the interval",
     )
 
 
@@ -231,7 +231,7 @@ def raise_trigger_limit(
         if more
         else "the highest rate at which triggers can process rows; use half of it",
         restart_needed=True,
-        verify="rows per trigger, and triggerExecution against the interval",
+        verify="triggers read more rows and still end within the interval",
     )
     return (option or "a limit per trigger") + (f" = {current}" if current else ""), advice
 

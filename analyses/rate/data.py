@@ -120,7 +120,8 @@ def missing_information(app: x.ApplicationFacts) -> list[str]:
         )
         if pid.is_enabled(app) is not False:
             gaps.append(
-                f"the estimator's input, which the listener records, as does TRACE of {_ESTIMATOR}"
+                "the estimator's input, which the listener and TRACE logging of "
+                f"{_ESTIMATOR} record"
             )
     if app.interval_from == "observed":
         gaps.append("the batch interval, which was inferred from the batch times")

@@ -172,7 +172,7 @@ def mistake_of(
         return None
     if all(newest >= _OVERFLOW_US for newest, _ in times):
         return Mistake(
-            "exceed the largest time of Spark: a smaller unit is read as seconds",
+            "exceed Spark's largest time: a smaller unit is read as seconds",
             "timestamp_millis, timestamp_micros",
         )
     for factor, unit in _FACTORS.items():

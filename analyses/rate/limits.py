@@ -84,8 +84,9 @@ def limit_of(
         left = max(0.0, kept - (delay_ms or 0.0)) / grows
         assumed = "" if retention_ms else ", Kafka's default"
         text = (
-            f"The topic keeps its records for {fmt.duration(kept)}{assumed}. At this rate, the delay "
-            f"reaches that in {fmt.duration(left)}, and unread records are deleted."
+            f"The topic keeps its records for {fmt.duration(kept)}{assumed}. At this rate, the "
+            f"delay reaches this retention in {fmt.duration(left)}, and Kafka then deletes "
+            "unread records."
         )
         return Limit(kind=kind, left_ms=left, text=text)
     return Limit(kind=kind, left_ms=None, text="Unread records wait in the source.")

@@ -159,12 +159,12 @@ def _knows_receivers(facts: Assessment) -> bool:
 
 
 _REQUIRED: Final = {
-    "batches": (_has_batches, "the input contains no batch of a DStream"),
+    "batches": (_has_batches, "the input contains no batches of a DStream"),
     "receivers": (
         _knows_receivers,
         "restarts of receivers are in the driver's log, in the listener's output and in REST responses",
     ),
-    "triggers": (_has_triggers, "the input contains no trigger of a query"),
+    "triggers": (_has_triggers, "the input contains no triggers of a query"),
 }
 
 

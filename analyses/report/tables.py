@@ -154,7 +154,7 @@ _ABOUT: Final = {
     "triggered_at": "when it was triggered",
     "type": "checkpoint type in Flink, including savepoints",
     "unmatched": "whether the expiry itself is missing from the input",
-    "vertex_id": "id in the job graph",
+    "vertex_id": "ID in the job graph",
     "watermark": "watermark of the query",
 }
 
@@ -295,7 +295,7 @@ TABLES: Final = (
     Table(
         "start_steps",
         ("startup",),
-        "A step of a start; steps before the first job have no job.",
+        "A step of a start. Steps before the first job belong to no job.",
         (
             *_columns_of(
                 startup.StartStep,

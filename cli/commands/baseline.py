@@ -37,7 +37,8 @@ def baseline(
         typer.Option(
             "--min-severity",
             metavar="SEVERITY",
-            help="Add findings at or above info, warning, critical (default: warning).",
+            help="Add findings at or above this severity: info, warning, critical (default: "
+            "warning).",
         ),
     ] = None,
 ) -> int:

@@ -66,7 +66,9 @@ Step = Annotated[
     str,
     _timing("--step", metavar="TIME", help="Time between samples (default: 15s)."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no output on stdout.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print no progress, and nothing on stdout.")
+]
 Debug = Annotated[bool, typer.Option("--debug", help=DEBUG)]
 
 _TIMING: Final[Options] = {"every": (Every, "15s"), "duration": (For, "5m")}
@@ -227,7 +229,7 @@ def prometheus(
     selector: Annotated[
         str | None,
         typer.Option(
-            "--selector", metavar="LABELS", help="Further label matchers: 'namespace=\"prod\"'."
+            "--selector", metavar="LABELS", help="Additional label matchers: 'namespace=\"prod\"'."
         ),
     ] = None,
     **given: Any,

@@ -88,7 +88,8 @@ _PID: Final[Options] = {
         bool,
         _SETTINGS,
         "--back-pressure/--no-back-pressure",
-        help="Simulate with or without the estimator (default: as in the report, otherwise with).",
+        help="Simulate with or without the estimator (default: as in the report, or with the "
+        "estimator).",
     ),
     **_REPORT,
 }

@@ -371,7 +371,7 @@ def _check_option_conflicts(given: Mapping[str, Any], *, live: bool) -> None:
     for name, option in (("duration", "--for"), ("keep", "--keep")):
         if given[name] is not None and not live:
             raise FlowdiagError(
-                f"{option} requires a live server, and no input is a live server",
+                f"{option} requires a live server, but no input is a live server",
                 hint="pass a URL: flowdiag diagnose http://jobmanager:8081",
             )
     for name, option in (("times", "--times"), ("command", "--exec")):

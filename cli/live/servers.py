@@ -52,8 +52,8 @@ _YARN: Final = "yarn"
 # Normal ends of a collection.
 _NORMAL_ENDS: Final = frozenset(
     {
-        "the time is up",
-        "the span is complete",
+        "the requested time has elapsed",
+        "the time span is complete",
         "everything is already stored",
         "all logs are fetched",
         "all data is collected",

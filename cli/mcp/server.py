@@ -396,7 +396,7 @@ def _proof(
         numbered = enumerate(shown, first or 1) if shown else [(item.line, item.excerpt or "")]
         lines += [f"  {number or '':>7} | {text}" for number, text in numbered]
     if found.evidence_total > len(records):
-        lines += ["", f"{found.evidence_total - len(records)} further records are not shown"]
+        lines += ["", f"{found.evidence_total - len(records)} more records are not shown"]
     return _result(
         "\n".join(lines),
         Proof(

@@ -122,7 +122,7 @@ class Session:
                 ) from None
             except (anyio.BrokenResourceError, anyio.EndOfStream, anyio.IncompleteRead):
                 raise FlowdiagError(
-                    "the diagnosing process exited without an answer",
+                    "the diagnosis process exited without a response",
                     hint="try again; the server's standard error shows the reason",
                 ) from None
             finally:

@@ -223,7 +223,7 @@ ShowConfig = Annotated[
     bool, _general("--show-config", help="Print every setting with its source, and exit.")
 ]
 Quiet = Annotated[
-    bool | None, _general("--quiet", "-q", help="No progress and no warnings on stderr.")
+    bool | None, _general("--quiet", "-q", help="Print no progress or warnings on stderr.")
 ]
 Verbose = Annotated[
     int | None,

@@ -76,7 +76,7 @@ def run_autoscaler(flags: AutoscalerFlags) -> ExitCode:
     """Replay the decisions and write the outcome.
 
     Raises:
-        FlowdiagError: a value is invalid, or the inputs contain no state of an autoscaler.
+        FlowdiagError: a value is invalid, or the inputs contain no autoscaler state.
     """
     check_output(flags.output)
     replayed = _replay(flags)
@@ -100,7 +100,7 @@ def _replay(flags: AutoscalerFlags) -> Replayed:
                 inputs.add(text)
     if not inputs.states:
         raise FlowdiagError(
-            "the inputs contain no state of an autoscaler",
+            "the inputs contain no autoscaler state",
             hint="kubectl get configmap autoscaler-NAME -o json, flowdiag collect k8s, or the operator's metrics",
         )
     known = {vertex.id for graph in inputs.graphs for vertex in graph}

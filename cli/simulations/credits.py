@@ -76,7 +76,7 @@ def run_credits(flags: CreditFlags) -> ExitCode:
         fitted, predictions = _from_inputs(flags) if flags.paths else _from_flags(flags)
         growth = simulate(fitted.job, fitted.flow, fill=False)
     except ModelError as error:
-        raise FlowdiagError(f"cannot simulate this: {error}") from None
+        raise FlowdiagError(f"cannot simulate these settings: {error}") from None
     if flags.as_json:
         text = _document(fitted, predictions, growth)
     else:
@@ -157,7 +157,7 @@ def _fit_inputs(flags: CreditFlags) -> Fit:
             names = ", ".join(sorted(j.job.name or j.job.key.job_id for j in jobs)) or "none"
             raise FlowdiagError(
                 f"the input contains {len(jobs)} jobs instead of one: {names}",
-                hint="choose with --job",
+                hint="select one with --job",
             )
         progress("fitting the model")
         observed = observe(jobs[0], options_of(jobs[0].job))
@@ -233,7 +233,7 @@ def _parse_service(text: str, tasks: int) -> list[float]:
         costs = [0.0] * (tasks - 1) + costs
     if len(costs) != tasks:
         raise FlowdiagError(
-            f"--service names {len(costs)} tasks, --parallelism {tasks} after the source"
+            f"--service lists {len(costs)} tasks, but --parallelism lists {tasks} after the source"
         )
     return costs
 

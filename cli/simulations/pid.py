@@ -130,7 +130,7 @@ def _input_rates(
         # If the fixed cost exceeds the interval, no rate is sustainable: use the cost of records alone.
         fits = sustains_per_s or 1000 * job.at_once / job.per_record_ms
         rate = advice.offered_per_s(None, fits, held=True)
-        source = "twice the sustainable rate, since --offered is not given"
+        source = "twice the sustainable rate, because --offered is not given"
     else:
         held = app.back_pressure is True and any(s.held_by != "source" for s in app.streams)
         held = held or any(stream.limit is not None for stream in app.streams)
@@ -140,7 +140,7 @@ def _input_rates(
         if held:
             source += ", which were rate-limited"
         if rate > taken:
-            source = "twice the sustainable rate, since the report's batches were rate-limited"
+            source = "twice the sustainable rate, because the report's batches were rate-limited"
     return offered_per_s(repr(rate), flags.batches), source
 
 

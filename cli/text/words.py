@@ -646,7 +646,7 @@ def verdict_sentence(report: w.Report) -> str:
     count = critical + warnings + infos
     notes = f", {fmt.plural(count, 'note')}" if count else ""
     if summary.verdict == "calculated":
-        return f"calculated, without data of a running job{notes}"
+        return f"calculated, without data from a running job{notes}"
     if summary.verdict == "healthy":
         return f"healthy{notes}"
     tally = [f"{critical} critical"] if critical else []

@@ -56,7 +56,7 @@ def blocks(report: Report, page: Page, clock: words.Clock) -> list[RenderableTyp
 def job_summary(job: CheckpointJob) -> JobSummary:
     done, total = job.counts.get("completed", 0), job.total.checkpoints
     facts = f"{fmt.thousands(done)} of {fmt.plural(total, 'checkpoint')} completed"
-    facts = facts if total else "no checkpoint seen"
+    facts = facts if total else "no checkpoints in the input"
     return JobSummary(job.name or job.job_id, job.verdict, job.cause, facts)
 
 
@@ -113,7 +113,10 @@ def _taskmanagers(job: CheckpointJob, page: Page) -> RenderableType:
         # Twice the expected number stands out, even where p is large on a small cluster.
         style=lambda row: "bold yellow" if row.late and (row.ratio or 0) >= 2 else "",
     )
-    note = "late: subtasks that acknowledged an expired checkpoint; expected: number according to their placement"
+    note = (
+        "late: subtasks that acknowledged an expired checkpoint; expected: the number that "
+        "their placement predicts"
+    )
     if any(row.p_value is not None for row in rows):
         note += "; by chance: probability of this many late by chance"
     return Group(table, *and_more(len(job.taskmanagers) - len(rows)), line(note, "dim"))

@@ -174,7 +174,7 @@ def _notes(process: MemoryProcess, page: Page) -> Iterator[str]:
         yield process.jvm_parameters
     if process.usage is not None and process.usage.floors_bytes:
         floors = " ".join(fmt.size(floor) for floor in process.usage.floors_bytes)
-        yield f"heap left after collections, over time: {floors}"
+        yield f"heap in use after collections, over time: {floors}"
     yield from process.error
     yield from process.remarks if page.verbose else ()
 

@@ -145,7 +145,7 @@ def _graph(vertices: Sequence[QueueVertex], page: Page, flow: QueueFlow | None) 
     strips = [_strip(vertex, page) for vertex in ranked if _has_uneven_subtasks(vertex)]
     strips = strips if page.verbose else strips[: _STRIPS[page.terse]]
     hidden = and_more(len(vertices) - len(ranked), "tasks")
-    legend = "values are those of the worst subtask; queue: waiting buffers and capacity"
+    legend = "values are those of the worst subtask; queue: queued buffers and capacity"
     return block(title, table, *hidden, *strips, Text(legend, "dim"), *flow_lines(flow))
 
 

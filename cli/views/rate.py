@@ -276,7 +276,9 @@ def _verdict_rank(batch: RateBatch) -> tuple[int, float, float, int]:
 
 
 def _trigger_counts(query: RateQuery) -> str:
-    counts = fmt.plural(len(query.triggers), "trigger") if query.triggers else "no trigger seen"
+    counts = (
+        fmt.plural(len(query.triggers), "trigger") if query.triggers else "no triggers in the input"
+    )
     if len(query.runs) > 1:
         counts += f" in {fmt.plural(len(query.runs), 'run')}"
     if query.trigger_interval_ms:

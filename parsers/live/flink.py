@@ -160,7 +160,7 @@ Values = dict[tuple[str, int], dict[str, float]]  # (vertex, subtask) -> metric 
 async def collect_flink(
     client: Client, folder: Folder, options: FlinkOptions, *, tool: str, progress: ShowProgress
 ) -> Outcome:
-    """Collect until the time is up or the jobs have ended.
+    """Collect until the requested time has elapsed or the jobs have ended.
 
     Raises:
         FlowdiagError: the server is not Flink, is too old, or has no such job, or no request succeeded.

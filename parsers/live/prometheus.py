@@ -175,7 +175,9 @@ class _History:
     async def tick(self) -> str | None:
         """Request until a file is full or an hour is complete."""
         if not self._todo:
-            return "everything is already stored" if not self._count else "the span is complete"
+            return (
+                "everything is already stored" if not self._count else "the time span is complete"
+            )
         size, begun = 0, self._todo[0][1]
         asked: list[dict[str, Any]] = []
         self._watch.tick.manifest_fields = {"asked": asked}  # stored even if interrupted
@@ -201,7 +203,7 @@ class _History:
                 size += self._keep(answer)
             done = self._count - len(self._todo)
             self._progress(f"{done} of {self._count} queries, {self._client.bytes // 1000} kB")
-        return None if self._todo else "the span is complete"
+        return None if self._todo else "the time span is complete"
 
     def _query(self, name: str, start: int, end: int) -> str:
         return urlencode(

@@ -98,7 +98,7 @@ class _Application:
 async def collect_spark(
     client: Client, folder: Folder, options: SparkOptions, *, tool: str, progress: ShowProgress
 ) -> Outcome:
-    """Collect until the time is up or the driver is gone.
+    """Collect until the requested time has elapsed or the driver is gone.
 
     Raises:
         FlowdiagError: the server is not Spark or has no such application, or no request succeeded.

@@ -41,7 +41,7 @@ class Outcome:
     Attributes:
         ticks: number of files written in this run.
         requests, bytes: numbers of requests sent and bytes received in this run.
-        why: one clause: the time is up, the job ended, the server stopped responding …
+        why: one clause: the requested time has elapsed, the job ended, the server stopped responding …
         warnings: one line per kind of data that was not available.
         broken: whether the collection ended early for a reason other than the end of the job.
         silent: why the last tick got no response at all; None if it got any.
@@ -104,7 +104,7 @@ async def wait_while_starting(
 
 
 class Watch:
-    """Runs ticks until the time is up, the job or server is gone, or the user interrupts."""
+    """Runs ticks until the requested time has elapsed, the job or server is gone, or the user interrupts."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class Watch:
             # Ticks start late by the wake-up latency.
             late = due - begun > self._for_s + 0.1 * self._every_s
             if late or self._ticks == self._most_ticks:
-                why, broken = "the time is up", False
+                why, broken = "the requested time has elapsed", False
                 break
             try:
                 await asyncio.sleep(max(0.0, due - time.monotonic()))

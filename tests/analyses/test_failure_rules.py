@@ -124,7 +124,9 @@ def test_snapshot_exception_as_a_task_failure() -> None:
         )
     found = one(task_failure.RULE, job.facts())
     assert found.cause == "snapshot-exception"
-    assert found.title.startswith("aggregate (2/6) throws an exception in a snapshot, 4 restarts")
+    assert found.title.startswith(
+        "aggregate (2/6) throws an exception during a snapshot, 4 restarts"
+    )
 
 
 def test_declines_of_one_subtask_with_its_cause() -> None:
@@ -360,7 +362,9 @@ def test_errors_without_a_message_belong_to_the_memory_that_ran_out_there() -> N
         job.now_s += 30
     job.completes(5)
     found = one(out_of_memory.RULE, job.facts())
-    assert found.title.startswith("The heap ran out on tm-2") and found.measurements[0].value == 2
+    assert (
+        found.title.startswith("Heap memory ran out on tm-2") and found.measurements[0].value == 2
+    )
 
 
 def test_threshold_is_a_consequence() -> None:

@@ -224,9 +224,9 @@ def slots(*rows: tuple[int, int, bool], status: str = "extended") -> Neighbours:
         (slots((0, 0, False), (60, 0, False)), None),  # two outputs
         (slots((0, 0, False), (30, 9, False), (60, 18, False)), None),  # advances
         (slots((0, 0, True), (60, 0, True), (300, 0, True)), None),  # until the next checkpoint
-        (slots((0, 0, True), (300, 0, True), (600, 0, True)), "open for long"),
+        (slots((0, 0, True), (300, 0, True), (600, 0, True)), "open for a long time"),
         (slots((0, 0, False), (60, 0, False), (70, 0, True)), None),  # the job is back
-        (slots((0, 0, True), status="lost"), "open for long"),
+        (slots((0, 0, True), status="lost"), "open for a long time"),
     ],
 )
 def test_a_slot_that_stays_retains_the_log(known: Neighbours, remedy: str | None) -> None:
@@ -427,7 +427,7 @@ def test_a_source_that_cannot_start_to_read_its_slot_probably_shares_it() -> Non
     )
     [finding] = results_of(refused_requests.RULE, job(incidents=records))
     assert (finding.cause, finding.confidence) == ("slot-in-use", Confidence.MEDIUM)
-    assert finding.title.startswith("PostgreSQL refuses 3 requests of the job")
+    assert finding.title.startswith("PostgreSQL rejects 3 requests of the job")
 
 
 @pytest.mark.parametrize(
@@ -440,7 +440,7 @@ def test_refused_records_are_reported_if_replicas_are_missing(error: str, count:
     )
     findings = results_of(refused_records.RULE, job(incidents=records))
     assert [f.title for f in findings] == [
-        "Kafka refuses records for topic priced: too few replicas are in sync"
+        "Kafka rejects records for topic priced: too few replicas are in sync"
     ] * count
 
 

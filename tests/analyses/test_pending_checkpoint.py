@@ -63,7 +63,7 @@ def test_the_time_of_the_last_tick_shows_its_age_and_the_culprit() -> None:
     age = found(checkpoint_never_completes.RULE, facts)
     assert age is not None
     assert age.severity is Severity.CRITICAL
-    assert age.title == ("Checkpoint 6 has been in progress for 2 min 40 s; no record moves")
+    assert age.title == ("Checkpoint 6 has been in progress for 2 min 40 s; no records move")
     who = found(checkpoint_culprit.RULE, facts)
     assert who is not None
     assert (who.severity, who.cause) == (Severity.CRITICAL, "task-hangs")

@@ -749,7 +749,7 @@ def test_a_task_that_is_busy_in_all_subtasks_is_the_culprit_although_nobody_wait
     job = saturated(Queues(), back_pressured=waits).job()
     finding = findings(job)["BP102"]
     assert (finding.severity, finding.subject.task) == (Severity.WARNING, "aggregate")
-    assert ("while upstream waits" in (finding.why or "")) is bool(waits)
+    assert ("while upstream tasks wait" in (finding.why or "")) is bool(waits)
 
 
 def test_a_busy_task_that_empties_its_input_is_no_culprit() -> None:

@@ -21,7 +21,10 @@ def test_collect_prints_a_summary(tmp_path: Path, capsys: pytest.CaptureFixture[
         code = main(["collect", "flink", server.url, "-o", str(folder), "--for", "0"])
     shown = capsys.readouterr()
     assert code == 0
-    assert shown.out.startswith(f"1 snapshot in {folder} (") and "the time is up" in shown.out
+    assert (
+        shown.out.startswith(f"1 snapshot in {folder} (")
+        and "the requested time has elapsed" in shown.out
+    )
     assert shown.err == ""
 
 

@@ -177,7 +177,7 @@ def test_the_lag_of_a_job_is_a_chart(with_tasks: bool) -> None:
     data = replace(report.data, flow=[flow], vertices=vertices)
     page = html.render(replace(report, data=data), Page())
     captions = [" ".join(node.itertext()) for node in well_made(page).iter(f"{HTML}figcaption")]
-    assert "Lag of group pricing: records that wait in the source" in captions
+    assert "Lag of group pricing: unread records in the source" in captions
 
 
 def test_the_same_report_gives_the_same_bytes() -> None:

@@ -66,7 +66,10 @@ def test_a_job_that_cannot_start(capsys: pytest.CaptureFixture[str]) -> None:
         (["--parallelism", "2"], "--parallelism needs at least two tasks"),
         (["--parallelism", "2,0"], "--parallelism needs at least two tasks"),
         (["--parallelism", "a,b"], "is not a list of numbers"),
-        (["--parallelism", "1000,1000", "--service", "1ms"], "cannot simulate this: more than"),
+        (
+            ["--parallelism", "1000,1000", "--service", "1ms"],
+            "cannot simulate these settings: more than",
+        ),
         (["--record-size", "big"], "is not a size"),
         (["--skew", "2"], "--skew must be"),
         (["--task-managers", "0"], "--task-managers must be"),

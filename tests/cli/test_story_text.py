@@ -18,7 +18,7 @@ def test_the_error_of_the_root_is_not_repeated() -> None:
         finding, title=f"13 restarts without success; first failure: {ERROR[:-20]}…"
     )
     late = structs.replace(
-        finding, title="13 failures within 52.7 s; the first: Sink (2/2), " + ERROR
+        finding, title="13 failures within 52.7 s; first failure: Sink (2/2), " + ERROR
     )
     view = StoryView(head=root, root=root, consequences=(("the job restarts", (loop, late)),))
     assert story_paragraph(view) == (

@@ -47,8 +47,8 @@ Job  orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1 · failing
   tm-3 @ worker-3.example         4     4       1.7   2.4×       4.8%
   tm-1 @ worker-1.example         4     1       1.7   0.6×       100%
   tm-2 @ worker-2.example         4     0       1.7     0×       100%
-  late: subtasks that acknowledged an expired checkpoint; expected: number according to their
-  placement; by chance: probability of this many late by chance
+  late: subtasks that acknowledged an expired checkpoint; expected: the number that their placement
+  predicts; by chance: probability of this many late by chance
 """
 VERDICT = """
 Verdict  failing: 1 critical, 1 warning · slow-taskmanager

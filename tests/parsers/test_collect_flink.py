@@ -49,7 +49,11 @@ def test_every_subtask_has_time_and_place(tmp_path: Path) -> None:
     flink = RecordedFlink()
     with serving(flink) as server:
         outcome = collect(server.url, tmp_path / "c", ticks=3)
-    assert outcome.ticks == 3 and outcome.why == "the time is up" and not outcome.broken
+    assert (
+        outcome.ticks == 3
+        and outcome.why == "the requested time has elapsed"
+        and not outcome.broken
+    )
     rows = rows_of(tmp_path / "c")
     busy = [
         row

@@ -58,7 +58,7 @@ def test_changed_spark_batches_are_stored(tmp_path: Path) -> None:
 
     with serving(respond) as server:
         outcome = collect_from_spark(server.url, tmp_path / "c", ticks=2)
-    assert outcome.ticks == 2 and outcome.why == "the time is up"
+    assert outcome.ticks == 2 and outcome.why == "the requested time has elapsed"
     stored = [json.loads(path.read_bytes()) for path in sorted((tmp_path / "c").glob("tick-*"))]
     items = [
         len(answer["body"])
@@ -140,7 +140,7 @@ def test_collect_waits_for_a_driver_that_is_starting(page: str, tmp_path: Path) 
 def test_history_matches_the_scrapes(tmp_path: Path) -> None:
     with serving(FakePrometheus()) as server:
         outcome = collect_history(server.url, tmp_path / "c", job="ord*")
-        assert outcome.why == "the span is complete" and not outcome.warnings
+        assert outcome.why == "the time span is complete" and not outcome.warnings
         asked = len(server.asked)
         # A window has at most 10 000 steps and an hour; two windows, one request per metric and window.
         queries = [path for path in server.asked if "query_range" in path]
@@ -192,7 +192,7 @@ def test_a_rejected_query_does_not_stop_the_others(tmp_path: Path) -> None:
 
     with serving(respond) as server:
         outcome = collect_history(server.url, tmp_path / "c", to_s=BEGIN + 200)
-    assert outcome.why == "the span is complete"
+    assert outcome.why == "the time span is complete"
     assert outcome.warnings == ("/api/v1/query_range: responds with 422",)
     names = {row["metric"]["name"] for row in metrics_of(tmp_path / "c")}
     assert "idleTimeMsPerSecond" in names and "busyTimeMsPerSecond" not in names

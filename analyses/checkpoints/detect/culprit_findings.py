@@ -13,7 +13,10 @@ from flowdiag.analyses.flink.suspects.remedies import explanation, remedies_for
 from flowdiag.analyses.flink.tasks.standstill import standstill
 from flowdiag.analyses.model.finding import MAX_CITED
 
-_INFO_LINES: Final = "pass the JobManager's log with INFO lines about deployments, and about triggers and ends of checkpoints"
+_INFO_LINES: Final = (
+    "pass the JobManager's log with the INFO lines that show deployments and when "
+    "checkpoints start and end"
+)
 
 
 def culprit_fields(
@@ -75,9 +78,10 @@ def late_alone_finding(job: h.Job, found: culprit.LateAlone) -> h.Finding:
         subject=structs.replace(h.subtask_subject(job, found.attempt), kind="subtask"),
         title=f"{h.fmt.capital(name)} acknowledged {h.fmt.plural(times, 'checkpoint')} too late, and no other subtask did",
         why=f"{name}: {says}",
-        explain="Its snapshots probably take too long: no downstream task was late, so the subtask had forwarded "
-        "the barrier. A source may also be late because it waits for the checkpoint lock. No line shows "
-        "when these checkpoints were triggered, so flowdiag cannot determine more.",
+        explain="Its snapshots probably take too long: no downstream task was late, so the subtask had "
+        "forwarded the barrier. A source may also be late because it waits for the checkpoint "
+        "lock. No line shows when these checkpoints were triggered, so flowdiag cannot narrow "
+        "the cause down further.",
         severity=h.Severity.WARNING,
         state=h.State.ONGOING,
         confidence=h.weigh(votes),
@@ -92,7 +96,8 @@ def late_alone_finding(job: h.Job, found: culprit.LateAlone) -> h.Finding:
         evidence=h.cite((item.ref, item.received_us) for item in found.records),
         actions=(
             h.Action(
-                text=f"{h.fmt.capital(_INFO_LINES)}. These lines name the subtask, and contain more signals"
+                text=f"{h.fmt.capital(_INFO_LINES)}. These lines name the subtask and provide "
+                "more signals"
             ),
         ),
         votes=votes,
@@ -140,14 +145,14 @@ def saturated_finding(job: h.Job, found: NamedCulprit) -> h.Finding | None:
     whole = found.suspect.kind == "task" or found.cause == "slow-operator"
     if whole or found.confidence is h.Confidence.LOW:
         return None
-    what = "is saturated while upstream waits, although checkpoints complete"
+    what = "is saturated while upstream tasks wait, although checkpoints complete"
     effect = (
         "No checkpoint fails for this reason yet, but the subtask limits the throughput of the job."
     )
     if not job.completed:
         # The input shows which tasks wait, but not whether checkpoints are affected.
         found = h.replace(found, confidence=h.Confidence.MEDIUM)
-        what = "is saturated while upstream waits; the input shows no checkpoints"
+        what = "is saturated while upstream tasks wait; the input shows no checkpoints"
         effect = (
             "The subtask limits the throughput of the job. The JobManager's log would show whether"
             " checkpoints fail for this reason."

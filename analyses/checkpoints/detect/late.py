@@ -44,6 +44,7 @@ def unmatched_text(late: list[h.LateAcknowledgement]) -> str:
         shown.append(f"{more} more")
     which = "checkpoint" if len(numbers) == 1 else "checkpoints"
     return (
-        f"They belong to {which} {h.fmt.listed(shown, ' and ')} with an unknown outcome. Declined and aborted "
-        "checkpoints also cause late messages. The INFO lines of the JobManager's log would show the outcome. "
+        f"They belong to {which} {h.fmt.listed(shown, ' and ')} whose outcome is unknown. "
+        "Declined and aborted checkpoints also cause late messages. The INFO lines of the "
+        "JobManager's log would show the outcome. "
     )

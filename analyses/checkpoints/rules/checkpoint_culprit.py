@@ -34,8 +34,8 @@ The table of signals lists the weights. The rule names the suspect with the most
 is above zero. Votes for other suspects reduce the confidence. As in all rules, high confidence requires at least
 three points for the suspect, and votes against it that add up to at most a fifth of these points.
 
-The cause requires separate evidence. As in `flowdiag queues`, the first condition that the suspect meets
-determines it:
+The cause requires separate evidence. As in `flowdiag queues`, the first condition that the suspect
+meets determines the cause:
 
 - One part of its snapshot took half of the timeout.
 - An abort cut off its asynchronous part.
@@ -56,8 +56,8 @@ late messages. The cause is probably a slow snapshot, because such a subtask has
 The rule evaluates failed checkpoints together if at most three completed checkpoints lie between them. It uses the
 late messages, acknowledgements and metrics of that period. If parts of such a series point to different subtasks
 or TaskManagers with at least medium confidence, the culprit has moved. The rule then names each culprit for its
-part of the series, and only the last culprit is ongoing. The same holds if the period between two
-parts points to both suspects, but the whole series points to neither.
+part of the series, and only the last culprit is ongoing. The same applies if the period between
+two parts points to both suspects, but the whole series points to neither.
 
 If checkpoints complete, the latest metrics decide. If a sibling was about as busy earlier, the finding
 mentions the sibling and shows no start time. If another TaskManager was lost within a minute of each

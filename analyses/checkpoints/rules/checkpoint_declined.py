@@ -102,7 +102,7 @@ def _title(
     title = f"{len(failed)} of {h.fmt.plural(len(job.concluded), 'checkpoint')} {outcome}"
     if causes:
         return f"{title}: {h.fmt.shorten(causes.most_common(1)[0][0], 120)}"
-    return f"{title}, none has completed since" if none_since else title
+    return f"{title}; none has completed since" if none_since else title
 
 
 def _explanation(decliners: Counter[str], causes: Counter[str]) -> str:

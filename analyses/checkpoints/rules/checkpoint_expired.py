@@ -102,11 +102,11 @@ def _outcome(job: h.Job, at_the_end: int, in_a_row: int) -> str:
     """Return the end of a title: whether any checkpoint has completed since."""
     if not at_the_end:
         often = f", up to {in_a_row} in a row" if in_a_row > 1 else ""
-        return f"{often}, then they completed again"
+        return f"{often}; later checkpoints completed"
     if not job.completed:
         return ", none has completed"
     if at_the_end == 1:
-        return ", including the last one"
+        return ", including the last checkpoint"
     return f"; none of the last {at_the_end} completed"
 
 

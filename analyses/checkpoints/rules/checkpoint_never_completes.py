@@ -63,7 +63,8 @@ class Limits(h.Limits):
     stuck: float = h.limit(
         2.0,
         "ratio",
-        "minimum age of the last trigger as a multiple of the timeout, after which a checkpoint expires",
+        "minimum age of the last trigger, as a multiple of the timeout; a checkpoint "
+        "expires after one timeout",
     )
     usual: float = h.limit(
         TIMES,
@@ -119,7 +120,7 @@ def _fields_without_outcome(job: h.Job, limits: Limits) -> h.FindingFields | Non
     if len(triggered) < limits.triggers or job.concluded:
         return None
     return {
-        "title": f"{len(triggered)} checkpoints were triggered, none completed and none failed",
+        "title": f"{len(triggered)} checkpoints were triggered, but none completed or failed",
         "explain": h.text("CP106.only-triggers"),
         "first_us": triggered[0].triggered_us,
         "last_us": triggered[-1].triggered_us,
@@ -164,7 +165,7 @@ def _overdue(job: h.Job, found: Pending, timeout_ms: float, limit_ms: float) -> 
         title += f", acknowledged by {last.acknowledged} of {last.subtasks} subtasks"
     explain = h.text("CP106.expires", timeout=h.fmt.duration(timeout_ms))
     if still is not None:
-        title += "; no record moves"
+        title += "; no records move"
         explain += h.text("CP106.no-record-moves", lasted=h.fmt.duration(still.lasted_ms))
     return {
         "severity": h.Severity.CRITICAL if still is not None else h.Severity.WARNING,

@@ -55,9 +55,12 @@ class Limits(h.Limits):
     finished_attempts: float = h.limit(
         3,
         "attempts",
-        "minimum number of triggers refused because tasks finished; a start never causes such refusals",
+        "minimum number of triggers refused because tasks finished; a start never "
+        "causes these refusals",
     )
-    critical: float = h.limit(10.0, "ratio", "multiple of `attempts` for a critical finding")
+    critical: float = h.limit(
+        10.0, "ratio", "multiple of `attempts` at which the finding is critical"
+    )
     finishing: float = h.limit(
         30_000.0,
         "ms",
@@ -71,7 +74,8 @@ class Limits(h.Limits):
     silence_floor: float = h.limit(
         600_000.0,
         "ms",
-        "minimum time since the last trigger; a few short intervals without one prove nothing",
+        "minimum time since the last trigger; a few short intervals without a trigger "
+        "prove nothing",
     )
 
 

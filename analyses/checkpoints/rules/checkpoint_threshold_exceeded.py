@@ -41,7 +41,8 @@ class Limits(h.Limits):
     together: float = h.limit(
         1000.0,
         "ms",
-        "maximum delay of a checkpoint's failure behind the job's; either may be logged first",
+        "maximum time between the failures of a checkpoint and of the job; either may "
+        "be logged first",
     )
 
 

@@ -21,7 +21,7 @@ of these conditions must hold:
   `floor-duration` or `floor-size`.
 - The rank correlation with time (Kendall's tau, on at most 200 checkpoints) is at least `tau`.
 - The last fifth is at least `still` times the middle, and the second half rises by at least `straight` times the
-  rise of the first half. So state that fills up after a start and then levels off does not count.
+  rise of the first half. State that fills up after a start and then levels off therefore does not count.
 
 A stretch of six hours to a day may only show the daily rise of the load. For such a stretch, `daily-factor`
 replaces `factor`. Single outliers do not affect medians and ranks.
@@ -71,10 +71,15 @@ class Limits(h.Limits):
     daily_factor: float = h.limit(
         3.0,
         "ratio",
-        "replaces `factor` within a day; a load between 0.5 and 1.5 times the mean triples in half a day",
+        "replaces `factor` in periods of up to a day; a load between 0.5 and 1.5 times "
+        "its mean triples in half a day",
     )
-    floor_duration: float = h.limit(2000.0, "ms", "minimum growth in duration; less is harmless")
-    floor_size: float = h.limit(67_108_864.0, "bytes", "minimum growth in size; less is harmless")
+    floor_duration: float = h.limit(
+        2000.0, "ms", "minimum growth in duration; smaller growth is harmless"
+    )
+    floor_size: float = h.limit(
+        67_108_864.0, "bytes", "minimum growth in size; smaller growth is harmless"
+    )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:

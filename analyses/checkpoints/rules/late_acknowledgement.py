@@ -93,7 +93,7 @@ def _measurements(
         yield h.measurement("median-after-expiry", delays[len(delays) // 2], "ms")
     nameless = sum(item.attempt.task is None for item in late)
     if nameless:
-        over = "attempt ids without a deployment line"
+        over = "attempt IDs without a deployment line"
         yield h.measurement("unknown-attempts", nameless, "messages", over=over)
 
 

@@ -3,8 +3,8 @@
 What it reports
 ---------------
 Checkpoints that expired without an acknowledgement from any source, although no downstream task blocked the
-sources. The rule also reports slow checkpoints that waited for a source nearly all the time, and then completed at
-once.
+sources. The rule also reports slow checkpoints that waited for a source nearly all the time, and completed
+immediately afterwards.
 
 Why it matters
 --------------
@@ -61,7 +61,9 @@ class Limits(h.Limits):
         2, "checkpoints", "minimum number of affected checkpoints; one may be a coincidence"
     )
     share: float = h.limit(
-        0.8, "share", "minimum share of checkpoints with details; a held lock blocks them all"
+        0.8,
+        "share",
+        "minimum share of the checkpoints with details; a held lock blocks all of them",
     )
     back_pressured: float = h.limit(
         PRESSED, "share", "maximum share of time that a source waits for downstream tasks"
@@ -69,8 +71,8 @@ class Limits(h.Limits):
     late_share: float = h.limit(
         0.9,
         "share",
-        "minimum share of a checkpoint that passes before the source begins; barriers cross idle tasks in "
-        "milliseconds",
+        "minimum share of a checkpoint that passes before the source begins its snapshot; "
+        "barriers cross idle tasks in milliseconds",
     )
 
 
@@ -105,8 +107,8 @@ def judge(job: h.Job, limits: Limits) -> h.Results:
     fields = _fields(
         job,
         signals,
-        title=f"No source acknowledged {h.fmt.plural(len(silent), 'checkpoint')}; "
-        "back pressure is not the reason",
+        title=f"No source acknowledged {h.fmt.plural(len(silent), 'checkpoint')}; back pressure is not "
+        "the cause",
         why=f"{name}: no acknowledgement {among}, back-pressured at most {most} of the time",
         measurements=(
             h.measurement(*missing),
@@ -142,8 +144,8 @@ def _late_source_findings(job: h.Job, topology: Topology, limits: Limits) -> h.I
     fields = _fields(
         job,
         signals,
-        title=f"{name} begins its snapshot late in {h.fmt.plural(len(among), 'slow checkpoint')}; "
-        "back pressure is not the reason",
+        title=f"{name} begins its snapshot late in {h.fmt.plural(len(among), 'slow checkpoint')}; back "
+        "pressure is not the cause",
         why=f"{name} began its snapshot after {waited}, in {len(among)} of {len(detailed)} slow checkpoints",
         severity=slow.severity,
         state=slow.state,

@@ -7,7 +7,7 @@ they span, and the first failure.
 
 Why it matters
 --------------
-After each restart the job repeats the same work, and downstream receives the same data again. The log
+After each restart the job repeats the same work, and downstream systems receive the same data again. The log
 is full of exceptions, most of which are not the cause.
 
 How it decides
@@ -63,7 +63,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         title=f"{last.bursts} failures"
         + (f" within {h.fmt.duration(span)}" if span is not None else "")
         + " without a completed checkpoint"
-        + (f"; the first: {name}, {text}" if text else ""),
+        + (f"; first failure: {name}, {text}" if text else ""),
         rank=h.Rank.REPETITION,
         count=sum(crisis.bursts for crisis in loops),
         explain=h.text("CP311.first-failure"),

@@ -48,7 +48,9 @@ from flowdiag.analyses.flink.tasks.placement import (
 
 class Limits(h.Limits):
     ratio: float = h.limit(1.5, "ratio", "minimum multiple of the expected number of late subtasks")
-    p: float = h.limit(0.05, "probability", "maximum probability that so many are late by chance")
+    p: float = h.limit(
+        0.05, "probability", "maximum probability that this many subtasks are late by chance"
+    )
 
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:

@@ -74,7 +74,9 @@ class Limits(h.Limits):
     )
     floor: float = h.limit(2000.0, "ms", "minimum duration; faster checkpoints are harmless")
     slow_share: float = h.limit(
-        0.05, "share", "minimum share of slow checkpoints; compaction may slow down a single one"
+        0.05,
+        "share",
+        "minimum share of slow checkpoints; compaction may slow down a single checkpoint",
     )
     checkpoints: float = h.limit(
         3, "checkpoints", "minimum number of slow checkpoints; two may be a coincidence"
@@ -82,20 +84,23 @@ class Limits(h.Limits):
     long: float = h.limit(
         4,
         "ratio",
-        "multiple of the limit at which two checkpoints are enough; each takes the time of at least three",
+        "multiple of the limit at which two checkpoints are enough; each takes as long "
+        "as at least three",
     )
     climb: float = h.limit(
         4,
         "checkpoints",
-        "number of last checkpoints whose durations must all rise; three rises in a row are not warm-up",
+        "number of most recent checkpoints whose durations must all rise; three rises "
+        "in a row are not warm-up",
     )
     burst_share: float = h.limit(
         0.5,
         "share",
-        "maximum share of slow checkpoints, and of their time, from which a job recovers after each burst. Up to a"
-        " quarter of the checkpoints are slow in healthy runs with bursts (flink/1.14.6/bursts, "
-        "flink/1.20.5/bursts). In unhealthy runs, half or more are slow (flink/1.14.6/garbage, "
-        "flink/1.14.6/moving-hot-key-completing), or some take half of the timeout (flink/2.3.0/unaligned-hot-key)",
+        "maximum share of slow checkpoints, by number and by time, if the job recovers after "
+        "each burst. Up to a quarter of the checkpoints are slow in healthy runs with bursts "
+        "(flink/1.14.6/bursts, flink/1.20.5/bursts). In unhealthy runs, half or more are slow "
+        "(flink/1.14.6/garbage, flink/1.14.6/moving-hot-key-completing), or some take half of "
+        "the timeout (flink/2.3.0/unaligned-hot-key)",
     )
 
 

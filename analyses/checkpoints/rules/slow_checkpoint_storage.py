@@ -8,7 +8,7 @@ the network of that TaskManager is slow.
 
 Why it matters
 --------------
-Slow writes look like large state, so people change the job instead of the limits of the storage.
+Slow writes look like large state, so engineers change the job instead of the limits of the storage.
 
 How it decides
 --------------
@@ -241,8 +241,8 @@ def _finding(
         confidence=h.weigh(votes),
         rank=h.Rank.SHARED_MECHANISM,
         count=len(slow),
-        explain="Synchronous parts and barriers are fast. Writing is slow, although little "
-        "data is written.",
+        explain="Synchronous parts and barriers are fast. Writes are slow, although little data is "
+        "written.",
         measurements=tuple(measurements),
         evidence=h.cite((row.cited, None) for rows in slow.values() for row in rows),
         ranked=True,

@@ -8,7 +8,7 @@ JobManager writes the metadata and completes the checkpoint.
 Why it matters
 --------------
 The next checkpoint has to wait although all subtasks were on time. Either the JobManager writes to slow storage,
-or the metadata is large because of many small files or in-line state.
+or the metadata is large because of many small files or inline state.
 
 How it decides
 --------------
@@ -20,7 +20,7 @@ interval. The rule reports at least `checkpoints` slow checkpoints. The problem 
 What to do
 ----------
 Check the latency of the checkpoint storage from the JobManager's host, and the size of the metadata
-file. To write fewer files, reduce in-line state or enable file merging (1.20+).
+file. To write fewer files, reduce inline state or enable file merging (1.20+).
 
 False alarms
 ------------
@@ -43,7 +43,7 @@ class Limits(h.Limits):
     at_the_end: float = h.limit(
         3,
         "checkpoints",
-        "number of last checkpoints; if one of them is slow, the problem is ongoing",
+        "number of most recent checkpoints; if one of them is slow, the problem is ongoing",
     )
 
 
@@ -60,7 +60,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         among=timed,
         ongoing=slow[-1] in timed[-int(limits.at_the_end) :],
         title=f"{len(slow)} of {h.fmt.plural(len(timed), 'completed checkpoint')} waited up to "
-        f"{h.fmt.duration(longest)} for the JobManager to finish them",
+        f"{h.fmt.duration(longest)} for the JobManager to finalize them",
         explain=h.explanation("slow-metadata-writes"),
         rank=h.Rank.SYMPTOM,
         cause="slow-metadata-writes",

@@ -52,5 +52,5 @@ def option_actions(exception: Classified | None, known: Iterable[Action]) -> Ite
             yield Action(
                 text=f"Check {key}, which the exception mentions",
                 option=key,
-                measure="its limit in the exception",
+                measure="the limit in the exception",
             )

@@ -22,26 +22,29 @@ class Pool(NamedTuple):
 
 POOLS: Final = {
     "heap": Pool(
-        "The heap ran out",
-        "This memory holds the objects of user code, and state on the heap.",
+        "Heap memory ran out",
+        "The heap contains the objects of user code and the state of the heap state backend.",
         "Take a heap dump (-XX:+HeapDumpOnOutOfMemoryError) to see what fills the heap",
         "task-heap",
     ),
     "metaspace": Pool(
         "Metaspace ran out",
-        "This memory holds classes. A job that restarts endlessly, or leaks class loaders, fills it.",
+        "Metaspace contains the loaded classes. A job that restarts endlessly or leaks "
+        "class loaders fills the metaspace.",
         "Count loaded classes across restarts. A growing number means a class loader leak",
         "metaspace",
     ),
     "direct": Pool(
         "Direct memory ran out",
-        "This memory holds off-heap buffers of user code and libraries, and the network buffers.",
+        "Direct memory contains the network buffers and the off-heap buffers of user "
+        "code and libraries.",
         "Look for libraries that allocate direct buffers (storage and database clients)",
         "direct",
     ),
     "container": Pool(
         "The container was killed for using too much memory",
-        "This limit covers everything, including native memory outside of all pools (RocksDB, JNI, glibc arenas).",
+        "This limit covers everything, including native memory outside all pools "
+        "(RocksDB, JNI, glibc arenas).",
         "Compare the process's resident size with the sum of the pools. If the job uses RocksDB, limit "
         "RocksDB's memory (state.backend.rocksdb.memory.managed). On glibc, use jemalloc",
         "overhead",
@@ -60,8 +63,8 @@ POOLS: Final = {
     ),
     "native": Pool(
         "The system had no memory left for the JVM",
-        "The operating system gave the JVM no memory, because the host or the container has none left. "
-        "Flink's memory pools are not the reason.",
+        "The operating system refused memory to the JVM, because the host or the container has "
+        "none left. Flink's memory pools are not the cause.",
         "Compare the sizes of all processes on the host with its memory. Run fewer processes there, or "
         "enlarge the container",
         remedy="spare-room",

@@ -189,7 +189,7 @@ def abort_unfinished(
                 checkpoint,
                 status=Status.ABORTED,
                 ended_us=first.time_us,
-                reason=f"no end in the log, next event of the job: {first.kind}",
+                reason=f"the log does not show its end; next event of the job: {first.kind}",
                 end_ref=first.ref,
             )
     return result

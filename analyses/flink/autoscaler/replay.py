@@ -217,7 +217,7 @@ def why(proposal: Proposal, decision: str = "scale") -> str:
     if proposal.reason in _REASONS:
         return _REASONS[str(proposal.reason)]
     evaluated = proposal.evaluated
-    needs = f"needs {_rate(proposal.capacity)}/s, can process {_rate(evaluated.true_rate)}/s"
+    needs = f"needs {_rate(proposal.capacity)}/s and can process {_rate(evaluated.true_rate)}/s"
     limits = "; limited by " + " and ".join(_LIMITS[each] for each in proposal.limits)
     tail = limits if proposal.limits else ""
     if proposal.reason == "balanced":

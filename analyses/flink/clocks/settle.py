@@ -432,10 +432,10 @@ def disputed_zones(writers: Iterable[Writer]) -> list[tuple[int, InputNote]]:
                 writer.stream.source,
                 InputNote(
                     Kind.ZONE,
-                    f"--tz is {zone_name(writer.clock.zone_ms)}, but its"
-                    f" {(writer.clock.inferred_from or 'records').replace('-', ' ')} show"
-                    f" {zone_name(writer.clock.inferred_ms)}. flowdiag uses --tz. If that is wrong,"
-                    " checkpoints in logs and saved REST responses do not match",
+                    f"--tz is {zone_name(writer.clock.zone_ms)}, but its "
+                    f"{(writer.clock.inferred_from or 'records').replace('-', ' ')} show "
+                    f"{zone_name(writer.clock.inferred_ms)}. flowdiag uses --tz. If --tz is "
+                    "wrong, checkpoints in logs and saved REST responses do not match",
                 ),
             )
             for writer in writers

@@ -55,12 +55,16 @@ from flowdiag.analyses.flink.failures.crises import classify_incident, memory_ki
 
 
 class Limits(h.Limits):
-    heap_step: float = h.limit(0.25, "share", "proposed increase of the heap; then measure again")
-    metaspace_step: float = h.limit(0.5, "share", "proposed increase; the metaspace is small")
-    direct_step: float = h.limit(
-        128, "MiB", "proposed increase of direct memory; the framework's default is 128 MiB"
+    heap_step: float = h.limit(
+        0.25, "share", "proposed heap increase; measure again after the change"
     )
-    overhead_step: float = h.limit(0.5, "share", "proposed increase; native memory is not measured")
+    metaspace_step: float = h.limit(0.5, "share", "proposed metaspace increase; the pool is small")
+    direct_step: float = h.limit(
+        128, "MiB", "proposed direct memory increase; the framework's default is 128 MiB"
+    )
+    overhead_step: float = h.limit(
+        0.5, "share", "proposed overhead increase; native memory is not measured"
+    )
     heap_left: float = h.limit(
         0.75, "share", "minimum share of the heap to keep, so that it does not run out next"
     )

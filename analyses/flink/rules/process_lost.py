@@ -69,13 +69,15 @@ from flowdiag.analyses.model.keys import Ref
 
 class Limits(h.Limits):
     behind: float = h.limit(
-        5, "s", "minimum delay with which a lost process sees the timeout; only a pause explains it"
+        5,
+        "s",
+        "minimum delay until a lost process logs its timeout; only a pause explains a longer delay",
     )
     near: float = h.limit(
         60, "s", "maximum time from the loss to the timeout: 50 s by default, plus the next check"
     )
     notice: float = h.limit(
-        600, "s", "maximum delay with which a paused process sees the timeout, once it resumes"
+        600, "s", "maximum time until a paused process logs the timeout after it resumes"
     )
 
 
@@ -108,7 +110,7 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
         if known
         else "A TaskManager was lost, but no record names it"
     )
-    followed = f", {restarts} failures followed" if restarts > 1 else ""
+    followed = f"; {restarts} failures followed" if restarts > 1 else ""
     numbers = [("losses", len(group), "times"), ("failures", restarts, "restarts")]
     if slots:
         numbers.append(("failures-for-slots", slots, "failures"))
@@ -122,7 +124,7 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
         confidence=h.weigh(votes) if known else h.Confidence.LOW,
         rank=h.Rank.ROOT_CAUSE,
         explain="The tasks that failed first were running elsewhere and lost their connection to this TaskManager."
-        + (f" {slots} failures for missing slots followed as a consequence." if slots else ""),
+        + (f" {slots} failures due to missing slots were a consequence." if slots else ""),
         measurements=tuple(h.measurement(*number) for number in numbers),
         evidence=h.cite(_records(group)),
         actions=h.remedies("taskmanager-lost", job, "find-out", "spare-slots", place=where),

@@ -280,10 +280,10 @@ _BUSY: Final = re.compile(r"busy \d+% ")
 def _without_repetition(details: Iterable[str]) -> Iterator[str]:
     """Yield the parts of a sentence without words that the previous or next part already contains.
 
-    >>> list(_without_repetition(["late in 3, upstream on time", "missing in 3, upstream on time"]))
-    ['late in 3', 'missing in 3, upstream on time']
-    >>> list(_without_repetition(["busy 98% while upstream waits", "busy 98% among idle siblings"]))
-    ['busy 98% while upstream waits', 'among idle siblings']
+    >>> list(_without_repetition(["late in 3, while upstream tasks were on time", "missing in 3, while upstream tasks were on time"]))
+    ['late in 3', 'missing in 3, while upstream tasks were on time']
+    >>> list(_without_repetition(["busy 98% while upstream tasks wait", "busy 98% among idle siblings"]))
+    ['busy 98% while upstream tasks wait', 'among idle siblings']
     """
     parts = [*details]
     for number, part in enumerate(parts):

@@ -20,7 +20,7 @@ from flowdiag.analyses.model.finding import Cited
 # The first failed checkpoints of a spell, which show where the trouble began.
 _FIRST: Final = 3
 _REPEATED: Final = 2  # checkpoints; a single one may be chance
-UPSTREAM_ON_TIME: Final = ", upstream on time"
+UPSTREAM_ON_TIME: Final = ", while upstream tasks were on time"
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def end_of_back_pressure(case: Case) -> Iterator[SuspectVote]:
         if root.blocks_upstream:
             before = fmt.percent(root.back_pressured_before)
             text += f", while upstream tasks wait up to {before} of the time"
-            detail += " while upstream waits"
+            detail += " while upstream tasks wait"
         signal = "end-of-back-pressure" if root.blocks_upstream else "falling-behind"
         yield vote_for(signal, suspects, text, detail, cited_work(chosen), certain=certain)
 

@@ -14,15 +14,16 @@ from flowdiag.analyses.model.finding import Action
 from flowdiag.analyses.stacks import CodeReading, names_in_advice
 
 _SLOW_HALVES: Final = {
-    "barrier": "Its barrier waits behind data or for the task, and the snapshot has not started.",
+    "barrier": "Its barrier waits behind queued data, or the task has not processed the barrier "
+    "yet. The snapshot has not started.",
     "snapshot": (
         "Its barrier arrived and was forwarded, but its snapshot took too long. No input shows "
         "whether the synchronous or the asynchronous part is slow."
     ),
 }
 _UNKNOWN_CAUSE: Final = (
-    "The cause is not known yet. Records in and busy time per subtask would show whether its data, its "
-    "TaskManager or its snapshot is slow."
+    "The cause is not yet known. Records in and busy time per subtask would show whether its "
+    "data is skewed, its TaskManager is slow, or its snapshot is slow."
 )
 
 FULL_CORES: Final = 0.85

@@ -33,7 +33,7 @@ _REASONS = {  # end of the title, cause, remedy
     "NodeShutdown": ("lost its node", "taskmanager-lost", "find-out"),
     "ProbeKilled": ("been killed by its liveness probe", "taskmanager-lost", "find-out"),
     "CreateContainerConfigError": (
-        "a secret or config map that is missing",
+        "a missing secret or config map",
         "deployment-failed",
         "volume",
     ),
@@ -42,12 +42,12 @@ _REASONS = {  # end of the title, cause, remedy
     "Unscheduled": ("no container for its application master", "no-container", "queue"),
     "LocalizationFailed": ("files that YARN cannot copy to the node", "deployment-failed", "files"),
     "AttemptsExhausted": (
-        "no attempt of its application master left",
+        "no attempts of its application master left",
         "deployment-failed",
         "attempts",
     ),
     "TokenExpired": ("an expired delegation token", "deployment-failed", "token"),
-    "DisksFailed": ("lost the disks of its node", "taskmanager-lost", "find-out"),
+    "DisksFailed": ("lost its node's disks", "taskmanager-lost", "find-out"),
     "Killed": ("been killed by a signal", "taskmanager-lost", "find-out"),
     "SubmissionFailed": ("not been started by its operator", "deployment-failed", "operator-log"),
     "RolledBack": ("an upgrade that its operator rolled back", "deployment-failed", "rollback"),

@@ -96,7 +96,7 @@ def _finding(
         else None
     )
     heap, in_use = f"The heap of {h.process_text(process)}", f"{last} of {most} remain in use"
-    title = f"{heap} fills up: {first} to {last} of {most}"
+    title = f"{heap} fills up: from {first} to {last} of {most}"
     if full:
         title = f"{heap} is {h.fmt.percent(left)} full after collections"
         if usage.full_pauses:

@@ -31,7 +31,9 @@ from flowdiag.analyses.memory.advice import derive_with
 
 
 class Limits(h.Limits):
-    difference: float = h.limit(1, "MiB", "minimum difference; smaller ones come from rounding")
+    difference: float = h.limit(
+        1, "MiB", "minimum difference; smaller differences come from rounding"
+    )
 
 
 def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:

@@ -77,7 +77,7 @@ def _problem_text(kill: h.Kill, problem: str, *, several: bool) -> tuple[str, st
         return (
             "",
             kill.text,
-            "The operator reports this about its resource. The job may still run.",
+            "The operator reports this for its resource. The job may still be running.",
         )
     if kill.reason == "ClockProblem":
         return f" has {problem}", kill.text, h.explanation("wrong-clock")

@@ -280,8 +280,9 @@ def _note_on_early_end(
         return
     yield InputNote(
         Kind.NO_METRICS,
-        f"no metrics after {fmt.clock(last_us)} UTC, although the input shows the job until {fmt.clock(job.last_us)}. If a"
-        " TaskManager is lost, the JobManager may refresh no metrics for up to `web.timeout` (10 minutes by default)",
+        f"no metrics after {fmt.clock(last_us)} UTC, although the input shows the job until "
+        f"{fmt.clock(job.last_us)}. If a TaskManager is lost, the JobManager may not refresh "
+        "metrics for up to `web.timeout` (10 minutes by default)",
         first_us=last_us,
         last_us=job.last_us,
     )

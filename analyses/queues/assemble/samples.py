@@ -166,7 +166,7 @@ def taskmanager_sample_of(row: Row) -> TaskManagerSample:
         gc_ms = None
     used, most = gauges.get("heap_used"), gauges.get("heap_max")
     if used is not None and most is not None and 0 < most.mean < used.mean:
-        impossible.append("more heap in use than its maximum")
+        impossible.append("more heap in use than the maximum")
         del gauges["heap_used"]
     return TaskManagerSample(
         window=row["window"],

@@ -143,7 +143,8 @@ def _distribute_segments(subtasks: Iterable[Subtask], flow: Flow) -> None:
         spare = total - fixed - sum(least for least, _, _ in pools)
         if spare < 0:
             raise ModelError(
-                f"{place} needs {total - spare} network buffers and has {total}: it cannot start"
+                f"{place} needs {total - spare} network buffers but has only {total}: it "
+                "cannot start"
             )
         requests = [min(spare, max(0, most - least)) for least, most, _ in pools]
         to_give = min(spare, sum(requests))

@@ -50,7 +50,7 @@ class Limits(h.Limits):
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
     near_start: float = h.limit(
-        120, "s", "minimum distance from a start, when sources read a backlog at full speed"
+        120, "s", "minimum time since a start; sources first read their backlog at full speed"
     )
     isolated: float = h.limit(0.01, "share", "maximum share of the windows that counts as a burst")
 
@@ -95,7 +95,10 @@ def _back_pressure_without_cause(job: h.JobQueues, windows: list[int], limits: L
         job, windows
     ):  # empty if no subtask waits in most of these windows
         state = h.State.ONGOING if ongoing else h.State.RECOVERED
-        note = "No task downstream is busy all the time. Bursts, a slow network, or a varying load may be the cause."
+        note = (
+            "No downstream task is busy all the time. Bursts, a slow network, or a varying "
+            "load may be the cause."
+        )
         yield _finding(job, waiting, first, last, state, note)
 
 
@@ -128,7 +131,7 @@ def _finding(
         rank=h.Rank.CONSEQUENCE,
         first_us=first,
         last_us=last,
-        explain=f"A back-pressured task waits for a slow task downstream. {note}",
+        explain=f"A back-pressured task waits for a slow downstream task. {note}",
         measurements=tuple(
             h.measurement(
                 "back-pressured",

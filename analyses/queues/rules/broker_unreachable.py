@@ -39,9 +39,11 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     lasting: float = h.limit(
-        10, "s", "minimum duration of an outage; handing over leaders takes a broker seconds"
+        10, "s", "minimum duration of an outage; a leader handover takes a broker only seconds"
     )
-    brief: float = h.limit(3, "s", "minimum outage reported at all; single attempts may fail")
+    brief: float = h.limit(
+        3, "s", "minimum duration of any reported outage; single attempts may fail"
+    )
     pause: float = h.limit(
         30, "s", "maximum gap within an outage; clients retry within reconnect.backoff.max.ms"
     )

@@ -23,8 +23,8 @@ times as many records wait, the limits of the fetches are too small. An open tra
 lag of its group grows while the client reports almost no waiting records, and its last fetches took 450 to 550 ms.
 A fetch without records takes `fetch.max.wait.ms`, which is 500 ms by default.
 
-Flink commits offsets only when checkpoints complete. So the lag of the consumer group grows until the next
-checkpoint, and grows forever if no checkpoint completes. `pendingRecords` does not have this problem.
+Flink commits offsets only when checkpoints complete. The lag of the consumer group therefore grows
+until the next checkpoint, and grows forever if no checkpoint completes. `pendingRecords` does not have this problem.
 
 What to do
 ----------
@@ -42,15 +42,17 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    behind: float = h.limit(10, "s", "minimum delay; checkpoints, pauses and bursts cause less")
+    behind: float = h.limit(
+        10, "s", "minimum delay; checkpoints, pauses and bursts cause shorter delays"
+    )
     busy: float = h.limit(0.85, "share", "minimum busy time; a source this busy cannot read faster")
     idle: float = h.limit(0.5, "share", "maximum busy time of a source that waits for Kafka")
 
 
 _BEHIND = "Records arrive faster than the job reads them. Results are as late as the job is behind."
 _IDLE = (
-    "The source is idle for most of the time and still falls behind: it waits for the system it reads from. Check "
-    "the brokers, their quotas, and the network to them."
+    "The source is idle most of the time but still falls behind: it waits for the system that "
+    "it reads from. Check the brokers, their quotas, and the network to them."
 )
 
 
@@ -117,7 +119,7 @@ def _small_fetches(job: h.JobQueues, size: float, records: float) -> h.FindingFi
         "rank": h.Rank.ROOT_CAUSE,
         "explain": h.explanation("small-fetches"),
         "why": f"each fetch returns only {h.fmt.number(round(records))} records "
-        f"({h.fmt.size(round(size))}) although many more wait",
+        f"({h.fmt.size(round(size))}) although many more are waiting",
         "actions": h.remedies("small-fetches", job.job),
     }
 

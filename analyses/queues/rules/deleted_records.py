@@ -32,7 +32,9 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    recent: float = h.limit(60, "s", "time before the end in which a loss counts as ongoing")
+    recent: float = h.limit(
+        60, "s", "time before the end of the input in which a loss counts as ongoing"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

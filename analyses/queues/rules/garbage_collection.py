@@ -32,9 +32,15 @@ from flowdiag.analyses.queues.data import gc_share
 class Limits(h.Limits):
     share: float = h.limit(0.2, "share", "minimum share of time in GC; a few percent are normal")
     heavy: float = h.limit(0.4, "share", "share of time in GC for a warning even if no task waits")
-    full: float = h.limit(0.85, "share", "minimum heap usage; above it, collections free little")
-    samples: float = h.limit(2, "samples", "minimum number of samples; one shows no increase")
-    seconds: float = h.limit(20, "s", "minimum period; a single collection can fill a shorter one")
+    full: float = h.limit(
+        0.85, "share", "minimum heap usage; above it, collections free little memory"
+    )
+    samples: float = h.limit(
+        2, "samples", "minimum number of samples; a single sample shows no increase"
+    )
+    seconds: float = h.limit(
+        20, "s", "minimum period; a single collection can fill a shorter period"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

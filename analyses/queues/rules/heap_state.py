@@ -40,14 +40,15 @@ class Limits(h.Limits):
     checkpoints: float = h.limit(
         10, "checkpoints", "minimum number of checkpoints; with fewer, the halves show no trend"
     )
-    factor: float = h.limit(1.5, "ratio", "minimum growth; changes of the load cause less")
+    factor: float = h.limit(1.5, "ratio", "minimum growth; load changes cause less")
     tau: float = h.limit(
         0.8, "correlation", "minimum rank correlation with time: nine of ten pairs of samples rise"
     )
     straight: float = h.limit(
         0.7,
         "ratio",
-        "minimum ratio of the second half's growth to the first's; a line gives 1, a fixed set of keys soon less",
+        "minimum ratio of the second half's growth to the first's; linear growth gives "
+        "1, and a fixed set of keys soon gives less",
     )
     ahead: float = h.limit(
         10, "ratio", "maximum forecast as a multiple of the measured time; no trend lasts forever"

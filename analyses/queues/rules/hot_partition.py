@@ -33,10 +33,14 @@ from flowdiag.analyses.queues import helpers as h
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.5, "share", "minimum share of the lag; below it, other partitions lag")
+    share: float = h.limit(
+        0.5, "share", "minimum share of the lag; below it, other partitions lag as well"
+    )
     ratio: float = h.limit(3, "ratio", "minimum lag as a multiple of the siblings' mean")
     records: float = h.limit(1.5, "ratio", "minimum output as a multiple of the siblings' mean")
-    behind: float = h.limit(10, "s", "minimum delay; checkpoints, pauses and bursts cause less")
+    behind: float = h.limit(
+        10, "s", "minimum delay; checkpoints, pauses and bursts cause shorter delays"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

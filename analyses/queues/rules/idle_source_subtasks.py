@@ -11,7 +11,7 @@ they block watermarks unless the source marks them as idle.
 
 How it decides
 --------------
-Some subtasks of the source emit no record in the whole input, and have no `pendingRecords`. All others are busy
+Some subtasks of the source emit no record throughout the input, and have no `pendingRecords`. All others are busy
 for at least `busy` of the time, or the source reports no busy times. The lag of the source grows, and its delay is
 at least `behind`. If tasks downstream limit the job, more partitions do not help, and the rule reports nothing. It
 also reports nothing if the job keeps up, because idle subtasks alone are harmless.
@@ -33,7 +33,9 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     busy: float = h.limit(0.85, "share", "minimum busy time; a source this busy cannot read faster")
-    behind: float = h.limit(10, "s", "minimum delay; checkpoints, pauses and bursts cause less")
+    behind: float = h.limit(
+        10, "s", "minimum delay; checkpoints, pauses and bursts cause shorter delays"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:

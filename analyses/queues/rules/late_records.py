@@ -53,11 +53,15 @@ _UNITS_READ = " Flink reads event times as milliseconds since 1970."
 
 
 class Limits(h.Limits):
-    ahead: float = h.limit(86_400, "s", "minimum lead over the clock; no time zone differs by more")
+    ahead: float = h.limit(
+        86_400, "s", "minimum time ahead of the clock; no time zone differs by more"
+    )
     delay: float = h.limit(60, "s", "maximum delay in addition to the shift; seconds are normal")
     steady: float = h.limit(30, "s", "maximum variation of the shift; metrics are up to 10 s old")
     lasted: float = h.limit(20, "s", "minimum measured time: two refreshes of the metrics")
-    share: float = h.limit(0.05, "share", "minimum share of late records; a few are common")
+    share: float = h.limit(
+        0.05, "share", "minimum share of late records; a few late records are common"
+    )
     records: float = h.limit(20, "records", "minimum number of late records")
 
 

@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-Tasks whose total state grew with a restore, although no record was added: to the new parallelism times the size of
-broadcast state, or to the parallelism times the whole former state for a union list.
+Tasks whose total state grew in a restore although no records were added. Broadcast state grows to its size
+times the new parallelism. A union list grows to its whole former size times the parallelism.
 
 Why it matters
 --------------

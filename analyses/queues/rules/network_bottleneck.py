@@ -37,7 +37,7 @@ from flowdiag.analyses.queues.detect.pools import full_senders, is_free, pool_us
 class Limits(h.Limits):
     full: float = h.limit(FULL, "share", "minimum share of output buffers in use; half is normal")
     empty: float = h.limit(0.3, "share", "maximum use of the receiver's buffers; half is normal")
-    busy: float = h.limit(BUSY, "share", "maximum busy time; a busier receiver may be slow itself")
+    busy: float = h.limit(BUSY, "share", "maximum busy time; a busier receiver may itself be slow")
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 

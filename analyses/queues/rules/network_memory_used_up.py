@@ -70,7 +70,7 @@ def _finding(job: h.JobQueues, found: list[Shortage], limits: Limits) -> h.Findi
     exhausted = any(shortage.exhausted for shortage in found)
     unexplained = (minutes or exhausted) and not h.serious_spells(job)
     worst = found[0]
-    problem = "no buffer is free at times"
+    problem = "at times, no buffer is free"
     if worst.requested is not None and worst.requested > limits.requested:
         problem = f"tasks request {h.fmt.percent(worst.requested)} of it"
     severity, confidence = h.Severity.INFO, h.Confidence.LOW

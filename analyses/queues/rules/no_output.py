@@ -1,4 +1,4 @@
-"""A task receives records and emits none, or no record moves in the job.
+"""A task receives records and emits none, or no records move in the job.
 
 What it reports
 ---------------
@@ -31,7 +31,7 @@ Any other task is reported if it emits no record for `seconds` while its subtask
 time does not advance if the `currentInputWatermark` of no subtask of the task advances in that time. If the
 watermark advances, or if there is none, a long window looks the same as a filter that no record passes or a join
 without a match. The rule is then inconclusive until the task has emitted nothing for `filter-hours` hours, or `window-hours`
-hours if the job has windows. It is also inconclusive if no record moves in any task and no task is busy or
+hours if the job has windows. It is also inconclusive if no records move in any task and no task is busy or
 waiting: the sources may have no input, or they may be stuck. The same applies if a watermark never advances in an
 input that is shorter than `seconds`.
 
@@ -62,9 +62,11 @@ from flowdiag.analyses.queues.detect.watermark_culprits import Culprit, clock, c
 
 
 class Limits(h.Limits):
-    seconds: float = h.limit(30, "s", "minimum time without progress; window pauses are shorter")
+    seconds: float = h.limit(
+        30, "s", "minimum time without progress; pauses between windows are shorter"
+    )
     first: float = h.limit(
-        15, "s", "minimum time without a watermark; sources emit many per second"
+        15, "s", "minimum time without a watermark; sources emit many watermarks per second"
     )
     records: float = h.limit(
         20, "records", "minimum number of records received; a filter may drop a few"
@@ -75,7 +77,7 @@ class Limits(h.Limits):
         "minimum time without output if watermarks advance; a filter rarely drops all records for longer",
     )
     window_hours: float = h.limit(
-        25, "h", "minimum time without output if the job has windows; they rarely exceed a day"
+        25, "h", "minimum time without output if the job has windows; windows rarely exceed a day"
     )
 
 

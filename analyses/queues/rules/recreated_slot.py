@@ -12,7 +12,7 @@ of the new slot are lost, without an error.
 How it decides
 --------------
 The source logs when it creates its slot, which normally happens once, at its first start. If it creates the slot
-again after the job restored a checkpoint, the slot was gone. Slots for parts of a snapshot, whose names end in a
+again after the job restored a checkpoint, the slot had disappeared. Slots for parts of a snapshot, whose names end in a
 number, do not count.
 
 What to do
@@ -68,7 +68,8 @@ def _finding(job: h.JobQueues, slot: str, again: list[Incident]) -> h.Finding:
     return h.job_finding(
         job,
         subject=h.service_subject(job, name),
-        title=f"The replication slot {slot} was gone, and the source created it again: changes are lost",
+        title=f"The replication slot {slot} had disappeared, and the source recreated it: "
+        "changes are lost",
         why=f"the slot {slot} no longer existed when the job restored its checkpoint",
         severity=h.Severity.CRITICAL,
         state=h.State.RECOVERED,

@@ -1,4 +1,4 @@
-"""Kafka refuses the records of the job: too few replicas are in sync.
+"""Kafka rejects the records of the job: too few replicas are in sync.
 
 What it reports
 ---------------
@@ -10,7 +10,7 @@ Records wait in the producer until `delivery.timeout.ms` has passed. Then the jo
 
 How it decides
 --------------
-Kafka's producers log each batch that a broker refuses, with the error. The error NOT_ENOUGH_REPLICAS must repeat
+Kafka's producers log each batch that a broker rejects, with the error. The error NOT_ENOUGH_REPLICAS must repeat
 for at least `lasting`. Errors during a leader change end within seconds, so the rule does not report them. Errors
 count as ongoing if they occur within `recent` of the end of the input.
 
@@ -30,7 +30,9 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     lasting: float = h.limit(5, "s", "minimum duration; after a leader change, errors end sooner")
-    recent: float = h.limit(30, "s", "time before the end in which refusals count as ongoing")
+    recent: float = h.limit(
+        30, "s", "time before the end of the input in which rejections count as ongoing"
+    )
 
 
 _CAUSE = "too-few-replicas"
@@ -57,8 +59,8 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     yield h.job_finding(
         job,
         subject=h.service_subject(job, name),
-        title=f"{name} refuses records for topic {topic}: too few replicas are in sync",
-        why=f"it refused {h.fmt.plural(count, 'batch', 'batches')} of the sink in {lasted}",
+        title=f"{name} rejects records for topic {topic}: too few replicas are in sync",
+        why=f"it rejected {h.fmt.plural(count, 'batch', 'batches')} of the sink in {lasted}",
         severity=h.Severity.WARNING,
         state=h.state_at_end(job, last_us, limits.recent),
         cause=_CAUSE,

@@ -1,8 +1,8 @@
-"""A database repeatedly refuses requests of the job, and the job retries them.
+"""A database repeatedly rejects requests of the job, and the job retries them.
 
 What it reports
 ---------------
-The database, the reason, and how many requests it refused.
+The database, the reason, and how many requests it rejected.
 
 Why it matters
 --------------
@@ -10,10 +10,10 @@ The job keeps running while it retries. Each retry delays the task, and if the l
 
 How it decides
 --------------
-The JDBC sink, the CDC source for PostgreSQL, and MariaDB's driver log each request that the database refuses, with
-the exception. At least `repeated` of them must have the same known reason. `database-lock` covers waits for locks.
+The JDBC sink, the CDC source for PostgreSQL, and MariaDB's driver log each request that the database rejects,
+with the exception. At least `repeated` of them must have the same known reason. `database-lock` covers waits for locks.
 If the CDC source cannot start to read its replication slot, it logs no exception. Usually, another reader is using
-the slot. Refusals count as ongoing if they occur within `recent` of the end of the input.
+the slot. Rejections count as ongoing if they occur within `recent` of the end of the input.
 
 What to do
 ----------
@@ -21,7 +21,7 @@ Fix the problem that the exception names. The remedies of the finding list the s
 
 False alarms
 ------------
-A database refuses some requests while it restarts. Such a period is short.
+A database rejects some requests while it restarts. Such a period is short.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ from flowdiag.parsers.components import component_of
 
 class Limits(h.Limits):
     repeated: float = h.limit(
-        2, "requests", "minimum number of refusals; a retry may fix a single one"
+        2, "requests", "minimum number of rejections; a retry may fix a single one"
     )
-    recent: float = h.limit(60, "s", "time before the end in which refusals count as ongoing")
+    recent: float = h.limit(
+        60, "s", "time before the end of the input in which rejections count as ongoing"
+    )
 
 
 _CAUSES = (
@@ -84,8 +86,8 @@ def _finding(job: h.JobQueues, cause: str, found: list[Incident], limits: Limits
     return h.job_finding(
         job,
         subject=h.service_subject(job, name),
-        title=f"{h.fmt.capital(name)} refuses {count} of the job: {CAUSES[cause].meaning}",
-        why=f"it refused {count} of the job",
+        title=f"{h.fmt.capital(name)} rejects {count} of the job: {CAUSES[cause].meaning}",
+        why=f"it rejected {count} of the job",
         severity=h.Severity.WARNING,
         state=h.state_at_end(job, max(times, default=None), limits.recent),
         cause=cause,

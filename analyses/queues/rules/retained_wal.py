@@ -36,7 +36,7 @@ class Limits(h.Limits):
         3, "outputs", "minimum number of outputs with the same position; two may be seconds apart"
     )
     unused: float = h.limit(
-        60_000, "ms", "minimum time without a reader; a source that restarts is back earlier"
+        60_000, "ms", "minimum time without a reader; a restarting source reconnects sooner"
     )
     used: float = h.limit(
         600_000, "ms", "minimum time with a reader; by then, a checkpoint has usually completed"

@@ -45,7 +45,7 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     action = h.Action(text="Upgrade to a version with credit-based flow control (1.5 and later)")
     if job.version >= (1, 5):
         action = h.Action(
-            text="Turn on credit-based flow control",
+            text="Enable credit-based flow control",
             option=SWITCH,
             proposed=h.write(SWITCH, True),
             restart_needed=True,
@@ -54,13 +54,15 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     yield h.job_finding(
         job,
         state=spells[0].state,
-        title=f"Without credits {culprit} may block all channels on its connections",
+        title=f"Without credit-based flow control, {culprit} may block all channels on its "
+        "connections",
         confidence=h.Confidence.LOW,
         rank=h.Rank.CONSEQUENCE,
         first_us=spells[0].first_us,
         last_us=spells[0].last_us,
-        explain="All channels between two TaskManagers share one TCP connection. An input gate without free "
-        "buffers blocks it. Tasks that send nothing to the slow subtask may have to wait as well.",
+        explain="All channels between two TaskManagers share one TCP connection. An input gate without "
+        "free buffers blocks this connection. Tasks that send nothing to the slow subtask may "
+        "have to wait as well.",
         evidence=h.evidence_of(job, spells[0]),
         actions=(action,),
     )

@@ -71,7 +71,9 @@ class Limits(CodeLimits):
         "share",
         "minimum busy time of a task that no other task waits for; below it, the task keeps up",
     )
-    dumps: float = h.limit(2, "dumps", "minimum number of dumps; one may show a short wait")
+    dumps: float = h.limit(
+        2, "dumps", "minimum number of dumps; a single dump may show a short wait"
+    )
     records: float = h.limit(
         50, "records", "minimum number of records; barriers distort smaller samples"
     )

@@ -39,11 +39,11 @@ from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.queues import helpers as h
 
 TITLES: dict[str | None, str] = {
-    "task-hangs": "{} receives nothing and blocks the tasks upstream",
+    "task-hangs": "{} receives nothing and blocks its upstream tasks",
     "slow-sync-snapshot": "{} spends its time in synchronous snapshots",
     "slow-async-snapshot": "{} is slow to write its state",
     "garbage-collection": "{} does not keep up: its TaskManager is busy with garbage collection",
-    "slow-subtask": "{} needs far longer per record than its siblings",
+    "slow-subtask": "{} takes far longer per record than its siblings",
     None: "{} does not keep up while its siblings do",
 }
 

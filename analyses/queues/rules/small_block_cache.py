@@ -32,9 +32,13 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     missed: float = h.limit(
-        0.25, "share", "minimum share of misses; hits on cached index blocks keep it moderate"
+        0.25,
+        "share",
+        "minimum share of misses; hits on cached index blocks keep the share moderate",
     )
-    misses: float = h.limit(200, "1/s", "minimum rate of misses, each up to 1 ms on an SSD")
+    misses: float = h.limit(
+        200, "1/s", "minimum rate of misses; each miss takes up to 1 ms on an SSD"
+    )
     full: float = h.limit(0.9, "share", "minimum cache usage; below it, more space does not help")
 
 

@@ -16,7 +16,7 @@ at least `files` of them with a mean size of at most `small`. The finding is a n
 number still rises: its rank correlation with time (Kendall's tau) is at least `tau`. Flink reports these metrics only if
 `state.backend.rocksdb.metrics.num-files-at-level` and `….total-sst-files-size` are `true`.
 
-Each checkpoint writes a file, whatever its size. RocksDB moves a file to the next level without merging it if no
+Each checkpoint writes a file, regardless of its size. RocksDB moves a file to the next level without merging it if no
 other file has keys in its range. This happens if keys, timers or windows of a subtask only increase.
 
 What to do
@@ -37,9 +37,13 @@ from flowdiag.analyses.queues.stores import LEVELS
 
 class Limits(h.Limits):
     files: float = h.limit(
-        200, "files", "minimum number of files per subtask; 12 GB of merged state has as many"
+        200,
+        "files",
+        "minimum number of files per subtask; 12 GB of merged state consist of as many",
     )
-    small: float = h.limit(1_048_576.0, "bytes", "maximum mean file size; merged files have 64 MiB")
+    small: float = h.limit(
+        1_048_576.0, "bytes", "maximum mean file size; merged files are 64 MiB large"
+    )
     tau: float = h.limit(
         0.8, "correlation", "minimum rank correlation with time: nine of ten pairs of samples rise"
     )

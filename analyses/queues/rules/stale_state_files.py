@@ -1,4 +1,4 @@
-"""Most of RocksDB's files hold values that the job has overwritten or removed.
+"""Most of RocksDB's files contain values that the job has overwritten or removed.
 
 What it reports
 ---------------
@@ -40,7 +40,9 @@ class Limits(h.Limits):
         "ratio",
         "minimum ratio of file size to live data; RocksDB compacts only at four overlapping files in level 0",
     )
-    floor: float = h.limit(67_108_864.0, "bytes", "minimum size difference; less is harmless")
+    floor: float = h.limit(
+        67_108_864.0, "bytes", "minimum size difference; a smaller difference is harmless"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
@@ -55,7 +57,7 @@ def _finding(
     job: h.JobQueues, task: str, stores: list[h.Store], size: float, live: float, limits: Limits
 ) -> h.Finding:
     text = (
-        f"The state files of {h.fmt.shorten(task)} have {h.fmt.size(size)} for about "
+        f"The state files of {h.fmt.shorten(task)} take up {h.fmt.size(size)} for about "
         f"{h.fmt.size(live)} of valid data"
     )
     largest = max(stores, key=lambda store: store.bytes_on_disk or 0.0)

@@ -7,7 +7,7 @@ the local disk is full.
 
 Why it matters
 --------------
-After such an error, RocksDB refuses writes. The task fails, and fails again after a restart on the same disk.
+After such an error, RocksDB rejects writes. The task fails, and fails again after a restart on the same disk.
 
 How it decides
 --------------

@@ -1,4 +1,4 @@
-"""Many threads of a TaskManager have the same kind of name, or their number grows.
+"""Many threads of a TaskManager have similar names, or their number grows.
 
 What it reports
 ---------------
@@ -33,7 +33,9 @@ from flowdiag.analyses.stacks import Stack, evidence_of
 
 class Limits(h.Limits):
     many: float = h.limit(
-        500, "threads", "minimum number of threads in a group; most of so many only wait"
+        500,
+        "threads",
+        "minimum number of threads in a group; in a group this large, most threads only wait",
     )
     least: float = h.limit(
         100, "threads", "minimum number of threads in a growing group; pools are smaller"

@@ -48,14 +48,15 @@ class Limits(h.Limits):
         "ms",
         "minimum time span if a time-to-live is set; the first compaction is over by then",
     )
-    factor: float = h.limit(1.5, "ratio", "minimum growth; changes of the load cause less")
+    factor: float = h.limit(1.5, "ratio", "minimum growth; load changes cause less")
     tau: float = h.limit(
         0.8, "correlation", "minimum rank correlation with time: nine of ten pairs of samples rise"
     )
     straight: float = h.limit(
         0.7,
         "ratio",
-        "minimum ratio of the second half's increase to the first's; a line gives 1, a fixed set of keys soon less",
+        "minimum ratio of the second half's increase to the first's; linear growth "
+        "gives 1, and a fixed set of keys soon gives less",
     )
     expired: float = h.limit(
         2.0,

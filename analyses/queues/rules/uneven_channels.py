@@ -41,7 +41,7 @@ class Limits(h.Limits):
         0.5, "buffers", "lower bound for the gate's mean; an empty gate has a mean of almost 0"
     )
     floating: float = h.limit(
-        FULL, "share", "minimum share of floating buffers in use; slow channels get them"
+        FULL, "share", "minimum share of floating buffers in use; they go to slow channels"
     )
     exclusive: float = h.limit(
         0.3, "share", "maximum share of exclusive buffers in use; most channels have theirs free"

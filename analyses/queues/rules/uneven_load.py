@@ -34,7 +34,8 @@ class Limits(h.Limits):
     ratio: float = h.limit(
         3,
         "ratio",
-        "minimum number of records as a multiple of the siblings' mean; key groups alone cause up to 1.5",
+        "minimum number of records as a multiple of the siblings' mean; key groups "
+        "alone cause a factor of up to 1.5",
     )
     records: float = h.limit(1000, "records", "minimum number of records for a meaningful ratio")
     idle: float = h.limit(IDLE, "share", "minimum busy time; below it, the subtask is idle")

@@ -274,8 +274,8 @@ def _verdict(state: StreamState, app: ApplicationFacts, interval: int) -> tuple[
                 overruns >= d.TURNING,
                 Stability.INCONCLUSIVE,
                 (
-                    f"the last {overruns} batches take longer than the interval and wait longer each "
-                    "time, and the input ends there"
+                    f"the last {overruns} batches take longer than the interval and wait longer "
+                    "each time, and then the input ends"
                 ),
             ),
             (

@@ -186,7 +186,8 @@ def _verdict(
                 counted and behind and _may_be_start(state, query, late),
                 Stability.INCONCLUSIVE,
                 (
-                    f"its first triggers take {use} of the interval and do not become longer, as is usual at a start"
+                    f"its first triggers take {use} of the interval and do not become "
+                    "longer, as is usual after a start"
                 ),
             ),
             (behind, Stability.OVERLOADED, behind or ""),
@@ -194,8 +195,8 @@ def _verdict(
                 _begins_to_overrun(state, query),
                 Stability.INCONCLUSIVE,
                 (
-                    "its last triggers take longer than the interval, each longer than the previous trigger, and "
-                    "the input ends there"
+                    "its last triggers take longer than the interval, each longer than the "
+                    "previous trigger, and then the input ends"
                 ),
             ),
             (

@@ -87,7 +87,7 @@ def failed_batches(
         actions = exceptions.failure_actions(assessed, printed[-1], error, "catch")
     if assessed.estimators:
         explain += (
-            " A failed batch ends early, so the rate estimator takes the job for faster than it is."
+            " A failed batch ends early, so the rate estimator overestimates the speed of the job."
         )
     return h.batch_finding(
         assessed,
@@ -165,7 +165,7 @@ def retried_tasks(assessed: h.AssessedApplication, records: list[h.Record]) -> h
         records,
         f"{h.fmt.plural(tasks, 'task')} failed, and a retry succeeded",
         error,
-        "No batch was lost, but a task that fails four times ends its batch.",
+        "No batch was lost, but a task that fails four times fails its batch.",
         severity=h.Severity.INFO,
         state=h.State.RECOVERED,
     )

@@ -94,7 +94,7 @@ def driver_note(found: Classified | None) -> str:
     """Return a note for exceptions of the driver, or an empty text for others."""
     if found is None or not _is_of_driver(found) or cause_of_exception(found)[0] != "out-of-memory":
         return ""
-    by = ": a collect transfers the rows of all tasks to it" if "by" in found.values else ""
+    by = ": a collect transfers the rows of all tasks to the driver" if "by" in found.values else ""
     return f"The driver, not an executor, ran out of memory{by}."
 
 

@@ -86,8 +86,8 @@ def _other_queries(assessed: h.AssessedApplication, query: h.QueryFacts, last: i
     if not since or not others:
         return ""
     return (
-        f"The application still runs, with {h.fmt.listed(others)}, so its status shows no failure. Wait "
-        "with spark.streams.awaitAnyTermination(), or monitor every query."
+        f"The application is still running, with {h.fmt.listed(others)}, so its status shows no "
+        "failure. Wait with spark.streams.awaitAnyTermination(), or monitor every query."
     )
 
 

@@ -90,8 +90,9 @@ def risen_input(app: h.ApplicationFacts) -> str | None:
     interval = app.interval_ms or 1000
     each = h.fmt.duration(later)
     return (
-        f"The input rate rose from {h.fmt.rate(low * 1000 / interval)} to {h.fmt.rate(high * 1000 / interval)}, and a record "
-        f"still costs {each}: the higher input rate is the cause."
+        f"The input rate rose from {h.fmt.rate(low * 1000 / interval)} to "
+        f"{h.fmt.rate(high * 1000 / interval)}, and a record still takes {each}: the higher "
+        "input rate is the cause."
     )
 
 
@@ -145,7 +146,7 @@ def _actions(assessed: h.AssessedApplication, state: h.StreamState) -> h.Iterato
             # Not shorter than the interval that RT202 proposes, because a fixed cost may be the cause.
             max(2 * state.interval_ms, 2 * line.base),
             f"Use a longer interval: each batch has a fixed cost of {h.fmt.duration(line.base)}",
-            verify="processing time as a share of the interval",
+            verify="the processing time is well below the interval",
         )
     cores = free_cores(app)
     tasks = [b.stage.tasks for b in h.late_window(app.completed) if b.stage is not None]
@@ -194,9 +195,9 @@ def drained_overload(
             cause=None,
             actions=(
                 h.Action(
-                    text="No action is needed unless the start must be on time. In that case, set "
-                    "an initial rate to limit the first batches",
-                    verify="waits of the first batches",
+                    text="No action is needed unless the first batches must be on time. In that "
+                    "case, set an initial rate to limit them",
+                    verify="the first batches have a short scheduling delay",
                 ),
             ),
         )

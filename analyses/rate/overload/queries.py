@@ -121,7 +121,8 @@ def past_late_query(
         series,
         severity=h.Severity.WARNING,
         state=h.State.RECOVERED,
-        title=f"{h.fmt.capital(query.label)} could not keep up for {h.fmt.duration(lasted)}, and caught up",
+        title=f"{h.fmt.capital(query.label)} could not keep up for {h.fmt.duration(lasted)}, "
+        "then caught up",
         explain="For a while, triggers took longer than the interval. Later triggers are on time.",
         why=f"a trigger took up to {h.fmt.duration(longest.duration_ms or 0)}{rows}, and {outcome}",
         cause="overloaded",
@@ -221,5 +222,5 @@ def _actions(
             state.interval_ms,
             2 * line.base,
             f"Use a longer interval: each trigger has a fixed cost of {h.fmt.duration(line.base)}",
-            verify="triggerExecution against the trigger interval",
+            verify="triggers end within the trigger interval",
         )

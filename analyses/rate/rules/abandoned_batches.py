@@ -52,7 +52,7 @@ def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Results:
         actions=(
             h.Action(
                 text="Check what happened at that time, and whether a later run processed the records",
-                verify="every batch has an end",
+                verify="every batch ends in the logs",
             ),
         ),
     )

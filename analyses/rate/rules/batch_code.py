@@ -68,7 +68,8 @@ class Limits(CodeLimits):
     driver: float = h.limit(
         ON_DRIVER,
         "share",
-        "minimum share of samples outside of Spark jobs; with a lower share, tasks take the time",
+        "minimum share of samples outside of Spark jobs; if it is lower, tasks take "
+        "most of the time",
     )
     hanging: float = h.limit(20_000, "ms", "minimum running time; garbage collection takes less")
     use: float = h.use_limit()

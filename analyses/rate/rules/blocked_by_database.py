@@ -21,8 +21,8 @@ been running for `hanging`.
 
 What to do
 ----------
-Find out what the other process does, and end its transaction. Set a lock timeout in the URL of the database so that
-batches fail and are repeated instead of waiting.
+Find out what the other process does, and end its transaction. Set a lock timeout in the URL of the database so
+that batches fail and are retried instead of waiting.
 
 False alarms
 ------------

@@ -40,8 +40,8 @@ from flowdiag.analyses.rate.detect.code import line_of, remedies_for_line, with_
 
 class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum share of the batch without a running job")
-    floor: float = h.limit(500, "ms", "minimum gap; starting and ending jobs takes less")
-    long: float = h.limit(3000, "ms", "minimum length of a gap for which three batches are enough")
+    floor: float = h.limit(500, "ms", "minimum gap; starting and ending jobs takes less time")
+    long: float = h.limit(3000, "ms", "minimum length of a gap at which three batches are enough")
     batches: float = h.limit(0.6, "share", "minimum share of recent batches with such a gap")
     fewest: float = h.fewest_limit("batches")
     use: float = h.use_limit()

@@ -72,8 +72,8 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
         well = all(state.stability in _WELL for state in assessed.states)
         severity = h.Severity.INFO if well else h.Severity.WARNING
         title = (
-            "The logs do not contain the end of the application: its driver was killed, or its event log was "
-            "copied while it ran"
+            "The logs do not contain the end of the application: its driver was killed, or its "
+            "event log was copied while the application was running"
         )
     running = h.batches.unfinished_batches(app)
     unfinished = ""

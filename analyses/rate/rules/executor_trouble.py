@@ -72,9 +72,10 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             yield h.application_finding(
                 assessed,
                 subject=h.executor_subject(app, executor),
-                title=f"Tasks on executor {executor.executor} take {times} as tasks of the same "
-                "stages elsewhere",
-                why=f"its tasks take {times} as tasks elsewhere, over {executor.stages} stages",
+                title=f"Tasks on executor {executor.executor} take {times} as tasks of the same stages "
+                "on other executors",
+                why=f"its tasks take {times} as tasks on other executors, over "
+                f"{executor.stages} stages",
                 cause="slow-executor",
                 rank=h.Rank.ROOT_CAUSE,
                 last_us=None,

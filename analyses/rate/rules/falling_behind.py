@@ -85,7 +85,9 @@ class Limits(h.Limits):
     )
     before: float = h.limit(3, "batches", "minimum number of batches on time before the overload")
     settled: float = h.limit(
-        h.defaults.LATE, "batches", "batches on time after which the estimator's rate has settled"
+        h.defaults.LATE,
+        "batches",
+        "number of batches on time after which the estimator's rate has settled",
     )
     failing: float = h.limit(
         h.defaults.FAILING_DELAY, "intervals", "minimum delay that is critical; bursts cause less"

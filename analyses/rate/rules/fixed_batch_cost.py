@@ -47,7 +47,9 @@ class Limits(h.Limits):
     batches: float = h.limit(
         h.BATCHES, "batches", "minimum number of almost empty batches; fewer may be a coincidence"
     )
-    spread: float = h.limit(h.SPREAD, "share", "minimum spread of sizes, as a share of the largest")
+    spread: float = h.limit(
+        h.SPREAD, "share", "minimum spread of batch sizes, as a share of the largest batch"
+    )
 
 
 def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
@@ -99,7 +101,7 @@ def _finding(
                 longer,
                 "Set a batch interval longer than the fixed cost of a batch. "
                 + what_if(assessed, state, interval_ms=round(longer)),
-                verify="processing time as a share of the interval",
+                verify="the processing time is well below the interval",
             ),
             *h.remedies("fixed-cost", app, "once"),
         ),

@@ -25,7 +25,7 @@ critical while operators drop rows because of the watermark.
 
 What to do
 ----------
-Filter events from the future before `withWatermark`, or convert the unit. Start with a new checkpoint location.
+Filter out events from the future before `withWatermark`, or convert the unit. Start with a new checkpoint location.
 
 False alarms
 ------------

@@ -41,9 +41,9 @@ class Limits(h.Limits):
     batches: float = h.limit(12, "batches", "minimum number of batches; the first fill the cache")
     rise: float = h.limit(0.1, "share", "minimum growth over the second half of the batches")
     falls: float = h.limit(
-        0.1, "share", "maximum share of decreases; data of single batches goes up and down"
+        0.1, "share", "maximum share of decreases; the data of single batches fluctuates"
     )
-    floor: float = h.limit(1 << 20, "bytes", "minimum size; less fits on any executor")
+    floor: float = h.limit(1 << 20, "bytes", "minimum size; smaller caches fit on any executor")
     faster: float = h.limit(
         2, "times", "minimum growth relative to the input, because cached records grow with it"
     )

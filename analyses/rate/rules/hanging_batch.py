@@ -100,7 +100,8 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         user = user_of_cores(app, query)
         if last.lasted_ms >= least and user is not None:
             yield h.Inconclusive(
-                reason=f"batch {last.batch} of {query.label} may wait for cores, which {user.label} uses",
+                reason=f"batch {last.batch} of {query.label} may be waiting for cores that "
+                f"{user.label} uses",
                 remedy="a later copy of the logs",
                 job=assessed.key,
             )

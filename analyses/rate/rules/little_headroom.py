@@ -33,20 +33,20 @@ _TEXTS = {
     "batches": (
         "The delay does not grow, but they have no headroom for the next burst.",
         "Add cores, or reduce the records per batch",
-        "processing time below 80% of the interval",
+        "the processing time is below 80% of the interval",
     ),
     "triggers": (
         "Triggers are on time, but they have no headroom for the next burst.",
         "Add cores and partitions, or use a longer trigger interval",
-        "triggerExecution below 80% of the interval",
+        "triggerExecution is below 80% of the interval",
     ),
     "pauses": (
         (
-            "Triggers take longer than their interval and still wait for rows, but they have no headroom for the "
-            "next burst."
+            "Triggers take longer than their interval but still have to wait for rows. They "
+            "have no headroom for the next burst."
         ),
         "Add cores and partitions",
-        "triggerExecution below the trigger interval",
+        "triggerExecution is below the trigger interval",
     ),
 }
 

@@ -50,7 +50,9 @@ class Limits(h.Limits):
         0.2, "share", "maximum share of the batch for a single task; a longer task does real work"
     )
     share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of batches with many tasks")
-    fewest: float = h.limit(1, "batches", "minimum number of batches; one shows the plan of all")
+    fewest: float = h.limit(
+        1, "batches", "minimum number of batches; a single batch shows the plan of all batches"
+    )
     slow: float = h.limit(2000, "ms", "minimum duration if there are too few batches for a verdict")
     use: float = h.use_limit()
 

@@ -42,7 +42,9 @@ class Limits(h.Limits):
         3, "batches", "minimum number of unfinished batches; one or two wait at every start"
     )
     ran: float = h.limit(
-        h.defaults.COLD, "batches", "maximum number of completed batches; the first are often empty"
+        h.defaults.COLD,
+        "batches",
+        "maximum number of completed batches; the first batches are often empty",
     )
 
 

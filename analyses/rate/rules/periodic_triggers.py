@@ -84,7 +84,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
                 h.Action(
                     text="No action is needed while batches are on time. If these batches take longer and longer, "
                     "compact less often",
-                    verify="duration of these batches",
+                    verify="these batches take less time",
                 ),
             ),
         )

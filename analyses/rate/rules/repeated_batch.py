@@ -51,7 +51,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
             query,
             state=h.State.RECOVERED if passed else h.State.ONGOING,
             title=title if passed else f"{title}, and none finished it",
-            explain="A later run finished it."
+            explain="A later run finished the batch."
             if passed
             else "No later batch has been processed yet.",
             why=f"{runs} runs began batch {batch}",

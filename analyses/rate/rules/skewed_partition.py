@@ -43,10 +43,12 @@ class Limits(h.Limits):
         3.0, "ratio", "minimum multiple of the other partitions' mean; even keys stay below it"
     )
     floor: float = h.limit(
-        1000, "records", "minimum number of records above the mean; fewer take no time"
+        1000, "records", "minimum number of records above the mean; fewer take almost no time"
     )
     partitions: float = h.limit(
-        3, "partitions", "minimum number of partitions; of two, one always has more"
+        3,
+        "partitions",
+        "minimum number of partitions; of two partitions, one always has more records",
     )
     share: float = h.limit(h.defaults.MOSTLY, "share", "minimum share of batches with this skew")
     fewest: float = h.fewest_limit("batches")

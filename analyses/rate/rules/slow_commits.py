@@ -7,7 +7,7 @@ and commits to the checkpoint location.
 
 Why it matters
 --------------
-Every trigger pays this cost, however few rows it reads.
+Every trigger incurs this cost, however few rows it reads.
 
 How it decides
 --------------

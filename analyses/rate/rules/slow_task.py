@@ -39,9 +39,13 @@ from flowdiag.analyses.rate.detect.stragglers import straggler_of, task_subject,
 class Limits(h.Limits):
     ratio: float = h.limit(3.0, "ratio", "minimum multiple of the other tasks' mean; two is normal")
     floor: float = h.limit(500, "ms", "minimum time above the mean; starting a task takes less")
-    share: float = h.limit(0.6, "share", "minimum share of batches; a single slow one is a hiccup")
+    share: float = h.limit(
+        0.6, "share", "minimum share of batches; a single slow batch is a hiccup"
+    )
     part: float = h.limit(
-        0.5, "share", "minimum share of the batch that the task takes; below it, others matter more"
+        0.5,
+        "share",
+        "minimum share of the batch that the task takes; below it, other tasks matter more",
     )
     more: float = h.limit(
         2.0,

@@ -44,10 +44,13 @@ class Limits(h.Limits):
     longer: float = h.limit(
         3,
         "ratio",
-        "minimum ratio to the time without waiting; a busy core or more rows explain less",
+        "minimum ratio to the time without waiting; a busy core or more rows explain "
+        "smaller ratios",
     )
     after: float = h.limit(1500, "ms", "maximum time after the end of the other trigger")
-    fewest: float = h.limit(3, "triggers", "minimum number of slow triggers; two may be chance")
+    fewest: float = h.limit(
+        3, "triggers", "minimum number of slow triggers; two may be a coincidence"
+    )
     short: float = h.limit(2, "triggers", "minimum number of fast triggers without the other query")
     mostly: float = h.limit(0.7, "share", "minimum share of slow triggers' time that this explains")
 

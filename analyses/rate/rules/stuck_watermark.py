@@ -25,7 +25,7 @@ Falling behind: the gap between the watermark and the newest event grows steadil
 
 What to do
 ----------
-Send events through the idle input, for example a heartbeat per minute. Alternatively, set
+Send events through the idle input, for example one heartbeat per minute. Alternatively, set
 `spark.sql.streaming.multipleWatermarkPolicy` to `max` if losing late rows of the slower inputs is acceptable. A query
 keeps its policy until it has a new checkpoint location.
 

@@ -43,7 +43,9 @@ class Limits(h.Limits):
         "minimum share of updates that reverse; a trend has few, and noise gives 0.67",
     )
     proportional: float = h.limit(
-        1.0, "gain", "maximum stable gain; with 1, the new rate does not depend on the last rate"
+        1.0,
+        "gain",
+        "maximum stable gain; with 1, the new rate does not depend on the previous rate",
     )
     updates: float = h.limit(8, "updates", "minimum number of updates; fewer may be a coincidence")
 

@@ -49,4 +49,4 @@ def failure_before(last: h.Start) -> str | None:
     if last.trigger is None:
         return None
     failure = h.fmt.shorten(without_package((last.cause or "").split("\n", 1)[0]), 100)
-    return "the run before it failed" + (f": {failure}" if failure else "")
+    return "the previous run failed" + (f": {failure}" if failure else "")

@@ -66,7 +66,7 @@ def _finding(job: h.JobStarting, reason: str, events: list[h.Trouble], scaled_us
         ongoing=ongoing,
         severity=severity,
         subject=h.job_subject(job),
-        title=f"The autoscaler: {clause}{where}",
+        title=f"The autoscaler is blocked: {clause}{where}",
         why=f"{clause}: {h.fmt.shorten(last.values.get('said') or clause, 120)}",
         cause="autoscaler-blocked",
         rank=h.Rank.REPORTED_CAUSE,

@@ -7,7 +7,7 @@ version. This includes classes that were compiled for a newer Java version.
 
 Why it matters
 --------------
-No restart helps: the job fails until its jar, or the cluster's `lib/`, changes.
+No restart helps: the job fails until its JAR, or the cluster's `lib/`, changes.
 
 How it decides
 --------------
@@ -16,7 +16,7 @@ submission.
 
 What to do
 ----------
-The fix depends on the error. Package a missing class in the job's jar, or put it in `lib/` if its scope is
+The fix depends on the error. Package a missing class in the job's JAR, or put it in `lib/` if its scope is
 `provided`. If a method is missing, two versions of a library are on the class path: remove or
 relocate one.
 
@@ -34,10 +34,10 @@ from flowdiag.analyses.flink.failures.linkage import linkage
 from flowdiag.analyses.startup import helpers as h
 
 _TITLES: Final = {
-    "main": "Main class {} is not found",
+    "main": "Main class {} was not found",
     "missing": "{} is not found",
     "conflict": "Two versions of a class: {}",
-    "java": "Compiled for a newer Java: {}",
+    "java": "Compiled for a newer Java version: {}",
 }
 _Text = tuple[str, int | None, h.Ref | None, h.JobStarts | None]  # text, time, record, job
 

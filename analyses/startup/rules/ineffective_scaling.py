@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-The rule reports tasks whose throughput hardly grew after a scale-up, with the expected and the actual increase.
+The rule reports tasks whose throughput barely grew after a scale-up, with the expected and the actual increase.
 
 Why it matters
 --------------

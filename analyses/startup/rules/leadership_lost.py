@@ -44,7 +44,7 @@ _LOCK: Final = ("leader-lock-lost",)
 
 class Limits(h.Limits):
     end: float = h.limit(
-        15, "s", "time before the end that does not count, because a stop revokes leaderships"
+        15, "s", "time before the end that does not count, because a stop also revokes leaderships"
     )
     after: float = h.limit(60, "s", "maximum time from a failed election to the suspension")
 

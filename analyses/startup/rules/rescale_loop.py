@@ -3,7 +3,7 @@
 What it reports
 ---------------
 The rule reports how often a job rescaled, between which parallelisms, and the most frequent reason: a TaskManager
-that leaves and comes back, slots that appear, or changed requirements, for example by the autoscaler.
+that disappears and comes back, slots that appear, or changed requirements, for example by the autoscaler.
 
 Why it matters
 --------------
@@ -41,7 +41,9 @@ class Limits(h.Limits):
         "changes",
         "minimum number of changes of direction; replacing a lost TaskManager causes one or two",
     )
-    gap: float = h.limit(900, "s", "maximum time between rescales; rarer ones cost little")
+    gap: float = h.limit(
+        900, "s", "maximum time between rescales; less frequent rescales cost little"
+    )
 
 
 def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
@@ -82,7 +84,7 @@ def _finding(job: h.JobStarting, loop: list[h.Rescale], limits: Limits) -> h.Fin
     remedies = ["taskmanager", "cooldown", "stabilization"]
     if requested > len(loop) / 2:
         remedies = ["boundary", "cooldown"] if scaled else ["cooldown"]
-    why = f"{place} left {h.fmt.plural(times, 'time')}" if named else f"{len(loop)} rescales"
+    why = f"{place} disappeared {h.fmt.plural(times, 'time')}" if named else f"{len(loop)} rescales"
     return h.start_finding(
         job,
         ongoing=ongoing,

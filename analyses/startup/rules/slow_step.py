@@ -16,8 +16,8 @@ A step is slow if it takes at least `slow`. Other rules cover the wait for slots
 What to do
 ----------
 For RPC and REST, check name resolution. For leader election, check ZooKeeper or the Kubernetes API. For the
-submission, check the job's main(), the download of its jar, and the recovery of the checkpoint store. For
-the deployment, check how long the TaskManagers take to download the jars.
+submission, check the job's main(), the download of its JAR, and the recovery of the checkpoint store. For
+the deployment, check how long the TaskManagers take to download the JAR files.
 
 False alarms
 ------------

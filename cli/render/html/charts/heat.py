@@ -154,7 +154,7 @@ def _figure(
     columns = len(taskmanagers)
     note = join_notes(
         (len(shown) < len(cells), f"shows the {len(shown)} worst of {len(cells)} subtasks"),
-        (columns > _COLUMNS_NARROW, "narrow screens show the worst TaskManagers only"),
+        (columns > _COLUMNS_NARROW, "narrow screens show only the worst TaskManagers"),
         (columns > _COLUMNS[WIDE], f"shows the {_COLUMNS[WIDE]} worst of {columns} TaskManagers"),
     )
 

@@ -12,9 +12,9 @@ from flowdiag.cli.render.html.scales import time_axis, wall_ms
 from flowdiag.cli.text import words
 
 HOW: Final = (
-    "The line shows the records that wait in the source. While it rises, more records arrive than the job reads. While it "
-    "falls, the job is catching up. Consumer group lag rises between two checkpoints, because Flink commits offsets when a "
-    "checkpoint completes."
+    "The line shows the unread records in the source. While it rises, more records arrive than "
+    "the job reads. While it falls, the job is catching up. Consumer group lag rises between "
+    "two checkpoints, because Flink commits offsets when a checkpoint completes."
 )
 _HEIGHT: Final = 130
 
@@ -35,7 +35,7 @@ def consumer_lag(
     ]
     times = [float(row["x"]) for row in rows if isinstance(row["x"], int | float)]
     span = (min(times), max(times)) if times and min(times) < max(times) else None
-    title = f"Lag of {lag.of}: records that wait in the source"
+    title = f"Lag of {lag.of}: unread records in the source"
     label = f"{title}. {fmt.thousands(lag.first)} at the start, {fmt.thousands(lag.last)} at the end, {lag.direction}"
 
     def spec(width: int) -> Spec:

@@ -15,10 +15,11 @@ from flowdiag.cli.text.grid import Column
 from flowdiag.cli.text.pools import Pool, configured_value, pools_of, with_sums
 
 HOW: Final = (
-    "Each row is a memory pool, with a dot for each pool that contains it. The bar shows where the pool lies in the "
-    "process, so the parts of a pool line up below it. Derived sizes are calculated from the options. Observed sizes "
-    "are the sizes that the process printed at startup. If the two differ, an option did not reach the process, or its "
-    "environment overrides the option. The table below lists the configured values."
+    "Each row is a memory pool, with a dot for each pool that contains it. The bar shows the "
+    "pool's position within the process, so the parts of a pool line up below it. Derived sizes "
+    "are calculated from the options. Observed sizes are the sizes that the process printed at "
+    "startup. If the two differ, an option did not reach the process, or its environment "
+    "overrides the option. The table below lists the configured values."
 )
 
 _ROWS: Final = 40

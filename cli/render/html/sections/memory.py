@@ -63,7 +63,7 @@ def _part(group: Sequence[MemoryProcess], context: Context) -> Part:
         )
     if process.usage is not None and process.usage.floors_bytes:
         floors = ", ".join(fmt.size(floor) for floor in process.usage.floors_bytes)
-        lines.append(f"Heap left after collections, over time: {floors}")
+        lines.append(f"Heap in use after collections, over time: {floors}")
     remarks = table(_REMARK_COLUMNS, process.remarks, _REMARKS)
     return Part(
         title=processes_title(group).removeprefix("Memory of "),
