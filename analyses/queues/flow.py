@@ -132,7 +132,7 @@ def _limit_of(job: JobQueues, spell: Spell) -> Limit:
     service = slow_service(job, spell)
     if service is not None:
         text = f"{name} waits for {service.name}: {service.why}"
-        return "sink", spell.task, service.name, text
+        return "processing" if service.lookup else "sink", spell.task, service.name, text
     code = spell.culprit.code
     component = None
     if code is not None and code.cause in ("slow-external-call", "connection-pool-exhausted"):

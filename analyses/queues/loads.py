@@ -102,12 +102,17 @@ def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
 
 def _load(key: SubtaskKey, each: Sequence[Sample]) -> Load:
     """Return the load of a subtask over all samples. If the subtask hangs, use only samples after its last record."""
-    still = [*takewhile(lambda sample: sample.increases.get("records_in") == 0, reversed(each))]
+    still = [*takewhile(_is_still, reversed(each))]
     if len(still) < len(each) and sum(sample.samples for sample in still) >= ENOUGH_SAMPLES:
         load = load_of(key, load_row(key, still[::-1]))
         if is_stalled(load):
             return load
     return load_of(key, load_row(key, each))
+
+
+def _is_still(sample: Sample) -> bool:
+    """Return whether a subtask neither receives nor emits records during a sample."""
+    return sample.increases.get("records_in") == 0 and not sample.increases.get("records_out")
 
 
 def _with_queues_as_work(job: JobQueues, loads: Loads) -> Loads:

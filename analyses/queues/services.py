@@ -23,6 +23,8 @@ THROTTLED_MS: Final = 50.0
 """Minimum mean delay that counts as throttling. Without a quota, the delay is exactly 0."""
 KAFKA: Final = "Kafka"
 _WAITS: Final = ("slow-external-call", "connection-pool-exhausted")
+_LOOKUP: Final = ".join.lookup."
+"""Part of the package of Flink's lookup joins, in a stack of SQL."""
 _NAMED: Final = 3
 
 
@@ -34,12 +36,14 @@ class SlowService:
         name: its name, with host and port if an input contains them.
         cause: `slow-database`, `slow-kafka` or `kafka-quota`.
         why: the evidence, as a clause.
+        lookup: whether the task looks up rows in it, for a lookup join.
         measurements: the metrics of the clients.
     """
 
     name: str
     cause: str
     why: str
+    lookup: bool = False
     measurements: tuple[Measurement, ...] = ()
 
 
@@ -78,10 +82,13 @@ def slow_service(job: JobQueues, spell: Spell) -> SlowService | None:
     code = spell.culprit.code
     component = None if code is None else _waited_for(code)
     if code is not None and component is not None and component.database:
+        lookup = any(_LOOKUP in frame for frame in code.stack.path)
+        who = "its lookup join" if lookup else "its connection"
         return SlowService(
             name=service_name(job, component.server or component.what),
             cause="slow-database",
-            why=f"its connection waits for a response in {code.evidence_text}",
+            why=f"{who} waits for a response in {code.evidence_text}",
+            lookup=lookup,
         )
     return _slow_broker(job, spell.task)
 

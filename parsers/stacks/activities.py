@@ -19,6 +19,8 @@ _GENERATED: Final = re.compile(
     r"\$\$Lambda|\$Proxy\d|\$\$FastClass|LambdaForm\$|\$\$Enhancer|(?:^|/)0x[0-9a-f]{6}"
 )
 """Generated classes, which are in no source file. The name of a hidden class contains an address."""
+_COMPILED: Final = re.compile(r"\w+\$\d+\.")
+"""Classes without a package that Flink's SQL compiles when a job starts, as `LookupFunction$4`. They have no source."""
 _FRAME: Final = re.compile(r"(?:[\w.@+-]{0,120}/){0,3}(?P<method>[^\s(]+)(?P<place>\([^)\n]*\)?)?")
 _MODULE: Final = re.compile(r"\((?:[\w.-]{1,80}(?:@[\w.+-]{1,40})?/)")
 _FRAMES: Final = 40  # maximum frames of a path, enough for a flame graph
@@ -125,7 +127,7 @@ def read_stack(frames: Sequence[Frame], state: str, *, path: bool = True) -> Rea
     """
     # A profile has ten thousand stacks but only a few thousand methods, so classify each method once. The frames of a
     # stack have only a few different marks.
-    marks = [_marks(method) for method, _ in frames]
+    marks = [_marks(method, "Unknown Source" in place) for method, place in frames]
     loop = _first(marks, _LOOP)
     active, marks = frames[:loop], marks[:loop]
     mine, whole = _first(marks, _USER), reduce(or_, set(marks), 0)
@@ -191,14 +193,14 @@ _ROLES: Final = {"part": _PART, "transport": _TRANSPORT}
 
 
 @functools.lru_cache(maxsize=65_536)
-def _marks(method: str) -> int:
+def _marks(method: str, without_source: bool) -> int:
     """Return the marks of a method, with one bit for `frames` and one for `below` of each entry in the table."""
     found = _ASYNC if method.startswith("org.apache.flink.streaming.api.operators.async.") else 0
     if ".processElement" in method or "ChainingOutput." in method:
         found |= _CHAINED
     if method.startswith(_MAILBOX):
         found |= _LOOP
-    if _GENERATED.search(method):
+    if _GENERATED.search(method) or (without_source and _COMPILED.match(method)):
         found |= _HIDDEN
     component = component_named(method)
     if component is not None:

@@ -122,6 +122,14 @@ def test_busy_without_records_is_a_hang() -> None:
     assert (verdict.cause, verdict.culprits[0].subject.subtask_index) == ("task-hangs", 1)
 
 
+def test_a_subtask_that_emits_records_does_not_hang() -> None:
+    """Asynchronous state: before a checkpoint, all records in flight are processed, and no new ones received."""
+    bench = Queues().says("Source: orders", **WAITS)
+    bench.says("enrich", 1, **WORKS, **FULL, records_in=0.0, records_out=400.0)
+    verdict = judged(bench.job())
+    assert (verdict.cause, verdict.culprits[0].subject.subtask_index) == (None, 1)
+
+
 def test_a_slow_taskmanager_is_distinguished_from_slow_subtasks() -> None:
     bench = Queues().says("Source: orders", **WAITS)
     for task in ("enrich", "aggregate"):

@@ -308,6 +308,21 @@ def test_hidden_classes_are_no_user_code() -> None:
     assert read_stack(frames, "TIMED_WAITING").frame == "com.acme.Enrich.map(Enrich.java:7)"
 
 
+@pytest.mark.parametrize(
+    ("frame", "is_user"),
+    [
+        ("LookupFunction$4.flatMap(Unknown Source)", False),
+        ("Enrich$1.map(Enrich.java:7)", True),
+        ("com.acme.Enrich$1.map(Unknown Source)", True),
+    ],
+)
+def test_functions_that_sql_compiles_are_no_user_code(frame: str, is_user: bool) -> None:
+    lines = (SOCKET, "org.postgresql.core.v3.QueryExecutorImpl.execute(Q.java:1)", frame, *MAILBOX)
+    frames = [each for line in lines if (each := frame_of(line)) is not None]
+    reading = read_stack(frames, "RUNNABLE")
+    assert (reading.component, reading.frame) == ("postgresql", frame if is_user else None)
+
+
 def test_waits_of_flink_itself_are_no_activity() -> None:
     frames = [*PARK, "java.util.concurrent.CompletableFuture.get(C.java:1)", MAP, *MAILBOX]
     parsed = [frame_of(text) for text in frames]

@@ -63,8 +63,8 @@ class Load:
     """The load of one subtask, with shares from 0 to 1.
 
     `measured` and `wait_measured` are False if buffer usage replaces busy and back-pressured time.
-    `buffers` is the mean share of input buffers in use, `buffers_peak` the maximum if single samples
-    are known. `samples` is 0 for totals since the start and 1 for single REST responses.
+    `records` are received, `emitted` are sent. `buffers` is the mean share of input buffers in use,
+    `buffers_peak` the maximum if single samples are known. `samples` is 0 for totals since the start and 1 for single REST responses.
     """
 
     key: SubtaskKey
@@ -78,6 +78,7 @@ class Load:
     samples: int
     ref: Ref | None
     bytes: float | None = None
+    emitted: float | None = None
     buffers: float | None = None
     buffers_peak: float | None = None
 
@@ -297,6 +298,7 @@ def load_of(key: SubtaskKey, row: SubtaskLoad) -> Load:
         samples=row.samples,
         ref=row.ref,
         bytes=row.bytes_in,
+        emitted=row.records_out,
         buffers=row.in_pool_usage,
     )
 
@@ -623,8 +625,13 @@ def slow_taskmanager_of_task(task: str, members: Sequence[Load]) -> SlowTaskMana
 
 
 def is_stalled(load: Load) -> bool:
-    """Whether a subtask is busy and not blocked but receives no records."""
-    if load.records is None or load.records > 1.0 or (load.back_pressured or 0.0) > CALM:
+    """Whether a subtask is busy and not blocked but neither receives nor emits records.
+
+    With asynchronous state, a subtask emits the records that are in flight before it receives more.
+    """
+    if load.records is None or max(load.records, load.emitted or 0.0) > 1.0:
+        return False
+    if (load.back_pressured or 0.0) > CALM:
         return False
     return load.busy is not None and load.busy >= (BUSY if load.measured else FULL)
 

@@ -414,6 +414,9 @@ def hot_subtask(
 ) -> Hot | None:
     """Return the subtask with most of a source's lag, with trend and share, or None if no subtask stands out.
 
+    A subtask that waits for downstream tasks reads slowly because of them, and refreshes its lag at other times than
+    its siblings.
+
     Args:
         job: the job.
         task: the source.
@@ -427,6 +430,9 @@ def hot_subtask(
     if len(waiting) < 2 or not any(waiting.values()):
         return None
     key = max(waiting, key=lambda key: (waiting[key], key))
+    load = loads_in(job).get(key)
+    if load is not None and load.waits and load.wait_measured:
+        return None
     emitted = {
         each: sum(s.increases.get("records_out", 0.0) for s in job.samples.get(each, ()))
         for each in waiting

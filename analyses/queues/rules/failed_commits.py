@@ -59,7 +59,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         severity=h.Severity.WARNING,
         state=h.state_at_end(job, max(times, default=None), limits.recent),
         cause=_CAUSE,
-        rank=h.Rank.ROOT_CAUSE,
+        rank=h.Rank.MECHANISM,  # it slows nothing down
         first_us=min(times, default=None),
         last_us=max(times, default=None),
         count=len(checkpoints),

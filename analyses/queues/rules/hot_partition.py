@@ -14,8 +14,8 @@ How it decides
 At the end of the input, the subtask has at least `share` of the `pendingRecords` of its source, and at least
 `ratio` times the mean of its siblings. Its delay is at least `behind`, and its lag grows. The subtask also emits
 at least `records` times as many records as its siblings on average. A subtask that emits about as many records as
-its siblings is slow, not hot. In the output of `kafka-consumer-groups`, the rule looks for the partition with the
-same share of the lag.
+its siblings is slow, not hot. A subtask that waits for downstream tasks is neither. In the output of
+`kafka-consumer-groups`, the rule looks for the partition with the same share of the lag.
 
 What to do
 ----------

@@ -13,15 +13,15 @@ How it decides
 --------------
 Back pressure starts at the task, as for `slow-operator`, and one of these is true:
 
-- The threads of its connector wait for a response from a database in most thread dumps. Calls in the job's own code
-  count as `slow-operator`, because that code can call the system in another way.
+- The threads of its connector, or of its lookup join, wait for a response from a database in most thread dumps. Calls
+  in the job's own code count as `slow-operator`, because that code can call the system in another way.
 - The requests of its Kafka producers take 500 ms or more on average, or their buffers are full.
 - The brokers delay the producers by 50 ms or more on average, because of a quota.
 
 What to do
 ----------
 Check the load of the system, its slow queries, its quotas, and the network connection to it. Then send more
-records per request.
+records per request. For a lookup join, cache more rows.
 
 False alarms
 ------------
@@ -34,8 +34,12 @@ from dataclasses import replace
 
 from flowdiag.analyses.queues import helpers as h
 
-_REMEDIES = {"slow-kafka": ("brokers", "buffer")}
-"""The remedies for sinks, for causes that also have remedies for sources."""
+_REMEDIES = {
+    "slow-kafka": ("brokers", "buffer"),
+    "slow-database": ("statements", "batch", "parallelism"),
+}
+"""The remedies for sinks, for causes that also have other remedies."""
+_LOOKUP_REMEDIES = ("statements", "lookup-cache", "parallelism")
 
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
@@ -49,6 +53,7 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
         if service.cause == "kafka-quota":
             title = f"{service.name} throttles {task} because of a quota"
         found = h.spell_finding(job, spell, title)
+        remedies = _LOOKUP_REMEDIES if service.lookup else _REMEDIES.get(service.cause, ())
         yield replace(
             found,
             subject=h.service_subject(job, service.name, spell.task),
@@ -57,9 +62,7 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
             rank=h.Rank.ROOT_CAUSE,
             explain=h.explanation(service.cause),
             measurements=(*service.measurements, *found.measurements),
-            actions=h.remedies(
-                service.cause, job.job, *_REMEDIES.get(service.cause, ()), task=task
-            ),
+            actions=h.remedies(service.cause, job.job, *remedies, task=task),
             votes=(),
         )
 
