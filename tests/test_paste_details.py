@@ -25,7 +25,7 @@ CASES: Final = {
         "2024-05-02 10:12:01,220 ERROR org.apache.flink.runtime.entrypoint.ClusterEntrypoint [] - Fatal error occurred in the "
         "cluster entrypoint.\norg.apache.flink.runtime.leaderelection.LeaderElectionException: Could not start leader election\n"
         "\tat com.acme.Election.start(Election.java:11)\n",
-        "failing", "leadership-lost", ("It ended the JobManager's process.",),
+        "failing", "leadership-lost", ("The failure ended the JobManager's process.",),
     ),
     "an exception in the middle gives advice": Case(
         "org.apache.flink.runtime.JobException: Recovery is suppressed by NoRestartBackoffTimeStrategy\n"

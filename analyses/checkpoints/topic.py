@@ -72,7 +72,7 @@ _REQUIRED: Final = {
         _has_checkpoints,
         "the input contains no checkpoints",
     ),
-    "ended-checkpoints": (_has_ended, "no checkpoint ended in the input"),
+    "ended-checkpoints": (_has_ended, "the input does not show the end of any checkpoint"),
     "dated-records": (has_dated_records, UNDATED),
 }
 

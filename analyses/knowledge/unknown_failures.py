@@ -43,13 +43,13 @@ GROUPS: Final = 5
 """How many kinds of failures to report. Further kinds are usually repetitions or consequences."""
 _TITLE: Final = 400
 _ENDS: Final = {
-    "query": (Severity.CRITICAL, "It ended the query."),
-    "jobmanager": (Severity.CRITICAL, "It ended the JobManager's process."),
-    "application": (Severity.CRITICAL, "It ended the application."),
-    "job": (Severity.CRITICAL, "It ended the job."),
-    "batch": (Severity.CRITICAL, "It ended a batch."),
-    "process": (Severity.WARNING, "It ended a process."),
-    "task": (Severity.WARNING, "It ended a task."),
+    "query": (Severity.CRITICAL, "The failure ended the query."),
+    "jobmanager": (Severity.CRITICAL, "The failure ended the JobManager's process."),
+    "application": (Severity.CRITICAL, "The failure ended the application."),
+    "job": (Severity.CRITICAL, "The failure ended the job."),
+    "batch": (Severity.CRITICAL, "The failure ended a batch."),
+    "process": (Severity.WARNING, "The failure ended a process."),
+    "task": (Severity.WARNING, "The failure ended a task."),
 }
 _MODEST: Final = (Severity.WARNING, "The text does not show whether the failure ended anything.")
 

@@ -321,7 +321,7 @@ def _effect_on_pools(process: MemoryProcess, memory: m.TaskManagerMemory | None)
     now = current_pools(process)
     keeps = now is not None and memory.process <= now.process
     total = "keeps its size" if keeps else f"grows to {fmt.size(memory.process)}"
-    return f"the heap becomes {fmt.size(memory.heap)}, the process {total}"
+    return f"afterwards, the heap has {fmt.size(memory.heap)} and the process {total}"
 
 
 _UNREADABLE: Final = ("Cannot read memory size", "Could not parse")

@@ -85,7 +85,7 @@ def _has_records(facts: QueueFacts) -> bool:
 _REQUIRED: Final = {
     "task-metrics": (_has_metrics, "the input has no metrics of tasks"),
     "event-time": (_has_event_times, "the input has no watermarks"),
-    "stacks": (_has_stacks, "the input has no thread dumps and no profiles"),
+    "stacks": (_has_stacks, "the input has neither thread dumps nor profiles"),
     "jvm": (
         _has_taskmanagers,
         "the input has no metrics of TaskManagers and no garbage collector log",

@@ -527,7 +527,7 @@ def _in_local_mode(remedy: Remedy, app: ApplicationFacts) -> Remedy:
     option = _IN_LOCAL_MODE.get(remedy.option or "")
     if option is None or not re.match(r"local(?!-)", app.settings.get("spark.master", "")):
         return remedy
-    text = f"{remedy.text}. In local mode, the driver runs the tasks, so its heap counts"
+    text = f"{remedy.text}. In local mode, the driver runs the tasks, so set the driver's heap"
     return replace(remedy, option=option, text=text)
 
 

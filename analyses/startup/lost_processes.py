@@ -135,7 +135,9 @@ def _signs(
             text = f"its own log shows the timeout {h.fmt.duration(late * 1000)} later"
             yield _Sign("paused", "noticed-late", text)
         elif late > -limits.behind:
-            yield _Sign("network", "noticed-together", "both sides noticed it at the same time")
+            yield _Sign(
+                "network", "noticed-together", "both sides noticed the timeout at the same time"
+            )
     for minute in facts.collecting:
         if minute.taskmanager == name and minute.first_us - near <= at <= minute.last_us + near:
             share = h.fmt.percent(minute.gc_ms / minute.span_ms)

@@ -168,7 +168,7 @@ MOVED = "org.apache.kafka.clients.consumer.RetriableCommitFailedException: Offse
     ("seconds", "cause", "remedy"),
     [
         ((0, 5), DENIED, None),
-        ((0, 5, 10), DENIED, "permission Read"),
+        ((0, 5, 10), DENIED, "Read permission"),
         ((0, 5, 10), MOVED, "group ID"),
         ((0, 5, 10), None, "group ID"),
     ],

@@ -136,8 +136,8 @@ def test_an_uncertain_answer_names_the_evidence_and_its_command() -> None:
         "its stack frames differ, or it waits for input"
     )
     assert first.text == (
-        "get two thread dumps of TaskManager tm-3. This shows the stack frame in which each task "
-        "works or waits"
+        "get two thread dumps of TaskManager tm-3. This shows the stack frame in which each "
+        "task is working or waiting"
     )
     assert words.first_steps(made) == [
         f"next: {first.text}",

@@ -62,7 +62,7 @@ def test_a_job_that_cannot_start(capsys: pytest.CaptureFixture[str]) -> None:
         (["--rate", "0"], "--rate must be above 0"),
         (["--rate", "nan"], "--rate must be above 0"),
         (["--service", "soon"], "--service 'soon' is not a duration"),
-        (["--service", "1ms,1ms,1ms"], "--service names 3 tasks"),
+        (["--service", "1ms,1ms,1ms"], "--service lists 3 tasks"),
         (["--parallelism", "2"], "--parallelism needs at least two tasks"),
         (["--parallelism", "2,0"], "--parallelism needs at least two tasks"),
         (["--parallelism", "a,b"], "is not a list of numbers"),

@@ -106,7 +106,10 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     state = h.State.RECOVERED if recovered else h.State.ONGOING
     explain = "The checkpoint timers run in the JobManager, so only the JobManager can delay them."
     if found.lapses:
-        explain = "If most heartbeats time out in the same round, the JobManager paused, or the network to it failed."
+        explain = (
+            "If most heartbeats time out in the same round, either the JobManager paused, "
+            "or the network to it failed."
+        )
     over = f"{stalls.count_taskmanagers(job)} TaskManagers"
     most = max(map(len, found.lapses), default=0)
     numbers = (

@@ -181,8 +181,8 @@ def _unfinished(job: h.Job, interrupted: Sequence[h.Incident], expired: int) -> 
         cause="slow-checkpoint-storage",
         confidence=h.weigh(votes),
         rank=h.Rank.ROOT_CAUSE,
-        explain="The tasks took their snapshots in time. The uploads to the storage were still running, or were "
-        "repeated by the client, when the checkpoints expired.",
+        explain="The tasks took their snapshots in time. The uploads to the storage were still running, "
+        "or were retried by the client, when the checkpoints expired.",
         measurements=(
             h.measurement("interrupted-uploads", len(interrupted), "uploads"),
             h.measurement("expired", expired, "checkpoints"),

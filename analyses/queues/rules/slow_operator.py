@@ -68,7 +68,7 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Results:
                 f"{h.fmt.shorten(spell.task)} is busy all the time, although no task waits for it"
             )
         if spell.cause == "task-hangs":
-            title = f"{h.fmt.shorten(spell.task)} is busy, and emits no record"
+            title = f"{h.fmt.shorten(spell.task)} is busy but emits no records"
         if spell.cause == "slow-sync-snapshot":
             title += ": its synchronous snapshots take up much of the time"
         yield h.spell_finding(job, spell, title)

@@ -202,7 +202,7 @@ def _verdict(
             (
                 _backlog_grows(state),
                 Stability.THROTTLED,
-                "the backlog grows behind a limit of rows per trigger",
+                "the backlog grows, and a limit on rows per trigger applies",
             ),
             (state.caps, Stability.THROTTLED, parts.cap_clause(state.caps)),
             ((state.use or 0.0) >= d.NARROW, Stability.BORDERLINE, f"triggers take {use} of {of}"),

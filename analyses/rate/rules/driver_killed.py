@@ -122,7 +122,9 @@ def _votes(
     if last is not None and beyond >= limits.beyond * 1000:
         texts["others-go-on"] = f"other inputs continue for {h.fmt.duration(beyond / 1000)} longer"
     if lost:
-        texts["driver-lost"] = f"{h.fmt.plural(len(lost), 'executor')} lost the driver"
+        texts["driver-lost"] = (
+            f"{h.fmt.plural(len(lost), 'executor')} lost the connection to the driver"
+        )
     return tuple(
         h.Vote(signal=signal.name, text=texts[signal.name], weight=signal.weight)
         for signal in RULE.signals

@@ -116,7 +116,7 @@ def _refused_finding(assessed: h.AssessedApplication, refused: list[h.Record]) -
         else h.remedies("no-core-left", app, "less"),
     }
     times = h.fmt.plural(len(records), "time")
-    who = "No executor accepted a job" if refused else "Kubernetes refused executor pods"
+    who = "No executor accepted a job" if refused else "Kubernetes rejected executor pods"
     outcome: h.SubjectFields = {
         "severity": h.Severity.CRITICAL,
         "title": f"{who} ({times}){resources_text(app, quotas)}",

@@ -40,7 +40,9 @@ from flowdiag.analyses.rate import partitions as p
 
 class Limits(h.Limits):
     ratio: float = h.limit(
-        3.0, "ratio", "minimum multiple of the other partitions' mean; even keys stay below it"
+        3.0,
+        "ratio",
+        "minimum multiple of the other partitions' mean; evenly spread keys stay below it",
     )
     floor: float = h.limit(
         1000, "records", "minimum number of records above the mean; fewer take almost no time"

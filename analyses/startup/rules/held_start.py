@@ -50,7 +50,7 @@ _ADVICE: Final = (
 
 class Limits(h.Limits):
     grace: float = h.limit(
-        60, "s", "minimum time before RUNNING; process starts and state downloads take less"
+        60, "s", "minimum time before RUNNING; process starts and state downloads take less time"
     )
     canceled: float = h.limit(
         30, "s", "minimum time before a cancellation; users wait longer before they cancel a start"
