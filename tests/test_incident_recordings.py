@@ -116,9 +116,6 @@ def test_a_subtask_has_one_ratio_per_named_window(
         assert windows[""] <= named, subtask
 
 
-@pytest.mark.xfail(
-    reason="CP201 covers the time of failed checkpoints, SK101 that of back pressure", strict=True
-)
 @hot_keys
 def test_a_subtask_has_one_ratio_in_the_whole_report(
     name: str, report_of: Callable[[str], Report]

@@ -126,6 +126,12 @@ class Checkpoints(FlinkTopic):
         facts = assemble(rows, more, writers) if more else common
         return with_collectors(facts, side_inputs, writers)
 
+    def share(self, facts: ClusterFacts, common: ClusterFacts) -> ClusterFacts:
+        """Return the common facts with the loads, so that all topics report the same ratio of a subtask's data."""
+        loads = {job.key: job.loads for job in facts.jobs}
+        jobs = (replace(job, loads=loads.get(job.key, job.loads)) for job in common.jobs)
+        return replace(common, jobs=tuple(jobs))
+
     def jobs(self, facts: ClusterFacts) -> Iterable[SelectableJob]:
         return named_jobs(facts.jobs)
 

@@ -218,6 +218,7 @@ class SubtaskLoad:
     ref: Ref | None = None
     first_us: int | None = None
     last_us: int | None = None
+    window: int | None = None  # number of the window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,10 @@ class FlinkTopic(Topic):
         """
         raise NotImplementedError
 
+    def share(self, facts: Any, common: ClusterFacts) -> ClusterFacts:
+        """Return the common facts for the topics after this one, with what they may use of this topic's facts."""
+        return common
+
 
 class Flink:
     """The engine of topics about a Flink job."""
@@ -227,6 +231,7 @@ def _facts(
     for topic in topics:
         with faults.catch(Where.MEASURE, topic.name):
             facts[topic.name] = of_topic(topic)
+            common = topic.share(facts[topic.name], common)
     return facts
 
 

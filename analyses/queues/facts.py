@@ -212,7 +212,8 @@ class JobQueues:
     """All facts about one job.
 
     Args:
-        job: names, TaskManagers, checkpoints and settings; its `loads` are totals from REST and archives.
+        job: names, TaskManagers, checkpoints and settings; its `loads` are totals from REST and archives, and those of
+            `flowdiag checkpoints` if it measured them, too.
         topology: the order of the tasks.
         samples: samples of each subtask, in the order of the windows.
         taskmanagers: reports of each TaskManager that runs the job, in the order of the windows.
@@ -251,7 +252,7 @@ class JobQueues:
     @property
     def totals(self) -> tuple[SubtaskLoad, ...]:
         """Counts since the start of the job, from REST responses and archives."""
-        return self.job.loads
+        return tuple(row for row in self.job.loads if row.window is None)
 
     @property
     def windows(self) -> list[int]:

@@ -69,7 +69,13 @@ from flowdiag.analyses.queues.judging import (
     taskmanager_subject,
     waiting_tasks,
 )
-from flowdiag.analyses.queues.loads import has_task_order, loads_in, most_samples, samples_in
+from flowdiag.analyses.queues.loads import (
+    has_task_order,
+    loads_in,
+    most_samples,
+    samples_in,
+    task_windows,
+)
 from flowdiag.analyses.queues.movement import Silence, silence_of, standstill_of
 from flowdiag.analyses.queues.neighbours.blocked import blocked_sessions, class_of
 from flowdiag.analyses.queues.neighbours.lags import (

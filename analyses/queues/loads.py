@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Final
@@ -21,6 +21,7 @@ from flowdiag.analyses.flink.tasks.pressure import (
     queue_ratio,
     read_loads,
 )
+from flowdiag.analyses.flink.tasks.shares import windows_of
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauges, time_span
 from flowdiag.analyses.queues.movement import standstill_of
@@ -92,7 +93,7 @@ def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
         for key, each in samples_in(job, windows).items()
     }
     if not has_samples_over_time(job) and job.totals:
-        return found | read_loads(job.job, job.topology)
+        return found | read_loads(job.job, job.topology, job.totals)
     if len(job.topology.tasks) == 1:
         # If one chain is the whole job, no task counts records, but its operators do.
         records = 0.0 if standstill_of(job) is not None else None
@@ -180,6 +181,14 @@ def load_row(key: SubtaskKey, each: Sequence[Sample]) -> SubtaskLoad:
         start_delay_ms=None if delay is None else delay.mean / 1e6,
         ref=longest.ref,
     )
+
+
+def task_windows(job: JobQueues, task: str) -> list[Mapping[SubtaskKey, Load]]:
+    """Return the loads of a task's subtasks in each window: of `flowdiag checkpoints` if it measured them, too."""
+    return windows_of(job.job, task) or [
+        {key: load for key, load in loads_in(job, [window]).items() if key.task == task}
+        for window in job.windows
+    ]
 
 
 def has_task_order(job: JobQueues) -> bool:

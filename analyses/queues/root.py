@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from math import inf
 from typing import Final
@@ -51,6 +52,7 @@ from flowdiag.analyses.queues.loads import (
     has_task_order,
     loads_in,
     samples_in,
+    task_windows,
 )
 from flowdiag.analyses.queues.movement import is_draining, standstill_of
 from flowdiag.analyses.queues.neighbours.lags import (
@@ -575,7 +577,9 @@ def _judge_root(
     episode = _failing_episode(job.job, first_us, last_us)
     view = build_view(loads, job.topology, [root])
     during = " while upstream tasks waited" if root.blocks_upstream else ""
-    found = find_culprit(Case(job.job, episode, view, end=root, during=during))
+    by_window = partial(task_windows, job)
+    case = Case(job.job, episode, view, end=root, during=during, windows=by_window)
+    found = find_culprit(case)
     if found is None:
         return None
     state = _state(job, windows, root)

@@ -286,7 +286,7 @@ def test_later_samples_of_other_tasks_do_not_show_that_a_culprit_recovered() -> 
 
 def test_a_record_ratio_names_its_window_and_is_proven_by_record_counts() -> None:
     finding = findings(hot_key(Queues(minutes=8)).job())["SK101"]
-    assert "times the records of its siblings while upstream tasks waited" in (finding.why or "")
+    assert "9.0 times the records of its siblings while the skew lasted" in (finding.why or "")
     first = finding.evidence[0].focus
     assert first is not None and first.metrics[0][0] == "numRecordsIn"
 

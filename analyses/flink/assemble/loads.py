@@ -16,7 +16,6 @@ def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -
     """Build loads from `lifecycle.loads` rows. Tasks, TaskManagers and hosts get the names from the other inputs."""
     real = _names_by_scope(attempts)
     found: list[SubtaskLoad] = []
-    windows: dict[int, int | None] = {}
     for row in rows:
         ref = row["ref"]
         taskmanager, host, task = (
@@ -48,15 +47,15 @@ def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -
                 ref=Ref(ref["source"], ref["offset"]) if ref else None,
                 first_us=row["first_us"],
                 last_us=row["last_us"],
+                window=row.get("window"),
             )
         )
-        windows[id(found[-1])] = row.get("window")
     # If a log is passed twice from two folders (and therefore as two clusters), each window has two loads
     # per subtask.
     fullest: dict[tuple[object, ...], SubtaskLoad] = {}
     for load in sorted(found, key=lambda load: -load.samples):
         place = (load.job, load.task, load.subtask_index, load.taskmanager, load.host)
-        fullest.setdefault((*place, windows[id(load)]), load)
+        fullest.setdefault((*place, load.window), load)
     return sorted(
         fullest.values(),
         key=lambda load: (

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect, bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Final
 
@@ -26,7 +27,8 @@ from flowdiag.analyses.flink.job import (
 from flowdiag.analyses.flink.options import is_at_least
 from flowdiag.analyses.flink.suspects.acknowledgements import late_readings, reported_readings
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey, place, subtask_places
-from flowdiag.analyses.flink.tasks.pressure import Load, Root, View
+from flowdiag.analyses.flink.tasks.pressure import Load, Loads, Root, View
+from flowdiag.analyses.flink.tasks.shares import DataShare, data_share, windows_of
 from flowdiag.analyses.flink.tasks.topology import topology_of
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
@@ -79,6 +81,7 @@ class Case:
         end: Root | None = None,
         fewest: int = 2,
         during: str = "",
+        windows: Callable[[str], Iterable[Loads]] | None = None,
     ) -> None:
         """Collect the facts that the signals judge, from one span of a job.
 
@@ -91,9 +94,11 @@ class Case:
             fewest: how many checkpoints must show that a source is late. A single one may be an accident,
                 unless it stays in progress.
             during: a clause that describes the span of the loads; empty for the whole input.
+            windows: returns the loads of a task in each window; by default those of the job.
         """
         self.fewest = fewest
         self.during = during
+        self.windows = windows or partial(windows_of, job)
         self.job = job
         self.episode = episode
         self.view = view
@@ -146,6 +151,13 @@ class Case:
 
     def members(self, task: str) -> list[Load]:
         return self.view.by_task.get(task, [])
+
+    def data_share(self, load: Load) -> DataShare:
+        """Return the data of a subtask compared with its siblings', as all findings report it."""
+        task = load.key.task
+        return data_share(
+            self.windows(task), load, self.members(task), self.size(task), self.during
+        )
 
     def size(self, task: str) -> int:
         """Return the parallelism of a task, or 0 if unknown."""

@@ -26,11 +26,9 @@ from flowdiag.analyses.flink.tasks.pressure import (
     QUEUE_TIMES,
     SKEWED,
     Load,
-    bytes_ratio,
     cost_ratio,
     is_stalled,
     queue_ratio,
-    records_ratio,
 )
 from flowdiag.analyses.stacks import ALL_CODE_CAUSES
 
@@ -190,14 +188,8 @@ def _skewed_data(subtask: SubtaskCase) -> Diagnosis | None:
         return None
     if not subtask.case.at_end(subtask.key) and subtask.shape is not Shape.STUCK_BARRIER:
         return None
-    by_records = records_ratio(load, subtask.members, subtask.size)
-    what = "records" if ratio == by_records else "bytes"
-    return Diagnosis(
-        "data-skew",
-        "barrier",
-        f"{ratio:.1f} times the {what} of its siblings{subtask.case.during}",
-        degree=ratio,
-    )
+    share = subtask.case.data_share(load)
+    return Diagnosis("data-skew", "barrier", share.text, degree=ratio)
 
 
 def _collects_garbage(subtask: SubtaskCase) -> Diagnosis | None:
@@ -319,14 +311,14 @@ def suspect_numbers(case: Case, suspect: Suspect) -> dict[str, float]:
     load = case.worst_of(suspect)
     if load is None:
         return {}
-    members, size = case.members(load.key.task), case.size(load.key.task)
     alone = suspect.kind == "subtask"
+    share = case.data_share(load) if alone else None
     known = {
         "busy": load.busy if load.measured else None,
         "back-pressured": load.back_pressured if load.wait_measured else None,
         "input-buffers-in-use": load.buffers if case.end is not None else None,
-        "records-ratio": records_ratio(load, members, size) if alone else None,
-        "bytes-ratio": bytes_ratio(load, members, size) if alone else None,
-        "queue-ratio": queue_ratio(load, members) if alone else None,
+        "records-ratio": share.records if share is not None else None,
+        "bytes-ratio": share.bytes if share is not None else None,
+        "queue-ratio": queue_ratio(load, case.members(load.key.task)) if alone else None,
     }
     return {name: value for name, value in known.items() if value is not None}

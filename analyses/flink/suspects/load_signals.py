@@ -173,9 +173,7 @@ def subtask_votes(case: Case, suspect: Suspect) -> Iterator[SuspectVote]:
     name, members, cited = case.name(suspect), case.members(suspect.task), cited_work([load])
     ratio = p.data_ratio(load, members, case.size(suspect.task))
     if ratio is not None and ratio >= p.SKEWED:
-        by_records = p.records_ratio(load, members, case.size(suspect.task))
-        what = "records" if ratio == by_records else "bytes"
-        detail = f"{ratio:.1f} times the {what} of its siblings{case.during}"
+        detail = case.data_share(load).text
         yield vote_for("records-in", {suspect}, f"{name} receives {detail}", detail, cited)
     queue = p.queue_ratio(load, members)
     if queue is not None and queue >= p.QUEUE_TIMES:

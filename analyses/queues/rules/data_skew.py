@@ -14,7 +14,8 @@ How it decides
 flowdiag finds the task where back pressure starts as described for `slow-operator`. While back pressure lasts, its
 busy subtasks receive at least twice as many records or bytes as their siblings on average. Lower ratios prove
 nothing, because key groups alone cause a ratio of up to 1.5. The busy subtasks must not take longer per record than
-their siblings.
+their siblings. All rules report the same ratio of a subtask: it covers the windows in which the subtask received at
+least twice its siblings' data. If checkpoints failed, `diagnose` uses only the windows of that time.
 
 What to do
 ----------

@@ -11,7 +11,8 @@ This subtask is the first to fall behind when the load grows.
 How it decides
 --------------
 Over the whole input, the subtask receives at least `records`, and at least `ratio` times as many as its siblings
-on average. The rule only applies to jobs without a slow task. If the busy time of the subtask is known, it must be
+on average. The reported ratio covers only the windows in which the subtask received at least twice as many. The
+rule only applies to jobs without a slow task. If the busy time of the subtask is known, it must be
 at least `idle`. The score is the same as in Flink's Web UI (1.19 and later).
 
 What to do
@@ -26,6 +27,7 @@ With few records or few keys, an uneven distribution is normal.
 from __future__ import annotations
 
 from flowdiag.analyses.flink.tasks.pressure import IDLE, records_ratio
+from flowdiag.analyses.flink.tasks.shares import data_share
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.skew import skew_score
 
@@ -53,12 +55,13 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             continue
         if worst.busy is not None and worst.measured and worst.busy < limits.idle:
             continue
+        share = data_share(h.task_windows(job, task), worst, members, size, "")
         score = skew_score(load.records for load in members if load.records is not None)
         yield h.subtask_finding(
             job,
             worst.key,
             worst.taskmanager,
-            title=f"{h.subtask_name(job, worst.key)} receives {ratio:.1f} times the records of its siblings",
+            title=f"{h.subtask_name(job, worst.key)} receives {share.text}",
             cause="data-skew",
             actions=(
                 *h.remedies("data-skew", job.job, "key"),
@@ -69,7 +72,9 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             if _is_awaited(job, task)
             else "No task waits for it yet. It is the first to fall behind when the load grows.",
             measurements=(
-                h.measurement("records-ratio", round(ratio, 2), "ratio", limits.ratio),
+                h.measurement(
+                    "records-ratio", round(share.records or ratio, 2), "ratio", limits.ratio
+                ),
                 h.measurement(
                     "skew-score",
                     None if score is None else round(score, 1),
