@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[1] / "fixtures" / "recordings" / "spark"
 ALL = sorted(path.parent for path in ROOT.glob("*/*/truth.json"))
 # The same scenarios at versions in between: for .ci/full.
-BETWEEN = ("3.4.4", "3.5.7", "4.0.1", "4.1.0")
+BETWEEN = ("3.3.4", "3.4.4", "3.5.7", "4.0.1", "4.1.0")
 NEWEST = [each for each in ALL if each.parent.name not in BETWEEN]
 THIRD = [each for n, each in enumerate(NEWEST) if n % 3 == 0 or each.name == "driver-killed"]
 
@@ -291,3 +291,16 @@ def test_a_prediction_holds(version: str, before: str, after: str, alone: Alone)
         assert real / 2 <= value <= 2 * real
         # Better than the assumption that settings have no effect.
         assert abs(value - real) < abs(same - real)
+
+
+@pytest.mark.parametrize("version", ["3.3.4", pytest.param("3.5.7", marks=pytest.mark.full)])
+def test_executors_alone_show_no_failure_that_the_stop_caused(version: str, report_of: Ask) -> None:
+    """A Python worker exits when the driver stops the receivers, and no log of an executor shows batches."""
+    report = report_of(ROOT / version / "two-receivers", "executor")
+    assert (report.findings, report.summary.verdict) == ([], "inconclusive")
+
+
+@pytest.mark.parametrize("version", ["3.3.4", pytest.param("4.3.0", marks=pytest.mark.full)])
+def test_an_unknown_share_of_a_stream_is_not_called_zero(version: str, report_of: Ask) -> None:
+    app = only(report_of(ROOT / version / "two-receivers", "driver", "eventlog"))
+    assert [stream.held_by for stream in app.streams] == ["unknown", "unknown"]

@@ -36,6 +36,7 @@ from flowdiag.analyses.model.finding import (
     SubjectFields,
     cite,
     cite_part,
+    grade,
     weigh,
 )
 from flowdiag.analyses.model.option_types import write
@@ -91,6 +92,7 @@ from flowdiag.analyses.queues.neighbours.lags import (
     lacks_partitions,
     lag_measurements,
     partitions_of_job,
+    past_rise,
     pending_of,
     read_rate,
     sees_no_lag,

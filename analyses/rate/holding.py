@@ -45,6 +45,8 @@ def _reason_of_estimator(
     app = assessed.app
     busy = any((b.processing_ms or 0) > 100 for b in app.completed)
     if busy and not any(parts.records_of_stream(app.completed, stream)):
+        if any(batch.records and not batch.streams for batch in app.completed):
+            return "unknown", "no input shows the records of each stream"
         return "cannot-act", "Spark counts no records, so the estimator skips every batch"
     estimator = assessed.estimator_of(stream)
     if estimator is None or not estimator.updates:

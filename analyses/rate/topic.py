@@ -288,10 +288,11 @@ class Rate(Topic):
             app.batches
             or app.queries
             or any(one.fields.get("origin") == "paste" for one in app.incidents)
-            or without_effects_of_stop(app).failures
+            or settled.failures
             or any(one.template == KNOWN_RECORD for one in app.incidents)
-            or failed_tasks(app)
+            or failed_tasks(settled)
             for app in facts.applications
+            for settled in (without_effects_of_stop(app),)
         )
 
 

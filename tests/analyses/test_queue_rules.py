@@ -251,9 +251,26 @@ def with_backlog(peak: int, drained_per_minute: float) -> Queues:
     return bench
 
 
-@pytest.mark.xfail(reason="IO101 compares only the first and the last lag", strict=True)
 def test_a_backlog_that_was_read_remains_in_the_report() -> None:
-    assert findings(with_backlog(10, 2000.0).job())
+    job = with_backlog(10, 2000.0).job()
+    finding = findings(job)["IO101"]
+    assert (finding.state, finding.severity) == (State.RECOVERED, Severity.WARNING)
+    measured = {each.name: each.value for each in finding.measurements}
+    assert (measured["lag-at-start"], measured["lag"]) == (200, 60200)
+    assert judged(job).verdict is Verdict.DEGRADED
+
+
+def test_a_backlog_from_before_a_start_is_no_past_trouble() -> None:
+    assert "IO101" not in findings(with_backlog(10, 2000.0).restored(5.0).job())
+    assert "IO101" not in findings(with_backlog(10, 2000.0).restored(8.0).job())
+
+
+def test_a_lag_of_seconds_is_no_past_trouble() -> None:
+    bench = Queues(minutes=30)
+    for minute in range(30):
+        left = {10: 300.0, 11: 600.0}.get(minute, 100.0)
+        bench.says("Source: orders", minutes=[minute], pending=left, records_out=6000.0)
+    assert "IO101" not in findings(bench.job())
 
 
 def test_a_lag_that_shrinks_does_not_grow() -> None:

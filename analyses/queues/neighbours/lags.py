@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Final, Literal
@@ -17,6 +17,7 @@ from flowdiag.analyses.neighbours.facts import Lag
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample
 from flowdiag.analyses.queues.loads import loads_in
 from flowdiag.analyses.queues.proof import evidence_in
+from flowdiag.analyses.queues.starts import NEAR_START_US
 
 Direction = Literal["growing", "constant", "shrinking"]
 
@@ -47,6 +48,7 @@ class Trend:
         evidence: lines that show the first and the last point.
         of: the source task, or the consumer group.
         points: times and numbers of records, at most `MOST_POINTS` of them.
+        past_rise: the rise to the highest point, if the job has read most of that lag since.
     """
 
     of: str
@@ -60,6 +62,7 @@ class Trend:
     steady: bool
     evidence: tuple[Evidence, ...] = ()
     points: tuple[tuple[int, float], ...] = ()
+    past_rise: Trend | None = None
 
     @property
     def direction(self) -> Direction:
@@ -78,10 +81,22 @@ class Trend:
 Point = tuple[int, float]
 
 
+Cite = Callable[[int, int], tuple[Evidence, ...]]
+"""Returns the evidence for the lag at two times."""
+
+
 def _trend(
-    of: str, points: Sequence[Point], rate: float | None, evidence: tuple[Evidence, ...]
+    of: str, points: Sequence[Point], rate: float | None, evidence_at: Cite, *, whole: bool = True
 ) -> Trend | None:
-    """Return the trend of a lag from its points in order, or None if there are too few points."""
+    """Return the trend of a lag from its points in order, or None if there are too few points.
+
+    Args:
+        of: see `Trend`.
+        points: times and numbers of records.
+        rate: see `Trend`.
+        evidence_at: returns the evidence for the last and the first point.
+        whole: whether to search for a past rise.
+    """
     if len(points) < 2 or points[-1][0] <= points[0][0]:
         return None
     lasted_s = (points[-1][0] - points[0][0]) / 1e6
@@ -101,9 +116,22 @@ def _trend(
         # Many small steps back add up to a lag that is past its peak.
         steady=all(step >= -allowed for step in steps)
         and max(sign * records for _, records in points) <= sign * last + allowed,
-        evidence=evidence,
+        evidence=evidence_at(points[-1][0], points[0][0]),
         points=_thin_out(points),
+        past_rise=_past_rise(of, points, rate, evidence_at) if whole else None,
     )
+
+
+def _past_rise(
+    of: str, points: Sequence[Point], rate: float | None, evidence_at: Cite
+) -> Trend | None:
+    """Return the rise from the lowest point before the highest one, or None if the lag at the end is still large."""
+    records = [number for _, number in points]
+    peak = records.index(max(records))
+    low = min(range(peak + 1), key=lambda at: (records[at], -at))
+    if records[-1] - records[low] > ALMOST * (records[peak] - records[low]):
+        return None
+    return _trend(of, points[low : peak + 1], rate, evidence_at, whole=False)
 
 
 def _thin_out(points: Sequence[Point]) -> tuple[Point, ...]:
@@ -160,7 +188,9 @@ def trend_of(job: JobQueues, task: str, only: SubtaskKey | None = None) -> Trend
         if (middle := _middle_us(job, keys, window)) is not None
     ]
     largest = max(keys, key=lambda key: max(known[key].high for known in complete.values()))
-    return _trend(task, points, read_rate(job, keys), _ends(job, largest))
+    return _trend(
+        task, points, read_rate(job, keys), lambda *times_us: _reports(job, largest, times_us)
+    )
 
 
 def _middle_us(job: JobQueues, keys: Sequence[SubtaskKey], window: int) -> int | None:
@@ -174,11 +204,14 @@ def _middle_us(job: JobQueues, keys: Sequence[SubtaskKey], window: int) -> int |
     return max(times, default=None)
 
 
-def _ends(job: JobQueues, key: SubtaskKey) -> tuple[Evidence, ...]:
-    """Return the last and the first report of a subtask as evidence."""
-    reports = job.samples[key]
-    ends = dict.fromkeys((len(reports) - 1, 0))
-    return cite((evidence_in(reports[at], ("pending",), key), reports[at].last_us) for at in ends)
+def _reports(job: JobQueues, key: SubtaskKey, times_us: Sequence[int]) -> tuple[Evidence, ...]:
+    """Return the reports of a subtask that are closest to the given times as evidence."""
+    closest = (
+        min(job.samples[key], key=lambda sample: abs((sample.last_us or 0) - time_us))
+        for time_us in times_us
+    )
+    found = {id(sample): sample for sample in closest}.values()
+    return cite((evidence_in(sample, ("pending",), key), sample.last_us) for sample in found)
 
 
 def lags_of_job(job: JobQueues) -> list[Lag]:
@@ -218,7 +251,9 @@ def group_trend(job: JobQueues, only: str | None = None) -> Trend | None:
         f"group {worst[-1].row.group or worst[-1].row.topic}",
         points,
         sum(rates) if rates else None,
-        cite((lag.ref, lag.row.time_us) for lag in (worst[-1], worst[0])),
+        lambda *times_us: cite(
+            (lag.ref, lag.row.time_us) for us in times_us for lag in worst if lag.row.time_us == us
+        ),
     )
 
 
@@ -301,6 +336,24 @@ def job_trend(job: JobQueues) -> Trend | None:
     return worst
 
 
+def past_rise(job: JobQueues, behind_s: float) -> Trend | None:
+    """Return the largest past rise of a source's lag that made the job late by `behind_s` seconds, or None.
+
+    The job was running all the time: a backlog from before a start, or from a restart, is normal. The lag of a consumer
+    group does not count, because it rises between two commits.
+    """
+    rises = [
+        rise
+        for task in job.topology.sources
+        if (trend := trend_of(job, task)) is not None
+        and (rise := trend.past_rise) is not None
+        and is_falling_behind(rise, behind_s)
+        and len(rise.points) >= FEW_POINTS
+        and not any(rise.first_us - NEAR_START_US <= us <= rise.last_us for us in job.starts_us)
+    ]
+    return max(rises, key=lambda rise: (rise.last, rise.of), default=None)
+
+
 EMPTY_FETCH_MS: Final = (450.0, 550.0)
 """Duration of a fetch without records: the broker responds after `fetch.max.wait.ms`, 500 ms by default."""
 
@@ -358,10 +411,12 @@ def stays_short(trend: Trend, job: JobQueues, behind_s: float) -> bool:
     return all(records <= behind_s * trend.rate for _, records in late)
 
 
-def lag_measurements(trend: Trend, behind_s: float) -> tuple[Measurement, ...]:
+def lag_measurements(
+    trend: Trend, behind_s: float, at: str = "at the end"
+) -> tuple[Measurement, ...]:
     behind = trend.behind_s
     return (
-        measurement("lag", round(trend.last), "records", over=f"of {trend.of}, at the end"),
+        measurement("lag", round(trend.last), "records", over=f"of {trend.of}, {at}"),
         measurement("lag-at-start", round(trend.first), "records"),
         measurement("lag-growth", round(trend.per_s, 1), "records/s"),
         measurement("read", None if trend.rate is None else round(trend.rate, 1), "records/s"),

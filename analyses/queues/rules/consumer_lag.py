@@ -23,6 +23,9 @@ times as many records wait, the limits of the fetches are too small. An open tra
 lag of its group grows while the client reports almost no waiting records, and its last fetches took 450 to 550 ms.
 A fetch without records takes `fetch.max.wait.ms`, which is 500 ms by default.
 
+A lag that grew in the same way and was read before the end of the input is recovered. This requires
+`pendingRecords` in at least three windows, and no start of the job in the two minutes before the rise or during it.
+
 Flink commits offsets only when checkpoints complete. The lag of the consumer group therefore grows
 until the next checkpoint, and grows forever if no checkpoint completes. `pendingRecords` does not have this problem.
 
@@ -33,7 +36,7 @@ and subtasks.
 
 False alarms
 ------------
-The rule may report a daily peak from which the job recovers later.
+The rule may report a daily peak. If the job has recovered from it, the finding shows its time.
 """
 
 from __future__ import annotations
@@ -50,6 +53,10 @@ class Limits(h.Limits):
 
 
 _BEHIND = "Records arrive faster than the job reads them. Results are as late as the job is behind."
+_PAST = (
+    "Records arrived faster than the job read them, and results were late. Compare the arrival rate of that time with the "
+    "usual one. If it was not higher, check which task was slow."
+)
 _IDLE = (
     "The source is idle most of the time but still falls behind: it waits for the system that "
     "it reads from. Check the brokers, their quotas, and the network to them."
@@ -60,6 +67,9 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per job."""
     trend = h.job_trend(job)
     if trend is None or not h.is_falling_behind(trend, limits.behind):
+        rise = h.past_rise(job, limits.behind)
+        if trend is not None and rise is not None:
+            yield _past_lag(job, trend, rise, limits)
         return
     if h.uneven_sources(job, limits.behind, limits.busy):
         return  # reported with the partition, or with the idle subtasks
@@ -81,6 +91,29 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         yield h.task_finding(job, source, **(fields | _slow_source(job, busy)))
     else:
         yield h.job_finding(job, **fields)
+
+
+def _past_lag(job: h.JobQueues, trend: h.Trend, rise: h.Trend, limits: Limits) -> h.Finding:
+    """Return the finding about a lag that the job has read since."""
+    waited = any(
+        (spell.first_us or 0) <= rise.last_us and rise.first_us <= (spell.last_us or 0)
+        for spell in h.find_spells(job)
+    )
+    late = "" if rise.behind_s is None else f", {h.fmt.duration(rise.behind_s * 1000)} behind"
+    return h.job_finding(
+        job,
+        title=f"The lag of {h.fmt.shorten(rise.of)} grew to {h.fmt.number(round(rise.last))} records{late}, "
+        f"until {h.fmt.clock(rise.last_us)} UTC. The job has read them since",
+        severity=h.grade(state=h.State.RECOVERED, share=rise.lasted_s / trend.lasted_s),
+        state=h.State.RECOVERED,
+        rank=h.Rank.CONSEQUENCE if waited else h.Rank.SYMPTOM,
+        confidence=h.Confidence.HIGH,
+        first_us=rise.first_us,
+        last_us=rise.last_us,
+        measurements=h.lag_measurements(rise, limits.behind, "at the peak"),
+        evidence=rise.evidence,
+        explain=_PAST,
+    )
 
 
 def _least_busy(job: h.JobQueues, source: str) -> float | None:

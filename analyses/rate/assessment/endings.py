@@ -15,6 +15,7 @@ from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, Output, QueryF
 
 _STOPS: Final = (
     "stop-receivers",
+    "receiver-stopped-by-driver",
     "stop-generator",
     "stop-context",
     "stop-executors",
