@@ -13,6 +13,7 @@ from typing import Final
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.assessment import AssessedApplication, batches, parts
+from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.replay import Replay
 
 _FIXED: Final = {"max-rate": pid.MAX_RATE, "max-per-partition": pid.MAX_PER_PARTITION}
@@ -45,9 +46,7 @@ def _reason_of_estimator(
     app = assessed.app
     busy = any((b.processing_ms or 0) > 100 for b in app.completed)
     if busy and not any(parts.records_of_stream(app.completed, stream)):
-        if any(batch.records and not batch.streams for batch in app.completed):
-            return "unknown", "no input shows the records of each stream"
-        return "cannot-act", "Spark counts no records, so the estimator skips every batch"
+        return _without_records(app)
     estimator = assessed.estimator_of(stream)
     if estimator is None or not estimator.updates:
         unset = app.settings.get(pid.INITIAL_RATE) is None
@@ -68,6 +67,13 @@ def _reason_of_estimator(
         "source",
         f"batches contain fewer than the permitted {last:.0f} records/s: the source delivers less",
     )
+
+
+def _without_records(app: ApplicationFacts) -> tuple[str, str]:
+    """Return why the rate stays the same if no batch shows records of the stream."""
+    if any(batch.records and not batch.streams for batch in app.completed):
+        return "unknown", "no input shows the records of each stream"
+    return "cannot-act", "Spark counts no records, so the estimator skips every batch"
 
 
 def deciding_term(estimator: Replay, *, several: bool = False) -> tuple[str, str]:

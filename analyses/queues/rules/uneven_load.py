@@ -26,7 +26,7 @@ With few records or few keys, an uneven distribution is normal.
 
 from __future__ import annotations
 
-from flowdiag.analyses.flink.tasks.pressure import IDLE, records_ratio
+from flowdiag.analyses.flink.tasks.pressure import IDLE, Load, records_ratio
 from flowdiag.analyses.flink.tasks.shares import data_share
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.skew import skew_score
@@ -50,10 +50,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     for task, members in h.by_task(h.loads_in(job)).items():
         worst = max(members, key=lambda load: (load.records or 0.0, load.key))
         size = max(job.topology.parallelism.get(task, 0), len(members))
-        ratio = records_ratio(worst, members, size)
-        if ratio is None or ratio < limits.ratio or (worst.records or 0.0) < limits.records:
-            continue
-        if worst.busy is not None and worst.measured and worst.busy < limits.idle:
+        if not _is_uneven(worst, members, size, limits):
             continue
         share = data_share(h.task_windows(job, task), worst, members, size, "")
         score = skew_score(load.records for load in members if load.records is not None)
@@ -72,9 +69,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             if _is_awaited(job, task)
             else "No task waits for it yet. It is the first to fall behind when the load grows.",
             measurements=(
-                h.measurement(
-                    "records-ratio", round(share.records or ratio, 2), "ratio", limits.ratio
-                ),
+                h.measurement("records-ratio", round(share.ratio, 2), "ratio", limits.ratio),
                 h.measurement(
                     "skew-score",
                     None if score is None else round(score, 1),
@@ -84,6 +79,14 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             ),
             evidence=h.cite([(worst.work, None)]),
         )
+
+
+def _is_uneven(worst: Load, members: h.Sequence[Load], size: int, limits: Limits) -> bool:
+    """Return whether a subtask receives far more records than its siblings, and is not idle."""
+    ratio = records_ratio(worst, members, size)
+    if ratio is None or ratio < limits.ratio or (worst.records or 0.0) < limits.records:
+        return False
+    return worst.busy is None or not worst.measured or worst.busy >= limits.idle
 
 
 def _is_awaited(job: h.JobQueues, task: str) -> bool:
