@@ -354,7 +354,7 @@ def _plugin_catalogue(plugin: Messages) -> Catalogue | None:
         place = "its catalogue"
         ids = [template.id for template in templates]
         if len(set(ids)) < len(ids):
-            raise ValueError("two messages have the same id")
+            raise ValueError("two messages have the same ID")
         drift = tuple(map(str, document.get("drift_loggers", ())))
     except Exception as error:  # noqa: BLE001 - errors in a plug-in affect only that plug-in
         missing = f"the key '{error.args[0]}' is missing" if isinstance(error, KeyError) else None

@@ -202,7 +202,7 @@ TABLES: Final = (
     Table(
         "metrics",
         ("checkpoints", "queues", "memory", "startup"),
-        f"One measured Flink metric in one minute, {_UNFILTERED}.",
+        f"One Flink metric, measured over one minute, {_UNFILTERED}.",
         views.METRICS,
     ),
     Table(

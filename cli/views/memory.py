@@ -185,8 +185,8 @@ def _buffers(buffers: Sequence[MemoryBuffers], page: Page) -> RenderableType:
     shown = ranked if page.verbose else ranked[: _BUFFERS[page.terse]]
     table = Listing(shown, *BUFFER_COLUMNS, style=lambda row: "bold red" if row.missing else "")
     note = (
-        "required: the minimum for the tasks in their current places; smallest: enough for any"
-        " placement"
+        "required: the minimum for the current placement of the tasks; smallest: enough for any "
+        "placement"
     )
     notes = [line(note, "dim")] if page.terse < 3 else []
     return block("Network buffers", table, *and_more(len(buffers) - len(shown)), *notes)

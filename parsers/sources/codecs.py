@@ -244,7 +244,7 @@ def limit_expansion(pieces: Iterable[bytes], taken: Callable[[], int]) -> Iterat
         given += len(piece)
         if given > _BOMB_BYTES and given > _BOMB_RATIO * taken():
             raise Damaged(
-                f"{{label}} of more than {_BOMB_RATIO} times its size: not unpacked any further,"
+                f"{{label}} that expands to more than {_BOMB_RATIO} times its size: not unpacked any further,"
             )
         yield piece
 

@@ -254,7 +254,7 @@ def test_a_single_slow_batch_hides_no_hanging_one() -> None:
     ("app", "words"),
     [
         (stalled(25_000, later=12), "a batch is still running after 25 s"),
-        (stalled(0), "batches wait 4.7 intervals, but only a few of them have ended"),
+        (stalled(0), "batches wait for 4.7 intervals, but only a few of them have ended"),
     ],
 )
 def test_a_stall_is_neither_an_overload_nor_low_headroom(app: ApplicationFacts, words: str) -> None:

@@ -201,7 +201,7 @@ def test_unpacking_of_a_bomb_stops(
     assert count == 1
     (error,) = problems
     assert error.startswith(
-        f"{codec} of more than 1000 times its size: not unpacked any further, after"
+        f"{codec} that expands to more than 1000 times its size: not unpacked any further, after"
     )
 
 

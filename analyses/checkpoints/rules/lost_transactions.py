@@ -78,7 +78,10 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     measurements = [h.measurement("failed-transactions", len(hit), "records")]
     if gap:
         lasted, allowed = h.fmt.duration(gap), h.fmt.duration(timeout)
-        why += f"; no checkpoint for up to {lasted}, transaction timeout {allowed}"
+        why += (
+            f"; no checkpoint completed for up to {lasted}, and the transaction timeout is "
+            f"{allowed}"
+        )
         number = ("longest-gap-between-checkpoints", gap, "ms", timeout)
         over = h.fmt.plural(len(job.concluded), "checkpoint")
         measurements.append(h.measurement(*number, over=over))

@@ -60,7 +60,7 @@ def remedies_for(
     if found.cause is None and found.code is None:
         compare = Action(
             text=f"Compare the subtask with its siblings: records in, busy time, state size. Then check {place}",
-            verify="it acknowledges together with its siblings, and no task waits for it",
+            verify="it acknowledges at the same time as its siblings, and no task waits for it",
         )
         return (compare, *h.remedies("data-skew", job, "overtake", "debloat"))
     if found.cause is None:

@@ -263,7 +263,7 @@ def _verdict(state: StreamState, app: ApplicationFacts, interval: int) -> tuple[
             (
                 delay >= d.GROWN and _waiting_at_end(app, interval) < d.FEW,
                 Stability.INCONCLUSIVE,
-                f"batches wait {delay:.1f} intervals, but only a few of them have ended",
+                f"batches wait for {delay:.1f} intervals, but only a few of them have ended",
             ),
             (
                 counts and not any(counts) and (state.use or 0.0) < 0.5,
@@ -285,7 +285,7 @@ def _verdict(state: StreamState, app: ApplicationFacts, interval: int) -> tuple[
             ),
             (state.caps, Stability.THROTTLED, parts.cap_clause(state.caps)),
             ((state.use or 0.0) >= d.NARROW, Stability.BORDERLINE, takes),
-            (is_waiting(state), Stability.BORDERLINE, f"batches wait {delay:.1f} intervals"),
+            (is_waiting(state), Stability.BORDERLINE, f"batches wait for {delay:.1f} intervals"),
             (
                 limit is not None,
                 Stability.INCONCLUSIVE,

@@ -38,7 +38,9 @@ from flowdiag.analyses.rate.detect.stragglers import straggler_of, task_subject,
 
 class Limits(h.Limits):
     ratio: float = h.limit(3.0, "ratio", "minimum multiple of the other tasks' mean; two is normal")
-    floor: float = h.limit(500, "ms", "minimum time above the mean; starting a task takes less")
+    floor: float = h.limit(
+        500, "ms", "minimum time above the mean; starting a task takes less time"
+    )
     share: float = h.limit(
         0.6, "share", "minimum share of batches; a single slow batch is a hiccup"
     )

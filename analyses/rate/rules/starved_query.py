@@ -39,7 +39,7 @@ from flowdiag.analyses.rate.detect.starved import Starvation, measured_waits
 
 
 class Limits(h.Limits):
-    floor: float = h.limit(1000, "ms", "minimum duration; shorter triggers fit most intervals")
+    floor: float = h.limit(1000, "ms", "minimum duration; shorter triggers fit into most intervals")
     share: float = h.limit(0.5, "share", "minimum overlap of the trigger with the other query")
     longer: float = h.limit(
         3,

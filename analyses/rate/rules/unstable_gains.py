@@ -40,7 +40,8 @@ class Limits(h.Limits):
     turns: float = h.limit(
         0.45,
         "share",
-        "minimum share of updates that reverse; a trend has few, and noise gives 0.67",
+        "minimum share of updates that reverse the direction; a trend has few "
+        "reversals, and noise gives 0.67",
     )
     proportional: float = h.limit(
         1.0,
