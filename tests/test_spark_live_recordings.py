@@ -39,6 +39,7 @@ LESS_PRECISE: dict[tuple[str, str], str | None] = {
     # Thread dumps alone show it, and an event log does not contain the trigger interval.
     **{("code-http", part): "overloaded" for part in PARTS},
     ("code-http", "event log"): None,
+    ("slow-checkpoints", "event log"): None,
     ("kafka-lost", "event log"): "max-rate",
     # Only the sessions of the database show the lock.
     **{("database-contended", part): "overloaded" for part in PARTS},
