@@ -369,7 +369,7 @@ def judge_topic_safely(
     faults: Faults,
     keep: Keeper | None,
 ) -> TopicResult:
-    """Judge a topic. A fault makes its rules inconclusive and leaves other topics alone."""
+    """Judge a topic. If that fails, its rules become inconclusive; other topics are not affected."""
     before = len(faults.found)
     if topic.name in measured.facts:
         with faults.catch(Where.MEASURE, topic.name):

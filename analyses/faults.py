@@ -132,7 +132,7 @@ def fault_of(
     source: str | None = None,
     about: str | None = None,
 ) -> Fault:
-    """Describe an unexpected exception for the report. The arguments are those of `Faults.add`."""
+    """Describe an unexpected exception for the report. See `Faults.add` for the arguments."""
     return _fault(describe_fault(error), where, source, about)
 
 

@@ -266,7 +266,7 @@ class CodeReading:
 
     @property
     def _owner_clause(self) -> str:
-        """The activity of the thread that holds the lock, which is why the others wait."""
+        """The activity of the thread that holds the lock, because it explains why the others wait."""
         activity, frame = activity_named(self.stack.owner_activity or ""), self.stack.owner_frame
         if activity is None or self.cause != "lock-contention":
             return ""

@@ -51,7 +51,7 @@ class SelectableJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideInputs:
-    """Inputs that a topic reads on its own, without the scan.
+    """Inputs that a topic reads on its own, outside the scan.
 
     Args:
         content: the parsed content, in the topic's own type.

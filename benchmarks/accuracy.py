@@ -232,11 +232,10 @@ _NO_FAULT: Final = "none"  # the fault name of a healthy job
 
 
 def _by_scenario(outcomes: Mapping[str, str]) -> Iterator[str]:
-    """Group the outcomes by scenario, version and variant, and fold the rows that are right
-    throughout.
+    """Group the outcomes by scenario, version and variant, and fold the rows that are right throughout.
 
-    Variants with some files missing are always counted. Windows hold little of a recording: they
-    count if they are wrong or the only input.
+    Variants with some files missing are always counted. A window contains little of a recording, so it counts only if
+    it is wrong or the only input.
     """
     whole = {
         key: word

@@ -87,7 +87,7 @@ class Facts:
 
     @property
     def names(self) -> list[str]:
-        """Return the recordings as paths below `fixtures/recordings`."""
+        """The recordings as paths below `fixtures/recordings`."""
         return list(self._paths)
 
     def report(self, name: str, selection: Selection | None = None) -> Report:

@@ -88,7 +88,7 @@ class Cluster:
 
     @property
     def parallelism(self) -> int:
-        """Return the parallelism of each vertex."""
+        """The parallelism of each vertex."""
         return self.taskmanagers * SLOTS
 
 

@@ -167,7 +167,7 @@ class _Sampler(threading.Thread):
 
     @property
     def processor(self) -> float:
-        """Return seconds of CPU time as of the last sample of each process."""
+        """Seconds of CPU time as of the last sample of each process."""
         return sum(self._seconds.values())
 
     def run(self) -> None:

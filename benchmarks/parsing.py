@@ -102,7 +102,7 @@ def read(path: Path) -> int:
 
 
 def match(path: Path) -> int:
-    """Match, without building lines."""
+    """Run the matcher, without building lines."""
     matcher = make_matcher(load_catalogue().anchors)
     buffer = bytearray(BUFFER_BYTES)
     hits = 0

@@ -80,7 +80,7 @@ class Paste:
 
     @property
     def id(self) -> str:
-        """Return a name that is unique across both engines."""
+        """A name that is unique across both engines."""
         return f"{self.engine}: {self.name}"
 
 
@@ -150,7 +150,7 @@ class PasteJudge:
 
     @property
     def measured(self) -> int:
-        """Return the number of different inputs measured."""
+        """The number of different inputs measured."""
         return len(self._known)
 
     def answer(self, paste: Paste, wrapping: str) -> Answer | None:

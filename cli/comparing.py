@@ -127,7 +127,7 @@ def _reports(
 
 
 def _command(saved: Mapping[str, Report]) -> str:
-    """Return the command for diagnosing inputs: that of the saved report, if there is one."""
+    """Return the command that diagnoses the inputs: that of the saved report or, without one, `diagnose`."""
     from flowdiag.analyses.topic_names import EVERYTHING
 
     return next((report.tool.command for report in saved.values()), EVERYTHING)

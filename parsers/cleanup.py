@@ -94,7 +94,7 @@ def end_now(status: int) -> None:
 
 
 def clean_up() -> None:
-    """Call all registered functions, newest first; a failure of one does not stop the others."""
+    """Call all registered functions, newest first. If one fails, the others still run."""
     own = os.getpid()
     while _state.undo:
         with suppress(Exception):

@@ -89,7 +89,7 @@ class Family(NamedTuple):
     unless: re.Pattern[str] | None = None
 
     def entry(self, code: str) -> Entry | None:
-        """Return the entry for a code: its own or, failing that, the one of the fallback or its class."""
+        """Return the entry for a code or, failing that, for its fallback or its class."""
         found = self.codes.get(code) or self.fallback(code)
         if found is None:
             ends = range(len(code) - 1, 0, -1)

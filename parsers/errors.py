@@ -115,7 +115,7 @@ def error_clause(error: BaseException) -> str:
 
 
 def error_text(error: BaseException | None) -> str:
-    """Return the message of an exception, or nothing for a Py4J error if the JVM that has the message is gone."""
+    """Return the message of an exception. Empty for a Py4J error whose JVM, which has the message, is gone."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - py4j raises various types

@@ -86,7 +86,7 @@ def classes() -> tuple[FailureClass, ...]:
 
 
 def classify(chain: Sequence[str], engine: str | None = None) -> Classified | None:
-    """Return the class of the deepest known root cause in a chain or, without one, that of the interrupted operation.
+    """Return the failure class of a chain: that of its deepest known root cause or, without one, of the operation.
 
     Args:
         chain: exceptions as class and message, outermost first.

@@ -262,7 +262,7 @@ def _listed_metric(items: list[Any], focus: Focus) -> str | None:
 
 
 def _named_values(values: Mapping[str, Any], names: Iterable[str], unit: str = "") -> list[str]:
-    """Return `name value` for each known value."""
+    """Format each known value as `name value`."""
     return [
         f"{name} {json.dumps(values[name]) if isinstance(values[name], bool) else values[name]}"
         f"{unit if isinstance(values[name], int | float) else ''}"
@@ -466,7 +466,7 @@ def _progress_parts(progress: Mapping[str, Any]) -> list[str]:
 
 
 def _largest_partition(source: Mapping[str, Any]) -> list[str]:
-    """Describe the partition of a source with the most records, or nothing without offsets."""
+    """Describe the partition with the most records of a source. Empty without offsets."""
     start, end = (_offsets(source.get(key)) for key in ("startOffset", "endOffset"))
     counts = {key: end[key] - start[key] for key in end if key in start}
     if len(counts) < 2 or not any(counts.values()):

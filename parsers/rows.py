@@ -238,7 +238,7 @@ def batch_of(columns: Mapping[str, Sequence[Any] | pa.Array], size: int) -> pa.R
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Build an array; values that do not fit (huge numbers, lone surrogates) come from damaged input and become null."""
+    """Build an array. Values that do not fit (huge numbers, lone surrogates) are damaged input and become null."""
     try:
         return pa.array(values, type=kind)
     except (OverflowError, UnicodeError, pa.ArrowInvalid):
@@ -280,7 +280,7 @@ class RowBuilder:
         self._used.update(row)
 
     def take(self) -> pa.RecordBatch:
-        """Return the collected rows as one batch, and empty the builder."""
+        """Return the collected rows as one batch, and start over."""
         rows = self._rows
         columns: dict[str, list[Any]] = {
             name: [row.get(name) for row in rows] for name in self._used

@@ -270,7 +270,7 @@ def files(paths: Iterable[str] = ()) -> Iterator[Path]:
 
 
 def texts(paths: Iterable[str] = ()) -> Iterator[Text]:
-    """Yield every piece of prose below some paths."""
+    """Yield every piece of prose under some paths."""
     for path in files(paths):
         top = path.relative_to(ROOT).parts[0]
         if path == Path(__file__).resolve():

@@ -67,14 +67,14 @@ def logs(tmp_path: Path) -> Path:
 
 
 def document(report: wire.Report) -> Any:
-    """The report as programs read it, which fits the schema."""
+    """Return the report as programs read it, which fits the schema."""
     read = json.loads(encoding.encode(report))
     jsonschema.validate(read, transform.json_schema())
     return read
 
 
 def bug(report: wire.Report) -> wire.Fault:
-    """The one fault of a report, which never ends with 0."""
+    """Return the only fault of a report, whose exit code must not be 0."""
     (fault,) = report.errors
     assert fault.bug and fault.fingerprint and "this is a bug in flowdiag" in fault.message
     assert report.summary.verdict != "healthy"

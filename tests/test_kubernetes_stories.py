@@ -87,7 +87,7 @@ def cluster(killed: dict[str, Any], *events: Json) -> FakeCluster:
 
 
 def collected(world: FakeCluster, folder: Path) -> Path:
-    """Collect into a folder."""
+    """Collect from the fake cluster into a folder."""
     snapshot = folder / "snapshot"
     with serving(world) as server:
         config = kubeconfig(folder, server.url)

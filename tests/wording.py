@@ -68,6 +68,6 @@ def check_results(code: str, said: Iterable[Finding | Inconclusive]) -> None:
 
 
 def check(outcomes: Iterable[RuleOutcome]) -> None:
-    """Check the sentences of rule outcomes."""
+    """Check the sentences in outcomes of rules."""
     for outcome in outcomes:
         check_results(outcome.code, (*outcome.findings, *outcome.inconclusive))

@@ -388,7 +388,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _quiet(stage: str) -> None:
-    """Ignore progress."""
+    """Discard progress messages."""
 
 
 def _path_names(paths: Paths) -> list[str]:

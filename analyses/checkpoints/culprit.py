@@ -70,7 +70,7 @@ def episode_culprits(job: JobFacts) -> tuple[EpisodeCulprit, ...]:
 
 
 def _stages(job: JobFacts, spell: Episode) -> tuple[EpisodeCulprit, ...]:
-    """Return the result for a spell, or one result per stage if the culprit changes.
+    """Return one result for a spell, or one per stage if its culprit changes.
 
     The function judges the spell piece by piece. Consecutive pieces that do not contradict each other form a stage. A
     stage counts if it alone shows a culprit with at least medium confidence.
@@ -309,7 +309,7 @@ def sender_name(attempt: Attempt) -> str:
 
 
 def episode_text(episode: Episode) -> str:
-    """Return the checkpoints of an episode and their times as text."""
+    """Describe an episode by its checkpoints and their times."""
     first, last = episode.checkpoints[0], episode.checkpoints[-1]
     which = f"checkpoint {first.id}" if first is last else f"checkpoints {first.id} to {last.id}"
     if episode.first_us is None or episode.last_us is None:

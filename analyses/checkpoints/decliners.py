@@ -87,7 +87,7 @@ def decliners_by_declines(
 ) -> Decliners | None:
     """Return the subtask that declined most often, and subtasks with at least `alike` of its declines.
 
-    The result is None if it gave no reason and declined fewer than `repeated` checkpoints.
+    The result is None if that subtask gave no reason and declined fewer than `repeated` checkpoints.
     """
     by_subtask: dict[tuple[str | None, int | None], list[h.Decline]] = {}
     for decline in declines:
@@ -115,7 +115,7 @@ def decliners_by_declines(
 
 
 def decliner_by_absence(job: h.Job, failed: set[Identity], *, repeated: float) -> Decliners | None:
-    """Return the subtask that alone acknowledged none of at least `repeated` failed checkpoints.
+    """Return the only subtask that acknowledged none of at least `repeated` failed checkpoints.
 
     REST and archives do not show which subtask declined.
     """

@@ -63,7 +63,7 @@ JOB_FAULTS: Final = tuple(_CAUSES.values())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFailure:
-    """Crises of one task with the same cause.
+    """Crises of one task that have the same cause.
 
     Args:
         root: the failure that began the last crisis, with the subtask that its exception names.
@@ -130,7 +130,7 @@ class TaskFailure:
 
     @property
     def title(self) -> str:
-        """The task, the number of restarts, how the failures ended, and the exception, in one line."""
+        """One line with the task, the number of restarts, the exception, and how the failures ended."""
         text, event = self.text, f"{self.name} failed"
         end = "; the job failed for good" if self.crises[-1].final else ""
         if self.cause in _ARBITRARY:

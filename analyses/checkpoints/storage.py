@@ -182,7 +182,7 @@ def _location_refusals(job: JobFacts) -> Iterator[StorageException]:
 
 
 def _refusals_without_checkpoints(job: JobFacts) -> Iterator[StorageException]:
-    """Yield the failed snapshots in logs of TaskManagers alone."""
+    """Yield the failed snapshots, for inputs with only TaskManager logs."""
     if job.checkpoints or job.declines:
         return
     for incident in incidents(job, "snapshot-failed", "async-failure"):

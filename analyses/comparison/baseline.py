@@ -43,7 +43,7 @@ _HEAD: Final = re.compile(r"\s*\[\[\s*[\"']?known[\"']?\s*\]\]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One known finding.
+    """A known finding.
 
     Args:
         fingerprint, reason, until: the finding, the reason, and the last day of muting.

@@ -46,7 +46,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """The values of one quantity of one subject on one side.
+    """The values of a quantity for one subject, in one report.
 
     Args:
         kind: the quantity.
@@ -261,7 +261,7 @@ def _queries(report: Report) -> Iterator[Series]:
 
 
 def _memory(report: Report) -> Iterator[Series]:
-    """Yield one series per role. The processes of a role are alike, and their IDs change with every deployment."""
+    """Yield one series per role, because the processes of a role are alike and their IDs change at each deployment."""
     pools: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     floors: defaultdict[str, list[float]] = defaultdict(list)
     for process in report.data.processes or ():

@@ -36,7 +36,7 @@ class Part:
 
 
 class Queries:
-    """The queries of one package, which are read at their first use."""
+    """The queries of one package, loaded on first use."""
 
     def __init__(self, package: str, fixed: Mapping[str, str]) -> None:
         """Remember the package. Its files are read on first use.
@@ -64,7 +64,7 @@ class Queries:
         return fill(text, values) if values else text
 
     def part(self, name: str, **values: DataFrame | str) -> Part:
-        """Return a query for `union_all`. The arguments are those of `run`."""
+        """Return a query for `union_all`; the arguments are those of `run`."""
         texts, frames = _separate(values)
         return Part(self.text(name, **texts), frames)
 
@@ -154,7 +154,7 @@ def sql_literals(*values: str) -> str:
 
 
 def join_columns(parts: Iterable[str]) -> str:
-    """Join columns, one per line.
+    """Join SQL columns, one per line.
 
     >>> join_columns(["a", "b"])
     'a,\\n  b'

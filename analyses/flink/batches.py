@@ -23,7 +23,7 @@ _ARCHIVE: Final = "archive"
 
 
 def batches_of(sources: Sequence[Source], batch_bytes: int = BATCH_BYTES) -> list[Sequence[Source]]:
-    """Return batches of at most `batch_bytes`, or of one archive. Inputs with other sources are one batch."""
+    """Divide archives into batches of at most `batch_bytes`. If there are other sources, return a single batch."""
     if not all(source.kind == _ARCHIVE or _is_rejected(source) for source in sources):
         return [sources]
     batches: list[list[Source]] = [[]]

@@ -125,7 +125,7 @@ class Job(JobFacts):
         return crises(self, self.cluster)
 
     def completed_after(self, time_us: int | None) -> bool:
-        """Whether a checkpoint completed after a time, which means that the job has recovered."""
+        """Return whether a checkpoint completed after a time, which means that the job has recovered."""
         return any(
             c.status is Status.COMPLETED and (c.ended_us or 0) > (time_us or 0)
             for c in self.checkpoints
@@ -138,7 +138,7 @@ def jobs_of(cluster: ClusterFacts) -> tuple[Job, ...]:
 
 
 def at_the_end_limit() -> Any:
-    """Declare the limit of failed checkpoints at the end of the input that make a finding critical."""
+    """Declare the limit `at_the_end`: how many failed checkpoints at the end make a finding critical."""
     return limit(
         UNSUCCESSFUL_AT_END,
         "checkpoints",
@@ -243,7 +243,7 @@ def checkpoint_finding(
     subject: Subject | None = None,
     **overrides: Unpack[FindingFields],
 ) -> Finding:
-    """Return a finding about some checkpoints, which determine its severity, times and evidence.
+    """Return a finding about these checkpoints, from which its severity, times and evidence follow.
 
     Args:
         job: the job of the checkpoints.

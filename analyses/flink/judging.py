@@ -79,14 +79,14 @@ def unsuccessful_at_end(series: Sequence[Episode]) -> int:
 def fatal_at_end(
     job: JobFacts, series: Sequence[Episode], most: float = UNSUCCESSFUL_AT_END
 ) -> bool:
-    """Whether no checkpoint completes at the end of the input, or the job failed for good."""
+    """Return whether no checkpoint completes at the end of the input, or the job failed for good."""
     failed = unsuccessful_at_end(series)
     return failed > 0 and (failed >= most or job_failed(job))
 
 
 @once
 def job_failed(job: JobFacts) -> bool:
-    """Whether the job ended as FAILED, rather than canceled, finished or restarted."""
+    """Return whether the job ended as FAILED, rather than canceled, finished or restarted."""
     failures = [i for i in job.incidents if i.kind == "job-failure" and final_failure(i.text)]
     if not failures:
         return False
@@ -157,7 +157,7 @@ _FRAME: Final = re.compile(r"\s(?:at [\w.$/<>]{1,300}\(|\.{3} \d{1,4} more)")
 
 
 def exception_text(text: str | None, most: int = 200) -> str:
-    """Return an exception as one line: its last cause, without stack frames and Flink's wrapper exceptions.
+    """Reduce an exception to one line: its last cause, without stack frames and Flink's wrappers.
 
     >>> exception_text("org.apache.flink.util.SerializedThrowable: java.io.IOException: disk full")
     'java.io.IOException: disk full'

@@ -264,7 +264,7 @@ def incidents(events: DataFrame) -> Part:
 
 
 def unreachable(events: DataFrame) -> Part:
-    """Return the unreachable servers: one row per process, server and ten seconds."""
+    """Return the unreachable servers, one row per process, server and period of ten seconds."""
     return SQL.part("unreachable", events=events)
 
 
@@ -324,7 +324,7 @@ def loads(
 def garbage(
     events: DataFrame, spans_us: list[tuple[int, int]] | None, width_us: int | None = None
 ) -> Part:
-    """Return the time in garbage collection over the given spans, one row per TaskManager and window.
+    """Return the garbage collection time over the given spans, one row per TaskManager and window.
 
     Args:
         events, spans_us, width_us: as in `loads`, but for metrics in TaskManager scope.

@@ -169,6 +169,6 @@ def names_of(name: str) -> tuple[str, ...]:
 
 
 def is_at_least(version: str | None, major: int, minor: int) -> bool | None:
-    """Whether a version is at least `major.minor`, or None if the version is unknown."""
+    """Return whether a version is at least `major.minor`, or None if the version is unknown."""
     seen = version_of(version)
     return None if seen is None else seen >= (major, minor)

@@ -149,5 +149,5 @@ def setup_of(job: JobFacts) -> Setup:
 
 
 def knows_exponential(version: str | None) -> bool:
-    """Whether a version has the exponential-delay restart strategy (1.12 or later)."""
+    """Return whether a version has the exponential-delay restart strategy (1.12 or later)."""
     return is_at_least(version, 1, 12) is not False

@@ -62,7 +62,7 @@ class Settled:
 
     @property
     def splits(self) -> tuple[dict[str, Any], ...]:
-        """Return the `split` rows, for the list of inputs."""
+        """The `split` rows, for the list of inputs."""
         return tuple(
             row for row in self.surveyed if row["what"] == "rare" and row["event"] == "split"
         )
@@ -196,7 +196,7 @@ class _Settling:
         return f"source NOT IN ({', '.join(map(str, sorted(self.left_out)))})"
 
     def rows_kept(self, surveyed: Survey) -> tuple[dict[str, Any], ...]:
-        """Return the surveyed rows. Sources left out keep only their `split` rows, which describe the input."""
+        """Return the surveyed rows. Of sources left out, only the `split` rows remain, for the list of inputs."""
         if not self.left_out:
             return surveyed.rows
         kept = (row for row in surveyed.rows if row["source"] not in self.left_out)

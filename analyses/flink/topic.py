@@ -43,7 +43,7 @@ class FlinkTopic(Topic):
         return ()
 
     def queries(self, settled: Settled, unique: DataFrame) -> Sequence[Part]:
-        """Return queries for the topic's own small rows, tagged by `what`. All topics share one statement.
+        """Return the queries of the topic, with rows tagged by `what`. All topics share one SQL statement.
 
         Args:
             settled: events and metrics with their instants and writers.

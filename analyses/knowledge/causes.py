@@ -35,7 +35,7 @@ _FILES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """One action against a cause.
+    """A single action against a cause.
 
     Args:
         text: what to do. Rules fill in names in braces (`{place}`, `{task}`).
@@ -81,18 +81,6 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One cause.
-
-    Args:
-        meaning: what is wrong, as one clause.
-        explanation: the effect on the job in a sentence or two. Empty if only the rule can explain it.
-        open_question: what remains open even if the cause is certain, because the cause is itself a consequence.
-        checks: by name of the check, its results if this is the cause and if it is not.
-        remedies: by the name that rules use, in the order in which to try them.
-        checked_by: the command that shows whether a remedy worked. None for the command that found the
-            cause.
-    """
-
     meaning: str
     explanation: str = ""
     open_question: str | None = None
@@ -166,7 +154,7 @@ class _Table(Mapping[str, Entry], Generic[Entry]):
         self._entries: dict[str, Entry] = {}
 
     def texts(self) -> dict[str, str]:
-        """The text of each entry, by the entry's name."""
+        """Return the text of each entry, by the entry's name."""
         if not self._texts:
             for name in self._names:
                 text = Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8")

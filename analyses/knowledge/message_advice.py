@@ -95,7 +95,7 @@ OWN_CODE: Final = "the topmost frame of the job's own code"
 
 
 def frame_action(fields: Mapping[str, str]) -> tuple[Action, ...]:
-    """Return the step to check the job's own code, if the stack trace contains any.
+    """Return the advice to check the job's own code, if the stack trace contains some.
 
     >>> frame_action({"own_frame": "com.acme.Enrich.map(Enrich.java:7)"})[0].text
     "Check com.acme.Enrich.map(Enrich.java:7), the topmost frame of the job's own code"

@@ -67,7 +67,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """At least one failure, all with the same exception and message apart from numbers."""
+    """Failures with the same exception and the same message, apart from numbers."""
 
     members: tuple[Occurrence, ...]
 
@@ -282,7 +282,7 @@ _SHAPE: Final = re.compile(r"[0-9a-f]{8,}|\d+")
 
 
 def _specific_codes(text: str) -> list[Code]:
-    """Return the error codes in a text. Codes of a vendor replace general codes next to them."""
+    """Return the error codes in a text. A vendor's code replaces general codes next to it."""
     codes = codes_in(text)
     own = [code for code in codes if code.family not in ("http", "sqlstate")]
     return own or [code for code in codes if not (code.family == "http" and "Error Code:" in text)]
@@ -313,7 +313,7 @@ def failure_groups(
 
 
 def _without_wrappers(found: list[FailureGroup], reported: Sequence[str]) -> list[FailureGroup]:
-    """Remove launchers and exit codes if other failures explain them."""
+    """Drop launchers and exit codes that other failures explain."""
     causes = [group for group in found if not is_wrapper_failure(group.first.failure)]
     if not causes:
         return [group for group in found[:1] if not _is_repeated(group, reported)]

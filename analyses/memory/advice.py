@@ -156,7 +156,7 @@ def more_metaspace(process: MemoryProcess, share: float, heap_left: float) -> Pr
 
 
 def more_direct(process: MemoryProcess, extra: int, heap_left: float) -> Proposal | None:
-    """Propose more direct memory for user code and libraries."""
+    """Propose `extra` bytes more direct memory for user code and libraries."""
     now = current_pools(process)
     if now is None:
         return None
@@ -211,7 +211,7 @@ def _larger_process(
 
 
 def proposal_action(process: MemoryProcess, proposal: Proposal, text: str) -> Action:
-    """Convert a proposal to one action: the first option, and the options to set with it."""
+    """Convert a proposal to one action: the first option, with the others in `together`."""
     memory = proposal.memory
     heap, managed, total = map(fmt.size, (memory.heap, memory.managed, memory.process))
     key, *others = proposal.options
@@ -328,7 +328,7 @@ _UNREADABLE: Final = ("Cannot read memory size", "Could not parse")
 
 
 def option_in(text: str) -> str | None:
-    """Return the memory option in a text."""
+    """Return the name of a memory option that a text contains, or None."""
     longest_first = sorted(m.MEMORY_KEYS, key=len, reverse=True)
     return next((key for key in longest_first if key in text), None)
 

@@ -88,7 +88,7 @@ def _is_below(incident: h.Incident, above: h.Incident) -> bool:
 
 
 def _kills_by_pod(facts: h.MemoryFacts) -> dict[tuple[str | None, str], list[h.Kill]]:
-    """Group killed containers by pod and kind of memory. All executors have the same size, so they form one group."""
+    """Group killed containers by pod and kind of memory. Executors form one group, because all have the same size."""
     found: dict[tuple[str | None, str], list[h.Kill]] = {}
     executors: dict[str, str | None] = {}
     for kill in facts.kills:

@@ -18,7 +18,7 @@ _ERROR: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferShortage:
-    """One record of the error.
+    """A record of the error.
 
     Args:
         text: the error itself, if it contains numbers.

@@ -82,7 +82,7 @@ class Memory(FlinkTopic):
     checkpoints = False
 
     def metrics(self) -> Collection[str]:
-        """Return one metric that identifies TaskManagers without tasks. The topic measures no metrics itself."""
+        """Return a metric that reveals TaskManagers without tasks. No metric is measured."""
         return ("Status.JVM.CPU.Load",)
 
     def side_inputs(self, sources: Sequence[Source], options: Options) -> SideInputs:
@@ -129,7 +129,7 @@ class Memory(FlinkTopic):
         return max((job.last_us for job in facts.jobs if job.last_us is not None), default=None)
 
     def select_jobs(self, facts: MemoryFacts, is_selected: Callable[[JobKey], bool]) -> MemoryFacts:
-        """Select some jobs but all processes, because every process may serve every job."""
+        """Keep the selected jobs, but all processes, because each may serve any job."""
         return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.key)))
 
     def select_span(self, facts: MemoryFacts, span: Span) -> MemoryFacts:

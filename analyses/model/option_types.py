@@ -366,7 +366,7 @@ TYPES: Final[dict[str, OptionType]] = {
 
 
 def type_of(option: str, version: Version | None = None) -> OptionType | None:
-    """Return the type of an option, or None if no value is ever proposed for it.
+    """Return the type of an option, or None if flowdiag never proposes a value for it.
 
     Args:
         option: its key.

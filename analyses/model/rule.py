@@ -65,7 +65,7 @@ def limit(value: float, unit: str, why: str) -> Any:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(limit,))
 class Limits:
-    """A rule's limits. Each is a field, so that type checkers know its name.
+    """A rule's limits. Each limit is a field, so that type checkers know its name.
 
     >>> class Slow(Limits):
     ...     late_ratio: float = limit(2, "ratio", "twice the expected number")

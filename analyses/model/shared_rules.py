@@ -44,7 +44,7 @@ def _is_empty(outcome: RuleOutcome) -> bool:
 
 
 def _is_same(one: Finding, other: Finding) -> bool:
-    """Whether two findings of a rule are about the same job, place, cause and record."""
+    """Return whether two findings of a rule are about the same job, place, cause and record."""
     places = [(f.job, f.cause, f.subject.taskmanager, f.subject.host) for f in (one, other)]
     return places[0] == places[1] and bool(
         {(item.source, item.offset) for item in one.evidence}

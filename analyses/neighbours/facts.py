@@ -118,7 +118,7 @@ def _kind_of(source: Source) -> NeighbourKind | None:
 def read_neighbours(
     sources: Iterable[Source], kinds: Collection[NeighbourKind] = frozenset(NeighbourKind)
 ) -> Neighbours:
-    """Read the sources that `sniff` recognizes as output of other systems, limited to some kinds."""
+    """Read the sources that `sniff` recognized as output of other systems, but only these kinds."""
     from flowdiag.parsers.source import source_text
 
     rows: dict[NeighbourKind, list[Any]] = {kind: [] for kind in NeighbourKind}

@@ -129,7 +129,7 @@ def _fill(subtask: wire.QueueSubtask) -> tuple[float, float]:
 
 
 def _inputs(job: JobQueues, task: str) -> list[wire.QueueInput]:
-    """Return the tasks directly upstream, or nothing if the order of the tasks is unknown."""
+    """Return the tasks directly upstream. Empty if the order of the tasks is unknown."""
     if not has_task_order(job):
         return []
     edges = job.job.graph.shipping if job.job.graph else ()

@@ -144,7 +144,7 @@ class EventTime:
 
     @property
     def declares_idle(self) -> bool | None:
-        """Return whether any split is declared idle at the end, or None if no metric shows it."""
+        """Whether any split is declared idle at the end, or None if no metric shows it."""
         return any(self.idle.values()) if self.idle else None
 
 
@@ -305,7 +305,7 @@ def has_no_watermarks(job: JobQueues, task: str) -> bool:
 
 
 def has_watermarks(job: JobQueues, task: str) -> bool:
-    """Return whether a source upstream of a task, or one of its splits, has a watermark."""
+    """Return whether any source upstream of a task, or any of its splits, has a watermark."""
     return any(mark.latest is not None for mark in _source_marks(job, task))
 
 
@@ -527,7 +527,7 @@ def shifted_times(
 
 
 def _output_marks(job: JobQueues, task: str) -> list[Mark]:
-    """Return the output watermarks of all subtasks of a task, or nothing if one is missing."""
+    """Return the output watermarks of all subtasks of a task. Empty if any is missing."""
     times, size = event_time(job), job.topology.parallelism.get(task, 0)
     found = [times.output_of(SubtaskKey(task, index)) for index in range(size)]
     marks = [mark for mark in found if mark is not None]
@@ -535,7 +535,7 @@ def _output_marks(job: JobQueues, task: str) -> list[Mark]:
 
 
 def _known_points(marks: Iterable[Mark]) -> list[tuple[int, float]]:
-    """Return the times and values of the watermarks, in order, or nothing if a value is not a time since 1970."""
+    """Return the times and values of the watermarks, in order. Empty if a value is no time since 1970."""
     points = [(p.until_us, p.last) for m in marks for p in m.points if p.n and p.last is not None]
     valid = all(0 < value < END_OF_INPUT for _, value in points)
     return sorted(points) if valid else []

@@ -91,7 +91,7 @@ def time_span(samples: Iterable[Sample]) -> tuple[int | None, int | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskManagerSample:
-    """One TaskManager in one window: gauges, and the time of its garbage collectors.
+    """The gauges and the garbage collection time of a TaskManager in one window.
 
     `impossible` names the values that were dropped because no process can have them.
     """

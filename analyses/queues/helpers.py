@@ -261,7 +261,7 @@ def slows_down(job: JobQueues, task: str) -> bool:
 
 
 def store_measurements(stores: Sequence[Store], *names: tuple[str, str]) -> Iterator[Measurement]:
-    """Yield the last values of the given metrics of the first store, with their units."""
+    """Yield the last values of these metrics, with their units, from the first store."""
     for name, unit in names if stores else ():
         if (value := stores[0].latest(name)) is not None:
             yield measurement(name, value, unit, over="of the subtask that waits longest")

@@ -68,7 +68,7 @@ def task_subject(job: JobQueues, name: str) -> Subject:
 
 
 def service_subject(job: JobQueues, service: str, task: str | None = None) -> Subject:
-    """Return a system outside the job as a subject, with the affected job and, if known, the task that waits for it."""
+    """Return an external system as a subject, with the affected job and, if known, the task that waits for it."""
     return Subject(
         kind="service",
         service=service,
@@ -242,7 +242,7 @@ def _cpu_load(job: JobQueues, spell: Spell) -> float | None:
 
 
 def spells_of(job: JobQueues, *causes: str | None) -> list[Spell]:
-    """Return the spells with one of these causes, at most one per TaskManager that is a culprit."""
+    """Return the spells with one of these causes. For each TaskManager that is a culprit, return at most one."""
     found: dict[object, Spell] = {}
     for spell in find_spells(job):
         if spell.cause not in causes:

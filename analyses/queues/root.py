@@ -337,7 +337,7 @@ def _chain(job: JobQueues, loads: Loads) -> list[Load]:
 
 @once
 def _keeps_up(job: JobQueues) -> bool:
-    """Return whether a known lag does not grow."""
+    """Return whether the lag is known and does not grow."""
     trend = job_trend(job)
     return trend is not None and not is_falling_behind(trend, BACKLOG_S)
 
@@ -397,7 +397,7 @@ def _root(
     *,
     blocks_upstream: bool = True,
 ) -> Root:
-    """Return a root with measured loads.
+    """Build a root from measured loads.
 
     Args:
         job: the job, with the parallelism of the task.
@@ -446,7 +446,7 @@ def find_spells(job: JobQueues) -> tuple[Spell, ...]:
 
 
 def _extend_to_end(job: JobQueues, spell: Spell) -> Spell:
-    """Return a task's last spell as ongoing if all later windows together show its culprit, although none alone does.
+    """Return a task's last spell as ongoing, if all later windows taken together show its culprit.
 
     A single window may contain too few samples of a queue, or a queue that is short for a moment.
     """
@@ -470,7 +470,7 @@ def notable_spells(job: JobQueues) -> tuple[list[Spell], list[int] | None]:
 
 
 def _stage_spells(job: JobQueues, task: str, stages: Iterable[Sequence[int]]) -> list[Spell]:
-    """Return one spell per stage of a task's run, or nothing if two consecutive stages have the same culprit."""
+    """Return one spell per stage of a task's run. Empty if two consecutive stages have the same culprit."""
     found: list[Spell] = []
     for windows in stages:
         for spell in _spells(job, windows, loads_in(job, windows), only=task):
@@ -612,7 +612,7 @@ def _is_fatal(job: JobQueues) -> bool:
 
 @once
 def _works_off_backlog(job: JobQueues) -> bool:
-    """Return whether the lag of the job's consumer group shrinks. The source's own number may be old."""
+    """Return whether the lag of the job's consumer group shrinks. The source's own count may be outdated."""
     trend = group_trend(job)
     return trend is not None and direction_of(trend, BACKLOG_S) == "shrinking"
 

@@ -140,7 +140,7 @@ def throttle_clause(throttled: Gauge) -> str:
 
 
 def fetch_throttle_delay(job: JobQueues, task: str) -> Gauge | None:
-    """Return how long a quota delays the fetches of a source, or None if no quota delays them."""
+    """Return how long a quota delays the fetches of a source, or None if it does not."""
     samples = [s for key, each in job.samples.items() if key.task == task for s in each]
     throttled = _merged(samples, "fetch_throttled_ms")
     return throttled if throttled is not None and throttled.high >= THROTTLED_MS else None

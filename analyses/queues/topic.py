@@ -145,7 +145,7 @@ class Queues(FlinkTopic):
         return named_jobs(job.job for job in facts.jobs)
 
     def first_us(self, facts: QueueFacts) -> int | None:
-        """The first sample of any job."""
+        """Return the time of the first sample of any job."""
         begins = (
             sample.first_us
             for job in facts.jobs
@@ -156,7 +156,7 @@ class Queues(FlinkTopic):
         return min(begins, default=None)
 
     def last_us(self, facts: QueueFacts) -> int | None:
-        """The last sample of any job."""
+        """Return the time of the last sample of any job."""
         ends = (
             sample.last_us
             for job in facts.jobs
@@ -244,7 +244,7 @@ QUEUES: Final = Queues()
 
 
 def window_us(common: ClusterFacts) -> int:
-    """Return the length of the metric windows: as many full minutes as keep the number of windows small."""
+    """Return the length of the metric windows: full minutes, and long enough to keep their number small."""
     most = min(MOST_WINDOWS, max(FEWEST_WINDOWS, MOST_SAMPLES // max(_subtasks(common), 1)))
     return MINUTE_US * max(1, -(-_span_us(common) // (MINUTE_US * most)))
 

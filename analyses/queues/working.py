@@ -40,7 +40,7 @@ class CpuUse:
 
     @property
     def clause(self) -> str:
-        """The evidence as a clause."""
+        """A clause about the cores used and the time busy."""
         return (
             f"its TaskManagers use {self.cores:.2f} of {self.available:g} cores while their subtasks are busy for "
             f"{self.busy:.1f} s per second, so the task waits instead of computing"

@@ -129,7 +129,7 @@ def query_subject(app: ApplicationFacts, query: QueryFacts) -> Subject:
 def service_subject(
     app: ApplicationFacts, service: str, query: QueryFacts | None = None
 ) -> Subject:
-    """Return a system outside the application as a subject, with the query that waits for it."""
+    """Return an external system as a subject, with the query that waits for it."""
     return Subject(
         kind="service",
         service=service,
@@ -194,7 +194,7 @@ def evidence_of(items: Iterable[Cited]) -> tuple[Evidence, ...]:
 
 
 def application_finding(assessed: AssessedApplication, **fields: Unpack[SubjectFields]) -> Finding:
-    """Return a finding about an application, or about the given subject in it."""
+    """Return a finding about an application. Pass a `subject` to narrow it down."""
     app, cause = assessed.app, fields.get("cause")
     filled: SubjectFields = {
         "subject": application_subject(app),
@@ -231,7 +231,7 @@ def query_finding(
 def batch_finding(
     assessed: AssessedApplication, affected: Sequence[Batch], **fields: Unpack[SubjectFields]
 ) -> Finding:
-    """Return a finding about some batches, with their times, count and records."""
+    """Return a finding about these batches, with their times, number and records."""
     filled: SubjectFields = {
         "first_us": affected[0].time_ms * 1000,
         "last_us": affected[-1].time_ms * 1000,
@@ -247,7 +247,7 @@ def trigger_finding(
     affected: Sequence[Trigger],
     **fields: Unpack[SubjectFields],
 ) -> Finding:
-    """Return a finding about some triggers of a query, with their times, count and records."""
+    """Return a finding about these triggers of a query, with their times, number and records."""
     filled: SubjectFields = {
         "first_us": affected[0].time_us if affected else None,
         "last_us": affected[-1].time_us if affected else None,
@@ -392,7 +392,7 @@ def fewest_limit(unit: str) -> Any:
 
 
 def is_at_limit(state: StreamState, *, use: float = defaults.NARROW) -> bool:
-    """Return whether batches queue, take almost the whole interval, or are kept small by back pressure.
+    """Return whether batches queue, take almost the whole interval, or are limited by back pressure.
 
     Args:
         state: the state of the batches or triggers.
@@ -433,7 +433,7 @@ def fixed_cost(
     fewest: float = BATCHES,
     spread: float = SPREAD,
 ) -> float | None:
-    """Return the duration of an almost empty batch if it takes about the whole interval, otherwise None.
+    """Return the duration of an almost empty batch if it takes about the whole interval, or None.
 
     Args:
         assessed: the application.

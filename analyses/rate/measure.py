@@ -58,7 +58,7 @@ SQL: Final = Queries("flowdiag.analyses.rate", {"single": sql_literals(*SINGLE)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """A part of a source, and its application.
+    """A part of a source, with the application that it belongs to.
 
     Args:
         low, high: the first offset of the part, and the first offset after it.
@@ -125,7 +125,7 @@ def _recorded_application(
 def _owners_of(
     row: Mapping[str, Any], parts: Sequence[tuple[int, str | None]], fallback: str, tz: str | None
 ) -> Iterator[Owner]:
-    """Yield the parts of a source; parts without an ID belong to the `fallback` application."""
+    """Yield the parts of a source. A part without an ID belongs to the application `fallback`."""
     shift, shift_from = _shift(row, tz)
     names = [name for _, name in parts] or [None]
     cuts = [0, *(low for low, _ in parts[1:]), END]
@@ -225,7 +225,7 @@ def _nearness(one: str, other: str) -> int:
 def _name_unknown_applications(
     settled: dict[int, str], streams: Mapping[int, Mapping[str, Any]], sources: Sequence[Source]
 ) -> None:
-    """Generate keys for sources of unknown applications. Sources with common batches or runs get the same key."""
+    """Generate keys for unknown applications. Sources that share batches or runs get the same key."""
     # Sources without times come last, because they may be within the span of another source.
     strangers = sorted(
         (source for source in settled if not settled[source]),

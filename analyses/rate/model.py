@@ -70,7 +70,7 @@ class Job:
     at_once: int = 1
 
     def takes(self, records: int) -> int:
-        """Return the processing time of a batch, at least one millisecond."""
+        """Return the processing time of a batch in ms, at least 1."""
         return max(1, round(self.fixed_ms + self.per_record_ms * records))
 
     def sustains_per_s(self, interval_ms: int) -> float:
@@ -180,7 +180,7 @@ def simulate(
     batches: int | None = None,
     blocked: bool = True,
 ) -> Outcome:
-    """Simulate a receiver, its queue and its job for some intervals, and then until they settle.
+    """Simulate a receiver, its queue and its job for `batches` intervals or until they settle.
 
     Args:
         job: the cost of batches.
@@ -214,7 +214,7 @@ class _Run:
     def __init__(
         self, job: Job, settings: Settings, offered_per_s: Sequence[float], *, blocked: bool
     ) -> None:
-        """Start like a new application. The arguments are those of `simulate`."""
+        """Start with empty queues; the arguments are those of `simulate`."""
         top = settings.max_rate if settings.max_rate is not None else float(LONG_MAX)
         first = settings.initial_rate if settings.initial_rate is not None else top
         self._job, self._settings = job, settings

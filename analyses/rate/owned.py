@@ -93,7 +93,7 @@ def _owners(
     tz: str | None,
     faults: Faults,
 ) -> tuple[Owner, ...]:
-    """Return the application of each part of each source, without sources that trigger a bug."""
+    """Return the application of each part of each source, leaving out sources that trigger a bug."""
     from flowdiag.analyses.rate.measure import assign_owners
 
     def of_some(some: Sequence[int]) -> tuple[Owner, ...]:

@@ -50,7 +50,7 @@ class Replay:
 
 
 def reads_files(app: ApplicationFacts) -> bool:
-    """Return whether the DStreams read only files. Such a stream takes all new files, regardless of the rate."""
+    """Return whether all DStreams read files. Such a stream takes all new files, whatever the rate."""
     described = [s.description or "" for batch in app.batches for s in batch.streams]
     limited = app.receivers or app.blocks or app.partitions or any("topic" in d for d in described)
     return bool(app.incidents_of("new-files")) and not limited
@@ -106,7 +106,7 @@ def number(text: str | None) -> float | None:
 
 
 def replays(app: ApplicationFacts) -> tuple[Replay, ...]:
-    """Return the estimators of all streams, or nothing without back pressure or without delays."""
+    """Return the estimators of all streams. Empty without back pressure or without delays."""
     if not is_enabled(app) or not app.interval_ms:
         return ()
     gains = gains_of(app.settings, app.traces)
@@ -146,7 +146,7 @@ def _has_first_batch(app: ApplicationFacts) -> bool:
 
 
 def _from_traces(app: ApplicationFacts, gains: Gains) -> tuple[Replay, ...]:
-    """Replay the input that the estimator itself logged, if there is only one estimator."""
+    """Replay the input that the estimator logged, if there is only one estimator."""
     inputs = [record for record in app.traces if record.template == "pid-input"]
     times = Counter(record.fields.get("time") for record in inputs)
     if not inputs or max(times.values()) > 1 or not app.interval_ms:

@@ -23,7 +23,7 @@ class TokenBucket:
     """
 
     def __init__(self, *, rate: float, now_us: int, max_rate: float = math.inf) -> None:
-        """Start without any permits.
+        """Start without permits.
 
         Args:
             rate: the initial limit; from Spark 2.0 on, `min(initialRate, maxRate)`.

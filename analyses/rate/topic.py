@@ -103,7 +103,7 @@ def _assembled(
     faults: Faults,
     spans_us: Mapping[str, tuple[int, int]],
 ) -> RateFacts:
-    """Return the facts of all applications, except those that trigger a bug."""
+    """Return the facts of all applications. Applications that trigger a bug are left out."""
     user = UserSettings(
         trigger_interval_ms=options.rate.trigger_interval_ms,
         real_time=options.rate.real_time,

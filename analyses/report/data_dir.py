@@ -92,11 +92,6 @@ class DataDir:
             )
 
     def __enter__(self) -> Self:
-        """Create the folder.
-
-        Raises:
-            FlowdiagError: if the folder cannot be written.
-        """
         self._files = {}  # forget an earlier attempt
         with self._writing():
             self._store.begin()
@@ -143,7 +138,7 @@ class DataDir:
             self._files.setdefault(name, []).append((file, count))
 
     def complete(self, tool: Tool) -> None:
-        """Write the manifest and an empty table for each missing one, then publish the folder.
+        """Write the manifest and an empty table for each table without rows, then publish the folder.
 
         Raises:
             FlowdiagError: if the folder cannot be written.

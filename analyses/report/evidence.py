@@ -264,7 +264,7 @@ def _end(buffer: bytearray, start: int, stop: int, *, whole: bool) -> int:
 
 
 def _line_counter(buffer: bytearray) -> Callable[[int, int], int]:
-    """Return a function that counts line ends in a part of a buffer.
+    """Return a function that counts the line ends between two positions of a buffer.
 
     Arrow compares many characters at once, whereas `bytes.count` stops at every line.
     """

@@ -14,7 +14,7 @@ _ABOVE: Final = re.compile(r'(?:Caused by: |Exception in thread "[^"]{0,200}" )'
 
 
 def component_in(texts: Sequence[str]) -> w.Component | None:
-    """Return the component that threw one of the exceptions, or None.
+    """Return the component that threw the first of these exceptions whose origin is known, or None.
 
     Args:
         texts: exception classes with messages, or log lines that begin with them.

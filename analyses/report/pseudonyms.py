@@ -236,7 +236,7 @@ class _Pseudonyms:
                 self.name(kind, real)
 
     def name(self, kind: str, real: str) -> str:
-        """Return the pseudonym of a name, creating one if no spelling of the name is known."""
+        """Return the pseudonym of a name. Create one if no spelling of the name is known."""
         if not real or real == "-":
             return real
         words = _words_of(real)

@@ -296,7 +296,7 @@ def _meets(relation: Relation, cause: Finding, finding: Finding) -> bool:
 
 
 def _without_cycles(ranked: Sequence[Pair], explained: Explained) -> dict[int, int]:
-    """Choose one explanation for each finding, as close to the root as possible, without cycles."""
+    """Choose one explanation per finding, as close to the root as possible, avoiding cycles."""
     parents: dict[int, int] = {}
     for number in range(len(ranked)):
         for other in explained.get(number, {}):

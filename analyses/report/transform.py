@@ -25,7 +25,7 @@ def decode(document: bytes) -> Report:
 
 
 def without_less_severe(report: Report, severity: Severity) -> Report:
-    """Remove findings below a severity, count them, and remove the stories that start with such a finding."""
+    """Remove and count the findings below a severity, and remove the stories that start with one of them."""
     below = [found.severity for found in report.findings if found.severity.weight < severity.weight]
     if not below:
         return report
@@ -87,7 +87,7 @@ def _texts(node: Any) -> Iterator[str]:
 
 
 def _pieces(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the texts in groups that are searched at once."""
+    """Group texts, so that each group is searched at once."""
     piece: list[str] = []
     size = 0
     for text in texts:

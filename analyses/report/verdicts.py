@@ -49,7 +49,7 @@ def judge(outcomes: Iterable[f.RuleOutcome], job: JobKey | None = None) -> Judge
 def judge_each(
     outcomes: Iterable[f.RuleOutcome], jobs: Iterable[JobKey]
 ) -> dict[JobKey, Judgement]:
-    """Judge each of many jobs in one pass over the findings."""
+    """Judge many jobs in one pass over the findings."""
     outcomes = tuple(outcomes)
     found: defaultdict[JobKey | None, list[tuple[int, Pair]]] = defaultdict(list)
     for number, pair in enumerate(pairs_of(outcomes)):

@@ -98,7 +98,7 @@ class Selection:
         return called is not None and (called == wanted or fnmatch.fnmatchcase(called, wanted))
 
     def require(self, jobs: Iterable[tuple[str | None, str | None]]) -> None:
-        """Check that at least one of the jobs (ID, name) is selected.
+        """Raise an error unless one of the jobs (ID, name) is selected.
 
         Raises:
             FlowdiagError: if `--job` matches none of them.

@@ -219,7 +219,6 @@ class Start:
     initialization: Initialization | None = None
 
     def step(self, name: str | None) -> Step | None:
-        """Return the step with the given name."""
         return next((step for step in self.steps if step.name == name), None)
 
     @property
@@ -291,8 +290,6 @@ class Worker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStarts:
-    """All starts of one job."""
-
     job: JobFacts
     starts: tuple[Start, ...]
     scheduler: str | None = None

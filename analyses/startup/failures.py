@@ -60,7 +60,7 @@ def failure_text(incident: Incident) -> str | None:
 
 
 def join_texts(*texts: str | None) -> str:
-    """Join the available texts, one per line."""
+    """Join the texts that are not None, one per line."""
     return "\n".join(filter(None, texts))
 
 

@@ -187,7 +187,7 @@ def _interrupted_jobs(facts: h.StartupFacts, first: int, last: int) -> list[h.Jo
 
 
 def _continues(facts: h.StartupFacts, jobs: Sequence[h.JobStarts], time_us: int) -> bool:
-    """Return whether one of the jobs has records under the same ID after a given time."""
+    """Return whether any of the jobs has records under the same ID after a given time."""
     later = {job.job.key.job_id for job in facts.jobs if (job.job.last_us or 0) > time_us}
     return not later.isdisjoint(job.job.key.job_id for job in jobs)
 

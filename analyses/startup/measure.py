@@ -112,7 +112,7 @@ def milestones(events: DataFrame) -> Part:
 
 
 def task_times(events: DataFrame) -> Part:
-    """Return when each execution attempt reached each state. The JobManager's log takes precedence."""
+    """Return when each execution attempt reached each state, preferably from the JobManager's log."""
     return SQL.part("task_times", events=events)
 
 

@@ -107,7 +107,7 @@ class Startup(FlinkTopic):
         return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.job.key)))
 
     def select_span(self, facts: StartupFacts, span: Span) -> StartupFacts:
-        """Keep only the starts that overlap the span, and all workers and cluster steps.
+        """Keep the starts that overlap the span, and all workers and cluster steps.
 
         Problems and incidents are selected by the time of their log line.
         """

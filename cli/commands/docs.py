@@ -37,7 +37,7 @@ def docs(
 
 
 def _format(page: str) -> str:
-    """Format Markdown for the terminal."""
+    """Render Markdown as formatted text."""
     from rich.console import Console
     from rich.markdown import Markdown
 

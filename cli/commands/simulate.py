@@ -29,7 +29,7 @@ simulate = typer.Typer(
 def _option(
     kind: Any, panel: str, name: str, metavar: str | None = None, help: str | None = None
 ) -> tuple[Any, None]:
-    """Declare an option without a default."""
+    """Declare an option that has no default."""
     option = typer.Option(name, metavar=metavar, help=help, rich_help_panel=panel)
     return Annotated[kind | None, option], None
 

@@ -58,7 +58,7 @@ def _reachable_types(top: str, types: Mapping[str, Any], known: list[str]) -> It
 
 
 def _names(part: Any) -> Iterator[str]:
-    """Yield the types that a part of a schema refers to."""
+    """Yield the names of the types that a schema refers to."""
     if isinstance(part, dict):
         if "$ref" in part:
             yield _name(part)

@@ -142,7 +142,7 @@ class Listener:
     """A listener, as returned by `attach`."""
 
     def __init__(self) -> None:
-        """Create a listener that is not attached."""
+        """Create a listener, not attached yet."""
         self.attached = False
         self.path: str | None = None
         self._writer: _Writer | None = None
@@ -395,7 +395,7 @@ _writers_lock = threading.Lock()
 
 
 def _writer(path: str, application: dict[str, Any], max_bytes: int, keep: int) -> _Writer:
-    """Return the writer of a file; a context and its session share one writer."""
+    """Return the writer of a file. A context and its session share one."""
     with _writers_lock:
         known = _writers.get(path)
         if known is None or known.closed:

@@ -30,7 +30,6 @@ class Worker:
     """Handles requests, one at a time. It keeps the settings and, once started, the Spark session."""
 
     def __init__(self, settings: Settings, stack: ExitStack, answers: IO[bytes]) -> None:
-        """Store the settings of the server, the exit stack of the process, and the stream of answers."""
         self._settings, self._stack, self._answers = settings, stack, answers
         self._spark: SparkStarter | None = None
 

@@ -22,12 +22,12 @@ _WIDE: Final = 10_000  # columns without a terminal, where nothing wraps
 
 
 def is_terminal(stream: IO[Any]) -> bool:
-    """Whether the stream is a terminal that supports ANSI escapes."""
+    """Return whether the stream is a terminal that supports ANSI escapes."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def use_color(stream: IO[Any], color: When = When.AUTO) -> bool:
-    """Whether to write colors: the option decides, then the environment, then the terminal.
+    """Return whether to write colors: the option decides, then the environment, then the terminal.
 
     `NO_COLOR` (no-color.org) overrides `FORCE_COLOR` (force-color.org), for which 0 means unset.
     """
@@ -39,7 +39,7 @@ def use_color(stream: IO[Any], color: When = When.AUTO) -> bool:
 
 
 def supports_glyphs(stream: IO[Any]) -> bool:
-    """Whether the encoding of the stream contains the glyphs of the timeline."""
+    """Return whether the encoding of the stream contains the glyphs of the timeline."""
     try:
         _GLYPHS.encode(getattr(stream, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -119,7 +119,7 @@ def check_output(output: str | None) -> None:
 
 
 def _written_in_place(path: Path) -> bool:
-    """Whether the path is a device or a pipe, which a new file must not replace."""
+    """Return whether the path is a device or a pipe, which a new file must not replace."""
     return path.exists() and not path.is_file()
 
 

@@ -86,7 +86,7 @@ def rules_about(words: Sequence[str]) -> list[tuple[str, Rule]]:
 
 
 def list_of_rules(listed: Sequence[tuple[str, Rule]]) -> str:
-    """Return one line per rule, under the name of its command: code, name, title."""
+    """Return one line per rule with code, name and title, grouped by command."""
     width = max((len(rule.name) for _, rule in listed), default=0)
     groups = []
     for command in ENGINES:

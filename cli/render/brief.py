@@ -70,7 +70,7 @@ def render(report: Report, page: Page) -> str:
 
 
 def _without_markup(line: str) -> str:
-    r"""Return a line without chat markup.
+    r"""Remove chat markup from a line.
 
     >>> _without_markup("`@here` <!channel> tm-1 @ worker-1 \u202e")
     "'@ here' < !channel> tm-1 @ worker-1 \\u202e"

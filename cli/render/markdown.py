@@ -271,7 +271,7 @@ def table(columns: Sequence[Column], rows: Iterable[Any]) -> Iterator[str]:
 
 
 def escape(text: str) -> str:
-    r"""Return text without markup, in one line.
+    r"""Escape all markup in a text, and join its lines.
 
     >>> escape("a|b <script> [x](y) @me")
     'a\\|b &lt;script&gt; \\[x\\]\\(y\\) \\@me'

@@ -35,7 +35,7 @@ PREFIX: Final = "job.autoscaler."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerFlags:
-    """The values of the flags, or None for flags that are not given."""
+    """The values of the command-line flags; None if a flag was not used."""
 
     paths: tuple[str, ...]
     target_utilization: float | None

@@ -42,7 +42,7 @@ _GROWTH: Final = 60  # columns of the queue over time, in JSON
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditFlags:
-    """The values of the flags, or None for flags that are not given."""
+    """The values of the command-line flags; None if a flag was not used."""
 
     paths: tuple[str, ...]
     job: str | None

@@ -27,7 +27,7 @@ MOST_BATCHES: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PidFlags:
-    """The values of the flags, or None for flags that are not given."""
+    """The values of the command-line flags; None if a flag was not used."""
 
     report: str | None
     interval: str | None

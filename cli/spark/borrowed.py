@@ -36,7 +36,7 @@ class BorrowedSpark(SparkProvider):
     """
 
     def __init__(self, spark: SparkSession) -> None:
-        """Borrow a session.
+        """Use this session.
 
         Raises:
             FlowdiagError: the session is stopped, or uses Spark Connect, which has no JVM here.

@@ -35,7 +35,7 @@ class SparkProvider(ABC):
 
     @abstractmethod
     def session(self) -> SparkSession:
-        """Return the session, waiting for it if necessary."""
+        """Return the session; wait for it if necessary."""
 
     @abstractmethod
     def summary_lines(self) -> list[str]:

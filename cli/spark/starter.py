@@ -212,7 +212,7 @@ class SparkStarter(SparkProvider):
         return self._jvm.output()
 
     def finish(self, timeout_s: float) -> int | None:
-        """Wait until the JVM exits on its own, which is when it writes an archive; then close.
+        """Wait until the JVM exits on its own, so that it can write its archive, then close.
 
         Returns:
             The exit status; None after the timeout.

@@ -34,7 +34,7 @@ def use_hyperlinks(stream: IO[Any], when: When, environ: Mapping[str, str] = os.
 
 
 def _supports_links(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal is known to open links.
+    """Return whether the terminal is known to open links.
 
     >>> _supports_links({"TERM": "xterm-256color"}), _supports_links({"VTE_VERSION": "7200"}), _supports_links({"TERM": "xterm-kitty"})
     (False, True, True)

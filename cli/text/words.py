@@ -335,7 +335,7 @@ def has_several_jobs(report: w.Report) -> bool:
 
 
 def job_list(names: Sequence[str], most: int = 3) -> str:
-    """Return one job by name, or the number of jobs and the first names.
+    """Name one job, or count several and name the first.
 
     >>> job_list(["orders"]), job_list(["a", "b", "c"], 2)
     ('job orders', '3 jobs: a, b, …')
@@ -453,7 +453,7 @@ def paths_of(report: w.Report, page: Page) -> Paths:
 
 
 def _common_folder(names: Sequence[str]) -> str:
-    """Return the folder or archive that all names share, with its separator, or nothing for a single name.
+    """Return the folder or archive that all names share, with its separator. Empty for a single name.
 
     >>> _common_folder(["logs/a/jm.log", "logs/tm.log"]), _common_folder(["jm.log", "tm.log"])
     ('logs/', '')

@@ -42,7 +42,7 @@ def blocks(
     topics: Sequence[str] | None = None,
     function: str = "blocks",
 ) -> Iterator[RenderableType]:
-    """Yield the data of each topic, or of some, or the result of another function of its module."""
+    """Yield the blocks of these topics, by default of all. `function` names the function in each topic's module."""
     from flowdiag.cli.text.grid import line
 
     for topic in topics_with_data(report) if topics is None else topics:

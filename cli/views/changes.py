@@ -26,7 +26,7 @@ _LINES: Final = 40  # maximum number of lines per round
 
 
 def changes_text(this: Round, page: Page) -> str:
-    """Return the text of a round, or nothing if nothing changed."""
+    """Return the text of a round, empty if nothing changed."""
     if not this.changes and this.verdict == this.verdict_before:
         return ""
     clock = Clock(*shown_zone(page.zone or "UTC"))

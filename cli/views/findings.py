@@ -165,7 +165,7 @@ def _origin(finding: Finding, most: int) -> LabeledLines:
 
 
 def _measurements(finding: Finding) -> str:
-    """Return the measurements in one line, without their population."""
+    """Return the measurements in one line; their population is omitted."""
     return " · ".join(
         words.measurement(msgspec.structs.replace(item, population=None))
         for item in finding.measurements
@@ -219,7 +219,7 @@ def evidence_line(item: Evidence, paths: words.Paths, others: int = 0) -> Text:
 
 
 def excerpt_line(excerpt: str) -> str:
-    """Return the message of a log line, cut to one line of a terminal."""
+    """Return the message of a log line, cut to the width of a terminal."""
     text = _HEAD.sub("", excerpt)
     name = text.partition(" ")[0]
     # A metric's value follows its long name: cut in the middle.

@@ -182,7 +182,7 @@ def _chart(
     line: float | None = None,
     unit: str = "ms",
 ) -> list[RenderableType]:
-    """Return a chart with a title, or nothing for a terse page or without values."""
+    """Return a chart with a title, or no block for a terse page or without values."""
     width, height = min(page.width, WIDEST) - LABEL - 4, _HEIGHT[page.terse]
     drawn = chart(values, width=width, height=height, line=line, unicode=page.unicode, unit=unit)
     if not drawn.rows:
@@ -333,5 +333,5 @@ def _longest_part(trigger: RateTrigger) -> str | None:
 
 
 def _is_uneven(part: SlowPart) -> bool:
-    """Whether the slowest task took at least three times as long as the other tasks of its stage."""
+    """Return whether the slowest task took at least three times as long as the other tasks of its stage."""
     return part.others_ms is not None and part.longest_ms >= 3 * part.others_ms + 500

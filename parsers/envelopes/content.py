@@ -68,7 +68,7 @@ def record_column(rows: Sequence[Sequence[Any]], named: int | None = None) -> in
 
 
 def time_column(rows: Sequence[Sequence[Any]], excluded: int) -> int | None:
-    """Return the first column, other than the excluded one, in which all cells are times, or None if there is none."""
+    """Return the first column, apart from `excluded`, in which all cells are times, or None."""
     for at in range(max(map(len, rows), default=0)):
         cells = [row[at] for row in rows[:SAMPLE_ROWS] if at < len(row) and row[at]]
         if at != excluded and cells and all(read_time(cell) != (None, None) for cell in cells):

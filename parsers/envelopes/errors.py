@@ -130,7 +130,7 @@ def _own_lines(value: _Fields, keys: Mapping[str, str], *, inside: bool) -> list
 
 
 def _first_line(name: str, message: str, *, is_class: bool) -> str:
-    """Join the class or code and the message into one line; a missing class becomes `Error`."""
+    """Join the class or code and the message into one line. Without a class, the line starts with `Error`."""
     if is_class or _EXCEPTION.match(message.partition(":")[0]):
         return ": ".join(
             filter(None, (name if is_class else "", message.removeprefix(f"{name}: ")))

@@ -112,7 +112,7 @@ def first_string(value: Fields, keys: Sequence[str]) -> str | None:
 
 
 def unwrap(value: Fields, depth: int) -> Unwrapped | None:
-    """Return the record in a decoded object, if any. `depth` limits JSON within JSON."""
+    """Return the record in a decoded object, or None. `depth` limits JSON within JSON."""
     if "timestamp_us" in value:
         # A line of the stream that `source.open_source` creates for a document.
         try:
@@ -226,7 +226,7 @@ def _level_of(hits: list[tuple[int, Any]], value: Fields) -> str | None:
 
 
 def process_of(found: Meanings) -> str | None:
-    """Return the name of the process that wrote a record, from the record's own keys."""
+    """Return the process that wrote a record, as named by the record's own keys."""
     for hits in found[IS_POD : IS_STREAM + 1]:
         if hits and (name := first_text([hit for hit in hits if hit[1] not in NO_LABELS])):
             return name.lstrip("/")

@@ -85,7 +85,7 @@ class StreamMarks(msgspec.Struct, kw_only=True, array_like=True):
 
 
 class ZoneMarks(msgspec.Struct, kw_only=True, array_like=True):
-    """Totals over one owner's records that print a wall clock and an instant, by the time zone between them."""
+    """Totals over an owner's records with both a wall clock and an instant, by the time zone between them."""
 
     owner: str | None
     clock: str | None
@@ -424,7 +424,7 @@ def _rows(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
 
 
 def _needed_columns(events: pa.Table) -> pa.Table:
-    """Keep only the columns that are needed at the end of a split."""
+    """Keep only the columns that the marks need."""
     # Combine chunks first, because each of thousands of chunks would add a fixed cost to every step.
     events = events.select(_READ).combine_chunks()
     table = events.filter(pc.not_equal(events["event"], Event.SPLIT.value))

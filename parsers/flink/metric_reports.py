@@ -161,7 +161,7 @@ class MetricFolder:
     """
 
     def __init__(self, source: int, metric_names: Collection[str] | None = None) -> None:
-        """Create an aggregator without samples.
+        """Start without samples.
 
         Args:
             source: index of the source that contains the reports.

@@ -445,9 +445,7 @@ _IN_BETWEEN: Final = (
 
 
 def _status_problem(root: Any) -> str | None:
-    """Return the problem that the status of a resource reports: the deepest exception or, without one, an abnormal
-    state.
-    """
+    """Return the problem in the status of a resource: the deepest exception or, without one, an abnormal state."""
     status = _child(root, "status")
     error = _child(status, "error")
     if (

@@ -184,7 +184,7 @@ class SampleFolder:
     def __init__(
         self, source: int, tally: Tally, metric_names: Collection[str] | None = None
     ) -> None:
-        """Create an aggregator without samples.
+        """Start without samples.
 
         Args:
             source: index of the source.

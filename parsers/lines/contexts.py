@@ -96,7 +96,7 @@ def _truncate(text: str) -> str:
 
 
 def message_of(text: str) -> str:
-    """Return the message of an exception without its class, or nothing if it has none.
+    """Return the message of an exception without its class. Empty if it has none.
 
     >>> message_of("a.b.CException: x 7"), message_of("a.BError"), message_of("Job aborted."), message_of("a.BError: null")
     ('x 7', '', 'Job aborted.', '')

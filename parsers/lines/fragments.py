@@ -32,7 +32,7 @@ _FEW: Final = 60
 
 
 def covering_fragments(literals: Sequence[bytes], sample: bytes) -> list[bytes]:
-    """Return a few fragments that are rare in the sample, such that every literal contains at least one.
+    """Return a few fragments, rare in the sample, such that every literal contains at least one of them.
 
     Args:
         literals: strings of at least `FRAGMENT` bytes.
@@ -141,7 +141,7 @@ def _cost(group: Sequence[bytes]) -> float:
 
 
 def _thin_out(sample: bytes, size: int) -> bytes:
-    """Return at most `size` bytes, taken from all parts of the sample."""
+    """Reduce a sample to at most `size` bytes, taken evenly from all of its parts."""
     pieces = 64
     step = len(sample) // pieces
     if step * pieces <= size:
@@ -150,7 +150,6 @@ def _thin_out(sample: bytes, size: int) -> bytes:
 
 
 def _single_buckets(fragments: Sequence[bytes], sample: bytes) -> list[_Bucket]:
-    """Return one bucket per fragment."""
     low = [_places(sample, [byte & 15 == half for byte in range(256)]) for half in range(16)]
     high = [_places(sample, [byte >> 4 == half for byte in range(256)]) for half in range(16)]
     return [

@@ -171,7 +171,7 @@ class RegexMatcher:
 
 
 def make_matcher(literals: Sequence[str]) -> Matcher:
-    """Return the fastest available matcher for at least one non-empty literal."""
+    """Return the fastest matcher available on this host. `literals` must not be empty."""
     encoded = sorted({literal.encode() for literal in literals})
     if ahocorasick_rs is None:
         return RegexMatcher(encoded)

@@ -82,7 +82,7 @@ class RequestFailed(Exception):
         hint: str | None = None,
         transient: bool = False,
     ) -> None:
-        """Store the parts separately, for the manifest."""
+        """Keep the details separate, for the manifest."""
         super().__init__(f"{path}: {why}")
         self.path, self.why, self.status, self.fatal = path, why, status, fatal
         self.hint, self.transient = hint, transient

@@ -75,7 +75,7 @@ TERMINAL: Final = frozenset(("CANCELED", "FAILED", "FINISHED", "SUSPENDED"))
 
 
 def batches_of(ids: Iterable[str], most: int = QUERY_CHARACTERS) -> Iterator[str]:
-    """Combine metric IDs into queries that do not exceed a maximum length.
+    """Join metric IDs into queries of limited length.
 
     >>> list(batches_of(["0.numRecordsIn", "1.numRecordsIn"], most=20))
     ['get=0.numRecordsIn', 'get=1.numRecordsIn']

@@ -67,7 +67,7 @@ def ended_on(page: str) -> list[Json]:
 
 
 def _elements(page: str, tag: str) -> list[str]:
-    """Return the contents of elements that are not nested in their own kind, in linear time for any page.
+    """Return the contents of elements that do not contain themselves, in linear time for any page.
 
     >>> _elements("<td>a</td><td class='b'>c<br></td><td>cut", "td")
     ['a', 'c<br>']

@@ -48,6 +48,6 @@ def _reports_failure(block: Pasted) -> bool:
 
 
 def _frames_of(block: Pasted) -> list[str]:
-    """Return the topmost frames of a stack trace without its exception, or nothing for other texts."""
+    """Return the topmost frames of a stack trace that lacks its exception. Empty for other texts."""
     found = [frame[1] for line in block.lines if (frame := _AT.match(line)) is not None]
     return found[:2] if len(found) > 1 and len(found) >= block.frames - 1 else []

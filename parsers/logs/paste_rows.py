@@ -334,7 +334,7 @@ def _fields(one: Pasted, found: Classified | None, engine: str) -> dict[str, str
 
 
 def logger_above(one: Pasted) -> str | None:
-    """Return the logger of the record above an exception, if any."""
+    """Return the logger of the record above an exception, or None."""
     return one.heading.logger if one.heading is not None else None
 
 

@@ -55,7 +55,7 @@ _MOST: Final = 200  # maximum exceptions of one text
 
 
 def shown_engine(one: Pasted) -> str | None:
-    """Return the engine that the exception itself reveals, if any."""
+    """Return the engine that the exception itself reveals, or None."""
     if one.engine is not None:
         return one.engine
     found = one.classify()

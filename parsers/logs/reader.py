@@ -660,7 +660,7 @@ def _trace_fields(
 
 
 def _frames(trace: Trace, lines: list[str]) -> dict[str, str]:
-    """Return the frames of the user's code, and the frame that threw an exception without a message, as fields."""
+    """Return, as fields, the user's frames and, for an exception without a message, the frame that threw it."""
     own = own_frame(lines) if trace.user_frame is not None else None
     bare = trace.cause is not None and not message_of(trace.cause)
     at = (own or thrown_at(lines)) if bare else None
@@ -682,14 +682,14 @@ def _origin_fields(row: dict[str, Any], trace: Trace, lines: list[str]) -> dict[
 
 
 def _memory_process_fields(trace: Trace, lines: list[str], logger: str | None) -> dict[str, str]:
-    """Return the process that ran out of memory, as fields of the row."""
+    """Return the field that names the process that ran out of memory."""
     ran_out = any("MemoryError" in text for text in trace.chain)
     process = process_of((), lines, logger) if ran_out else None
     return {} if process is None else {"process": process.name}
 
 
 def _task_fields(chain: Iterable[str]) -> dict[str, str]:
-    """Return the subtask that a chain of exceptions mentions, as fields of the row."""
+    """Return the fields of the subtask that a chain of exceptions mentions."""
     named = task_named_in(chain)
     if named is None or not named.task:
         return {}
@@ -714,7 +714,6 @@ def _announces(text: str, *, listed: bool = False) -> bool:
 
 
 def _lines_before_next_record(block: bytes) -> list[bytes]:
-    """Return the lines of a block before the next record."""
     found = _next_record().search(block)
     return block[: None if found is None else found.start() + 1].split(b"\n")
 

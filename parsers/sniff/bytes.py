@@ -52,7 +52,7 @@ def binary_reason(head: bytes) -> str | None:
 
 
 def binary_format(head: bytes) -> str | None:
-    """Return the binary format that these magic bytes identify, if any."""
+    """Return the binary format that these magic bytes identify, or None."""
     for magic, reason in _FORMATS:
         if head.startswith(magic):
             # Text can start with a short magic word as well.

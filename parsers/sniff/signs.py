@@ -168,7 +168,6 @@ class Signs:
     """
 
     def __init__(self, data: bytes) -> None:
-        """Search the text."""
         self._data = data
         found = _finder().places(data)
         self._places = {_WORDS[number]: places for number, places in found.items()}

@@ -95,7 +95,7 @@ class ByteStream(io.RawIOBase):
 
     @property
     def error(self) -> str | None:
-        """The first error so far, if any."""
+        """The first error so far, or None."""
         # An error in the stream below also truncates this one.
         return (self._below.error if self._below is not None else None) or self._error
 
@@ -165,7 +165,6 @@ class PlainFile(io.FileIO):
     """
 
     def __init__(self, path: str, *, expected: int | None = None) -> None:
-        """Open `path` for reading."""
         super().__init__(path, "rb")
         self.error: str | None = None
         self._expected = expected

@@ -301,7 +301,7 @@ class MemberReader:
         self.cut = False
 
     def __call__(self, size: int) -> bytes:
-        """Return the next bytes, or nothing at the end or after damage."""
+        """Return the next bytes. Empty at the end and after damage."""
         try:
             return self._read(size) or b""
         except (tarfile.TarError, EOFError, ValueError):

@@ -202,11 +202,6 @@ class RemoteFile(io.RawIOBase):
     """A file at a URL, read in large blocks. As in `codecs.PlainFile`, a read error ends it and sets `error`."""
 
     def __init__(self, url: str, *, expected: int | None = None) -> None:
-        """Open `url` for reading.
-
-        Raises:
-            OSError: it cannot be opened; the message is a clause for the user.
-        """
         super().__init__()
         self.error: str | None = None
         self._expected = expected

@@ -335,7 +335,7 @@ def _text(value: object, most: int = _TEXT_CHARACTERS) -> str | None:
 
 
 def _cause(value: object) -> str | None:
-    """Shorten an exception with its stack trace, but keep its decisive line."""
+    """Shorten an exception and its stack trace, but keep the decisive line."""
     return shorten(value, _TEXT_CHARACTERS) if isinstance(value, str) and value.strip() else None
 
 

@@ -218,7 +218,7 @@ def _marks(method: str, without_source: bool) -> int:
 
 @functools.cache
 def _all_prefixes() -> tuple[str, ...]:
-    """Return all patterns of the table, for one fast test that most methods fail."""
+    """Return all patterns of the table, for one fast check that rules out most methods."""
     return tuple(prefix for each in activities() for prefix in (*each.frames, *each.below))
 
 

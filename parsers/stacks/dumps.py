@@ -176,7 +176,7 @@ def _reading_of(thread: Thread) -> Reading:
 
 
 def _crowd(threads: Sequence[Thread]) -> dict[str, str]:
-    """Return, as fields, the largest group of threads whose names differ only in numbers, except Flink's own."""
+    """Return, as fields, the largest group of threads with equal names apart from numbers, without Flink's own."""
     if len(threads) < CROWD:
         return {}
     names = Counter(_DIGITS.sub("#", each.name[:_NAME]) for each in threads)
@@ -512,7 +512,7 @@ def without_dumps(data: bytes) -> bytes:
 def with_ends(
     headings: Iterable[re.Match[AnyStr]], end: int
 ) -> Iterator[tuple[re.Match[AnyStr], int]]:
-    """Yield each heading of a text with the end of the part below it.
+    """Yield each heading with the end of the text that belongs to it.
 
     Args:
         headings: in the order of the text.

@@ -132,7 +132,7 @@ def is_flame_graph(body: Mapping[str, Any]) -> bool:
 
 
 def flame_graph_samples(body: Mapping[str, Any]) -> tuple[list[Sample], int | None]:
-    """Return the stacks of a flame graph, and its time in milliseconds, or nothing if flame graphs are disabled."""
+    """Return the stacks of a flame graph, and its time in ms. Both are empty if flame graphs are disabled."""
     found: list[Sample] = []
     open_nodes: list[tuple[Mapping[str, Any], tuple[str, ...]]] = [(object_at(body, "data"), ())]
     seen = 0
@@ -210,7 +210,7 @@ def collapsed_samples(data: bytes) -> Iterator[Sample]:
 
 @lru_cache(maxsize=4096)
 def _thread_of(frame: str) -> str:
-    """Return the thread that the first frame of a stack names, or nothing if the frame is a method.
+    """Return the thread that the first frame of a stack names. Empty if the frame is a method.
 
     >>> _thread_of("[enrich (1/4)#0 tid=7]"), _thread_of("java/lang/Thread.run")
     ('enrich (1/4)#0', '')

@@ -333,7 +333,7 @@ def _copied_rows(data: bytes, place: str) -> Rows:
 
 
 def _page_threads(cells: dict[str, dict[str, str]], starts: dict[str, int], place: str) -> Rows:
-    """Yield the rows of threads from the cells of a page, which carry the number of their thread."""
+    """Yield the rows of threads from the cells of a page, joined by the thread number in each cell."""
     threads = []
     for number, row in cells.items():
         blocked = _BLOCKED.search(" ".join(row.get("locking", "").split()))

@@ -217,7 +217,7 @@ class _Reader:
         return False
 
     def read_some(self, most: int) -> bytes:
-        """Return at least one and at most this many bytes."""
+        """Return between one and `most` bytes."""
         if self.at_end():
             raise Damaged("truncated aggregated log")
         piece, self._rest = self._rest[:most], self._rest[most:]

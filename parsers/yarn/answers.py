@@ -69,7 +69,7 @@ def looks_like_yarn(text: str) -> bool:
 
 
 def ended_on_yarn(text: str) -> Iterator[EndedContainer]:
-    """Yield containers and attempts that were not ended by their application, and an application that does not start."""
+    """Yield containers and attempts that YARN ended, and applications that do not start."""
     try:
         value = decode_json(text.encode("utf-8", "replace"))
     except ValueError:

@@ -19,7 +19,7 @@ from .. import wording
 
 
 def cases_of(facts: Any) -> Sequence[Any]:
-    """The subjects that rules judge one at a time."""
+    """Return the subjects that rules judge one at a time."""
     if isinstance(facts, ClusterFacts):
         return jobs_of(facts)
     if isinstance(facts, QueueFacts):
@@ -30,12 +30,12 @@ def cases_of(facts: Any) -> Sequence[Any]:
 
 
 def outcomes_of(rules: Iterable[Rule], facts: Any) -> tuple[RuleOutcome, ...]:
-    """The outcomes of rules with their default limits."""
+    """Return the outcomes of rules with their default limits."""
     return checked(apply(rules, facts, cases_of(facts)))
 
 
 def results_of(rule: Rule, facts: Any) -> list[Finding | Inconclusive]:
-    """The results of one rule for each subject, with its default limits."""
+    """Return the results of one rule for each subject, with its default limits."""
     cases = (facts,) if rule.whole else cases_of(facts)
     said = [item for case in cases for item in rule.judge(case, rule.limits())]
     for item in said:

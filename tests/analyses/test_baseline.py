@@ -36,7 +36,7 @@ def report(*findings: f.Finding, more: tuple[f.RuleOutcome, ...] = ()) -> Report
 
 
 def entry(one: Report, **changes: str) -> str:
-    """An entry for the first finding of a report."""
+    """Return an entry for the first finding of a report."""
     values = {
         "fingerprint": f'"{one.findings[0].fingerprint}"',
         "reason": '"OPS-1: soon"',

@@ -178,7 +178,7 @@ def test_slow_but_completing() -> None:
 
 
 def repeatedly_slow() -> Bench:
-    """Every third checkpoint takes three intervals; the triggers that waited for it are fast."""
+    """Return a job in which every third checkpoint takes three intervals, and the queued triggers are fast."""
     job = Bench(interval_s=5.0)
     job.completes(4, lasted_s=0.02)
     for _ in range(6):

@@ -35,14 +35,14 @@ from ..cli.reports import JOB, build, expired, job_facts, outcome, slow_taskmana
 
 
 def report(*findings: f.Finding, sick: bool = False, **more: Any) -> Report:
-    """A report with these findings of rule CP101."""
+    """Return a report with these findings of rule CP101."""
     return build(
         job_facts(is_failing=sick), outcome("CP101", "checkpoint-expired", *findings), **more
     )
 
 
 def change_of(before: Report, after: Report, **more: Any) -> Any:
-    """The only finding of a comparison."""
+    """Return the only finding of a comparison."""
     (found,) = compare_reports(before, after, **more).findings
     return found
 

@@ -57,12 +57,11 @@ def found(subtask: int | None = None, *, job: JobKey = JOB, **more: Any) -> f.Fi
 
 
 def outcome(*said: f.Finding | f.Inconclusive, code: str = "SK101", **more: Any) -> f.RuleOutcome:
-    """The outcome of one rule."""
     return replace(reports.outcome(code, code.lower(), *said), **more)
 
 
 def report(*outcomes: f.RuleOutcome, **more: Any) -> wire.Report:
-    """A report of `diagnose`."""
+    """Return a report of `diagnose`."""
     values: dict[str, Any] = {
         "command": "diagnose",
         "inputs": (),

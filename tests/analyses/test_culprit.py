@@ -707,7 +707,7 @@ def test_otherwise_late_messages_alone_name_no_culprit(late: list[tuple[int, str
 
 
 def slow_start(hot: tuple[str, int], *, records: float = 9000.0) -> Bench:
-    """A start whose checkpoints all wait for one subtask, and with it for all subtasks downstream."""
+    """Return a start whose checkpoints all wait for one subtask, and with it for all subtasks downstream."""
     job = Bench(interval_s=5)
     for lasted_s in (6, 12, 24, 23):
         (checkpoint,) = job.completes(1, lasted_s=lasted_s)

@@ -242,7 +242,7 @@ def test_trouble_that_ended_remains_in_the_report(fault: str, lasting: int) -> N
 
 
 def with_backlog(peak: int, drained_per_minute: float) -> Queues:
-    """A source whose lag grows from minute 5 until a peak, and shrinks from then on."""
+    """Return a source whose lag grows from minute 5 until a peak, and shrinks from then on."""
     bench = Queues(minutes=30)
     for minute in range(30):
         grown = 6000.0 * max(0, min(minute, peak) - 5)
@@ -762,7 +762,7 @@ def test_the_same_minute_gives_the_same_verdict_with_any_number_of_samples(
 
 
 def saturated(bench: Queues, **upstream: float) -> Queues:
-    """Every subtask of `aggregate` is busy and its input full; `enrich` waits part of the time."""
+    """Return a job in which all of `aggregate` is busy with full inputs, and `enrich` waits part of the time."""
     bench.says("aggregate", busy=990.0, idle=10.0, in_pool=0.9)
     return bench.says("enrich", None, None, busy=700.0, idle=120.0, **upstream)
 
@@ -783,7 +783,7 @@ def test_a_busy_task_that_empties_its_input_is_no_culprit() -> None:
 
 
 def busy_with_timers(cpu: float, *, legacy: bool = True, **values: Any) -> Queues:
-    """Every subtask of `aggregate` is busy all the time, and its input is empty."""
+    """Return a job in which all of `aggregate` is busy all the time, with empty inputs."""
     bench = Queues(managers=1, legacy_sources=legacy, **values).says(
         "aggregate", busy=995.0, idle=5.0, in_pool=0.0
     )
@@ -853,7 +853,7 @@ def test_a_full_heap_that_is_collected_a_third_of_the_time_is_a_warning_after_fo
 
 
 def quiet(bench: Queues, **window: float) -> Queues:
-    """A job whose sources emit and whose `aggregate` receives records but emits none."""
+    """Return a job whose sources emit and whose `aggregate` receives records but emits none."""
     bench.says("Source: orders", records_out=1000.0)
     bench.says("enrich", records_out=1000.0)
     bench.says("Sink: deliver", records_in=0.0, records_out=0.0)

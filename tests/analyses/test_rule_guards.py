@@ -38,13 +38,13 @@ each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.code
 
 
 def module_of(rule: Rule) -> ModuleType:
-    """The file of a rule."""
+    """Return the file of a rule."""
     return sys.modules[rule.judge.__module__]
 
 
 @cache
 def tree_of(module: ModuleType) -> ast.Module:
-    """The parsed source of a module."""
+    """Return the parsed source of a module."""
     return ast.parse(inspect.getsource(module))
 
 
@@ -56,7 +56,7 @@ def calls(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
 
 
 def given(call: ast.Call, name: str) -> ast.expr | None:
-    """The keyword argument of a call."""
+    """Return the keyword argument of a call."""
     return next((word.value for word in call.keywords if word.arg == name), None)
 
 

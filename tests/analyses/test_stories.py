@@ -57,7 +57,7 @@ def found(
 
 
 def stories_and_codes(*said: tuple[str, Finding]) -> tuple[list[Story], dict[str, str]]:
-    """The stories of a report, and the codes of its findings by their fingerprints."""
+    """Return the stories of a report, and the codes of its findings by their fingerprints."""
     outcomes = [
         RuleOutcome(code=code, name=code.lower(), title=code, core=False, findings=(finding,))
         for code, finding in said

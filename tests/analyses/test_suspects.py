@@ -83,7 +83,7 @@ def hot_key_in_a_busy_task(bench: Queues) -> tuple[Suspect, str]:
 
 
 def one_subtask_keeps_up_better(bench: Queues) -> tuple[Suspect, str]:
-    """The others wait for something that this subtask has for itself, such as a connection."""
+    """Return a task in which one subtask holds a resource, such as a connection, that the others wait for."""
     bench.says("Source: orders", **WAITS)
     bench.says("enrich", **WORKS)
     bench.says("enrich", 3, busy=800.0, idle=200.0, in_pool=0.8, records_in=9000.0)

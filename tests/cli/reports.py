@@ -22,7 +22,7 @@ MINUTE_US = 60_000_000
 
 
 def inputs(**changes: object) -> list[wire.Input]:
-    """A JobManager's log in UTC+08:00, a TaskManager's, and a file that is not a log."""
+    """Return a JobManager's log in UTC+08:00, a TaskManager's, and a file that is not a log."""
     manager = wire.Input(
         source="logs/jobmanager.log",
         kind="log",
@@ -124,7 +124,7 @@ def late(attempt: x.Attempt, number: int) -> x.LateAcknowledgement:
 
 
 def job_facts(*, is_failing: bool, **more: object) -> x.JobFacts:
-    """A job whose last four checkpoints but one expired, or a healthy one."""
+    """Return a job with four consecutive expired checkpoints, or a healthy job."""
     statuses = {number: x.Status.COMPLETED for number in range(32)}
     if is_failing:
         statuses |= dict.fromkeys(range(24, 28), x.Status.EXPIRED)

@@ -40,7 +40,7 @@ for line in sys.stdin:
 
 
 def spec_of(text: str) -> dict[str, Any]:
-    """The smallest chart with a label."""
+    """Return the smallest chart with a label."""
     return {
         "data": {"values": [{"a": text}]},
         "mark": "bar",

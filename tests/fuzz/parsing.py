@@ -285,7 +285,7 @@ def _in_time(size: int) -> Iterator[_Spent]:
 
 @contextmanager
 def _no_faults_hidden() -> Iterator[None]:
-    """Raise faults of ours, which would otherwise end their source with a row that reports them."""
+    """Let internal faults raise, because a parser would otherwise turn them into rows."""
     with mock.patch.object(splitting, "is_internal_fault", lambda error: False):
         yield
 

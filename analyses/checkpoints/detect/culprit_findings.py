@@ -68,7 +68,7 @@ def slow_taskmanager_finding(job: h.Job, late: h.Finding) -> h.Finding | None:
 
 
 def late_alone_finding(job: h.Job, found: culprit.LateAlone) -> h.Finding:
-    """Report the only subtask that was late in a log that does not show when checkpoints began."""
+    """Report the only late subtask, from a log that does not show when checkpoints began."""
     times, name = len(found.records), culprit.sender_name(found.attempt)
     says = f"the only late subtask in {times} of {h.fmt.plural(found.among, 'checkpoint')} with late messages"
     received = [item.received_us for item in found.records if item.received_us is not None]

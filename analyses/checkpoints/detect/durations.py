@@ -74,7 +74,7 @@ def _delays_next(checkpoint: h.Checkpoint, triggers: list[int]) -> bool:
 
 
 def time_share(timed: list[h.Checkpoint], limit_ms: float) -> float:
-    """Return the share of time that slow checkpoints take, from the first trigger to the last end."""
+    """Return the share of time that slow checkpoints take, between the first trigger and the last end."""
     begins = [c.triggered_us for c in timed if c.triggered_us is not None]
     ends = [c.ended_us for c in timed if c.ended_us is not None]
     if not begins or not ends or max(ends) <= min(begins):

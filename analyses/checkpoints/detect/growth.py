@@ -42,7 +42,7 @@ class Growth(NamedTuple):
         return (self.after - self.before) / max(1.0, self.span_ms * 0.8) * 3_600_000
 
     def is_steady(self, still: float, straight: float, tau: float) -> bool:
-        """Whether values still grow in the second half, follow a nearly straight line, and rarely pause."""
+        """Return whether values still grow in the second half, follow a nearly straight line, and rarely pause."""
         continues = self.after >= fifth_medians(self.values)[1] * still
         return continues and is_straight(self.values, straight) and self.tau >= tau
 

@@ -27,7 +27,7 @@ def written_ms(row: h.SubtaskCheckpoint) -> float:
 
 
 def writes_slowly(rows: Rows, *, async_ms: float, share: float, throughput: float) -> bool:
-    """Return whether writing takes long, takes most of the time, and moves little data."""
+    """Return whether writes take long, dominate the checkpoint time, and move little data."""
     part = median(written_ms(row) / max(1, row.end_to_end_ms or row.async_ms or 1) for row in rows)
     rate = median((row.bytes or 0) * 1000 / max(1, row.async_ms or 1) for row in rows)
     return (
@@ -65,7 +65,7 @@ def slow_rows(
 
 
 def are_slow_in_turn(detailed: dict[int, Rows], slow: dict[int, Rows], least: float) -> bool:
-    """Return whether at least `least` subtasks on several TaskManagers are slow in turn.
+    """Return whether at least `least` subtasks on several TaskManagers are slow, but not all the time.
 
     No subtask may have more than half of the slow writes, and none may be slow in most of its own writes.
     """

@@ -87,7 +87,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _count_causes(failed: Sequence[h.Checkpoint], declines: Sequence[h.Decline]) -> Counter[str]:
-    """Count checkpoints by cause. The reason that a subtask gives takes precedence over the coordinator's."""
+    """Count checkpoints by cause. A subtask's reason takes precedence over the coordinator's."""
     reasons = {(d.run, d.checkpoint): d.reason for d in declines if d.reason}
     for checkpoint in failed:
         if checkpoint.reason:

@@ -80,7 +80,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _failures_text(crisis: h.Crisis, listed: str) -> str:
-    """Return the failed checkpoints in parentheses or, failing that, the reason of the latest one from the exception."""
+    """Return the failed checkpoints in parentheses. If none is known, return the latest reason from the exception."""
     if listed:
         return f" (before: {listed})"
     found = classify_incident(crisis.of_kind("checkpoint-failures")[-1].incident)

@@ -111,9 +111,7 @@ def _measured_fields(
 
 
 def _inferred_fields(job: h.Job, delayed: list[h.Checkpoint]) -> h.FindingFields | None:
-    """Return the fields of a finding from the pattern of missing acknowledgements or, failing that, from warnings of
-    busy tasks.
-    """
+    """Return the fields of a finding, inferred from missing acknowledgements or from warnings of busy tasks."""
     half = halves.half_by_shape(job) if delayed[0].status is h.Status.EXPIRED else None
     if half is not None:
         return {

@@ -60,7 +60,7 @@ class Jobs:
         records: Sequence[Row],
         writers: Sequence[Writer],
     ) -> None:
-        """Collect the records that name a job.
+        """Index the records that name a job.
 
         Args:
             by_what: rows of `lifecycle.facts`.

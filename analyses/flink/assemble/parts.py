@@ -61,7 +61,7 @@ class _KnownPlaces:
 
 
 def _part(row: Row, attempt: Attempt | None, known: _KnownPlaces) -> SubtaskCheckpoint | None:
-    """Return one report, or None if its job or its subtask is unknown."""
+    """Build one report, or return None if its job or subtask is unknown."""
     job = known.job_of(row, attempt)
     task, vertex_id, subtask_index = row["task"], row["vertex_id"], row["subtask_index"]
     if attempt is not None:

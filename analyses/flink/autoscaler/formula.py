@@ -40,7 +40,7 @@ class Vertex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """The evaluated metrics of one vertex."""
+    """The evaluated metrics of a vertex."""
 
     vertex: str
     parallelism: int
@@ -67,7 +67,7 @@ class PastScaling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A proposed parallelism of one vertex, and the limit that shaped it.
+    """The proposed parallelism of a vertex, and the limit that determined it.
 
     Args:
         factor: required capacity divided by the true rate, within the limits.
@@ -176,7 +176,7 @@ def _edge_rate(
     times: Sequence[int],
     outputs: Mapping[str, int],
 ) -> float:
-    """Return the records per second on one edge."""
+    """Return how many records per second cross an edge."""
     if len(vertex.inputs) == 1:
         return rate(window, times, vertex.id, "NUM_RECORDS_IN")
     others = [other for other in vertex.inputs if other != upstream]

@@ -33,13 +33,13 @@ class Step:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the formula gives the recorded parallelism."""
+        """Whether the formula reproduces the recorded parallelism."""
         return self.proposal.wanted == self.scaling.after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The decisions under some options: for the latest metrics and for every recorded scaling."""
+    """The decisions under one set of options: for the latest metrics and for every recorded scaling."""
 
     name: str
     settings: Settings
@@ -68,7 +68,7 @@ def job_graph(document: Mapping[str, Any]) -> list[Vertex]:
 
 
 def _inputs(node: Mapping[str, Any], nodes: Mapping[str, Any]) -> dict[str, str]:
-    """Return the partitioning of each input within the plan."""
+    """Return how each input of a vertex is partitioned, by upstream vertex, without vertices outside the plan."""
     return {
         str(edge.get("id")): str(edge.get("ship_strategy", "")).upper()
         for edge in objects_at(node, "inputs")

@@ -31,7 +31,7 @@ _NUMBERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """One scaling of one vertex by the autoscaler."""
+    """One rescaling of a vertex by the autoscaler."""
 
     vertex: str
     at_ns: int
@@ -83,7 +83,7 @@ class State:
 
 
 def is_state(document: object) -> bool:
-    """Whether a decoded document is a ConfigMap of the autoscaler."""
+    """Return whether a decoded document is a ConfigMap of the autoscaler."""
     if not isinstance(document, Mapping) or document.get("kind") != "ConfigMap":
         return False
     data = object_at(document, "data")
@@ -91,7 +91,7 @@ def is_state(document: object) -> bool:
 
 
 def state_of(document: Mapping[str, Any]) -> State:
-    """Read a ConfigMap of the autoscaler, without the parts that cannot be decoded.
+    """Read a ConfigMap of the autoscaler, skipping what cannot be decoded.
 
     >>> data = {"parallelismOverrides": "cbc357ccb763df2852fee8c4fc7d55f2:3"}
     >>> state_of({"metadata": {"name": "autoscaler-orders"}, "data": data}).overrides

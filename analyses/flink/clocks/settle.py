@@ -196,7 +196,7 @@ def assign_clusters(writers: Sequence[Writer]) -> list[Writer]:
 
 
 def share_within_log(parts: Sequence[Writer]) -> list[Writer]:
-    """Share the identity of a process between the parts of its rolled log.
+    """Share the identity of a process among the parts of its rolled log.
 
     Version and identity are logged at startup, so only the oldest part contains them. If a restarted process writes
     to the same log, the last value from earlier parts counts. A value from later parts counts only if all later parts
@@ -300,7 +300,7 @@ _DAY_IN_NAME: Final = re.compile(
 
 
 def day_in(name: str) -> int | None:
-    """Return the date at the end of a file name, in milliseconds since 1970, or None without one.
+    """Return the date at the end of a file name as milliseconds since 1970, or None.
 
     >>> day_in("logs/jobmanager.log.2026-11-21"), day_in("20261121_jm.log"), day_in("jm-2026.log")
     (1795219200000, 1795219200000, None)
@@ -445,7 +445,7 @@ def disputed_zones(writers: Iterable[Writer]) -> list[tuple[int, InputNote]]:
 
 
 def _marked_clock(found: Sequence[Mapping[str, Any]]) -> Clock:
-    """Build one segment per zone. Zones in at most 1% of the marks are strays and left out."""
+    """Build a segment for each zone. Zones with at most 1% of the marks are left out as strays."""
     total = sum(row["n"] for row in found)
     solid = [row for row in found if row["n"] * 100 > total or row["n"] >= 20] or list(found)
     ordered = sorted(solid, key=lambda row: row["offset"])

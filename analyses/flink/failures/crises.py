@@ -322,8 +322,9 @@ def _own_crises(job: JobFacts) -> tuple[Crisis, ...]:
 
 @once
 def _crises_of(facts: ClusterFacts) -> dict[int, tuple[JobFacts, tuple[Crisis, ...]]]:
-    """Return the cached crises by the identity of the job object. The cache holds a reference to each job, so that no
-    other object gets its identity.
+    """Return the cached crises by the `id` of their job.
+
+    The cache holds a reference to each job, so that Python cannot reuse the `id`.
     """
     return {}
 
@@ -453,7 +454,7 @@ def _logged_us(job: JobFacts, since_us: int, facts: ClusterFacts | None) -> int:
 
 @once
 def _restarts(job: JobFacts) -> tuple[int, ...]:
-    """Return when the job or a region of it resumed."""
+    """Return the times at which the job, or a region of it, resumed."""
     return tuple(
         sorted(
             incident.time_us

@@ -33,7 +33,7 @@ def reason_word(checkpoint: Checkpoint) -> str | None:
 
 
 def counts_as_failed(checkpoint: Checkpoint, job: JobFacts) -> bool:
-    """Whether a checkpoint failed for a reason that needs attention.
+    """Return whether a checkpoint failed for a reason that needs attention.
 
     Consequences of a cancellation, a failed task, a finished source or an intended limit do not count.
     "The job has failed." is a consequence only if the input shows a failure, because 1.9 prints it for every
@@ -62,7 +62,7 @@ def _was_disturbed(checkpoint: Checkpoint, job: JobFacts) -> bool:
 
 @once
 def _disturbances(job: JobFacts) -> tuple[list[int], bool]:
-    """Return the times of failures, restarts and ends, and whether any of them are undated."""
+    """Return the times of failures, restarts and ends, and whether some of these have no time."""
     times = [i.time_us for i in job.incidents if i.kind in _DISTURBANCES]
     return sorted(time for time in times if time is not None), None in times
 
@@ -309,7 +309,7 @@ def _by_kind(job: JobFacts) -> Mapping[str, Sequence[Incident]]:
 
 
 def steady_checkpoints(job: JobFacts, warm_up: int) -> list[list[Checkpoint]]:
-    """Return the completed checkpoints during normal operation, in one list per stretch.
+    """Return the completed checkpoints during normal operation, as one list per stretch between starts.
 
     Savepoints are left out because users request them and they are always full. The first `warm_up`
     completed checkpoints after each start, restore or rescale are left out as well, if the input contains them

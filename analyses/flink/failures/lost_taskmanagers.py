@@ -76,7 +76,7 @@ def _placement(job: JobFacts) -> tuple[dict[str, set[str]], dict[str, str | None
 
 
 def same_host(one: str, other: str) -> bool:
-    """Whether two names denote the same host: a short name equals its full name.
+    """Return whether two names denote the same host: a short name equals its full name.
 
     >>> same_host("worker-1.flink.example", "worker-1"), same_host("10.0.0.1", "10.0.0.2")
     (True, False)

@@ -165,7 +165,7 @@ _ENDS = frozenset({"cancelled", "finished", "job-failure", "coordinator-stopped"
 
 
 def _was_due(job: JobFacts, begun_us: int, ended_us: int) -> bool:
-    """Whether a job completed checkpoints before and after a silence, and more were due in between."""
+    """Return whether a job completed checkpoints before and after a silence, and more were due in between."""
     triggered = [c.triggered_us for c in job.checkpoints if c.triggered_us is not None]
     before = max((us for us in triggered if us <= begun_us), default=None)
     if before is None or max(triggered) < ended_us:

@@ -70,7 +70,7 @@ class NamedCulprit:
 
 
 def same_culprit(one: NamedCulprit, other: NamedCulprit) -> bool:
-    """Whether two results name the same culprit, or one names the task or TaskManager of the other.
+    """Return whether two results name the same culprit, or one names the task or TaskManager of the other.
 
     Skewed data or a slow snapshot of a subtask does not implicate its TaskManager.
     """

@@ -143,7 +143,7 @@ class _Vertex:
         return len(self.reported) < self.size
 
     def has_time(self, test: Callable[[float], bool]) -> bool:
-        """Whether the acknowledgement time of any subtask passes a test."""
+        """Return whether the acknowledgement time of any subtask passes a test."""
         return any(map(test, self.reported.values())) or (self.has_rest and test(self.rest_at))
 
     def unreported(self) -> Iterator[SubtaskKey]:

@@ -83,7 +83,7 @@ class Case:
         during: str = "",
         windows: Callable[[str], Iterable[Loads]] | None = None,
     ) -> None:
-        """Collect the facts that the signals judge, from one span of a job.
+        """Collect the facts of the span that the signals need.
 
         Args:
             job: the job.
@@ -190,7 +190,7 @@ class Case:
         return any(load.key == key for root in self.roots for load in root.subtasks)
 
     def blocks_upstream(self, key: SubtaskKey) -> bool:
-        """Whether back pressure ends at a subtask, and upstream tasks wait for it."""
+        """Return whether back pressure ends at a subtask, and upstream tasks wait for it."""
         return any(load.key == key for r in self.roots if r.blocks_upstream for load in r.subtasks)
 
     def incidents_of(self, key: SubtaskKey, found: Sequence[Incident]) -> list[Incident]:
@@ -251,7 +251,7 @@ def _garbage_during(job: JobFacts, episode: Episode) -> dict[str, list[Garbage]]
 
 
 def is_running_at_abort(case: Case, incident: Incident) -> bool:
-    """Whether an asynchronous part was already running at the expiry.
+    """Return whether an asynchronous part was already running at the expiry.
 
     A task that is blocked in its synchronous part starts the asynchronous part too late and logs the
     same message.
@@ -269,7 +269,7 @@ def was_cancelled(incident: Incident) -> bool:
 
 
 def sync_share(job: JobFacts, key: SubtaskKey) -> float | None:
-    """Return the share of time that a subtask spent in synchronous snapshots, given at least two of them."""
+    """Return the share of time that a subtask spent in synchronous snapshots, or None with fewer than two of them."""
     times = _triggers(job)
     dated = sorted(
         (us, part.sync_ms or 0)
@@ -368,7 +368,7 @@ def _aborted_parts(job: JobFacts, episode: Episode, *, unaligned: bool) -> list[
 
 @once
 def _cancelled_parts(job: JobFacts) -> Mapping[int, list[tuple[int, Incident]]]:
-    """Return the aborted asynchronous parts by checkpoint, each with its position in the log."""
+    """Return the asynchronous parts that an abort ended, by checkpoint, each with its position in the log."""
     found: defaultdict[int, list[tuple[int, Incident]]] = defaultdict(list)
     for number, incident in enumerate(incidents(job, "async-failure")):
         if incident.checkpoint is not None and was_cancelled(incident):

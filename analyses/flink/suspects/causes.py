@@ -166,7 +166,7 @@ def _only_one_late(subtask: SubtaskCase) -> Diagnosis | None:
 
 
 def _half_by_queues(subtask: SubtaskCase, load: Load) -> Diagnosis:
-    """Infer the slow half from input queues, because a task reads no input during its synchronous part."""
+    """Infer the slow half from input queues. During its synchronous part, a task reads no input."""
     if load.queue is None or subtask.is_skewed:
         return Diagnosis(None, "snapshot")
     queue = queue_ratio(load, subtask.members)
@@ -182,7 +182,7 @@ def _half_by_queues(subtask: SubtaskCase, load: Load) -> Diagnosis:
 
 
 def _skewed_data(subtask: SubtaskCase) -> Diagnosis | None:
-    """Ask whether the subtask gets at least twice its siblings' data and makes others wait."""
+    """Ask whether the subtask gets at least twice its siblings' data and other tasks wait for it."""
     load, ratio = subtask.load, subtask.ratio
     if load is None or ratio is None or not subtask.is_skewed:
         return None

@@ -50,7 +50,7 @@ def end_of_back_pressure(case: Case) -> Iterator[SuspectVote]:
 
 
 def _most_skewed(case: Case, root: Root) -> list[Load]:
-    """Return the skewed subtasks at an end of back pressure, or all of them if none is skewed."""
+    """Return the skewed subtasks at an end of back pressure. If none is skewed, return all of them."""
     skewed = [load for load in root.subtasks if is_skewed(case, load)]
     return skewed or list(root.subtasks)
 
@@ -166,7 +166,7 @@ def all_idle(case: Case) -> bool:
 
 
 def subtask_votes(case: Case, suspect: Suspect) -> Iterator[SuspectVote]:
-    """Vote in support of a suspected subtask. Skew and queues alone are common in healthy jobs."""
+    """Vote in support of a suspected subtask. Alone, skew and queues prove nothing: healthy jobs have them too."""
     load = case.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
     if load is None:
         return

@@ -40,7 +40,7 @@ METRIC_SIGNALS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspectVote:
-    """A signal's vote: any of the suspects is the culprit, with the given weight.
+    """A signal's vote that one of the suspects is the culprit, with the given weight.
 
     `text` is shown in the report, `detail` is a short reason with the number.
     """

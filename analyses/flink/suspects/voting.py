@@ -128,7 +128,7 @@ def _scores(case: Case, suspect_votes: Sequence[SuspectVote]) -> dict[Suspect, t
 
 
 def _is_in_scope(case: Case, suspect: Suspect) -> bool:
-    """Whether a case can be about a suspect. If back pressure ends at a task, only its subtasks are in scope."""
+    """Return whether a case can be about a suspect. If back pressure ends at a task, only its subtasks are in scope."""
     if case.end is None:
         return True
     if suspect.kind == "taskmanager":
@@ -157,7 +157,7 @@ def _placed_by_chance(suspect_votes: Sequence[SuspectVote], suspect: Suspect) ->
 def _are_all_culprits(
     case: Case, suspect_votes: Sequence[SuspectVote], tied: Sequence[Suspect]
 ) -> bool:
-    """Whether all tied suspects are culprits: a single signal votes for all of them, and all are busy.
+    """Return whether all tied suspects are culprits: a single signal votes for all of them, and all are busy.
 
     They must be a minority of the subtasks of one task, because a majority is not an anomaly.
     """
@@ -170,7 +170,7 @@ def _are_all_culprits(
 
 
 def is_busy(case: Case, suspect: Suspect) -> bool:
-    """Whether metrics show that a subtask is busy all the time and not back-pressured."""
+    """Return whether metrics show that a subtask is busy all the time and not back-pressured."""
     load = case.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
     return load is not None and load.is_working and load.measured and not load.waits
 
@@ -180,7 +180,7 @@ def _fits_any(case: Case, suspect: Suspect, suspect_vote: SuspectVote) -> bool:
 
 
 def _fits(case: Case, one: Suspect, other: Suspect) -> bool:
-    """Whether one suspect is the task or the TaskManager of the other."""
+    """Return whether one suspect is the task or the TaskManager of the other."""
     kinds = {one.kind, other.kind}
     if kinds == {"subtask", "task"}:
         return one.task == other.task
@@ -196,7 +196,7 @@ def _taskmanager(case: Case, suspect: Suspect) -> str | None:
 
 
 def vote_on(case: Case, suspect: Suspect, suspect_vote: SuspectVote) -> Vote:
-    """Return a signal's vote as a vote for or against one suspect."""
+    """Convert a signal's vote to a vote for or against one suspect."""
     if suspect in suspect_vote.suspects:
         alone = len(suspect_vote.suspects) == 1
         weight = suspect_vote.weight if alone else max(1, suspect_vote.weight - 1)

@@ -146,7 +146,7 @@ def taskmanager_label(attempt: Attempt) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskPlaces:
-    """The places of all subtasks of a job at one time. `number` identifies that time."""
+    """Where all subtasks of a job ran at one time, which `number` identifies."""
 
     number: int
     attempts: Mapping[SubtaskKey, Attempt]
@@ -161,7 +161,6 @@ class PlaceHistory:
     """
 
     def __init__(self, attempts: Iterable[Attempt]) -> None:
-        """Sort the attempts by deployment time."""
         ranked = []
         for place, attempt in enumerate(attempts):
             key = subtask_key(attempt)
@@ -289,7 +288,7 @@ def _was_missed(row: SubtaskCheckpoint, duration_ms: int | None) -> bool:
 
 
 def unmatched_late(job: JobFacts) -> dict[SubtaskKey, str | None]:
-    """Return the late subtasks of checkpoints whose own records are missing from the log.
+    """Return the late subtasks of checkpoints that the log does not otherwise mention.
 
     From Flink 1.19 on, late messages are written only for expired checkpoints. Earlier messages may belong to
     a declined checkpoint and are not counted.
@@ -526,7 +525,7 @@ class Tails:
 
 
 def subset_sums(weights: Sequence[int], size: int) -> dict[int, int]:
-    """Return the number of subsets of the given size for each sum of weights.
+    """Count, for each sum of weights, the subsets of the given size.
 
     >>> subset_sums([1, 1, 0, 0], 2)
     {0: 1, 1: 4, 2: 1}

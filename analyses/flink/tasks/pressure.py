@@ -218,7 +218,7 @@ _SUMS: Final = ("records_in", "records_out", "bytes_in", "samples")
 
 
 def merge_windows(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
-    """Merge the windows of a subtask in one place, with sample-weighted means and sums of counters."""
+    """Merge the windows of a subtask in one place: means weighted by samples, and sums of counters."""
     if len(rows) == 1:
         return rows[0]
     values: dict[str, Any] = {}
@@ -312,15 +312,15 @@ def by_task(loads: Loads) -> dict[str, list[Load]]:
 
 
 def is_idle(load: Load) -> bool:
-    """Whether a subtask neither waits nor works most of the time."""
+    """Return whether a subtask neither waits nor works most of the time."""
     return not load.waits and (load.busy or 0.0) < BUSY
 
 
 def unblocked_sources(loads: Loads, topology: Topology) -> tuple[SubtaskKey, ...]:
-    """Return the source subtasks that do not wait although other sources do and everything downstream is idle.
+    """Return the source subtasks that do not wait, if other sources do and everything downstream is idle.
 
-    With aligned checkpoints, the cause is not a slow consumer. The waiting sources have sent their
-    barriers, and data behind a barrier is not read until the barriers of the siblings arrive.
+    With aligned checkpoints, the cause is not a slow consumer. The waiting sources have sent their barriers, and data
+    behind a barrier is not read until the barriers of the siblings arrive.
     """
     of_sources = [load for load in loads.values() if load.key.task in topology.sources]
     behind = [load for load in loads.values() if load.key.task not in topology.sources]
@@ -427,7 +427,7 @@ def busiest(loads: Loads, topology: Topology) -> list[Load]:
 
 
 def _are_siblings_idle(working: Load, members: Sequence[Load]) -> bool:
-    """Whether all siblings of a busy subtask are idle, or far less busy."""
+    """Return whether all siblings of a busy subtask are idle, or far less busy."""
     least = max(IDLE, (working.busy or 0.0) / AT_REST)
     idle = [load for load in members if load.busy is not None and load.busy <= least]
     return len(idle) == len(members) - 1
@@ -584,7 +584,7 @@ def slow_taskmanager(loads: Loads) -> SlowTaskManager | None:
 
 
 def _costs_relative(mine: Sequence[Load], ranked: Sequence[float]) -> list[float] | None:
-    """Return the cost of a task's subtasks in one place as multiples of the median elsewhere.
+    """Return the cost per record of a task's subtasks in one place, as multiples of the median elsewhere.
 
     The result is None if the subtasks are idle or run nowhere else. Idle subtasks spend their busy time on barriers
     and timers, not on records.
@@ -625,7 +625,7 @@ def slow_taskmanager_of_task(task: str, members: Sequence[Load]) -> SlowTaskMana
 
 
 def is_stalled(load: Load) -> bool:
-    """Whether a subtask is busy and not blocked but neither receives nor emits records.
+    """Return whether a subtask is busy and not blocked but neither receives nor emits records.
 
     With asynchronous state, a subtask emits the records that are in flight before it receives more.
     """

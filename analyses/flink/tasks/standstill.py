@@ -17,7 +17,7 @@ LEAST_US: Final = 20_000_000
 
 
 class Step(NamedTuple):
-    """How many records a subtask received or emitted in one metric window."""
+    """The number of records that a subtask received or emitted in one metric window."""
 
     first_us: int
     last_us: int

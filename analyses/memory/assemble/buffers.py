@@ -114,7 +114,7 @@ def _any_version(processes: Iterable[MemoryProcess]) -> m.Version | None:
 
 
 class _Input(NamedTuple):
-    """One input of a vertex in a plan. Two inputs may come from the same vertex."""
+    """An input of a vertex in a plan. Several may come from the same vertex."""
 
     number: str
     upstream: str

@@ -56,7 +56,7 @@ class TaskManagerMemory:
         )
 
     def pools(self) -> dict[str, int]:
-        """The sizes by Flink's option name, including totals."""
+        """Return the sizes by Flink's option name, including totals."""
         return {
             o.PROCESS: self.process,
             o.FLINK: self.flink,
@@ -71,7 +71,7 @@ class TaskManagerMemory:
         }
 
     def report(self) -> list[str]:
-        """The lines that Flink prints when a TaskManager starts."""
+        """Return the lines that Flink prints when a TaskManager starts."""
         rows = (
             ("  Total Process Memory:", self.process),
             ("    Total Flink Memory:", self.flink),
@@ -118,7 +118,7 @@ class JobManagerMemory:
         return f"-Xmx{self.heap} -Xms{self.heap}{direct} -XX:MaxMetaspaceSize={self.metaspace}"
 
     def pools(self) -> dict[str, int]:
-        """The sizes by Flink's option name, including totals."""
+        """Return the sizes by Flink's option name, including totals."""
         return {
             "jobmanager.memory.process.size": self.process,
             "jobmanager.memory.flink.size": self.flink,
@@ -129,7 +129,7 @@ class JobManagerMemory:
         }
 
     def report(self) -> list[str]:
-        """The lines that Flink prints when a JobManager starts."""
+        """Return the lines that Flink prints when a JobManager starts."""
         rows = (
             ("  Total Process Memory:", self.process),
             ("    Total Flink Memory:", self.flink),
@@ -162,7 +162,7 @@ class LegacyMemory:
         return f"-Xms{size}{unit} -Xmx{size}{unit} -XX:MaxDirectMemorySize={direct}"
 
     def pools(self) -> dict[str, int]:
-        """The sizes by option name in Flink 1.9 and earlier."""
+        """Return the sizes by option name in Flink 1.9 and earlier."""
         found = {
             "taskmanager.heap.size": self.total,
             "heap": self.heap,

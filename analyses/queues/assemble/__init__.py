@@ -211,7 +211,7 @@ def _cores(common: ClusterFacts) -> dict[str | None, float]:
 
 
 def _garbage(machines: Mapping[str, Sequence[TaskManagerSample]]) -> tuple[Garbage, ...]:
-    """Return the garbage collections of the TaskManagers, as the search for causes expects them."""
+    """Convert TaskManager samples to the garbage collections that the search for causes needs."""
     return tuple(
         Garbage(
             taskmanager=name,

@@ -54,7 +54,7 @@ def capacities_of(
     samples: Mapping[SubtaskKey, Sequence[Sample]],
     version: Version | None,
 ) -> dict[SubtaskKey, Capacity]:
-    """Return the input capacities, or nothing if the edges of the job graph or the version are unknown."""
+    """Return the input capacities. Empty if the edges of the job graph or the version are unknown."""
     if job.graph is None or not job.graph.edges or version is None:
         return {}
     patterns = {(up, down): pattern for up, down, pattern in job.graph.shipping}

@@ -119,7 +119,7 @@ class Tasks:
                 self._ids.setdefault(attempt.vertex_id, attempt.task)
 
     def of(self, row: Row) -> str | None:
-        """Return the vertex of a row, by its ID or, without one, by its name, which a reporter may have changed."""
+        """Return the vertex of a row, by its ID or by its name, which a reporter may have changed."""
         known = self._ids.get(row["vertex_id"])
         return known or self._topology.canonical(row["task"] or row["vertex_id"])
 

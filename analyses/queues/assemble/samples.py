@@ -31,7 +31,7 @@ _TIMES: Final = ("busy", "idle", "back_pressured")
 
 
 def ref_of(row: Row) -> Ref | None:
-    """Return the record of a row, if it has one."""
+    """Return the position of a row's record, or None."""
     return None if row["source"] is None else Ref(row["source"], row["offset"])
 
 
@@ -156,7 +156,7 @@ def _merge_reporters(reported: Sequence[Sample]) -> Sample:
 
 
 def taskmanager_sample_of(row: Row) -> TaskManagerSample:
-    """Return the values of one TaskManager in one window, without impossible values."""
+    """Return the sample of a TaskManager in one window, without impossible values."""
     gauges = {name: gauge for name in MACHINE_GAUGES if (gauge := _gauge(row[name])) is not None}
     gc_ms, span_ms = row["gc_ms"], row["span_ms"]
     impossible = []

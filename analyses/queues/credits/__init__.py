@@ -38,7 +38,7 @@ def simulate(
     seed: int = 1,
     fill: bool | None = None,
 ) -> Outcome:
-    """Simulate a job with some settings.
+    """Run the simulation of a job.
 
     Args:
         job: tasks and edges.

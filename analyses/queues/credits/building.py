@@ -119,7 +119,7 @@ def _connect(
 
 
 def _distribute_segments(subtasks: Iterable[Subtask], flow: Flow) -> None:
-    """Give each pool its minimum, and divide the remaining segments of each TaskManager among its pools.
+    """Give each pool its minimum, then divide the TaskManager's remaining segments among the pools.
 
     Raises:
         ModelError: there are fewer segments than the pools require.

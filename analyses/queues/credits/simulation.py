@@ -339,7 +339,7 @@ class Simulation:
                 break
 
     def _queue_channel(self, link: Link) -> None:
-        """Add a channel to its consumer's queue of channels with data. The consumer reads these channels in turn."""
+        """Queue a channel that has data. The consumer reads its queued channels round robin."""
         if link.listed or link.blocked:
             return
         link.listed = True
@@ -349,7 +349,7 @@ class Simulation:
             self._wake(consumer)
 
     def _take_buffer(self, subtask: Subtask) -> bool:
-        """Take the next buffer from the channels in turn, and handle barriers. Return False if there is no buffer."""
+        """Take the next buffer, round robin over the channels, and handle barriers. Return False if there is none."""
         while subtask.ready:
             link = subtask.ready.popleft()
             link.listed = False
@@ -544,7 +544,7 @@ class Simulation:
                     self._offer_data(link)
 
     def _handle_barrier(self, subtask: Subtask, link: Link, number: int) -> None:
-        """Handle a barrier at the head of a queue."""
+        """Handle a barrier that has reached the head of a queue."""
         if number in self.priority:
             # The barrier was in the queue before its checkpoint became unaligned.
             self._receive_barrier(subtask, link, number)

@@ -17,7 +17,7 @@ _TIMERS: Final = "_timer_state"
 
 
 class KeyGrowth(NamedTuple):
-    """The keys of one operator, added up over its subtasks.
+    """The number of keys of one operator over time, summed over its subtasks.
 
     Args:
         largest: the store with the most keys.

@@ -505,7 +505,7 @@ def _mean_of_others(values: Mapping[SubtaskKey, float], key: SubtaskKey) -> floa
 
 
 def hot_partition(job: JobQueues, share: float, ratio: float) -> str | None:
-    """Return the partition with most of the consumer group's lag, if one stands out."""
+    """Return the partition with most of the consumer group's lag, or None if none stands out."""
     last = {name: each[-1].row.lag or 0 for name, each in partitions_of_job(job).items()}
     if len(last) < 2:
         return None

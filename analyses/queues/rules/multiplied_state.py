@@ -45,7 +45,7 @@ class Limits(h.Limits):
 
 
 class MultipliedState(NamedTuple):
-    """The reports on one task, from the last checkpoint before and the first one after the change."""
+    """The reports on a task from the last checkpoint before the change and the first after it."""
 
     task: str
     before: Sequence[SubtaskCheckpoint]

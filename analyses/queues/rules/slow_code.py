@@ -114,7 +114,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _add_latency(fields: h.SubjectFields, seconds: float) -> None:
-    """Add the time that one record takes, which limits the throughput of a subtask."""
+    """Add the time per record, which limits the throughput of a subtask."""
     name, wait = "BP107.time-per-record", seconds * 1000
     if fields["cause"] == "async-queue-full":
         name, wait = "BP107.time-per-request", wait * _CAPACITY

@@ -25,9 +25,7 @@ from flowdiag.parsers.rows import Event
 
 
 def interval_of(about: Sequence[Row], batches: Sequence[Row]) -> tuple[int | None, str | None]:
-    """Return the recorded batch interval. Without one, return the greatest common divisor of the gaps between batch
-    times.
-    """
+    """Return the recorded batch interval or, failing that, the greatest common divisor of the gaps between batches."""
     for row in about:
         text = field_of(row, "interval_ms")
         if text.isdecimal() and int(text) > 0:

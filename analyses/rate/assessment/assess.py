@@ -33,7 +33,7 @@ class AssessedApplication:
 
     @property
     def dstreams(self) -> tuple[StreamState, ...]:
-        """The state of its DStreams, or nothing without DStreams."""
+        """The state of the DStreams; empty without DStreams."""
         return () if self.state is None else (self.state,)
 
     @property

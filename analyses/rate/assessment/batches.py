@@ -65,12 +65,12 @@ def _task_exceptions(app: ApplicationFacts) -> Iterator[Record]:
 
 
 def split_at_gaps(batches: Sequence[Batch]) -> tuple[tuple[Batch, ...], ...]:
-    """Split the batches into parts without a gap.
+    """Split the batches at gaps.
 
-    The driver always creates one batch per interval. If many batches are missing, lines are missing or the
-    application was not running, and durations across the gap are unknown. A batch that ended after the gap bridges
-    it, because it waited that long. An event log only has batches with jobs, so there a series of empty batches also
-    looks like a gap.
+    The driver always creates one batch per interval. If many batches are missing, lines are missing or the application
+    was not running, and durations across the gap are unknown. A batch that ended after the gap bridges it, because it
+    waited that long. An event log only has batches with jobs, so there a series of empty batches also looks like a
+    gap.
     """
     times = [batch.time_ms for batch in batches]
     if len(times) < 2:
@@ -382,7 +382,7 @@ def delay_rises(state: StreamState) -> bool:
 
 
 def has_low_headroom(state: StreamState, *, use: float = d.NARROW) -> bool:
-    """Return whether the stream keeps up, but processing takes at least `use` of the interval or batches wait."""
+    """Return whether the stream keeps up although batches wait or take at least `use` of the interval."""
     if state.stability not in (Stability.STABLE, Stability.BORDERLINE):
         return False
     if state.use is not None and state.use >= use:

@@ -209,7 +209,7 @@ def _ending_of(app: ApplicationFacts, stop: int | None, place: Ref | None) -> _E
 
 
 def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
-    """Return the application without the failures that its own stop caused."""
+    """Remove the failures that the application's own stop caused."""
     stop, unseen, place = stop_us(app), None, None
     if stop is None:
         unseen, stop, place = _inferred_stop(app)

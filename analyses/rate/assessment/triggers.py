@@ -17,7 +17,7 @@ from flowdiag.analyses.rate.stability import Stability, fit, trend
 
 
 def split_triggers_at_gaps(triggers: Sequence[Trigger]) -> tuple[tuple[Trigger, ...], ...]:
-    """Split the triggers into parts without a gap or a long pause."""
+    """Split the triggers at gaps and long pauses."""
     starts = [(b.time_us - a.time_us) / 1000 for a, b in pairwise(triggers)]
     if not starts:
         return (tuple(triggers),)
@@ -256,7 +256,7 @@ def _equal_files(late: Sequence[Trigger]) -> bool:
 
 
 def _needs_interval(state: StreamState, query: QueryFacts, late: Sequence[Trigger]) -> bool:
-    """Return whether only the unknown trigger interval could show that the query keeps up.
+    """Return whether only the trigger interval, which is unknown, could show that the query keeps up.
 
     Each trigger reads a source without a limit to its end, so a missing backlog proves nothing.
     """
@@ -302,7 +302,7 @@ def has_pauses(late: Sequence[Trigger], *, pause_ms: float = d.PAUSE_MS) -> bool
 def runs_back_to_back(
     late: Sequence[Trigger], *, pause_ms: float = d.PAUSE_MS, long_ms: float = d.LONG_MS
 ) -> bool:
-    """Return whether triggers follow each other without a pause and take seconds.
+    """Return whether triggers take seconds and follow each other without a pause.
 
     Args:
         late: the recent triggers.

@@ -15,7 +15,7 @@ def longest_ms(triggers: h.Sequence[h.Trigger]) -> int:
 
 
 def expected_ms(query: h.QueryFacts) -> float:
-    """Return how long the unfinished trigger should take for its rows, at the cost per row of the last trigger."""
+    """Return how long the unfinished trigger should take for its rows, at the last trigger's cost per row."""
     last = next((t for t in reversed(query.triggers) if t.rows and t.duration_ms), None)
     if last is None or query.unfinished is None or not last.rows or not last.input_per_s:
         return 0.0

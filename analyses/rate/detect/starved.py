@@ -58,7 +58,7 @@ class Starvation:
         return found
 
     def _waits_for_cores(self, trigger: h.Trigger) -> bool | None:
-        """Return whether the jobs of a trigger take much longer than their tasks, or None without tasks."""
+        """Return whether a trigger's jobs take much longer than its tasks, or None without tasks."""
         work, stage = trigger.work, trigger.stage
         if work is None or work.busy_ms is None or stage is None:
             return None

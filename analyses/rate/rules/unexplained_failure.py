@@ -94,7 +94,7 @@ def _open_end(
 
 
 def judge_rest(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """Yield one finding per kind of failure that other rules only report if they have more input."""
+    """Yield one finding per kind of failure, including failures that other rules would report with more input."""
     app = assessed.app
     if app.batches or _has_numbered_triggers(app):
         return

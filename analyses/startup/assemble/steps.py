@@ -93,7 +93,7 @@ def _until_ready(begun: RawStart, ready: int | None) -> Iterator[Step]:
 def _own_steps(
     tasks: Sequence[TaskTimes], logged_until: Callable[[TaskTimes, int], int]
 ) -> Iterator[Step]:
-    """Yield the steps that each task takes individually."""
+    """Yield the steps that each task goes through independently."""
     reached = {
         task.attempt_id: us
         for task in tasks
@@ -181,7 +181,7 @@ def _task_step(
     ends: Any,
     logged_until: Callable[[TaskTimes, int], int],
 ) -> Step:
-    """Return a step that each task takes individually, with its spread and the slowest task."""
+    """Return a step that each task goes through independently, with its spread and the slowest task."""
     durations: list[tuple[int, TaskTimes]] = []
     waiting: list[tuple[int, TaskTimes]] = []
     held = 0
@@ -218,7 +218,7 @@ def _task_step(
 
 
 def _workers_step(workers: Timeline, begin: int, end: int) -> Iterator[Step]:
-    """Yield the step from each worker's request to its registration, which is part of the wait for slots."""
+    """Yield the step from each worker's request to its registration, part of the wait for slots."""
     requested = [w for _, w in sorted(workers.within(begin, end + 1), key=itemgetter(0))]
     yield from step_of_workers(
         "workers", [(w, w.requested_us or 0, w.registered_us or w.ended_us) for w in requested], end
@@ -226,7 +226,7 @@ def _workers_step(workers: Timeline, begin: int, end: int) -> Iterator[Step]:
 
 
 def _restore_step(restores: Sequence[Restore], horizon: int) -> Iterator[Step]:
-    """Yield the state restore by TaskManagers, which is part of the initialization."""
+    """Yield the restore of state by TaskManager, part of the initialization."""
     spans = [
         (Worker(name=r.taskmanager or "?", host=r.host, ref=r.ref), r.started_us, r.finished_us)
         for r in restores
@@ -238,7 +238,7 @@ def _restore_step(restores: Sequence[Restore], horizon: int) -> Iterator[Step]:
 def step_of_workers(
     name: str, spans: Sequence[tuple[Worker, int, int | None]], horizon: int | None
 ) -> Iterator[Step]:
-    """Yield a step that each TaskManager takes individually, with its spread and the slowest TaskManager."""
+    """Yield a step that each TaskManager goes through independently, with its spread and the slowest one."""
     if not spans:
         return
     took = [

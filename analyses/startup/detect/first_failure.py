@@ -6,7 +6,7 @@ from flowdiag.analyses.startup import helpers as h
 
 
 def first_failure_place(job: h.JobStarts, root: h.Incident) -> tuple[h.Subject, str]:
-    """Return the place of the first failure as a subject and as text."""
+    """Return where the first failure happened, as a subject and as text."""
     kind, where = "job", "the job"
     if root.taskmanager or root.host:
         kind, where = "taskmanager", h.fmt.place(root.taskmanager, root.host)

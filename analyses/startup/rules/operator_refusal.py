@@ -54,7 +54,6 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
 
 
 def _reports_running_job(trouble: h.Trouble) -> bool:
-    """Return whether the operator reports a running job."""
     message = trouble.values.get("said", "").rstrip()
     return trouble.values.get("state") == "STABLE" or message.endswith("to RUNNING")
 

@@ -54,7 +54,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
 
 
 def _loops(rescales: tuple[h.Rescale, ...], gap_s: float) -> list[list[h.Rescale]]:
-    """Split the rescales at long gaps."""
+    """Split the rescales at gaps longer than `gap_s`."""
     found: list[list[h.Rescale]] = []
     for rescale in rescales:
         if not found or rescale.time_us - found[-1][-1].time_us > gap_s * 1_000_000:
@@ -64,7 +64,7 @@ def _loops(rescales: tuple[h.Rescale, ...], gap_s: float) -> list[list[h.Rescale
 
 
 def _reversals(loop: list[h.Rescale]) -> int:
-    """Count the changes of direction."""
+    """Count how often the direction of rescaling changes."""
     up = [rescale.after > rescale.before for rescale in loop]
     return sum(one != other for one, other in pairwise(up))
 

@@ -60,7 +60,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the page with a heading.
+    """A section of the page.
 
     Args:
         title: the heading.

@@ -142,7 +142,7 @@ def _round(hit: re.Match[str]) -> str:
 
 
 def _is_invisible(node: Xml.Element) -> bool:
-    """Whether an element is invisible: the outlines of groups, and the white background."""
+    """Return whether an element is invisible: the outlines of groups, and the white background."""
     if node.tag == f"{{{SVG}}}path":
         return node.get("class") in ("background", "foreground") and not node.get("stroke")
     return node.tag == f"{{{SVG}}}rect" and node.get("fill") == "white"

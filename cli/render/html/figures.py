@@ -171,7 +171,7 @@ class ChartRenderer:
 
 
 def legend_of(*entries: tuple[object, str, str]) -> list[Key]:
-    """Return a legend of the entries (condition, color, meaning) whose condition holds."""
+    """Return the entries of a legend whose condition holds, from triples (condition, color, meaning)."""
     return [Key(color=color, means=means) for shown, color, means in entries if shown]
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """One verb on one resource.
+    """A verb on a resource.
 
     Attributes:
         group: API group; empty for the core group.
@@ -28,7 +28,7 @@ class Permission:
     scope: str = "workload"
 
     def __str__(self) -> str:
-        """Return the permission as shown in messages: `get pods/log`."""
+        """Format the permission for messages: `get pods/log`."""
         name = f"{self.resource}.{self.group}" if self.group else self.resource
         return f"{self.verb} {name}"
 

@@ -309,7 +309,7 @@ class _Collector:
         return known
 
     def _node_url(self, address: object) -> str | None:
-        """Return the URL of a NodeManager, whose address lacks the scheme in some versions."""
+        """Return the URL of a NodeManager. In some versions, its address has no scheme."""
         if not isinstance(address, str):
             return None
         scheme = urlsplit(self._options.manager).scheme
