@@ -71,7 +71,9 @@ def advice_in(text: str) -> str:
     ''
     """
     found: list[str] = []
-    for sentence in _sentences(_message(text[:_READ])):
+    for sentence in _sentences(
+        "\n".join(line for line in text[:_READ].split("\n") if not _FRAME.match(line))
+    ):
         line = " ".join(_CLASS.split(sentence.strip())[-1].split())
         if line and line not in found and _ADVICE.search(line) and not _ELSEWHERE.search(line):
             found.append(line)
@@ -84,11 +86,6 @@ def _sentences(text: str) -> Iterator[str]:
         found = _SENTENCE.split(line)
         is_cut = len(line) >= CAUSE_CHARACTERS - 1 and not line.endswith(_ENDS)
         yield from found[:-1] if is_cut else found
-
-
-def _message(text: str) -> str:
-    """Return a text without stack frames."""
-    return "\n".join(line for line in text.split("\n") if not _FRAME.match(line))
 
 
 OWN_CODE: Final = "the topmost frame of the job's own code"

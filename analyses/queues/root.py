@@ -596,7 +596,11 @@ def _judge_root(
         samples=samples,
         state=state,
         age_us=age_us(job, last_us),
-        blocks_sources=_blocks_sources(job, loads),
+        blocks_sources=any(
+            load.wait_measured and (load.back_pressured or 0.0) >= BLOCKED
+            for load in loads.values()
+            if load.key.task in job.topology.sources
+        ),
         after_start=begins_near(job.starts_us, first_us),
         resumed=has_resumed(job, first_us),
         ended_by_start=state is State.RECOVERED and restarted_at_end(job, last_us),
@@ -694,15 +698,6 @@ def _state(job: JobQueues, windows: Sequence[int] | None, root: Root) -> State:
         if sample.window > windows[-1]
     ]
     return State.RECOVERED if later and max(later) >= FEW_SAMPLES else State.ONGOING
-
-
-def _blocks_sources(job: JobQueues, loads: Loads) -> bool:
-    """Return whether a subtask of a source is back-pressured all the time."""
-    return any(
-        load.wait_measured and (load.back_pressured or 0.0) >= BLOCKED
-        for load in loads.values()
-        if load.key.task in job.topology.sources
-    )
 
 
 def subtask_name(job: JobQueues, key: SubtaskKey) -> str:

@@ -55,7 +55,9 @@ def failures_of_fragment(
     found = [
         one
         for one in incidents
-        if _is_candidate(one) or _has_own_cause(crises, one) or _is_failed_snapshot(job, one)
+        if _is_candidate(one)
+        or _has_own_cause(crises, one)
+        or (one.kind in _SNAPSHOTS and not (job.checkpoints or job.declines))
     ]
     return found or [one for one in incidents if not crises and _stop(one)][-1:]
 
@@ -187,11 +189,6 @@ def _has_separate_cause(job: h.Job, incident: Incident) -> bool:
     grave = incident.text.get("level") in ("ERROR", "FATAL")
     known = incident.kind == "failure" and "class" in incident.text
     return not dated and grave and known
-
-
-def _is_failed_snapshot(job: h.JobFacts, incident: Incident) -> bool:
-    """Return whether a task's snapshot failed and no record shows its checkpoint."""
-    return incident.kind in _SNAPSHOTS and not (job.checkpoints or job.declines)
 
 
 def _is_warning(incident: Incident) -> bool:
