@@ -29,7 +29,7 @@ TITLE: Final = "### The line of code"
 
 
 class Row(NamedTuple):
-    """The grades of a recording; None if its truth does not contain the answer."""
+    """The grades of a recording. A grade is None if the truth does not contain the answer."""
 
     name: str
     cause: str | None

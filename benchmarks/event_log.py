@@ -65,7 +65,7 @@ if __name__ == "__main__":
 
 
 def make(path: Path, megabytes: int) -> None:
-    """Write the plain log."""
+    """Write the log as one plain file."""
     with path.open("wb") as file:
         for line in lines(megabytes):
             file.write(line)
@@ -168,7 +168,7 @@ def accumulables(chance: random.Random) -> str:
 
 
 def task(stage: int, index: int, time_ms: int, chance: random.Random, pool: list[str]) -> bytes:
-    """Return one finished task, about 4 KB."""
+    """Return a finished task, about 4 KB of JSON."""
     ran = chance.randrange(60, 120)
     return (
         f'{{"Event":"SparkListenerTaskEnd","Stage ID":{stage},"Stage Attempt ID":0,'

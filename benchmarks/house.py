@@ -46,7 +46,7 @@ def docstring(node: ast.AST) -> ast.Expr | None:
 
 
 def count(source: str) -> Counter[str]:
-    """Count the lines of a module by kind, and its functions."""
+    """Count the lines of a module by kind, and count its functions."""
     lines, tree = source.splitlines(), ast.parse(source)
     counts = Counter[str](
         lines=len(lines),

@@ -159,7 +159,7 @@ def _write(number: int, size: int, folder: Path, cluster: Cluster) -> None:
 
 
 def stamp_of(second: int) -> str:
-    """Return the printed timestamp of a second of the run."""
+    """Return the timestamp printed at a second of the run."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(START + second))
 
 

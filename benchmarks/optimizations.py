@@ -37,7 +37,7 @@ _OF_JAVA: Final = frozenset(
 
 
 def contenders(logs: Path, folder: Path) -> Iterator[Contender]:
-    """Return flowdiag with all optimizations, then without each.
+    """Yield flowdiag with all optimizations, then without each.
 
     Args:
         logs: input of the diagnosis.
@@ -58,7 +58,7 @@ def contenders(logs: Path, folder: Path) -> Iterator[Contender]:
 
 
 def table(runs: dict[str, Run]) -> Iterator[str]:
-    """Render a row per optimization: the time without it, as a share of the time with all."""
+    """Yield a row per optimization: the time without it, as a share of the time with all."""
     base = runs[WITH_ALL]
     yield f"\n{WITH_ALL.capitalize()}: {base.wall:.2f} s wall, {base.processor:.1f} s processor.\n"
     yield "\n| optimization | what it is | wall without it | processor |\n|---|---|---|---|\n"

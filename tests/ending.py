@@ -92,9 +92,7 @@ def _handles_signals(pid: int) -> bool:
 
 
 def _running(tag: str) -> Iterator[str]:
-    """Return the names of the processes with our tag in their environment, which children
-    inherit.
-    """
+    """Return the names of the processes with the test's tag in their environment, which children inherit."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if f"{_TAG}={tag}".encode() in (folder / "environ").read_bytes():

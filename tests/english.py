@@ -166,7 +166,7 @@ def _prose(docstring: str) -> str:
 
 
 def _visible(node: ast.AST) -> str | None:
-    """Return the text of a literal that looks like a sentence, with X for what is filled in."""
+    """Return a literal that looks like a sentence, with X for interpolated values, or None."""
     if isinstance(node, ast.JoinedStr):
         return "".join(str(v.value) if isinstance(v, ast.Constant) else "X" for v in node.values)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -175,7 +175,7 @@ def _visible(node: ast.AST) -> str | None:
 
 
 def of_python(path: Path, *, literals: bool) -> Iterator[Text]:
-    """Yield the docstrings and comments of a module, and its string literals if they are the product's."""
+    """Yield the docstrings and comments of a module and, for the product, its string literals."""
     source = path.read_text(encoding="utf-8")
     name, lines = str(path.relative_to(ROOT)), source.splitlines()
     tree = ast.parse(source)
@@ -255,7 +255,7 @@ OTHERS: Final = ("tests", "fixtures", "benchmarks")
 
 
 def files(paths: Iterable[str] = ()) -> Iterator[Path]:
-    """Yield the tracked files below some paths; below the whole repository where none is given."""
+    """Yield the tracked files under these paths, by default the whole repository."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths],
         cwd=ROOT,
@@ -284,7 +284,7 @@ def texts(paths: Iterable[str] = ()) -> Iterator[Text]:
 
 
 def problems(paths: Iterable[str] = ()) -> list[Problem]:
-    """List everything below some paths that reads badly."""
+    """List the wording problems in everything under these paths."""
     return [problem for piece in texts(paths) for problem in problems_in(piece)]
 
 

@@ -41,14 +41,14 @@ NOT_FOUND = as_json({"errors": ["Not found."]}, status=404)
 
 
 class _QuietServer(ThreadingHTTPServer):
-    """Ignores dropped connections, which these tests provoke."""
+    """Ignores dropped connections, which the tests provoke."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         pass
 
 
 class FakeServer:
-    """Records the requests and responds with `respond`, as a server or, for any host, as a proxy."""
+    """Records requests and answers them with `respond`, as a server or as a proxy for any host."""
 
     def __init__(
         self, respond: Callable[[str, dict[str, list[str]]], Reply], host: str, proxy: bool
@@ -139,7 +139,8 @@ def serving(
 
 
 class RecordedFlink:
-    """Answers as a recorded cluster: from the first files of a collection, by path.
+    """Answers as a recorded cluster does, from the first files of a collection, by path.
+    Unless `frozen`, every tick sees refreshed metrics.
 
     Every tick sees a new refresh of the metrics, unless `frozen`.
     """

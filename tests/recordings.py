@@ -103,7 +103,7 @@ def culprits_of(truth: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_rare(name: str) -> bool:
-    """Return whether a recording adds little to the default ones: only `.ci/full` uses it."""
+    """Return whether only `.ci/full` uses a recording, because it adds little to the default ones."""
     return any(word in name for word in RARELY)
 
 
@@ -177,11 +177,11 @@ REPORTS = re.compile(
 
 
 def judged(expected: dict[str, Any], verdict: str, cause: str | None, culprits: list[Any]) -> str:
-    """Return `right`, `inconclusive` or `wrong` (with the confidence), by the truth of one job.
+    """Grade a verdict by the truth of one job: `right`, `inconclusive` or `wrong` (with the confidence).
 
-    A culprit is right if no part of its name contradicts the truth. If the truth names a subtask,
-    the culprit must name the task. If it names none, the cause must match. An answer without a
-    culprit is inconclusive, never right or wrong.
+    A culprit is right if no part of its name contradicts the truth. If the truth names a subtask, the culprit must
+    name the task. If it names none, the cause must match. An answer without a culprit is inconclusive, never right or
+    wrong.
     """
     if expected["culprit"] is None and expected["verdict"] == "healthy":
         return "right" if not culprits and verdict in ("healthy", "inconclusive") else "wrong"
@@ -205,7 +205,7 @@ def judged(expected: dict[str, Any], verdict: str, cause: str | None, culprits: 
 
 
 def _has_fault_of_its_own(truth: dict[str, Any], job: Any) -> bool:
-    """Return whether the first culprit has another fault, at the same time as the expected culprit."""
+    """Return whether the first culprit has a different fault, at the same time as the expected one."""
     wanted, first = truth["expected"]["culprit"], job.culprits[0].subject if job.culprits else None
     spans = {
         (p["task"], p["subtask_index"]): (p["from"], p["until"], p["cause"])

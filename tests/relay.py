@@ -142,7 +142,7 @@ def _header(template: Callable[[Record], str]) -> Callable[[list[Record]], bytes
 
 
 def _carrier(before: Callable[[Record], str]) -> Callable[[list[Record]], bytes]:
-    """Make a layout with a prefix on every line of Flink's default layout."""
+    """Make a layout that puts a prefix on every line of Flink's default layout."""
 
     def render(records: list[Record]) -> bytes:
         return _lines([before(r) + line for r in records for line in r.default])
@@ -317,7 +317,7 @@ def _strings(records: list[Record]) -> bytes:
 
 
 def _two_lines(records: list[Record]) -> bytes:
-    """Render as java.util.logging's SimpleFormatter."""
+    """Render as the SimpleFormatter of java.util.logging does."""
     level = {"WARN": "WARNING", "ERROR": "SEVERE", "DEBUG": "FINE", "TRACE": "FINER"}
     lines = []
     for r in records:
@@ -377,7 +377,7 @@ def _aggregated(records: list[Record]) -> bytes:
 
 
 def _interleaved(records: list[Record]) -> bytes:
-    """Render two compose services; the other service writes between any two lines."""
+    """Render two services of Docker Compose, where one writes between any two lines of the other."""
     lines = []
     for r in records:
         for line in r.default:
@@ -388,7 +388,7 @@ def _interleaved(records: list[Record]) -> bytes:
 
 
 def _partials(records: list[Record]) -> bytes:
-    """Render as CRI with long lines split (here after 700 bytes, in reality after 16 KiB)."""
+    """Render as CRI does, splitting long lines (here after 700 bytes, in reality after 16 KiB)."""
     lines = []
     for r in records:
         for line in r.default:
@@ -435,7 +435,7 @@ def _compose_json(record: Record) -> str:
 
 
 def _shuffled_padding(records: list[Record]) -> bytes:
-    """Render as copied from a web page: runs of spaces collapsed, trailing spaces lost."""
+    """Render as copied from a web page: runs of spaces are collapsed, and trailing spaces lost."""
     return _lines([re.sub(r" {2,}", " ", line).rstrip() for r in records for line in r.default])
 
 

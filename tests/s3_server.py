@@ -14,7 +14,7 @@ ERROR = '<?xml version="1.0"?><Error><Code>{code}</Code><Message>{text}</Message
 
 
 def application() -> Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]:
-    """Return moto, with answers that it does not give itself, by access key and by name of the object."""
+    """Return moto with additional answers, by access key and by object name."""
     moto = DomainDispatcherApplication(create_backend_app)
     throttled: dict[str, int] = {}
 

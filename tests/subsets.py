@@ -46,7 +46,7 @@ _BY_FILE: Final = ("logs", "driver", "executor", "listener", "eventlog")
 
 @dataclass(frozen=True, order=True)
 class Piece:
-    """A file, or a folder whose files belong together.
+    """A file, or a folder with files that belong together.
 
     Args:
         kind: as `jobmanager log`, `taskmanager log`, `rest`, `eventlog`.

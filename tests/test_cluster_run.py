@@ -77,7 +77,7 @@ def expected(inputs: Path) -> bytes:
 def started(
     cluster: Cluster, inputs: Path, python: Path | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the same command on the cluster; it is stopped with the test at the latest.
+    """Start the same command on the cluster, and stop it at the end of the test.
 
     Args:
         python: the Python of the executors, if it is not that of the driver.
@@ -205,7 +205,7 @@ def test_a_worker_of_three_that_dies_during_the_scan_changes_nothing(
 
 
 def assert_is_one_error(out: bytes, complaints: bytes) -> None:
-    """Check that a person sees one error with a hint, and no trace."""
+    """Check that the user sees one error with a hint and no stack trace."""
     assert out == b""
     lines = complaints.decode().splitlines()
     assert [line.split(":")[0].strip() for line in lines] == ["error", "hint"], lines

@@ -58,7 +58,7 @@ SECRET = "customer-4711"
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """Two JobManagers' logs, a job each; `bad.log` is the one that faults are planted for."""
+    """Write the logs of two JobManagers with one job each. Faults are planted for `bad.log`."""
     folder = tmp_path / "logs"
     folder.mkdir()
     for name, job in zip(("bad.log", "good.log"), JOBS, strict=True):
@@ -67,7 +67,7 @@ def logs(tmp_path: Path) -> Path:
 
 
 def document(report: wire.Report) -> Any:
-    """Return the report as programs read it, which fits the schema."""
+    """Return the report as other programs read it, after checking its schema."""
     read = json.loads(encoding.encode(report))
     jsonschema.validate(read, transform.json_schema())
     return read
@@ -153,7 +153,7 @@ def test_errors_that_end_java_end_the_run() -> None:
 
 @pytest.fixture(params=[IndexError, ValueError])
 def third_record_fails(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Make the recogniser fail at the third completed checkpoint of the first job.
+    """Make the recognizer fail at the third completed checkpoint of the first job.
 
     An accidental ValueError is a fault like any other: damaged input raises another error.
     """

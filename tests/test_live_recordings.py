@@ -111,7 +111,7 @@ def test_verdict_cause_and_culprit(
 
 
 def in_the_layout_of(version: str, body: Any) -> Any:
-    """Return a response of Flink 2.3 in the layout of an older version: hosts, and without newer fields."""
+    """Convert a response of Flink 2.3 to the layout of an older version: other hosts, no newer fields."""
     newer = {"assigned-resource-profile", "statistics"}
     if version < "1.16":
         newer |= {f"accumulated-{what}-time" for what in ("busy", "idle", "backpressured")}

@@ -168,7 +168,7 @@ def many_workers(count: int) -> Facts:
 
 
 def many_queues(count: int) -> Facts:
-    """Return subtasks with full input queues, upstream of a slow sink."""
+    """Return subtasks with full input queues upstream of a slow sink."""
     size = count // 10
     bench = Queues(
         tasks=(("Source: orders", size), ("enrich", size), ("Sink: deliver", 2)), managers=20

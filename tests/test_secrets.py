@@ -38,7 +38,7 @@ SEEDS = range(5)
 
 
 def shown_of(secret: str, text: str) -> bool:
-    """Return whether a text shows a secret, or the first or last part of it, in any encoding."""
+    """Return whether a text shows a secret, or its first or last part, in any encoding."""
     parts = (secret, secret[:8], secret[-8:])
     # Tables and Markdown break lines.
     joined = re.sub(r"[\s│]+", "", text)
@@ -179,7 +179,7 @@ def test_collected_answers_hold_no_secret() -> None:
 
 
 def left_in(folder: Path) -> str:
-    """Return all files below a folder, with their names, as one text."""
+    """Return all files under a folder, with their names, as one text."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return "\n".join(f"{path}\n{path.read_bytes().decode('utf-8', 'replace')}" for path in files)
 

@@ -427,7 +427,7 @@ DIRECT: Final = (
 
 
 def failed_on(task: str, place: str, at: str) -> str:
-    """Return the record of the JobManager about a failed task."""
+    """Return the JobManager's record about a failed task."""
     return record(
         "org.apache.flink.runtime.executiongraph.ExecutionGraph",
         f"{task} ({JOB}_cbc357ccb763df2852fee8c4fc7d55f2_0_0) switched from RUNNING to FAILED on {place}.",

@@ -92,7 +92,7 @@ def test_required_tools_are_locked() -> None:
 
 
 def script(name: str) -> ModuleType:
-    """Load a file of `.ci`, which belongs to no package."""
+    """Load a script of `.ci`, which is not part of a package."""
     spec = importlib.util.spec_from_file_location(name, CI / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

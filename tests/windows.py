@@ -187,7 +187,7 @@ _EPOCH_MS = re.compile(r"(?<![0-9a-f-])179[0-9]{10}(?![0-9a-f])")
 
 
 def moved(line: str, days: int) -> str:
-    """Return a line with its times moved some days later."""
+    """Return a line with its times moved by some days."""
     line = _DATE.sub(
         lambda m: f"{m['year']}{m['by']}{m['month']}{m['by']}{int(m['day']) + days:02}", line
     )
@@ -265,9 +265,7 @@ def draw(run: Run, number: int) -> Window:
 
 
 def with_gap(run: Run, number: int) -> Window:
-    """Return a log with a gap of days: the lines before some place, and those from a later place
-    on.
-    """
+    """Return a log with a gap of days: the lines before one place, and those from a later place on."""
     dice = random.Random(f"torn {run.name} {number}")
     path = dice.choice([path for path in run.logs if not path.name.endswith(PACKED)])
     length = len(lines_without_reports(path))
@@ -372,9 +370,7 @@ def _span(name: str) -> tuple[datetime, datetime]:
 
 
 def _dated(path: Path) -> list[tuple[int, datetime]]:
-    """Return the lines with a time (from 0), and the times; JSON lines take the latest time so
-    far.
-    """
+    """Return the lines that have a time (from 0), and the times. JSON lines take the latest time so far."""
     lines = lines_of(path)
     if not lines[0].startswith("{"):
         return [(n, when) for n, line in enumerate(lines) if (when := _time(line))]
@@ -521,9 +517,7 @@ def _at_some_time(truth: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _in_a_part(run: Run, span: tuple[datetime, datetime] | None) -> Iterator[dict[str, Any]]:
-    """Return the truth of a Spark stream; for a part of the time, the truth of the batches in
-    it.
-    """
+    """Return the truth of a Spark stream or, for a part of the time, the truth of its batches."""
     expected = run.truth["expected"]
     if span is None or expected["verdict"] == "healthy":
         yield expected
@@ -552,9 +546,7 @@ def _sick(stability: str, cause: str) -> dict[str, Any]:
 
 
 def _batches(truth: dict[str, Any]) -> Iterator[tuple[float, float]]:
-    """Return the start in ms since 1970 and the duration in ms of each batch or trigger, also of
-    those that never ended.
-    """
+    """Return when each batch or trigger started (ms since 1970) and how long it took (ms), even if it never ended."""
     for batch in truth["batches"]:
         if "batch_time" in batch:
             took = batch["execution_s"]
@@ -620,7 +612,7 @@ _NAMES: Final = (
 
 
 def _names(expected: dict[str, Any], culprits: list[Culprit]) -> bool:
-    """Return whether the first culprit matches the truth in a name that both contain."""
+    """Return whether the truth and the first culprit both have a value for the same name."""
     truth = expected["culprit"] or {}
     return bool(culprits) and any(
         truth.get(name) is not None and getattr(culprits[0].subject, name, None) is not None
@@ -629,7 +621,7 @@ def _names(expected: dict[str, Any], culprits: list[Culprit]) -> bool:
 
 
 def _healthy_unseen(report: Report) -> Iterator[str]:
-    """Return a healthy verdict that lacks a completed checkpoint or follows a failed one."""
+    """Yield unjustified healthy verdicts: without a completed checkpoint, or after a failed one."""
     if report.summary.verdict != "healthy" or not report.data.jobs:
         return
     for job in report.data.jobs:

@@ -33,7 +33,7 @@ def text(value: str) -> bytes:
 
 
 def utf(value: str) -> bytes:
-    """Encode a text as `DataOutput.writeUTF`."""
+    """Encode a text as `DataOutput.writeUTF` does."""
     data = value.encode()
     return struct.pack(">H", len(data)) + data
 

@@ -279,7 +279,7 @@ def why_not_healthy(job: JobFacts) -> str | None:
 
 
 def _slow_start(job: h.Job) -> str | None:
-    """Return why a job is not provably healthy, if the input ends while its first checkpoints are still slow."""
+    """Return why a job is not provably healthy if the input ends while its first checkpoints are slow, or None."""
     slow = slow_since_start(job)
     if not slow:
         return None

@@ -126,7 +126,7 @@ class DataDir:
         """Write rows in batches, so that memory use does not grow with the table.
 
         Raises:
-            FlowdiagError: if they cannot be written.
+            FlowdiagError: the rows cannot be written.
         """
         from flowdiag.parsers.on_spark.parts import write_file
 

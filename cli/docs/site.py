@@ -127,7 +127,7 @@ def _with_links(text: str, page: str, root: Path) -> str:
 
 
 def _normalize(path: Path) -> str:
-    """Return a path of the repository without `..`."""
+    """Resolve `..` in a path within the repository."""
     parts: list[str] = []
     for part in path.parts:
         if part == "..":

@@ -202,7 +202,7 @@ def _fields_of(thread: Thread, reading: Reading, owner: Thread | None) -> dict[s
 
 
 def reading_fields(reading: Reading) -> dict[str, str]:
-    """Return the known fields of a reading."""
+    """Return the fields of a reading, without unknown ones."""
     found = {
         "activity": reading.activity,
         "kind": reading.kind,

@@ -21,7 +21,7 @@ Events = Callable[..., "DataFrame"]
 
 @pytest.fixture
 def events(spark: SparkSession) -> Events:
-    """Rows of EVENTS from keyword dictionaries; source 0 and growing offsets unless given."""
+    """Return rows of EVENTS from dictionaries. Unless set, the source is 0 and offsets increase."""
     from flowdiag.parsers.on_spark.frame import events_frame
 
     def make(*rows: Mapping[str, Any]) -> DataFrame:
@@ -37,7 +37,7 @@ def events(spark: SparkSession) -> Events:
 
 
 def surveyed(frame: DataFrame) -> Survey:
-    """Return the settled clocks and writers of a frame's rows, whose metrics show no scope here."""
+    """Return the settled clocks and writers of a frame's rows. Metrics have no scope here."""
     table = frame.toArrow()
     table = table.append_column("metric", pa.nulls(table.num_rows, METRIC))
     return survey(*rare_of(ParsedSources(table=table, rows=table.num_rows)))

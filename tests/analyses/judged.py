@@ -19,7 +19,7 @@ from .. import wording
 
 
 def cases_of(facts: Any) -> Sequence[Any]:
-    """Return the subjects that rules judge one at a time."""
+    """Return the subjects that rules judge, one at a time."""
     if isinstance(facts, ClusterFacts):
         return jobs_of(facts)
     if isinstance(facts, QueueFacts):
@@ -44,7 +44,8 @@ def results_of(rule: Rule, facts: Any) -> list[Finding | Inconclusive]:
 
 
 def checked(outcomes: tuple[RuleOutcome, ...]) -> tuple[RuleOutcome, ...]:
-    """Return the outcomes after a check: no finding may propose a value that its engine rejects.
+    """Return the outcomes after checking them: no proposed value may be one that its engine rejects.
+    The texts must pass the wording checks, too.
 
     The texts must pass the wording checks, too.
     """

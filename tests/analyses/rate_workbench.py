@@ -30,7 +30,7 @@ BACK_PRESSURE = {"spark.streaming.backpressure.enabled": "true"}
 
 
 def batch(number: int, *, interval: int = 1000, **values: Any) -> Batch:
-    """Return a completed batch that took half an interval by default."""
+    """Return a completed batch, which by default took half an interval."""
     time = T0 + number * interval
     records = values.pop("records", 100)
     processing = values.pop("processing_ms", interval // 2)
@@ -55,7 +55,7 @@ def batch(number: int, *, interval: int = 1000, **values: Any) -> Batch:
 
 
 def application(batches: Sequence[Batch] = (), **values: Any) -> ApplicationFacts:
-    """Return an application with these batches and other fields."""
+    """Return an application with these batches, and with `fields` set."""
     interval = values.pop("interval_ms", 1000 if batches else None)
     return ApplicationFacts(
         key=KEY,
@@ -79,7 +79,7 @@ def application(batches: Sequence[Batch] = (), **values: Any) -> ApplicationFact
 def simulated(
     job: Job, tried: Settings, offered: Sequence[float], **values: Any
 ) -> ApplicationFacts:
-    """Return an application that behaves like the model."""
+    """Return an application that behaves as the model predicts."""
     outcome = simulate(job, tried, offered)
     interval = tried.interval_ms
     end = T0 + len(offered) * interval
@@ -112,7 +112,7 @@ def simulated(
 
 
 def trigger(number: int, duration_ms: int, *, interval: int = 2000, **values: Any) -> Trigger:
-    """Return a trigger that starts on the grid by default."""
+    """Return a trigger that starts at a multiple of the interval by default."""
     return Trigger(
         batch=number,
         run_id=values.pop("run_id", "r"),
@@ -141,7 +141,7 @@ def query(triggers: Sequence[Trigger], **values: Any) -> QueryFacts:
 def record(
     template: str | None = None, *, kind: str = "spark_incident", at: int = 0, **values: Any
 ) -> Record:
-    """Return a record for a rule."""
+    """Return a log record as the rules see it."""
     return Record(
         kind=kind,
         template=template,
@@ -161,13 +161,13 @@ def assessed(*apps: ApplicationFacts) -> Assessment:
 def outcomes(
     *apps: ApplicationFacts, wanted: Mapping[str, Thresholds] | None = None
 ) -> tuple[RuleOutcome, ...]:
-    """Return the outcomes of the rules, with other limits by code and name."""
+    """Return the outcomes of the rules. `wanted` changes limits by code and name."""
     facts = assessed(*apps)
     return checked(apply(RATE_RULES, facts, facts.applications, wanted))
 
 
 def codes(*apps: ApplicationFacts, wanted: Mapping[str, Thresholds] | None = None) -> list[str]:
-    """Return the codes of the rules with findings."""
+    """Return the codes of the rules that have findings. `wanted` changes limits by code and name."""
     return [outcome.code for outcome in outcomes(*apps, wanted=wanted) if outcome.findings]
 
 

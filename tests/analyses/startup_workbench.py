@@ -99,7 +99,7 @@ def worker(name: str, **more: Any) -> Worker:
 
 
 def facts(*jobs: JobStarts, **more: Any) -> StartupFacts:
-    """Return the facts that the rules judge."""
+    """Return the facts that rules judge."""
     made = StartupFacts(
         common=ClusterFacts(jobs=tuple(j.job for j in jobs), processes=()),
         jobs=jobs,

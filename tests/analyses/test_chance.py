@@ -23,7 +23,7 @@ from flowdiag.analyses.comparison.chance import (
 
 
 def few(rng: random.Random) -> list[float]:
-    """Lists of one to five values with frequent ties."""
+    """Generate lists of one to five values with frequent ties."""
     return [float(rng.randint(0, 4)) for _ in range(rng.randint(1, 5))]
 
 

@@ -304,7 +304,7 @@ def daily(number: int) -> float:
 
 
 def filling_up(number: int) -> float:
-    """Return the growing state of a job that started empty less than two time constants ago."""
+    """Return a job with growing state that started empty less than two time constants ago."""
     return 10**9 * (1 - math.exp(-(number + 1) / 60))
 
 

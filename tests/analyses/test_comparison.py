@@ -42,7 +42,7 @@ def report(*findings: f.Finding, sick: bool = False, **more: Any) -> Report:
 
 
 def change_of(before: Report, after: Report, **more: Any) -> Any:
-    """Return the only finding of a comparison."""
+    """Return the only finding change of a comparison."""
     (found,) = compare_reports(before, after, **more).findings
     return found
 
@@ -231,7 +231,7 @@ def test_a_side_that_was_not_assessed_is_no_side() -> None:
 
 
 def lasting(*durations: int, **more: Any) -> Report:
-    """Return a job with checkpoints of these durations."""
+    """Return a report on a job whose checkpoints have these durations."""
     made = [
         replace(reports.checkpoint(number), duration_ms=ms, **more)
         for number, ms in enumerate(durations)
@@ -299,7 +299,7 @@ def test_lists_that_were_cut_are_not_compared() -> None:
 
 
 def pressed(busy: float, skew: float, samples: int = 40) -> Report:
-    """Return a task of two subtasks, the first with this busy time."""
+    """Return a task with two subtasks, the first of which is this busy."""
     subtasks = [_subtask(0, busy, samples), _subtask(1, 0.1, samples)]
     vertex = QueueVertex(
         job_id=JOB.job_id,

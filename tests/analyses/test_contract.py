@@ -239,7 +239,7 @@ def test_reports_of_the_first_release_are_read() -> None:
 
 
 def fault(text: str = "oops") -> wire.Fault:
-    """Return a fault with one of our functions in its stack."""
+    """Return a fault with one of flowdiag's functions in its stack."""
     broken = replace(found(), job=[text])  # type: ignore[arg-type]
     with pytest.raises(TypeError) as raised:
         marks(broken)

@@ -78,7 +78,7 @@ def wide(fitted: Fit) -> dict[str, Any]:
 
 
 def slower(fitted: Fit) -> dict[str, Any]:
-    """Return the recorded change: 10 instead of 5 ms per record."""
+    """Return the recorded change from 5 to 10 ms per record."""
     tasks = tuple(
         replace(task, service_ms=tuple(ms + 5.0 for ms in task.service_ms))
         if task.name == SINK

@@ -90,7 +90,7 @@ flows = st.builds(
 
 
 def last(outcome: Outcome) -> float:
-    """Return the records per second at the end of the chain."""
+    """Return the throughput at the end of the chain, in records per second."""
     return outcome.throughput(max(item.task for item in outcome.subtasks))
 
 

@@ -582,7 +582,7 @@ def test_back_pressure_that_ends_out_of_sight_is_not_healthy() -> None:
 
 
 def late_source(count: int = 4, **idle: Any) -> Bench:
-    """Return late messages: a source first, then all downstream tasks in one burst."""
+    """Return late messages: of a source first, then of all downstream tasks in one burst."""
     job, expired = expiring_job("1.14.6", count=count)
     for checkpoint in expired:
         job.is_late(checkpoint, "Source: orders", 1, 7.0)
@@ -624,7 +624,7 @@ def test_one_late_message_of_a_source_is_an_accident() -> None:
 
 
 def hot_by_metrics_alone(missing: str | None = None) -> Bench:
-    """Return a job whose metrics show that enrich (3/4) is busy; one TaskManager has no metrics."""
+    """Return a job whose metrics show that enrich (3/4) is busy. One TaskManager may have no metrics."""
     job, expired = expiring_job()
     for checkpoint in expired if missing is not None else ():
         job.acknowledgements(checkpoint, missing=job.on(missing or ""))
@@ -667,7 +667,7 @@ def test_measured_subtasks_are_not_blamed_for_unmeasured_ones() -> None:
 
 
 def console(*late: tuple[int, str, int]) -> Bench:
-    """Return a job with only late messages: checkpoint, task and index of each."""
+    """Return a job of which only late messages are known, as (checkpoint, task, index)."""
     job = Bench(version=None)
     for number, task, index in late:
         job.is_late(replace(job.expires(1)[0], id=number, status=Status.IN_FLIGHT), task, index)
@@ -707,7 +707,7 @@ def test_otherwise_late_messages_alone_name_no_culprit(late: list[tuple[int, str
 
 
 def slow_start(hot: tuple[str, int], *, records: float = 9000.0) -> Bench:
-    """Return a start whose checkpoints all wait for one subtask, and with it for all subtasks downstream."""
+    """Return a start in which all checkpoints wait for one subtask, and for everything downstream of it."""
     job = Bench(interval_s=5)
     for lasted_s in (6, 12, 24, 23):
         (checkpoint,) = job.completes(1, lasted_s=lasted_s)

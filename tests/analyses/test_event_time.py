@@ -42,7 +42,7 @@ def at(value: float) -> Value:
 
 
 class Bench:
-    """Two sources, a window and a sink: all watermarks advance by default."""
+    """Two sources, a window and a sink. By default, all watermarks advance."""
 
     def __init__(self, tasks: Sequence[tuple[str, int]] = TASKS, version: str = "2.3.0") -> None:
         self.queues = Queues(tasks=tuple(tasks), edges=EDGES, version=version, minutes=2)
@@ -176,7 +176,7 @@ def test_metric_reports_merge_a_task_with_its_only_operator() -> None:
 
 
 def without_late_metric(bench: Bench) -> Bench:
-    """Timers instead of windows: no metric shows that the operator needs event time."""
+    """Replace windows with timers, so that no metric shows that the operator needs event time."""
     del bench.counts[WINDOW, "window", "numLateRecordsDropped"]
     return bench
 
@@ -463,7 +463,7 @@ def test_hours_without_output_are_a_finding() -> None:
 
 
 def two_ticks(bench: Bench, begun_s: int) -> JobQueues:
-    """Return a job with two samples, 10 s apart, that started this long before them."""
+    """Return a job with two samples 10 s apart, which started this long before the first."""
     job, again = bench.job(), START + 10_000_000
     return replace(
         job,

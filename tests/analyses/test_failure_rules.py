@@ -627,7 +627,7 @@ def test_a_crisis_ends_with_a_completed_checkpoint() -> None:
 
 
 def with_limits(rule: Rule, facts: ClusterFacts, **changed: float) -> list[Finding]:
-    """Return the findings of a rule with changed limits."""
+    """Return the findings of a rule with other limits."""
     limits = rule.limits.with_settings(changed)
     said = [item for job in cases_of(facts) for item in rule.judge(job, limits)]
     return [item for item in said if isinstance(item, Finding)]

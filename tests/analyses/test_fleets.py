@@ -17,7 +17,7 @@ JOB = JobKey("", "a" * 32)
 
 
 def collecting(number: int, share: float, **changes: object) -> f.Finding:
-    """Return a TaskManager that spends a share of its time in garbage collection."""
+    """Return a finding about a TaskManager that spends this share of its time in garbage collection."""
     name = f"tm-{number}"
     made = f.Finding(
         job=JOB,

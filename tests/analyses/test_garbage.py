@@ -48,7 +48,7 @@ def found_culprit(job: Bench, garbage: tuple[Garbage, ...]) -> NamedCulprit | No
 
 
 def slow(job: Bench, manager: str) -> None:
-    """Return a job in which every record on one TaskManager takes many times as long, and other tasks wait for it."""
+    """Return a job in which one TaskManager takes many times as long for every record, and other tasks wait for it."""
     here = [who for who in job.on(manager) if not who[0].startswith("Source")]
     job.loaded(
         {

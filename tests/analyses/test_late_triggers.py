@@ -13,7 +13,7 @@ START = 1_767_225_600 * SECOND
 
 
 def late(end_s: float, spent_s: float) -> dict[str, Any]:
-    """Return the line about a trigger that ended some seconds after the start of the log."""
+    """Return the line about a late trigger that ended some seconds after the log began."""
     return {
         "template": "falling-behind",
         "time_us": START + round(end_s * SECOND),

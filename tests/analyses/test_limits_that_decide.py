@@ -50,7 +50,7 @@ def findings_of(rule: Rule, facts: Any, **limits: float) -> list[Finding]:
 
 
 def of(rule: Rule, queues: Queues, **limits: float) -> list[Finding]:
-    """Return the findings of a rule about one job's queues."""
+    """Return the findings of a rule on the queues of one job."""
     found = rule.judge(queues.job(), rule.limits(**limits))
     return [item for item in found if isinstance(item, Finding)]
 

@@ -40,7 +40,7 @@ def found_in(events: pa.Table) -> tuple[list[Row], list[Marks]]:
 
 
 def cut(rows: Sequence[Row], *edges: int) -> Survey:
-    """Survey the rows as executors do: each range of rows is a split."""
+    """Survey the rows as executors do, with each range of rows as a split."""
     rare: list[Row] = []
     found = []
     for low, high in pairwise([0, *edges, len(rows)]):

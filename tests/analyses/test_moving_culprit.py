@@ -26,13 +26,13 @@ AFTER = {"enrich": ("aggregate", "Sink: deliver"), "aggregate": ("Sink: deliver"
 
 
 def stuck(job: Bench, checkpoints: list[Checkpoint], who: tuple[str, int]) -> None:
-    """Make a subtask and all downstream tasks acknowledge none of some checkpoints."""
+    """Make a subtask and everything downstream acknowledge none of some checkpoints."""
     for checkpoint in checkpoints:
         job.acknowledgements(checkpoint, [who, *job.everyone(*AFTER[who[0]])])
 
 
 def hot(job: Bench, checkpoints: list[Checkpoint], who: tuple[str, int], samples: int = 6) -> None:
-    """Add metrics during some checkpoints: one subtask has a hot key."""
+    """Add metrics that show a hot key in one subtask during some checkpoints."""
     task, _ = who
     known = list(job.loads)
     job.loaded(
@@ -71,7 +71,7 @@ def findings(job: Bench) -> list[Finding]:
 
 
 def moved(first: int = 6, then: int = 6) -> Bench:
-    """Return one series of expired checkpoints, delayed by one subtask and then by another."""
+    """Return a series of expired checkpoints, delayed first by one subtask and then by another."""
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
     before = job.expires(first)

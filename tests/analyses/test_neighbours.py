@@ -60,7 +60,7 @@ def job(neighbours: Neighbours = NOTHING, incidents: tuple[Incident, ...] = ()) 
 
 
 def lags(per_round: list[int], committed: int = 1000, group: str = "pricing") -> Neighbours:
-    """Return the lag of one partition every 15 s; the group reads 15 000 records in between."""
+    """Return the lag of one partition every 15 s. In between, the group reads 15 000 records."""
     rows = [
         PartitionLag(
             group=group,
@@ -195,7 +195,7 @@ def test_offsets_that_are_not_committed(
 
 
 def slots(*rows: tuple[int, int, bool], status: str = "extended") -> Neighbours:
-    """Return a slot at some seconds with its position and use; the log grows by a million bytes per second."""
+    """Return a slot at these seconds, with its position and use. The log grows by a million bytes per second."""
     return Neighbours(
         slots=tuple(
             DatabaseSlot(

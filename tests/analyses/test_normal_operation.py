@@ -32,7 +32,7 @@ def serious(facts: ClusterFacts) -> list[Finding]:
 
 
 def begin(job: Bench) -> None:
-    """Submission: the first triggers precede the start of some tasks."""
+    """Submit the job. The first triggers come before some tasks have started."""
     job.happens("submitted")
     job.happens("started", second=job.now_s + 0.1)
     job.happens("job-running", second=job.now_s + 0.2, text={"to_state": "RUNNING"})
@@ -56,7 +56,7 @@ def first_checkpoints_after_a_start(job: Bench) -> None:
 
 
 def catching_up_after_a_restore(job: Bench) -> None:
-    """The job processes its backlog at full speed: barriers wait, and two or three checkpoints expire."""
+    """Process a backlog at full speed: barriers wait, and two or three checkpoints expire."""
     job.happens("restored", checkpoint=job.next_id)
     job.expires(3)
     job.completes(5, lasted_s=200)
@@ -118,7 +118,7 @@ def idle_source(job: Bench) -> None:
 
 
 def bounded_source_finishes(job: Bench) -> None:
-    """Up to Flink 1.13, no checkpoint can be triggered once one source has finished."""
+    """Finish one source. Up to Flink 1.13, no checkpoint can be triggered after that."""
     for number in range(40):
         job.happens(
             "not-triggered",

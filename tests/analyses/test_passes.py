@@ -25,7 +25,7 @@ PASSES: Counter[str] = Counter()
 
 
 class Counted(tuple[Any, ...]):
-    """A tuple that counts its iterations."""
+    """A tuple that counts how often it is iterated."""
 
     __slots__ = ()
     name = ""
@@ -36,7 +36,7 @@ class Counted(tuple[Any, ...]):
 
 
 def counted(facts: Any, *names: str) -> dict[str, Any]:
-    """Return the named fields as counting tuples."""
+    """Return the named fields as tuples that count their iterations."""
     return {name: type(name, (Counted,), {"name": name})(getattr(facts, name)) for name in names}
 
 

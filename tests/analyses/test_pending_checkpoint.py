@@ -13,7 +13,7 @@ from .workbench import SECOND, Bench
 
 
 def hanging(lasts_s: float, *, moving: bool = False, takes_s: float = 1.0) -> ClusterFacts:
-    """`enrich (1/4)` hangs since the checkpoint in progress; ticks show counters that (do not) change."""
+    """Return the facts of a job in which `enrich (1/4)` hangs since the checkpoint in progress, moving or not."""
     job = Bench(interval_s=10)
     job.completes(5, lasted_s=takes_s)
     (last,) = job.in_flight()

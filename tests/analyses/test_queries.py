@@ -41,7 +41,7 @@ class Spark:
 
 
 class Frame:
-    """A frame without Spark."""
+    """A data frame without Spark."""
 
     columns = ("event", "time_us")
 

@@ -242,7 +242,7 @@ def test_trouble_that_ended_remains_in_the_report(fault: str, lasting: int) -> N
 
 
 def with_backlog(peak: int, drained_per_minute: float) -> Queues:
-    """Return a source whose lag grows from minute 5 until a peak, and shrinks from then on."""
+    """Return a source whose lag grows from minute 5 to a peak and then shrinks."""
     bench = Queues(minutes=30)
     for minute in range(30):
         grown = 6000.0 * max(0, min(minute, peak) - 5)
@@ -382,7 +382,7 @@ CHAIN = "Source: clicks -> score -> Sink: ledger"
 
 
 def chain(*, cpu: float, moving: bool = True, busy: float | None = 1000.0) -> Queues:
-    """A job with a single task that exchanges no records with others. Without a busy time, it has a legacy source."""
+    """Return a job with a single task. Without a busy time, its source is a legacy source."""
     bench = Queues(tasks=((CHAIN, 2),), edges=(), managers=1, legacy_sources=busy is None)
     bench.says(CHAIN, idle=0.0, records_in=0.0, records_out=0.0)
     if busy is not None:
@@ -664,7 +664,7 @@ def test_a_selection_keeps_the_windows_in_its_time() -> None:
 
 
 def moving(*stages: tuple[int, range]) -> Queues:
-    """Return a job whose hot key moves from one subtask of enrich to the next."""
+    """Return a job whose hot key moves from one subtask of enrich to another."""
     bench = Queues(minutes=max(span.stop for _, span in stages) + 1)
     for index, minutes in stages:
         bench.says("Source: orders", minutes=minutes, **WAITS)
@@ -853,7 +853,7 @@ def test_a_full_heap_that_is_collected_a_third_of_the_time_is_a_warning_after_fo
 
 
 def quiet(bench: Queues, **window: float) -> Queues:
-    """Return a job whose sources emit and whose `aggregate` receives records but emits none."""
+    """Return a job in which `aggregate` receives records but emits none."""
     bench.says("Source: orders", records_out=1000.0)
     bench.says("enrich", records_out=1000.0)
     bench.says("Sink: deliver", records_in=0.0, records_out=0.0)

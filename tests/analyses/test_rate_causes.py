@@ -88,7 +88,7 @@ def load(**values: Any) -> StageLoad:
 
 
 def overrun(count: int = 30, **values: Any) -> list[Trigger]:
-    """Return triggers that take two and a half intervals of two seconds."""
+    """Return triggers that take 2.5 intervals of two seconds."""
     return [w.trigger(n, 5000, time_us=(w.T0 + 5000 * n) * 1000, **values) for n in range(count)]
 
 
@@ -180,7 +180,7 @@ def test_row_counts_of_foreach_batch_need_offsets() -> None:
 
 
 def concurrent_batches(settings: dict[str, str]) -> ApplicationFacts:
-    """Return overlapping batches of 1.5 s per second; every second batch ends before the previous one."""
+    """Return overlapping batches of 1.5 s, of which every second one ends before its predecessor."""
     batches = [
         w.batch(n, processing_ms=1900 if n % 2 == 0 else 700, scheduling_ms=2) for n in range(40)
     ]
@@ -833,7 +833,7 @@ def test_a_lost_executor_in_a_fragment_is_reported() -> None:
 def two_queries(
     alerts_ms: list[int], *, jobs_ms: int | None = None, tasks_ms: int = 80
 ) -> ApplicationFacts:
-    """Return alerts every 2 s next to a query that works for 9 of 12 s; with `jobs_ms`, the input has jobs."""
+    """Return alerts every 2 s next to a query that works 9 of every 12 s. With `jobs_ms`, the input has jobs."""
 
     def about(duration: int) -> dict[str, Any]:
         if jobs_ms is None:

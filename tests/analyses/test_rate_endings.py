@@ -50,7 +50,7 @@ def ended(cause: str, at: int) -> Any:
 
 
 def stopping(*triggers: Any, **values: Any) -> ApplicationFacts:
-    """Return an application with a query, which stops at `END`."""
+    """Return an application with a query that stops at `END`."""
     events = values.pop("events", ())
     unfinished = values.pop("unfinished", None)
     query = w.query(triggers or HEALTHY, events=events, unfinished=unfinished)
@@ -162,7 +162,7 @@ def test_a_stop_that_only_its_effect_shows_is_never_healthy() -> None:
 
 
 def unfinished(ms: int, **values: Any) -> OpenTrigger:
-    """Return a trigger that has been running for `ms` when the application stops."""
+    """Return a trigger that has run for `ms` when the application stops."""
     since = (w.T0 + END - ms) * 1000
     return OpenTrigger(batch=30, since_us=since, until_us=(w.T0 + END + 1_000) * 1000, **values)
 
@@ -227,7 +227,7 @@ def test_a_stop_in_the_middle_of_a_batch_is_ordinary(ms: int, code: list[str]) -
 
 
 def stalled(running_ms: int, *, later: int = 0) -> ApplicationFacts:
-    """Return a recorded run: a slow start, batches of two seconds, and one that is still running, every three seconds."""
+    """Return a recorded run: a slow start, batches of two seconds every three seconds, and one that is running."""
     batches, free, interval = [], 0, 3000
     for number, took in enumerate((1897, 599, 17_831, 2278, 2398)):
         start = max(interval * number, free)
@@ -287,7 +287,7 @@ def test_a_first_batch_may_take_minutes() -> None:
 
 
 def failed_beside(*others: Any) -> Any:
-    """Return the finding about a query that failed while other queries have these triggers."""
+    """Return the finding about a failed query next to queries with these triggers."""
     query = w.query(HEALTHY[:10], events=(ended("ValueError: no number", 21_000),))
     beside = tuple(
         replace(w.query(some), id=f"o{n}", name=f"o{n}") for n, some in enumerate(others)

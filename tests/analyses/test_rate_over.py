@@ -40,7 +40,7 @@ def state_of(app: ApplicationFacts) -> StreamState:
 def drained_overload(
     before: int, *, late: int = 30, after: int = 30, took: int = 2000
 ) -> list[Batch]:
-    """Return batches on time, then batches of two intervals, then short batches that catch up."""
+    """Return batches on time, then batches of two intervals, then short ones that catch up."""
     batches, free = [], 0
     for n in range(before + late + after + late):
         lasts = took if before <= n < before + late else 100

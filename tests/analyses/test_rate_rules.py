@@ -759,7 +759,7 @@ def test_a_manual_clock() -> None:
 
 
 def _truncated_log(**values: Any) -> ApplicationFacts:
-    """Return an application whose event log breaks off during a batch."""
+    """Return an application whose event log ends during a batch."""
     last = w.batch(29, state="processing", start_ms=w.T0 + 29_050)
     app = w.application([*(w.batch(n) for n in range(29)), last], last_us=(w.T0 + 29_500) * 1000)
     return replace(app, origins=frozenset({"event-log"}), **values)

@@ -38,25 +38,25 @@ each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.code
 
 
 def module_of(rule: Rule) -> ModuleType:
-    """Return the file of a rule."""
+    """Return the path of a rule's module."""
     return sys.modules[rule.judge.__module__]
 
 
 @cache
 def tree_of(module: ModuleType) -> ast.Module:
-    """Return the parsed source of a module."""
+    """Return the syntax tree of a module."""
     return ast.parse(inspect.getsource(module))
 
 
 def calls(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
-    """Return the calls of functions, by name."""
+    """Return the calls of these functions, by name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
             yield node
 
 
 def given(call: ast.Call, name: str) -> ast.expr | None:
-    """Return the keyword argument of a call."""
+    """Return the value of a keyword argument, or None."""
     return next((word.value for word in call.keywords if word.arg == name), None)
 
 
@@ -73,7 +73,7 @@ def choices(value: ast.expr | None) -> Iterator[ast.expr]:
 
 
 def literals(value: ast.expr | None) -> Iterator[Any]:
-    """Return the literals among the choices of an expression, without None."""
+    """Yield the literals among the choices of an expression, without None."""
     for choice in choices(value):
         try:
             found = ast.literal_eval(choice)
@@ -254,7 +254,7 @@ def assigned_in(function: ast.FunctionDef) -> dict[str, list[ast.expr]]:
 
 
 def cuts_of(tree: ast.AST) -> list[str]:
-    """List places that truncate evidence without stating the total."""
+    """List the places that truncate evidence without stating the total."""
     return [
         f"line {evidence.lineno}: {ast.unparse(evidence)}"
         for function in ast.walk(tree)

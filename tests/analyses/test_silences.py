@@ -60,7 +60,7 @@ def codes(facts: ClusterFacts) -> set[str]:
 
 
 def a_record(bench: Bench, at_s: float) -> None:
-    """A harmless record that shows that the log continues."""
+    """Return a harmless record, which shows that the log continues."""
     bench.incidents.append(
         Incident(kind="checkpoint-counts", time_us=bench.at(at_s), job=bench.key, ref=bench.ref())
     )

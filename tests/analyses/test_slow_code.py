@@ -20,7 +20,7 @@ FRAME = "com.shop.Deliver.invoke(Deliver.java:31)"
 
 
 def stacks(kinds: Iterable[str], task: str = "Sink: deliver", **more: Any) -> list[Stack]:
-    """Return one sample per kind: both subtasks of the sink take turns."""
+    """Return one sample per kind, alternating between the two subtasks of the sink."""
     return [
         Stack(
             dump=f"dump-{number // 2}",

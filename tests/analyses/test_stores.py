@@ -34,7 +34,7 @@ TASK = "aggregate"
 
 
 def store(name: str, *values: float, subtask: int = 0, family: str | None = "sums") -> StoreMetric:
-    """Return a metric with one sample per minute."""
+    """Return a metric with a sample per minute."""
     points = tuple(
         MarkPoint((FIRST + i) * MINUTE, (FIRST + i) * MINUTE, 1, v, v, v, v, REF)
         for i, v in enumerate(values)
@@ -206,7 +206,7 @@ GIB = 1 << 30
 
 
 def heap_job(sizes: list[float], *, used: float = 0.5 * GIB, backend: str = "hashmap") -> JobQueues:
-    """Return a job with a checkpoint every ten seconds, on one TaskManager with 1 GiB of heap."""
+    """Return a job on one TaskManager with 1 GiB of heap, and a checkpoint every ten seconds."""
     queues = Queues(machines={"taskmanager-1": {"heap_used": used, "heap_max": float(GIB)}})
     queues.settings.append(
         Setting(job=queues.key, key="state.backend.type", value=backend, source="rest")
@@ -255,7 +255,7 @@ def test_other_state_is_no_risk(job: JobQueues) -> None:
 
 
 def keys(*counts: float, family: str = "sums", **settings: str) -> list[Finding]:
-    """Return the findings about a state with one count per three minutes, in each of two subtasks."""
+    """Return the findings about a state whose number of keys is counted every three minutes in two subtasks."""
     every = [count for count in counts for _ in range(3)]
     stores = [store("estimate-num-keys", *every, subtask=i, family=family) for i in range(2)]
     job = busy_job(*stores, busy=100.0)
@@ -358,7 +358,7 @@ def test_few_or_large_files_are_normal(count: float, size: float) -> None:
 
 
 def sized_job(before: list[float], after: list[float]) -> JobQueues:
-    """Return a job with the sizes of its subtasks, in MiB, before and after a restore."""
+    """Return a job whose subtasks have these sizes in MiB before and after a restore."""
     job = busy_job()
     rows = tuple(
         SubtaskCheckpoint(

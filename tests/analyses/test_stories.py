@@ -40,7 +40,7 @@ def found(
     title: str = "title",
     **about: Any,
 ) -> Finding:
-    """Return a finding that lasts some minutes."""
+    """Return a finding that lasts for some minutes."""
     return Finding(
         job=job,
         severity=about.pop("severity", Severity.WARNING),
@@ -57,7 +57,7 @@ def found(
 
 
 def stories_and_codes(*said: tuple[str, Finding]) -> tuple[list[Story], dict[str, str]]:
-    """Return the stories of a report, and the codes of its findings by their fingerprints."""
+    """Return the stories of a report, and its finding codes by fingerprint."""
     outcomes = [
         RuleOutcome(code=code, name=code.lower(), title=code, core=False, findings=(finding,))
         for code, finding in said

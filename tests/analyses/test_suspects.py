@@ -29,7 +29,7 @@ WORKS: Said = {"busy": 990.0, "idle": 10.0, "input_queue": 16.0, "in_pool": 1.0}
 
 
 def as_checkpoints_sees_it(job: JobQueues) -> JobFacts:
-    """Return the job with loads over its whole time, as `flowdiag checkpoints` measures them."""
+    """Return the job with its loads over the whole time, as in `flowdiag checkpoints`."""
     rows = tuple(load_row(key, each) for key, each in sorted(samples_in(job, None).items()))
     return replace(job.job, loads=rows)
 

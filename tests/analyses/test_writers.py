@@ -186,7 +186,7 @@ def load(first_us: int, last_us: int, **more: Any) -> dict[str, Any]:
 
 
 def loaded_jobs(loads: list[dict[str, Any]], second: str = "c") -> dict[str, int]:
-    """Return how many loads each of two jobs gets: one from 100 to 200, the other from 300 to 400."""
+    """Return the number of loads that each of two jobs gets: one runs from 100 to 200, the other from 300 to 400."""
     rows = [
         record(job_id, at, cluster=cluster)
         for job_id, cluster, times in ((JOB, "c", (100, 200)), (OTHER, second, (300, 400)))

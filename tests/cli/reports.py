@@ -22,7 +22,7 @@ MINUTE_US = 60_000_000
 
 
 def inputs(**changes: object) -> list[wire.Input]:
-    """Return a JobManager's log in UTC+08:00, a TaskManager's, and a file that is not a log."""
+    """Return the JobManager's log in UTC+08:00, a TaskManager's log, and a file that is not a log."""
     manager = wire.Input(
         source="logs/jobmanager.log",
         kind="log",
@@ -109,7 +109,7 @@ def attempts(late_on: str = "tm-3") -> list[x.Attempt]:
 
 
 def late(attempt: x.Attempt, number: int) -> x.LateAcknowledgement:
-    """Return an acknowledgement 22 s after the checkpoint expired."""
+    """Return an acknowledgement that arrived 22 s after the checkpoint expired."""
     return x.LateAcknowledgement(
         job=JOB,
         run=1,
@@ -250,7 +250,7 @@ def build(
     warnings: tuple[wire.Note, ...] = (),
     **changes: object,
 ) -> wire.Report:
-    """Return a report about a job, or a report without data."""
+    """Return a report about a job or, without one, without data."""
     facts = x.ClusterFacts(jobs=(job,) if job else (), processes=())
     return ReportBuilder(
         command="checkpoints",
@@ -277,7 +277,7 @@ def failing(**more: object) -> wire.Report:
 
 
 def many(count: int) -> wire.Report:
-    """Return a report of many jobs: of ten, five have a slow TaskManager, two no culprit, three are healthy."""
+    """Return a report on `count` jobs: of each ten, five have a slow TaskManager, two no culprit, three are healthy."""
     jobs, expiries, culprits, names = [], [], [], {}
     for number in range(count):
         key = JobKey("", f"{number:032x}")

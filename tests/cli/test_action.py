@@ -23,7 +23,7 @@ def action() -> dict[str, Any]:
 
 
 def run(folder: Path, paths: str, fail_on: str) -> subprocess.CompletedProcess[str]:
-    """Run the step `Diagnose` as a runner does: bash with -e, values in variables."""
+    """Run the step `Diagnose` as a runner does, with bash -e and values in variables."""
     (step,) = [each for each in action()["runs"]["steps"] if each["name"] == "Diagnose"]
     environ = {
         **os.environ,

@@ -108,7 +108,7 @@ def write_bytes(content: bytes) -> object:
 
 @pytest.fixture
 def set_up(tmp_path: Path, jars: Path, monkeypatch: pytest.MonkeyPatch) -> Java:
-    """Replace the Java with a Java 25 whose training run writes a few bytes."""
+    """Replace Java with a Java 25 whose training run writes a few bytes."""
     runtime = java(25, tmp_path)
 
     def usable(found_java: Java) -> Archive | None:
@@ -177,7 +177,7 @@ def test_no_archive_is_created_without_a_terminal(environ: dict[str, str]) -> No
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """An interactive terminal, and the commands started on it."""
+    """Provide an interactive terminal, and the list of commands started on it."""
     commands: list[list[str]] = []
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(subprocess, "Popen", lambda command, **more: commands.append(command))

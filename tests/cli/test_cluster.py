@@ -81,7 +81,7 @@ def session(master: str) -> Any:
 
 
 def fake_executors(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[Any]:
-    """Make the executors return or raise `answer`; the result lists the files that they were asked to check."""
+    """Let executors return or raise `answer`. The result lists the files they had to check."""
     checked: list[Any] = []
 
     def check(spark: Any, files: Any, *, tasks: int) -> list[str]:

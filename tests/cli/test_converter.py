@@ -40,7 +40,7 @@ for line in sys.stdin:
 
 
 def spec_of(text: str) -> dict[str, Any]:
-    """Return the smallest chart with a label."""
+    """Return the smallest chart that has a label."""
     return {
         "data": {"values": [{"a": text}]},
         "mark": "bar",
@@ -50,7 +50,7 @@ def spec_of(text: str) -> dict[str, Any]:
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Converter]:
-    """A substitute process that follows instructions in the specification."""
+    """Return a fake process that follows instructions in the specification."""
     program = tmp_path / "program.py"
     program.write_text(HOSTILE_PROGRAM)
     monkeypatch.setattr(converter, "_PROGRAM", program)

@@ -36,7 +36,7 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="finds processes
 
 
 def assert_nothing_is_left(ended: Ended, number: int) -> None:
-    """Check that nothing remains, also if the command finished before the signal."""
+    """Check that nothing remains, even if the command finished before the signal."""
     assert (ended.processes, ended.files) == ((), ())
     if not ended.finished:
         assert (ended.status, ended.out, ended.err) == (128 + number, b"", b"")
@@ -94,7 +94,7 @@ def test_a_signal_erases_the_progress_line(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def large_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log that is large enough to be parsed into files by separate processes."""
+    """Return a log so large that separate processes parse it into files."""
     from benchmarks.logs import make
 
     folder: Path = make(tmp_path_factory.mktemp("large"), 80, reports=True)

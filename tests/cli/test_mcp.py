@@ -191,7 +191,7 @@ def test_a_call_cancelled_during_the_start_leaves_no_process(
 
 
 async def process_of(session: Session) -> Process:
-    """Wait for the process of a call."""
+    """Wait for a session's process, and return it."""
     while session._process is None:
         await anyio.sleep(0.01)
     return session._process

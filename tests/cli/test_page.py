@@ -48,7 +48,7 @@ HOSTILE = (
 
 @cache
 def sampled() -> list[Report]:
-    """Reports of `diagnose` about recordings."""
+    """Return reports of `diagnose` on recordings."""
     lines = zstandard.decompress(SAMPLE.read_bytes()).split(b"\n")
     return [msgspec.json.decode(line, type=Report) for line in lines]
 

@@ -53,7 +53,7 @@ def listening() -> Iterator[int]:
 
 @pytest.fixture
 def files(runtime: Path, listening: int) -> Iterator[KeeperFiles]:
-    """The files of a running keeper, with a socket that listens instead of Java."""
+    """Return the files of a running keeper, with a socket instead of Java."""
     files = KeeperFiles(runtime, "a1b2")
     with lock_file(files.keeper_lock):
         files.write(running(listening))
@@ -185,7 +185,7 @@ class StillNeeded(Exception):
 def run_checks(
     files: KeeperFiles, monkeypatch: pytest.MonkeyPatch, *, checks: int, idle_s: float = 900
 ) -> None:
-    """Run this number of the keeper's checks, with a clock that only its pauses advance."""
+    """Make the keeper check this many times. Only its pauses advance the clock."""
     now = 0.0
 
     test_thread, sleep = threading.current_thread(), time.sleep
@@ -279,7 +279,7 @@ def flowdiag(*arguments: str, environ: Mapping[str, str]) -> subprocess.Complete
 
 @pytest.fixture
 def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """The environment of a user with a separate runtime folder, in which no Java remains."""
+    """Return the environment of a user with a separate runtime folder."""
     environ = {key: value for key, value in os.environ.items() if key != "CI"}
     environ |= {"XDG_RUNTIME_DIR": str(tmp_path / "run"), "FLOWDIAG_WARM": "never"}
     environ |= {"FLOWDIAG_CACHE_DIR": str(tmp_path / "cache")}

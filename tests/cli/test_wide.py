@@ -30,7 +30,7 @@ MANAGERS = 500
 
 @cache
 def wide() -> Report:
-    """429 TaskManagers spend 25% or more of their time in garbage collection, and one spends 93%."""
+    """Return 429 TaskManagers that spend 25% or more of their time in garbage collection, and one that spends 93%."""
     cluster = Queues(
         tasks=tuple((name, MANAGERS) for name in ("Source: orders", "enrich", "Sink: deliver")),
         managers=MANAGERS,

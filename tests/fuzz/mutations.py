@@ -123,7 +123,7 @@ def _ends(data: bytes, chance: Random, _: Sequence[bytes]) -> bytes:
 
 
 def _splice(data: bytes, chance: Random, others: Sequence[bytes]) -> bytes:
-    """Insert a piece of another input of any format, at a line end or anywhere."""
+    """Insert a piece of another input, in any format, at a line end or elsewhere."""
     other = chance.choice(others)
     at, begin = _place(data, chance), _place(other, chance)
     if chance.random() < 0.5:
@@ -146,7 +146,7 @@ def _swap_found(pattern: re.Pattern[bytes], values: Sequence[bytes]) -> Mutation
 
 
 def _other_word(data: bytes, chance: Random, others: Sequence[bytes]) -> bytes:
-    """Replace a word by another word of the same or another input."""
+    """Replace a word with another word from the same or another input."""
     words = _WORDS.findall(chance.choice(others) if chance.random() < 0.3 else data) or [b"x"]
     return _swap_found(_WORDS, [chance.choice(words)])(data, chance, others)
 
@@ -164,7 +164,7 @@ def _long(data: bytes, chance: Random, _: Sequence[bytes]) -> bytes:
 
 
 def _nested(data: bytes, chance: Random, _: Sequence[bytes]) -> bytes:
-    """Insert endless brackets at the place of a value."""
+    """Insert brackets that never end, in place of a value."""
     depth = chance.choice((30, 1200, 60_000))
     opened = chance.choice((b"[", b'{"a":', b"(", b"{a={"))
     closed = {b"[": b"]", b'{"a":': b"}", b"(": b")", b"{a={": b"}}"}[opened]
@@ -195,7 +195,7 @@ def _json(data: bytes, chance: Random, others: Sequence[bytes]) -> bytes:
 
 
 def _change(value: Any, chance: Random) -> None:
-    """Drop or duplicate a nested value, or replace it by another type."""
+    """Drop or duplicate a nested value, or replace it with another type."""
     while True:
         keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
         if not keys:

@@ -291,7 +291,7 @@ def _no_faults_hidden() -> Iterator[None]:
 
 
 def where(frames: traceback.StackSummary) -> str:
-    """Return our innermost frames."""
+    """Return flowdiag's innermost stack frames."""
     ours = [
         frame
         for frame in frames

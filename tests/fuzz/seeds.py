@@ -28,7 +28,7 @@ _RECORDINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """An input that is read without trouble.
+    """A valid input.
 
     Attributes:
         format: its name in the statistics.
@@ -87,7 +87,7 @@ def _pasted() -> Iterator[Seed]:
 
 
 def _recorded() -> Iterator[Seed]:
-    """Return files of recordings: each kind of source, and also logs from their middle."""
+    """Return files of recordings: each kind of source, and logs that start in the middle."""
     for recordings in _RECORDINGS.values():
         for recording in recordings:
             folder = unpacked(FIXTURES / "recordings" / recording)
@@ -103,7 +103,7 @@ def _recorded() -> Iterator[Seed]:
 
 
 def _lines(data: bytes, at: int) -> bytes:
-    """Return some lines from a place on; all of a document, which has one long line."""
+    """Return some lines from a place on. A document, which has one long line, is returned whole."""
     begin = data.rfind(b"\n", 0, at) + 1
     return data[begin : begin + _BYTES] if data.count(b"\n") > 3 else data[: 4 * _BYTES]
 

@@ -207,7 +207,7 @@ def test_blocks_are_contiguous() -> None:
 
 
 class Raising(io.BytesIO):
-    """A stream that fails after its first bytes, like a damaged archive."""
+    """A stream that fails after its first bytes, as a damaged archive does."""
 
     def readinto(self, buffer: Any) -> int:
         if self.tell() >= 20:
