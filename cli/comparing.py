@@ -43,18 +43,18 @@ class FailOnChange(StrEnum):
     NEVER = "never"
 
 
-def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
+def run(before: str, after: str, arguments: Mapping[str, Any]) -> ExitCode:
     """Read both reports, or diagnose the inputs, and print the comparison.
 
     Args:
         before, after: paths of reports or inputs.
-        given: the options by name.
+        arguments: the options by name.
 
     Raises:
         FlowdiagError: a usage error, no readable input, or reports that cannot be compared.
     """
-    found = resolve_settings(o.flags(given), config=given["config"])
-    if given["show_config"]:
+    found = resolve_settings(o.flags(arguments), config=arguments["config"])
+    if arguments["show_config"]:
         from flowdiag.cli.diagnosing import show_config
 
         return show_config(found)
@@ -66,14 +66,14 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
 
     check_output(settings.output)
     renderer = _renderer(settings)
-    factor = _factor(given["factor"])
+    factor = _factor(arguments["factor"])
     muting = muting_of(settings)
     from flowdiag.analyses.comparison.compare import compare_reports
     from flowdiag.analyses.comparison.measures import FACTOR
     from flowdiag.analyses.comparison.wire import redacted
 
     with Progress(quiet=settings.quiet) as progress:
-        old, new = _reports(before, after, settings, given, progress)
+        old, new = _reports(before, after, settings, arguments, progress)
     known = muting(new)
     if not settings.quiet:
         for line in words.baseline_lines(known):
@@ -83,14 +83,14 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
         new,
         names=(before, after),
         factor=FACTOR if factor is None else factor,
-        same_job=given["same_job"],
+        same_job=arguments["same_job"],
         muted=muted_fingerprints(known),
         warnings=[*old.warnings, *new.warnings],
     )
     if settings.redact:
         comparison = redacted(comparison)
     write_report(renderer(comparison, settings), settings.output)
-    fail_on = given["fail_on_change"]
+    fail_on = arguments["fail_on_change"]
     if fail_on is FailOnChange.REGRESSION and comparison.regression:
         return ExitCode.FOUND
     if fail_on is FailOnChange.CHANGE and has_changes(comparison):
@@ -105,7 +105,7 @@ def _reports(
     before: str,
     after: str,
     settings: Settings,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     progress: Progress,
 ) -> tuple[Report, Report]:
     """Return both reports. A single Spark session diagnoses all inputs."""
@@ -118,10 +118,10 @@ def _reports(
     wanted = [path for path in dict.fromkeys(paths) if path not in saved]
     if not wanted:
         for name in _ONLY_INPUTS:
-            if given[name]:
+            if arguments[name]:
                 option = f"--{name.replace('_', '-')}"
                 raise FlowdiagError(f"{option} applies to inputs, but both sides are reports")
-    made = _diagnose(wanted, _command(saved), settings, given, progress) if wanted else {}
+    made = _diagnose(wanted, _command(saved), settings, arguments, progress) if wanted else {}
     found = {**saved, **made}
     return found[before], found[after]
 
@@ -137,7 +137,7 @@ def _diagnose(
     paths: list[str],
     command: str,
     settings: Settings,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     progress: Progress,
 ) -> dict[str, Report]:
     from flowdiag.analyses.inputs import find
@@ -153,7 +153,7 @@ def _diagnose(
             find([path], strict=settings.strict_inputs)
     # Two reports would use different pseudonyms, so the comparison is redacted as a whole.
     plain = msgspec.structs.replace(settings, redact=False)
-    fields = option_fields(plain, given, "job")
+    fields = option_fields(plain, arguments, "job")
     made: dict[str, Report] = {}
     spark_lines: list[str] = []
     with library_logging(debug=settings.debug), ExitStack() as stack:
@@ -218,10 +218,10 @@ def _renderer(settings: Settings) -> Callable[[Comparison, Settings], str]:
     return render
 
 
-def _factor(given: float | None) -> float | None:
-    if given is not None and not 1 < given <= 1000:
-        raise FlowdiagError(f"--factor is {given:g}", hint="use a number above 1, such as 1.25")
-    return given
+def _factor(arguments: float | None) -> float | None:
+    if arguments is not None and not 1 < arguments <= 1000:
+        raise FlowdiagError(f"--factor is {arguments:g}", hint="use a number above 1, such as 1.25")
+    return arguments
 
 
 def has_changes(comparison: Comparison) -> bool:

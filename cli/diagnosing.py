@@ -106,7 +106,9 @@ def diagnosing(
     paths: tuple[Any, Any] = (o.Paths, Parameter.empty),
     job: tuple[str, Any] | None = ("job", o.Job),
     early: bool = True,
-    otherwise: Callable[[Mapping[str, Any], Settings], Run | None] = lambda given, settings: None,
+    otherwise: Callable[[Mapping[str, Any], Settings], Run | None] = lambda arguments, settings: (
+        None
+    ),
 ) -> Callable[[Meaning], Callable[..., int]]:
     """Turn a function named after a topic into a command.
 
@@ -133,17 +135,17 @@ def diagnosing(
     def command_of(option_values: Meaning) -> Callable[..., int]:
         name: str = option_values.__name__
 
-        def command(**given: Any) -> int:
-            found = resolve_settings(o.flags(given), config=given["config"])
-            if given["show_config"]:
+        def command(**arguments: Any) -> int:
+            found = resolve_settings(o.flags(arguments), config=arguments["config"])
+            if arguments["show_config"]:
                 return show_config(found)
             settings = found.settings
-            wanted = given["paths"] or []
-            other = otherwise(given, settings)
+            wanted = arguments["paths"] or []
+            other = otherwise(arguments, settings)
             with ExitStack() as stack:
                 spark = stack.enter_context(start_spark(settings, wanted)) if early else None
-                fields = option_fields(settings, given, job[0] if job else None)
-                fields |= option_values(given)
+                fields = option_fields(settings, arguments, job[0] if job else None)
+                fields |= option_values(arguments)
                 if other is not None:
                     return other(name, settings, fields, spark)
                 return run(name, wanted, settings, fields, spark)
@@ -162,13 +164,13 @@ def diagnosing(
 
 
 def option_fields(
-    settings: Settings, given: Mapping[str, Any], job: str | None = None
+    settings: Settings, arguments: Mapping[str, Any], job: str | None = None
 ) -> dict[str, Any]:
     """Convert settings and options of the command line to fields of `analyses.model.options.Options`.
 
     Args:
         settings: the effective settings.
-        given: the values of the command line.
+        arguments: the values of the command line.
         job: name of the option that selects a job.
 
     Raises:
@@ -178,12 +180,12 @@ def option_fields(
     from flowdiag.analyses.selection.span import Selection, parse_moment
 
     overrides, choice = rule_settings(settings)
-    since, until = given["since"], given["until"]
+    since, until = arguments["since"], arguments["until"]
     return {
         "selection": Selection(
             since=parse_moment(since) if since else None,
             until=parse_moment(until) if until else None,
-            job=given[job] if job else None,
+            job=arguments[job] if job else None,
         ),
         "tz": zone_name(settings.tz),
         "thresholds": overrides,
@@ -236,7 +238,7 @@ def run(
 
     Args:
         name: the command, which is a topic, or `diagnose` for all topics.
-        paths: as given.
+        paths: as the user wrote them.
         settings: the effective settings.
         fields: fields of `Options`.
         spark: Spark, if it is already starting; otherwise `run` starts it only if the inputs need it.

@@ -27,14 +27,14 @@ _COSTS: Final = {
 }
 
 
-def run(paths: Sequence[str], given: Mapping[str, Any]) -> ExitCode:
+def run(paths: Sequence[str], arguments: Mapping[str, Any]) -> ExitCode:
     """Read the report, or diagnose the inputs, and print the evidence to collect next.
 
     Raises:
         FlowdiagError: a usage error, no readable input, or a report that this version cannot read.
     """
-    listing: Listing = given["format"]
-    found = resolve_settings(o.flags({**given, "format": None}), config=given["config"])
+    listing: Listing = arguments["format"]
+    found = resolve_settings(o.flags({**arguments, "format": None}), config=arguments["config"])
     settings = found.settings
     from flowdiag.analyses.contract.redact import printable
     from flowdiag.analyses.report.transform import redacted
@@ -47,7 +47,7 @@ def run(paths: Sequence[str], given: Mapping[str, Any]) -> ExitCode:
         report = redacted(report) if settings.redact else report
     else:
         refuse_servers(paths, "next")
-        report = _diagnose(paths, settings, given)
+        report = _diagnose(paths, settings, arguments)
     text = (
         _json(report)
         if listing is Listing.JSON
@@ -57,13 +57,13 @@ def run(paths: Sequence[str], given: Mapping[str, Any]) -> ExitCode:
     return ExitCode.CLEAR
 
 
-def _diagnose(paths: Sequence[str], settings: Settings, given: Mapping[str, Any]) -> Report:
+def _diagnose(paths: Sequence[str], settings: Settings, arguments: Mapping[str, Any]) -> Report:
     from flowdiag.cli.diagnosing import library_logging, option_fields, report_on_paths
     from flowdiag.cli.output.console import Progress
     from flowdiag.cli.output.writing import print_warnings
     from flowdiag.cli.spark.launch import start_spark
 
-    fields = option_fields(settings, given, "job")
+    fields = option_fields(settings, arguments, "job")
     with (
         library_logging(debug=settings.debug),
         ExitStack() as stack,

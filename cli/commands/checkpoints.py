@@ -9,7 +9,7 @@ from flowdiag.cli.diagnosing import diagnosing
 
 
 @diagnosing()
-def checkpoints(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def checkpoints(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Find out why Flink's checkpoints fail or are slow, and which subtask causes it.
 
     \b

@@ -111,7 +111,7 @@ def flink(
         ),
     ] = False,
     stacks: Dumps = "auto",
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Collect the checkpoints and metrics of a Flink cluster, 1.9 to 2.3.
 
@@ -127,8 +127,8 @@ def flink(
     TaskManagers. docs/collect.md lists all requests.
     """
     every_s, for_s = (
-        seconds(given["every"], "--every", least_s=1),
-        seconds(given["duration"], "--for"),
+        seconds(arguments["every"], "--every", least_s=1),
+        seconds(arguments["duration"], "--for"),
     )
 
     async def work(client: Client, folder: Folder, say: ShowProgress, tool: str) -> Outcome:
@@ -144,7 +144,7 @@ def flink(
         )
         return await collect_flink(client, folder, options, tool=tool, progress=say)
 
-    return _run("flink", url, output, work, given)
+    return _run("flink", url, output, work, arguments)
 
 
 @collect.command(cls=HelpfulCommand)
@@ -159,7 +159,7 @@ def spark(
         ),
     ] = None,
     stacks: Dumps = "auto",
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Collect the DStream batches of a running Spark driver, 2.2 to 4.3.
 
@@ -175,8 +175,8 @@ def spark(
     API.
     """
     every_s, for_s = (
-        seconds(given["every"], "--every", least_s=1),
-        seconds(given["duration"], "--for"),
+        seconds(arguments["every"], "--every", least_s=1),
+        seconds(arguments["duration"], "--for"),
     )
 
     async def work(client: Client, folder: Folder, say: ShowProgress, tool: str) -> Outcome:
@@ -193,7 +193,7 @@ def spark(
         )
         return await collect_spark(client, folder, options, tool=tool, progress=say)
 
-    return _run("spark", url, output, work, given)
+    return _run("spark", url, output, work, arguments)
 
 
 @collect.command(cls=HelpfulCommand)
@@ -232,7 +232,7 @@ def prometheus(
             "--selector", metavar="LABELS", help="Additional label matchers: 'namespace=\"prod\"'."
         ),
     ] = None,
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Collect the history of Flink's metrics from Prometheus.
 
@@ -257,7 +257,7 @@ def prometheus(
         )
         return await collect_prometheus(client, folder, options, tool=tool, progress=say)
 
-    return _run("prometheus", url, output, work, given)
+    return _run("prometheus", url, output, work, arguments)
 
 
 @collect.command(cls=HelpfulCommand)
@@ -279,7 +279,7 @@ def k8s(
         bool,
         typer.Option("--print-rbac", help="Print the minimal role as YAML; send no request."),
     ] = False,
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Collect the logs, states and events of a workload on Kubernetes.
 
@@ -301,16 +301,16 @@ def k8s(
     if print_rbac:
         from flowdiag.parsers.live.k8s.permissions import role_yaml
 
-        typer.echo(role_yaml(given["namespace"] or "default"), nl=False)
+        typer.echo(role_yaml(arguments["namespace"] or "default"), nl=False)
         return 0
     if output is None:
         raise FlowdiagError("the target folder is missing", hint="add -o snapshot/")
-    if handle is not None and given["selector"] is not None:
+    if handle is not None and arguments["selector"] is not None:
         raise FlowdiagError("HANDLE and -l cannot be combined", hint="pass one of them")
-    return _collect_kubernetes(handle, output, given)
+    return _collect_kubernetes(handle, output, arguments)
 
 
-def _collect_kubernetes(handle: str | None, output: str, given: Mapping[str, Any]) -> int:
+def _collect_kubernetes(handle: str | None, output: str, arguments: Mapping[str, Any]) -> int:
     from pathlib import Path
     from threading import Event
 
@@ -319,7 +319,7 @@ def _collect_kubernetes(handle: str | None, output: str, given: Mapping[str, Any
     from flowdiag.cli.output.console import Progress
     from flowdiag.parsers.live.k8s.collector import collect_kubernetes
 
-    options = kubernetes_options(handle, given)
+    options = kubernetes_options(handle, arguments)
     signals: list[int] = []
     stop = Event()
 
@@ -327,11 +327,11 @@ def _collect_kubernetes(handle: str | None, output: str, given: Mapping[str, Any
         signals.append(number)
         stop.set()
 
-    with Progress(quiet=given["quiet"]) as progress, override_signals(end):
+    with Progress(quiet=arguments["quiet"]) as progress, override_signals(end):
         outcome = collect_kubernetes(
             Path(output), options, tool=tool_version(), progress=progress, stop=stop
         )
-    _show_files(outcome, "Kubernetes", output, quiet=given["quiet"])
+    _show_files(outcome, "Kubernetes", output, quiet=arguments["quiet"])
     return 128 + signals[0] if signals else ExitCode.CLEAR
 
 
@@ -357,7 +357,7 @@ def yarn(
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="DIR", help="Target folder: new or empty.")
     ],
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Collect the logs, states and exit statuses of an application on YARN.
 
@@ -380,7 +380,7 @@ def yarn(
     from flowdiag.cli.output.console import Progress, print_message
     from flowdiag.parsers.live.yarn.collector import collect_yarn
 
-    options = yarn_options(application, given, access_from(given))
+    options = yarn_options(application, arguments, access_from(arguments))
     signals: list[int] = []
 
     async def work() -> Outcome:
@@ -395,12 +395,12 @@ def yarn(
             return await collect_yarn(Path(output), options, tool=tool_version(), progress=progress)
 
     try:
-        with Progress(quiet=given["quiet"]) as progress:
+        with Progress(quiet=arguments["quiet"]) as progress:
             outcome = asyncio.run(work())
     except (KeyboardInterrupt, asyncio.CancelledError):
         print_message("warning", f"interrupted; the files in '{output}' are complete")
         return 128 + signals[0] if signals else ExitCode.INTERRUPTED
-    _show_files(outcome, options.manager, output, quiet=given["quiet"])
+    _show_files(outcome, options.manager, output, quiet=arguments["quiet"])
     return ExitCode.CLEAR
 
 
@@ -434,7 +434,7 @@ def _run(
     url: str,
     output: str,
     work: Callable[[Client, Folder, ShowProgress, str], Awaitable[Outcome]],
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
 ) -> int:
     """Run a collection; the folder stays valid however the collection ends."""
     import asyncio
@@ -444,13 +444,13 @@ def _run(
     from flowdiag.parsers.live.client import base_of
     from flowdiag.parsers.live.folder import Folder
 
-    access = access_from(given)
+    access = access_from(arguments)
     base = base_of(url)[0]
     folder = Folder(output, kind, base)
     before = folder.tick
     signals: list[int] = []
     try:
-        with Progress(quiet=given["quiet"]) as progress:
+        with Progress(quiet=arguments["quiet"]) as progress:
             outcome = asyncio.run(_collection(url, access, work, folder, progress, signals))
     except (KeyboardInterrupt, asyncio.CancelledError):
         kept = folder.tick - before
@@ -462,7 +462,7 @@ def _run(
     finally:
         folder.close()
     _warn(outcome, base, output)
-    if not given["quiet"]:
+    if not arguments["quiet"]:
         from flowdiag.analyses.model.fmt import size
 
         typer.echo(

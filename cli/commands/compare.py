@@ -81,7 +81,7 @@ def compare(
     after: Annotated[
         str, typer.Argument(metavar="AFTER", help="A report or inputs of the later run.")
     ],
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Show the changes between two runs of the same job, and fail on a regression.
 
@@ -99,4 +99,4 @@ def compare(
     """
     from flowdiag.cli.comparing import run
 
-    return run(before, after, given)
+    return run(before, after, arguments)

@@ -67,14 +67,14 @@ _OWN: Final[Own] = {
 }
 
 
-def _plan_if_live(given: Mapping[str, Any], settings: Settings) -> Run | None:
+def _plan_if_live(arguments: Mapping[str, Any], settings: Settings) -> Run | None:
     from flowdiag.cli.live.rounds import plan_from
 
-    return plan_from(given["paths"] or [], given, settings)
+    return plan_from(arguments["paths"] or [], arguments, settings)
 
 
 @diagnosing(inputs=_OWN, paths=(Paths, Parameter.empty), otherwise=_plan_if_live)
-def diagnose(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def diagnose(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Find out what is wrong with a Flink or Spark job, and what causes it.
 
     \b

@@ -66,7 +66,7 @@ Container = Annotated[
     job=None,
     early=False,
 )
-def memory(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def memory(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Show where a Flink job's memory goes, and which pool or buffer count is too small.
 
     \b
@@ -78,21 +78,23 @@ def memory(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     from flowdiag.analyses.selection.options import MemoryOptions
 
-    version = given["flink"]
-    role = "jobmanager" if given["jobmanager"] else "taskmanager"
-    options = parse_definitions(given["define"] or ())
-    if given["process_size"] is not None:
-        options[_total(role, version)] = _with_unit("--process-size", given["process_size"])
-    if given["flink_size"] is not None:
-        options[f"{role}.memory.flink.size"] = _with_unit("--flink-size", given["flink_size"])
+    version = arguments["flink"]
+    role = "jobmanager" if arguments["jobmanager"] else "taskmanager"
+    options = parse_definitions(arguments["define"] or ())
+    if arguments["process_size"] is not None:
+        options[_total(role, version)] = _with_unit("--process-size", arguments["process_size"])
+    if arguments["flink_size"] is not None:
+        options[f"{role}.memory.flink.size"] = _with_unit("--flink-size", arguments["flink_size"])
     if version is not None and not re.match(r"v?\d+\.\d+", version):
         raise FlowdiagError(f"'{version}' is not a Flink version", hint="write 1.20 or 2.0.1")
-    if not given["paths"] and not options:
+    if not arguments["paths"] and not options:
         raise FlowdiagError(
             "no input and no option",
             hint="flowdiag memory logs/ or flowdiag memory --process-size 4g --flink 1.20",
         )
-    return {"memory": MemoryOptions(given=options, version=version, container=given["container"])}
+    return {
+        "memory": MemoryOptions(given=options, version=version, container=arguments["container"])
+    }
 
 
 _FEWEST_BYTES: Final = 1 << 20

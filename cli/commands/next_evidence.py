@@ -33,7 +33,7 @@ def next_evidence(
         list[str],
         typer.Argument(metavar="REPORT|PATH...", help="A report in JSON or HTML, or inputs."),
     ],
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """List the evidence to collect next, how to get it, and which result points to which cause.
 
@@ -51,4 +51,4 @@ def next_evidence(
     """
     from flowdiag.cli.suggesting import run
 
-    return run(paths, given)
+    return run(paths, arguments)

@@ -20,7 +20,7 @@ WhatIf = Annotated[
 
 
 @diagnosing(model={"what_if": (WhatIf, False)})
-def queues(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def queues(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Find out where back pressure starts in a Flink job, and which input queues are full.
 
     \b
@@ -36,4 +36,4 @@ def queues(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     from flowdiag.analyses.selection.options import QueueOptions
 
-    return {"queues": QueueOptions(what_if=given["what_if"])}
+    return {"queues": QueueOptions(what_if=arguments["what_if"])}

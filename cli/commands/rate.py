@@ -18,7 +18,7 @@ from flowdiag.cli.options import shared as o
     },
     job=("application", o.Application),
 )
-def rate(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def rate(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Find out why a Spark streaming application cannot keep up, or what limits its rate.
 
     \b
@@ -34,9 +34,9 @@ def rate(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
     return {
         "rate": RateOptions(
-            trigger_interval_ms=parse_interval_ms(given["trigger_interval"]),
-            real_time=given["real_time"],
-            configuration=parse_configuration(given["conf"] or ()),
-            retention_ms=parse_interval_ms(given["retention"], "--retention"),
+            trigger_interval_ms=parse_interval_ms(arguments["trigger_interval"]),
+            real_time=arguments["real_time"],
+            configuration=parse_configuration(arguments["conf"] or ()),
+            retention_ms=parse_interval_ms(arguments["retention"], "--retention"),
         )
     }

@@ -97,7 +97,7 @@ _PID: Final[Options] = {
 
 @simulate.command(cls=HelpfulCommand)
 @with_options(_PID)
-def pid(**given: Any) -> int:
+def pid(**arguments: Any) -> int:
     """Simulate Spark's rate estimator with other settings.
 
     \b
@@ -111,8 +111,8 @@ def pid(**given: Any) -> int:
     """
     from flowdiag.cli.simulations.pid import PidFlags, run_pid
 
-    as_json = given.pop("shape") is Listing.JSON
-    return run_pid(PidFlags(**given, as_json=as_json))
+    as_json = arguments.pop("shape") is Listing.JSON
+    return run_pid(PidFlags(**arguments, as_json=as_json))
 
 
 _CREDITS: Final[Options] = {
@@ -199,7 +199,7 @@ _CREDITS: Final[Options] = {
 
 @simulate.command(cls=HelpfulCommand)
 @with_options(_CREDITS)
-def credits(**given: Any) -> int:
+def credits(**arguments: Any) -> int:
     """Simulate a Flink job under back pressure with other buffers, checkpoints or parallelism.
 
     \b
@@ -215,9 +215,9 @@ def credits(**given: Any) -> int:
     """
     from flowdiag.cli.simulations.credits import CreditFlags, run_credits
 
-    as_json = given.pop("shape") is Listing.JSON
-    paths = tuple(given.pop("paths") or ())
-    return run_credits(CreditFlags(**given, paths=paths, as_json=as_json))
+    as_json = arguments.pop("shape") is Listing.JSON
+    paths = tuple(arguments.pop("paths") or ())
+    return run_credits(CreditFlags(**arguments, paths=paths, as_json=as_json))
 
 
 _AUTOSCALER: Final[Options] = {
@@ -262,7 +262,7 @@ _AUTOSCALER: Final[Options] = {
 
 @simulate.command(cls=HelpfulCommand)
 @with_options(_AUTOSCALER)
-def autoscaler(**given: Any) -> int:
+def autoscaler(**arguments: Any) -> int:
     """Replay the decisions of Flink's autoscaler, as recorded and with other settings.
 
     \b
@@ -276,6 +276,6 @@ def autoscaler(**given: Any) -> int:
     """
     from flowdiag.cli.simulations.autoscaler import AutoscalerFlags, run_autoscaler
 
-    as_json = given.pop("shape") is Listing.JSON
-    paths = tuple(given.pop("paths"))
-    return run_autoscaler(AutoscalerFlags(**given, paths=paths, as_json=as_json))
+    as_json = arguments.pop("shape") is Listing.JSON
+    paths = tuple(arguments.pop("paths"))
+    return run_autoscaler(AutoscalerFlags(**arguments, paths=paths, as_json=as_json))

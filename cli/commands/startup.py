@@ -9,7 +9,7 @@ from flowdiag.cli.diagnosing import diagnosing
 
 
 @diagnosing()
-def startup(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def startup(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Show how a Flink job got to RUNNING, and what delays, prevents or restarts it.
 
     \b

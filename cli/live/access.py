@@ -97,11 +97,11 @@ ACCESS_OPTIONS: Final[Options] = {
 }
 
 
-def access_from(given: Mapping[str, Any]) -> Access:
+def access_from(arguments: Mapping[str, Any]) -> Access:
     """Build credentials and TLS settings from the options above and the environment.
 
     Args:
-        given: the values of the command line, including `timeout`.
+        arguments: the values of the command line, including `timeout`.
 
     Raises:
         FlowdiagError: a file cannot be read, or does not contain credentials.
@@ -109,8 +109,8 @@ def access_from(given: Mapping[str, Any]) -> Access:
     from flowdiag.parsers.live.client import Access
 
     return Access.of(
-        **{name: given[name] for name in ACCESS_OPTIONS},
-        timeout_s=max(0.1, seconds(given["timeout"], "--timeout")),
+        **{name: arguments[name] for name in ACCESS_OPTIONS},
+        timeout_s=max(0.1, seconds(arguments["timeout"], "--timeout")),
     )
 
 

@@ -103,7 +103,7 @@ KUBERNETES_OPTIONS: Final[Options] = {
 }
 
 
-def kubernetes_options(handle: str | None, given: Mapping[str, Any]) -> KubernetesOptions:
+def kubernetes_options(handle: str | None, arguments: Mapping[str, Any]) -> KubernetesOptions:
     """Build the options of a collection from the command line.
 
     Raises:
@@ -113,22 +113,24 @@ def kubernetes_options(handle: str | None, given: Mapping[str, Any]) -> Kubernet
     from flowdiag.parsers.live.k8s.collector import KubernetesOptions
     from flowdiag.parsers.units import size_bytes
 
-    log_bytes = size_bytes(given["log_size"], whole=True)
+    log_bytes = size_bytes(arguments["log_size"], whole=True)
     if not log_bytes:
         raise FlowdiagError(
-            f"'{given['log_size']}' is not a valid size for --log-size", hint="write 32m or 1g"
+            f"'{arguments['log_size']}' is not a valid size for --log-size", hint="write 32m or 1g"
         )
     return KubernetesOptions(
         handle=handle,
-        namespace=given["namespace"],
-        selector=given["selector"],
-        context=given["context"],
-        kubeconfig=given["kubeconfig"],
-        since_s=None if given["since"] is None else seconds(given["since"], "--since", least_s=1),
+        namespace=arguments["namespace"],
+        selector=arguments["selector"],
+        context=arguments["context"],
+        kubeconfig=arguments["kubeconfig"],
+        since_s=None
+        if arguments["since"] is None
+        else seconds(arguments["since"], "--since", least_s=1),
         log_bytes=int(log_bytes),
-        max_pods=given["max_pods"],
-        timeout_s=max(0.1, seconds(given["timeout"], "--timeout")),
-        rest=not given["no_rest"],
+        max_pods=arguments["max_pods"],
+        timeout_s=max(0.1, seconds(arguments["timeout"], "--timeout")),
+        rest=not arguments["no_rest"],
     )
 
 

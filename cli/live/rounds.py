@@ -44,7 +44,7 @@ class Plan:
     """The live servers to diagnose, and how often to do so.
 
     Attributes:
-        paths: all inputs as given.
+        paths: all inputs, as the user wrote them.
         urls: inputs that are servers.
         doubtful: URLs that may be servers or files.
         others: the remaining inputs.
@@ -305,14 +305,14 @@ def pause(seconds: float) -> None:
 
 def plan_from(
     paths: Sequence[str],
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     settings: Settings,
 ) -> Plan | None:
     """Build the plan for live servers, or None if all inputs are plain paths.
 
     Args:
-        paths: as given.
-        given: the values of the command line.
+        paths: as the user wrote them.
+        arguments: the values of the command line.
         settings: from all layers.
 
     Raises:
@@ -322,40 +322,42 @@ def plan_from(
 
     urls, doubtful, others = split_servers(paths)
     live = bool(urls or doubtful)
-    _check_option_conflicts(given, live=live)
-    if not live and given["every"] is None:
+    _check_option_conflicts(arguments, live=live)
+    if not live and arguments["every"] is None:
         return None
     from flowdiag.cli.live.access import access_from, seconds
 
-    every_s = None if given["every"] is None else seconds(given["every"], "--every", least_s=10)
-    for_s = seconds(given["duration"], "--for") if given["duration"] else ROUND_DURATION_S
+    every_s = (
+        None if arguments["every"] is None else seconds(arguments["every"], "--every", least_s=10)
+    )
+    for_s = seconds(arguments["duration"], "--for") if arguments["duration"] else ROUND_DURATION_S
     if every_s is not None:
-        if given["duration"] and for_s > every_s:
+        if arguments["duration"] and for_s > every_s:
             raise FlowdiagError(
-                f"--for {given['duration']} is longer than --every {given['every']}",
+                f"--for {arguments['duration']} is longer than --every {arguments['every']}",
                 hint="a round must end before the next round starts",
             )
         for_s = min(for_s, every_s)
-        _check_rounds(paths, given, settings)
+        _check_rounds(paths, arguments, settings)
     words: Sequence[str] = ()
-    if given["command"] is not None:
+    if arguments["command"] is not None:
         from flowdiag.cli.live.hook import parse_command
 
-        words = parse_command(given["command"])
-    if given["keep"] is not None:
-        _check_writable(Path(given["keep"]))
+        words = parse_command(arguments["command"])
+    if arguments["keep"] is not None:
+        _check_writable(Path(arguments["keep"]))
     return Plan(
         paths=tuple(paths),
         urls=urls,
         doubtful=doubtful,
         others=others,
-        access=access_from(given),
+        access=access_from(arguments),
         for_s=for_s,
-        keep=given["keep"],
+        keep=arguments["keep"],
         every_s=every_s,
-        times=given["times"],
+        times=arguments["times"],
         words=words,
-        stacks=given["stacks"],
+        stacks=arguments["stacks"],
     )
 
 
@@ -367,26 +369,26 @@ missing, because the JobManager fetches metrics only after a request.
 """
 
 
-def _check_option_conflicts(given: Mapping[str, Any], *, live: bool) -> None:
+def _check_option_conflicts(arguments: Mapping[str, Any], *, live: bool) -> None:
     for name, option in (("duration", "--for"), ("keep", "--keep")):
-        if given[name] is not None and not live:
+        if arguments[name] is not None and not live:
             raise FlowdiagError(
                 f"{option} requires a live server, but no input is a live server",
                 hint="pass a URL: flowdiag diagnose http://jobmanager:8081",
             )
     for name, option in (("times", "--times"), ("command", "--exec")):
-        if given[name] is not None and given["every"] is None:
+        if arguments[name] is not None and arguments["every"] is None:
             raise FlowdiagError(f"{option} requires --every", hint="add --every 5m")
 
 
-def _check_rounds(paths: Sequence[str], given: Mapping[str, Any], settings: Settings) -> None:
+def _check_rounds(paths: Sequence[str], arguments: Mapping[str, Any], settings: Settings) -> None:
     from flowdiag.analyses.selection.span import parse_moment
 
     if "-" in paths:
         raise FlowdiagError("standard input can be read only once", hint="remove --every")
-    if given["since"] and parse_moment(given["since"]).before_end_us is None:
+    if arguments["since"] and parse_moment(arguments["since"]).before_end_us is None:
         raise FlowdiagError(
-            f"--since {given['since']}: --every requires a duration here",
+            f"--since {arguments['since']}: --every requires a duration here",
             hint="write --since 1h: each round then looks back one hour",
         )
     if settings.format not in (Format.TABLE, Format.JSON) and settings.output in (None, "-"):

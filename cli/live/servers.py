@@ -130,7 +130,7 @@ class Servers:
         """Store the options; nothing is requested yet.
 
         Args:
-            urls: as given.
+            urls: as the user wrote them.
             options: how to collect.
             root: where folders are created.
             kept: whether the folder belongs to the user (`--keep`).

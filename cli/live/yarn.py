@@ -54,7 +54,7 @@ YARN_OPTIONS: Final[Options] = {
 }
 
 
-def yarn_options(application: str, given: Mapping[str, Any], access: Access) -> YarnOptions:
+def yarn_options(application: str, arguments: Mapping[str, Any], access: Access) -> YarnOptions:
     """Build the options of a collection from the command line and Hadoop's configuration.
 
     Raises:
@@ -65,18 +65,18 @@ def yarn_options(application: str, given: Mapping[str, Any], access: Access) -> 
     from flowdiag.parsers.live.yarn.collector import YarnOptions
     from flowdiag.parsers.units import size_bytes
 
-    log_bytes = size_bytes(given["log_size"], whole=True)
+    log_bytes = size_bytes(arguments["log_size"], whole=True)
     if not log_bytes:
         raise FlowdiagError(
-            f"'{given['log_size']}' is not a valid size for --log-size", hint="write 32m or 1g"
+            f"'{arguments['log_size']}' is not a valid size for --log-size", hint="write 32m or 1g"
         )
-    manager = given["resourcemanager"] or manager_address(os.environ)
+    manager = arguments["resourcemanager"] or manager_address(os.environ)
     if manager is None:
         raise FlowdiagError(
             "the address of the ResourceManager is unknown",
             hint="pass --resourcemanager http://HOST:8088, or set HADOOP_CONF_DIR to the folder of yarn-site.xml",
         )
-    urls = (manager, given["timeline"], given["history"])
+    urls = (manager, arguments["timeline"], arguments["history"])
     bases = [None if url is None else base_of(url)[0] for url in urls]
     return YarnOptions(
         application=application,
@@ -85,7 +85,7 @@ def yarn_options(application: str, given: Mapping[str, Any], access: Access) -> 
         history=bases[2],
         access=access,
         log_bytes=int(log_bytes),
-        rest=not given["no_rest"],
+        rest=not arguments["no_rest"],
     )
 
 
@@ -156,6 +156,6 @@ async def collect_application(
             f"'{url}': unknown option '{min(unknown)}'",
             hint="use resourcemanager, timeline or history",
         )
-    given = dict.fromkeys(YARN_OPTIONS) | {"log_size": "32m", "no_rest": False} | query
-    options = yarn_options(parts.netloc, given, access)
+    arguments = dict.fromkeys(YARN_OPTIONS) | {"log_size": "32m", "no_rest": False} | query
+    options = yarn_options(parts.netloc, arguments, access)
     return await collect_yarn(path, options, tool=tool, progress=progress)

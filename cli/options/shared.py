@@ -264,12 +264,12 @@ WarmOption = Annotated[
 ]
 
 
-def flags(given: Mapping[str, Any]) -> dict[str, Any]:
+def flags(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a command that are settings. A setting that the user left out is None.
 
     Args:
-        given: the arguments by name, as `locals()` at the start of a command.
+        arguments: the arguments by name, as `locals()` at the start of a command.
     """
-    found = {name: given[name] for name in Settings.__struct_fields__ if name in given}
+    found = {name: arguments[name] for name in Settings.__struct_fields__ if name in arguments}
     # Typer passes 0 or [] for counted and repeated options that are not given.
     return found | {name: found.get(name) or None for name in ("verbose", "select", "ignore")}
