@@ -50,7 +50,7 @@ def _lines(helps: Iterable[tuple[str, str]], version: str, date: str) -> Iterato
 
 
 def _escape(line: str) -> str:
-    """Escape a line, so that roff prints it literally.
+    r"""Escape a line, so that roff prints it literally.
 
     >>> _escape("'a' -b c\\d")
     "\\&'a' \\-b c\\ed"
