@@ -91,12 +91,7 @@ def refusals_of(job: JobFacts) -> StorageFailure | None:
 
     At least two TaskManagers must report the exception, or the JobManager, which writes its own files.
     """
-    failed = {
-        (c.run, c.id): c
-        for e in episodes(job)
-        for c in e.checkpoints
-        if c.status in (Status.DECLINED, Status.FAILED, Status.EXPIRED)
-    }
+    failed = _failed_checkpoints(job)
     found = [*_refusals(job, failed), *_location_refusals(job), *_refusals_without_checkpoints(job)]
     found = found or [*_unfinished(job, failed)]
     if not found:
@@ -127,6 +122,15 @@ def _count_checkpoints(refusals: Sequence[StorageException]) -> int:
     """Count the failed checkpoints, including those without a checkpoint number."""
     numbered = [r.checkpoint for r in refusals if r.checkpoint is not None]
     return len(set(numbered)) + len(refusals) - len(numbered)
+
+
+def _failed_checkpoints(job: JobFacts) -> dict[tuple[int, int], Checkpoint]:
+    return {
+        (c.run, c.id): c
+        for e in episodes(job)
+        for c in e.checkpoints
+        if c.status in (Status.DECLINED, Status.FAILED, Status.EXPIRED)
+    }
 
 
 def _jobmanager_failed_to_write(

@@ -346,11 +346,7 @@ def add_findings(
         unseen=tuple(
             fingerprint
             for fingerprint, entry in entries.items()
-            if fingerprint not in seen
-            and any(
-                entry.code and reason_not_assessed(each, entry.code, entry.job) is None
-                for each in reports
-            )
+            if fingerprint not in seen and _is_covered(entry, reports)
         ),
     )
 
@@ -430,3 +426,10 @@ def _worst(some: Sequence[Finding]) -> f.Severity:
 
 def _is_ongoing(some: Sequence[Finding]) -> bool:
     return any(finding.state is f.State.ONGOING for finding in some)
+
+
+def _is_covered(entry: Entry, reports: Sequence[Report]) -> bool:
+    """Return whether any report assessed the finding of an entry. If so, a missing finding is certainly gone."""
+    return any(
+        entry.code and reason_not_assessed(each, entry.code, entry.job) is None for each in reports
+    )

@@ -140,7 +140,7 @@ def _finding(
         option=next(iter(proposal.options), None) if proposal else None,
         first_us=min(times, default=None),
         last_us=max(times, default=None),
-        count=len(incidents) + sum(max(kill.restarts or 1, kill.count) for kill in kills),
+        count=len(incidents) + _count(kills),
         explain=POOLS[kind].explanation,
         measurements=(*_measurements(process, kind, kills), *_numbers(incidents, kind)),
         evidence=h.cite((i.ref, i.time_us) for i in incidents)
@@ -159,6 +159,10 @@ def _severity(job: h.JobFacts | None, place: str | None, *, recovered: bool) -> 
 def _others(kills: h.Sequence[h.Kill]) -> str:
     more = len({kill.pod for kill in kills}) - 1
     return f" and {more} more" if more > 0 else ""
+
+
+def _count(kills: h.Sequence[h.Kill]) -> int:
+    return sum(max(kill.restarts or 1, kill.count) for kill in kills)
 
 
 def _kill_text(process: h.MemoryProcess | None, kills: h.Sequence[h.Kill]) -> str:

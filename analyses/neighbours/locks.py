@@ -105,10 +105,7 @@ def find_blocked(neighbours: Neighbours, end_us: int | None) -> LockedSessions |
 
 
 def _blocked_in_snapshots(neighbours: Neighbours) -> LockedSessions | None:
-    rounds = [
-        ([s for s in _job_sessions(each) if s.row.waits_for_lock], each)
-        for each in snapshots(neighbours.sessions)
-    ]
+    rounds = [(_waiting_sessions(each), each) for each in snapshots(neighbours.sessions)]
     hit = [(waiting, each) for waiting, each in rounds if waiting]
     if len(hit) < SNAPSHOTS:
         return None
@@ -132,6 +129,11 @@ def _blocked_in_snapshots(neighbours: Neighbours) -> LockedSessions | None:
             *cite((wait.ref, wait.row.time_us) for wait in neighbours.waits),
         ),
     )
+
+
+def _waiting_sessions(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
+    """Return the job's sessions that wait for a lock."""
+    return [s for s in _job_sessions(sessions) if s.row.waits_for_lock]
 
 
 def _job_sessions(sessions: list[DatabaseSession]) -> list[DatabaseSession]:

@@ -409,7 +409,7 @@ class MetricFolder:
                 pa.array([place.operator for place in places], pa.string()),
             ],
             absent=[row for row, each in enumerate(series) if each.metric.absent is not None],
-            shape=shape if shape is not None and {*series} == shape.columns.keys() else None,
+            shape=_reusable_shape(shape, series),
         )
 
     def _metric_batch(
@@ -765,3 +765,8 @@ def _members(task: str) -> frozenset[str]:
             names.add(piece)
             names.add(piece.lstrip("(").rstrip(")"))
     return frozenset(names)
+
+
+def _reusable_shape(shape: _Shape | None, series: Sequence[_Series]) -> _Shape | None:
+    """Return the given shape if it consists of exactly these series, or None."""
+    return shape if shape is not None and {*series} == shape.columns.keys() else None

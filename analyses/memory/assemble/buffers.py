@@ -83,11 +83,7 @@ def _needs_of(
     by_region = b.regions(parallelism, edges)
     if not edges:
         return {}, 0
-    version = (
-        version_of(job.version)
-        or next((found for p in processes if (found := version_of(p.version))), None)
-        or m.LATEST
-    )
+    version = version_of(job.version) or _any_version(processes) or m.LATEST
     configured = next((p.configured for p in processes if p.role == "taskmanager"), {})
     settings = b.Settings.of(configured, version)
     name = job.name or job.key.job_id
@@ -111,6 +107,10 @@ def _needs_of(
 
 def _total_required(needs: Iterable[b.TaskNeed]) -> int:
     return sum(need.required for need in needs)
+
+
+def _any_version(processes: Iterable[MemoryProcess]) -> m.Version | None:
+    return next((found for p in processes if (found := version_of(p.version))), None)
 
 
 class _Input(NamedTuple):

@@ -96,7 +96,7 @@ def _open_end(
 def judge_rest(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per kind of failure, including failures that other rules would report with more input."""
     app = assessed.app
-    if app.batches or any(t.batch is not None for query in app.queries for t in query.triggers):
+    if app.batches or _has_numbered_triggers(app):
         return
     named = [
         one
@@ -117,6 +117,11 @@ def _records(app: h.ApplicationFacts) -> h.Iterator[h.Record]:
     yield from app.incidents
     yield from (event for q in app.queries for event in q.events if event.what == "terminated")
     yield from app.failures
+
+
+def _has_numbered_triggers(app: h.ApplicationFacts) -> bool:
+    """Return whether the input shows triggers, not only single lines about late triggers, which have no batch."""
+    return any(t.batch is not None for query in app.queries for t in query.triggers)
 
 
 def _finding(assessed: h.AssessedApplication, group: FailureGroup) -> h.Finding:
