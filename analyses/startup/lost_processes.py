@@ -151,7 +151,7 @@ def _restarted_master(
 ) -> h.Finding:
     """Report a restarted JobManager process, after which jobs were recovered or had to be submitted again."""
     first, last = restarts[0].first_us or 0, restarts[-1].first_us or 0
-    cut = [job for job in facts.jobs if job.ended is None and (job.job.first_us or last) < first]
+    cut = _interrupted_jobs(facts, first, last)
     title = f"The JobManager restarted at {h.fmt.clock(first)} UTC"
     if len(restarts) > 1:
         times = h.fmt.plural(len(restarts), "time")
@@ -179,6 +179,11 @@ def _restarted_master(
         ranked=False,
         actions=h.remedies("jobmanager-lost", h.UNKNOWN_JOB, "pause", "survive"),
     )
+
+
+def _interrupted_jobs(facts: h.StartupFacts, first: int, last: int) -> list[h.JobStarts]:
+    """Return the jobs that the restarts interrupted. Jobs that had already ended do not count."""
+    return [job for job in facts.jobs if job.ended is None and (job.job.first_us or last) < first]
 
 
 def _continues(facts: h.StartupFacts, jobs: Sequence[h.JobStarts], time_us: int) -> bool:
