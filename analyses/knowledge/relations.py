@@ -140,7 +140,7 @@ RELATIONS: Final = (
         explain=("CP314",),
         same_cause=True,
         clause="other findings with the same cause",
-        source="all threads of a process share its memory: each logs an error of its own",
+        source="all threads of a process share its memory: each logs its own error",
     ),
     Relation(
         name="slow-process",

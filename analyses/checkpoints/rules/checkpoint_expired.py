@@ -104,7 +104,7 @@ def _outcome(job: h.Job, at_the_end: int, in_a_row: int) -> str:
         often = f", up to {in_a_row} in a row" if in_a_row > 1 else ""
         return f"{often}; later checkpoints completed"
     if not job.completed:
-        return ", none has completed"
+        return "; none has completed"
     if at_the_end == 1:
         return ", including the last checkpoint"
     return f"; none of the last {at_the_end} completed"

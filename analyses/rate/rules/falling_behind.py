@@ -76,7 +76,9 @@ class Limits(h.Limits):
         h.defaults.RISE, "intervals", "minimum growth of the delay; less is noise"
     )
     lost: float = h.limit(
-        h.defaults.LOST, "intervals", "minimum delay if it does not grow; one batch causes less"
+        h.defaults.LOST,
+        "intervals",
+        "minimum delay if it does not grow; a single batch causes a shorter delay",
     )
     few: float = h.limit(
         h.defaults.LATE,
