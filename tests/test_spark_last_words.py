@@ -344,3 +344,18 @@ def test_advice_for_an_unreadable_record_names_options_of_spark(tmp_path: Path) 
     finding = only(text, tmp_path)
     assert finding.cause == "unreadable-record"
     assert "PERMISSIVE" in advice(finding) and "ignore-parse-errors" not in advice(finding)
+
+
+# --- consequences ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "TorrentBroadcast: Store broadcast broadcast_0 fail, remove all pieces of the broadcast",
+        "FileFormatWriter: Job job_202611271953568729825720707907499_0000 aborted.",
+    ],
+)
+def test_an_error_that_spark_throws_again_is_no_second_failure(line: str, tmp_path: Path) -> None:
+    report = findings_of(f"{INFO}24/03/03 05:00:02 ERROR {line}\n{ENDED}{SCHEMA}", tmp_path)
+    assert [finding.cause for finding in report.findings] == ["state-incompatible"]

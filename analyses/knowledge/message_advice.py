@@ -41,10 +41,12 @@ _ADVICE: Final = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-# Sentences that only refer to a document or a stack trace, suggest to try again, or apply to tables of a batch job.
+# Sentences that only refer to a document or a stack trace, suggest to try again, repeat the error, apply to tables of a
+# batch job, or turn off a check that protects the results.
 _ELSEWHERE: Final = re.compile(
     r"stack trace below|deployment section|third-party-projects|\btry (?:the operation |it )?again\b|\bretry (?:this|the) (?:request|operation)\b|for more (?:details|information)"
-    r"|^(?:please )?(?:see|refer to|visit)\b|view the Checkpoint History|error information in the logs|\b(?:refer|check)(?: to)? (?:the )?(?:complete |full |detailed )?(?:driver |executor |application )?logs?\b|with error message|'REFRESH TABLE ",
+    r"|^(?:please )?(?:see|refer to|visit)\b|view the Checkpoint History|error information in the logs|\b(?:refer|check)(?: to)? (?:the )?(?:complete |full |detailed )?(?:driver |executor |application )?logs?\b|with error message|'REFRESH TABLE "
+    r"|^please check number and type of fields|^if you want to force running\b",
     re.IGNORECASE,
 )
 _CLASS: Final = re.compile(r"\.\w{1,100}(?:Exception|Error|Throwable):\s|\ACaused by: ")

@@ -30,6 +30,13 @@ from flowdiag.analyses.model.finding import Action
         ("Set(orders-0) are gone", ""),
         ("check constraint violated", ""),
         ("Use of closed network connection", ""),
+        (
+            (
+                "Provided key schema does not match the existing one. Please check number and type of fields. If you "
+                "want to force running the query without schema validation, please set a.stateSchemaCheck to false."
+            ),
+            "",
+        ),
     ],
 )
 def test_the_advice_of_a_message(text: str, advice: str) -> None:
