@@ -127,6 +127,8 @@ def is_of_other_service(name: str, text: str, source: Component | None) -> bool:
     files = source is not None and source.files
     if name in _OF_FILES:
         return (is_part and not files) or _OTHER_SERVICE.search(text) is not None
+    if name == "rpc-timeout":
+        return is_part
     if name != "invalid-sql":
         return False
     return (

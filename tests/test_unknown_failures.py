@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 from benchmarks.pastes import PasteJudge
 from flowdiag.analyses.knowledge.unknown_failures import Occurrence, failure_groups
 from flowdiag.parsers.discover import discover
-from flowdiag.parsers.lines.failure_lines import failure_line, failure_lines, short_failure
+from flowdiag.parsers.lines.failure_lines import (
+    benign_samples,
+    failure_line,
+    failure_lines,
+    short_failure,
+)
 from flowdiag.parsers.logs.pastes import failures_in
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
@@ -491,6 +496,22 @@ def test_records_that_a_process_survives_are_no_failures(line: str, tmp_path: Pa
     assert rows_of(f"2024-03-02 11:04:19,220 {line}\n", tmp_path / "paste") == []
 
 
+@pytest.mark.parametrize("sample", benign_samples())
+@pytest.mark.parametrize(
+    "trace", ["", "a.b.ProbeException: no such thing\n\tat a.b.C.d(C.java:1)\n"]
+)
+def test_a_record_of_healthy_processes_is_no_failure(
+    sample: str, trace: str, tmp_path: Path
+) -> None:
+    level, logger, text = re.fullmatch(r"(\w+) ([\w.$]+): (.*)", sample).groups()  # type: ignore[union-attr]
+    for layout in LAYOUTS[:3]:
+        lines = f"{layout(level, logger, text)}\n{trace}"
+        assert rows_of(lines, tmp_path / "paste") == []
+        # The same message of another program counts as ever.
+        other = f"{layout('ERROR', 'com.acme.Client', 'it failed')}\n{trace}"
+        assert rows_of(lines + other, tmp_path / "paste")
+
+
 def test_an_exception_below_a_record_of_healthy_processes_is_no_failure(tmp_path: Path) -> None:
     text = "24/03/02 11:04:19 WARN AppInfoParser: Error registering AppInfo mbean\n"
     trace = "javax.management.InstanceAlreadyExistsException: kafka.consumer:type=app-info\n\tat a.b.C.d(C.java:1)\n"
@@ -520,13 +541,76 @@ STOP = [
 ]
 
 
-@pytest.mark.parametrize("records", [START, STOP])
+PROBE = [
+    "DEBUG com.acme.Probe [] - no native code\njava.lang.UnsatisfiedLinkError: no probe in path\n\tat com.acme.P.a(P.java:1)",
+    "INFO  com.acme.Probe [] - order seven",
+]
+LISTED = [
+    "WARN  com.acme.Lister [] - Exception while listing jobs\njava.util.concurrent.TimeoutException\n\tat com.acme.P.a(P.java:1)",
+    "INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - Completed checkpoint 8 for job 5d (1 bytes)",
+]
+RECONNECTED = [
+    "WARN  com.acme.Client [] - Connection to db:5432 was lost, reconnecting",
+    "INFO  com.acme.Client [] - Reconnected to db:5432",
+]
+
+
+@pytest.mark.parametrize("records", [START, STOP, PROBE, LISTED, RECONNECTED])
 def test_what_a_process_overcomes_or_is_ordered_is_no_failure(
     records: list[str], tmp_path: Path
 ) -> None:
     lines = [f"2024-03-02 11:04:{second:02},220 {text}\n" for second, text in enumerate(records)]
-    assert rows_of("".join(lines), tmp_path / "paste") == []
-    assert rows_of("".join(reversed(lines)), tmp_path / "paste")  # the order decides
+    assert failures(rows_of("".join(lines), tmp_path / "paste")) == []
+    # The order decides.
+    assert failures(rows_of("".join(reversed(lines)), tmp_path / "paste"))
+
+
+@pytest.mark.parametrize("level", ["WARN", "ERROR"])
+def test_what_ends_a_job_is_a_failure_although_the_job_works_later(
+    level: str, tmp_path: Path
+) -> None:
+    trace = "a.b.JobExecutionException: Job execution failed.\nCaused by: a.b.PriceException: no price\n\tat a.P.a(P.java:1)"
+    first, last = LAYOUTS[0](level, "com.acme.Client", f"it failed\n{trace}"), LISTED[1]
+    rows = rows_of(f"{first}\n2024-03-02 11:05:00,220 {last}\n", tmp_path / "paste")
+    assert "no price" in texts(failures(rows))
+
+
+def failures(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    return [
+        row for row in rows if "failure" in str(row["event"]) or "exception" in str(row["event"])
+    ]
+
+
+def test_a_task_whose_retry_succeeded_is_no_failure(tmp_path: Path) -> None:
+    def seen(retried: str) -> list[str]:
+        text = (
+            "24/03/02 11:04:19 WARN TaskSetManager: Lost task 1.0 in stage 9.0 (TID 14) (h executor 1): a.b.HubException: busy\n"
+            f"24/03/02 11:04:20 INFO TaskSetManager: Finished task {retried} in stage 9.0 (TID 15) in 902 ms on h (executor 1) (4/4)\n"
+        )
+        report = PasteJudge(tmp_path, None).report_on_text(text)
+        assert report is not None
+        return [str(finding.severity) for finding in report.findings]
+
+    assert seen("1.1") == ["info"]
+    assert seen("2.1") == ["warning"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "PERMISSION_DENIED: User lacks USE SCHEMA on 'main.bronze'.",
+            "User lacks USE SCHEMA on 'main.bronze'.",
+        ),
+        ("pyspark.errors.exceptions.connect.AnalysisException: [X_Y] no such table", "[X_Y] no"),
+    ],
+)
+def test_the_message_above_the_stack_trace_of_the_jvm(
+    text: str, message: str, tmp_path: Path
+) -> None:
+    trace = "com.acme.AccessException\n\tat com.acme.Catalog.get(Catalog.scala:56)\n"
+    rows = rows_of(f"{text}\n\nJVM stacktrace:\n{trace}", tmp_path / "paste")
+    assert message in str(rows[-1]["cause"])
 
 
 def test_fields_of_an_alert_do_not_continue_a_message(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "native-memory-full": ("out-of-memory", ("spare-room", "spark-overhead")),
     "jvm-crashed": ("jvm-crashed", ()),
     "heap-full": ("out-of-memory", ("more", "spark-heap")),
+    "executor-heap-full": ("out-of-memory", ("spark-heap",)),
     "virtual-memory-exceeded": ("out-of-memory", ("virtual-memory",)),
     "container-killed": ("out-of-memory", ("more", "spark-overhead")),
     "memory-full": ("out-of-memory", ("more", "spark-heap")),

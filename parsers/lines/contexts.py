@@ -20,6 +20,10 @@ _CLASS: Final = re.compile(
 )
 # A number, a path, an address, or a quoted or bracketed name.
 _SPECIFIC: Final = re.compile(r"\d|[/\\\"`\[{=@]|'\S|\w[.:]\w")
+# Messages that only repeat what their class already shows.
+_EMPTY: Final = re.compile(
+    r"|None\.get|(?:head|last|next|max|min|reduce) (?:of|on) (?:an )?empty \w{1,20}|empty(?:\.\w{1,30})?|No value present|-?\d{1,19}"
+)
 _ERRNO: Final = re.compile(r"\[Errno -?\d{1,6}\] ")
 # Messages of wrappers, which only state that something failed.
 _WRAPPERS: Final = re.compile(
@@ -47,7 +51,7 @@ def with_context(chain: Sequence[str], link: int, above: str = "", frame: str | 
     """
     decisive = chain[link]
     more = _reason_below(chain, link) or _words_around(chain, link, above)
-    if not more and frame is not None and not message_of(decisive):
+    if not more and frame is not None and _EMPTY.fullmatch(message_of(decisive)) is not None:
         decisive, more = decisive.removesuffix(": null"), f"at {frame}"
     return f"{decisive[: 500 - len(more) - 3]} ({more})" if more else decisive
 

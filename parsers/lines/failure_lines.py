@@ -98,21 +98,30 @@ def is_harmless_record(logger: str | None, message: str) -> bool:
     True
     """
     name = (logger or "").rpartition(".")[2]
-    return _pattern_of("records").search(f"{name}: {message[:_TEXT]}") is not None
+    return bool(name) and _benign().match(f"{name}: {message[:_TEXT]}") is not None
 
 
-def is_overcome(text: str, after: bytes) -> bool:
-    """Return whether the process recovered from a failure: a later record shows that the same step succeeded.
+def benign_samples() -> list[str]:
+    """Return a sample of each record that healthy processes log."""
+    return [entry["sample"] for entry in _data()["benign"]]
+
+
+def is_overcome(text: str, level: str | None, after: bytes) -> bool:
+    """Return whether the process overcame a failure, because a later record shows the success of the same step, or
+    that the job works.
 
     Args:
         text: the record of the failure.
-        after: the text below it, in UTF-8.
+        level: its level.
+        after: the text below its first line, in UTF-8.
 
-    >>> is_overcome("Remote connection to [null] failed", b"Successful registration at resource manager akka.tcp://flink")
+    >>> is_overcome("Remote connection to [null] failed", "WARN", b"Successful registration at resource manager akka.tcp")
     True
     """
     return any(
-        re.search(entry["failure"], text[:_TEXT]) and re.search(entry["later"].encode(), after)
+        level in entry.get("levels", (level,))
+        and re.search(entry["failure"], text[:_TEXT])
+        and re.search(entry["later"].encode(), after)
         for entry in _data()["recovery"]
     )
 
@@ -187,6 +196,13 @@ _OPTIONAL: Final = re.compile(r"\{([^{}|]{0,40})\|(\w{1,20})\|([^{}|]{0,40})\}")
 def _pattern_of(name: str) -> re.Pattern[str]:
     """Return a pattern that matches any text of a list in the data file."""
     return re.compile("|".join(_data()[name]))
+
+
+@functools.cache
+def _benign() -> re.Pattern[str]:
+    """Return a pattern for the logger and the message of any record in the table."""
+    entries = _data()["benign"]
+    return re.compile("|".join(f"(?:{e['logger']}): (?:{e['text']})" for e in entries))
 
 
 @functools.cache

@@ -68,6 +68,8 @@ FRAMEISH = re.compile(
 IN_MESSAGE = re.compile(
     rf"(?:: |\s)(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{ENDS}(?::.*|\s*)\Z)"
 )
+NAME_ONLY = re.compile(rf"{NAME}\Z")
+NAME_FIRST = re.compile(rf"\A(?:{NAME}|[A-Z]\w{{0,100}}{ENDS}): ")
 # In a sentence, in quotes or after emphasis marks: only with package and message, or as a Spark error condition,
 # which mails and web pages quote without a class.
 IN_PROSE = re.compile(

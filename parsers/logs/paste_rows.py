@@ -28,7 +28,7 @@ from flowdiag.parsers.lines.failure_lines import (
 from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, middle_of, own_frame
 from flowdiag.parsers.logs.paste_patterns import GRAVE
 from flowdiag.parsers.logs.pasted import Pasted
-from flowdiag.parsers.logs.pastes import PROSE_BYTES, engine_and_class, failures_in
+from flowdiag.parsers.logs.pastes import HEAD_BYTES, PROSE_BYTES, engine_and_class, failures_in
 from flowdiag.parsers.messages import parse_task
 from flowdiag.parsers.rows import Event, Row
 
@@ -83,7 +83,8 @@ def paste_rows(
         if _is_reported(pasted, known):
             # Rules may ignore records below INFO, and then the exception may be the only sign of the failure.
             quiet = pasted.level in _QUIET
-            if not (pasted.plain and quiet) and len(data) <= PROSE_BYTES:
+            searched = HEAD_BYTES if pasted.level in GRAVE else PROSE_BYTES
+            if not (pasted.plain and quiet) and len(data) <= searched:
                 yield _failure(pasted, found, written_by, source) | {"template": KNOWN_RECORD}
             continue
         if len(data) > PROSE_BYTES and (
@@ -106,7 +107,9 @@ def _is_over(one: Pasted, data: bytes) -> bool:
         return False
     text = f"{one.heading.message} {' '.join(one.chain)}"
     if one.level not in GRAVE:
-        return is_overcome(text, data[one.offset :])
+        after = data[one.offset :].partition(b"\n")[2]
+        ended = ended_by((one.heading.message, *one.chain))
+        return ended in (None, "process") and is_overcome(text, one.level, after)
     if not one.plain or not is_routine((text,)):
         return False
     return was_stopped(data[: one.offset].decode("utf-8", "replace"))
@@ -369,7 +372,11 @@ def _query_columns(one: Pasted, fields: dict[str, str]) -> Row:
     fields |= {"origin": "paste", "what": "terminated"}
     if named is None and _is_part(one):
         fields["part"] = "cause"
-    elif named is None and ended_with(one) == "task" and fields.get("process") == "spark-executor":
+    elif (
+        named is None
+        and fields.get("process") == "spark-executor"
+        and ended_with(one) in ("task", "process")
+    ):
         fields["part"] = "task"
     if named is None and one.is_of_dstream:
         fields["what"] = "batch"

@@ -141,8 +141,9 @@ class Pasted:
     def cause(self, found: Classified | None, *, outer: bool) -> tuple[str, int]:
         """Return the decisive exception (the classified or the deepest exception) with its context, and its offset."""
         above = self.heading.message if self.heading is not None and self.level in GRAVE else ""
-        if self.python is not None and (found is None or found.link >= len(self.chain) or outer):
-            at = self.offset if self.python_at is None else self.python_at
+        at = self.offset if self.python_at is None else self.python_at
+        of_python = self.python is not None and self.at[-1] <= at  # no `Caused by` follows it
+        if self.python and of_python and (found is None or found.link >= len(self.chain) or outer):
             cause = with_context([without_query(self.python)], 0, above)
             return (f"{cause} (then {self.then})" if self.then else cause), at
         chain = [

@@ -196,6 +196,7 @@ def _quotes(line: str) -> Iterator[str]:
 def _vague_failures(data: bytes) -> Iterator[Pasted]:
     """Yield the lines that only mention a failure."""
     explains = False  # whether the paragraph explains failures in general
+    is_healthy = False  # whether the line belongs to a record of healthy processes
     for offset, line in _with_messages(lines_of(data)):
         head = prefix.parse(line)
         record = _json_record(line, head)
@@ -204,7 +205,9 @@ def _vague_failures(data: bytes) -> Iterator[Pasted]:
         explains = bool(text) and (explains or p.GENERAL.match(text) is not None)
         if explains or (not head.complete and p.MEANING.match(text) is not None):
             continue
-        if not _is_vague_failure(head, text):
+        if head.complete:
+            is_healthy = is_harmless_record(head.logger, text)
+        if is_healthy or not _is_vague_failure(head, text):
             continue
         pasted = Pasted(offset, level=head.level, plain=True)
         pasted.local_us, pasted.utc_us, pasted.clock = head.local_us, head.utc_us, head.clock
@@ -327,6 +330,8 @@ class _Segments:
         )
         self._before: tuple[int, str] | None = None  # the line above, if it belongs to no failure
         self._blank = False  # whether the line above is blank
+        self._last = ""  # the last line
+        self._above_jvm: str | None = None  # the line above the heading of the JVM's stack trace
         self.headed = False  # whether any line has been a log record
 
     def blocks(self) -> Iterator[Pasted]:
@@ -470,6 +475,10 @@ class _Segments:
         if not bare:
             return
         (unusual, before), self._unusual, self._before = (self._unusual, self._before), None, None
+        if bare == _JVM:
+            self._above_jvm = self._last
+            return
+        self._last = bare
         if p.FENCE.match(text):
             self._end()
             self._level = None
@@ -510,7 +519,11 @@ class _Segments:
         self._end_record(bare)
         if self._block is not None and self._block.plain and is_wrapper_failure(element["text"]):
             self._end()  # a launcher's own exception below the report of the application
-        block = self._element(offset, element["text"], counted)
+        above, self._above_jvm = self._above_jvm, None
+        text_of = element["text"].strip()
+        if above and p.NAME_ONLY.match(text_of) is not None:
+            text_of = f"{text_of}: {p.NAME_FIRST.sub('', above)}"  # Spark Connect prints the message only there
+        block = self._element(offset, text_of, counted)
         if (thread := p.THREAD.match(text)) is not None:
             block.thread = thread["query"]
         block.lines[-1] = bare
@@ -672,7 +685,9 @@ class _Segments:
         return False
 
     def _python_error(self, offset: int, block: Pasted, text: str) -> None:
-        if "Py4J" in text[:80] or "pyspark.errors" in text[:40]:
+        # Below these errors, Java prints its own exception.
+        is_bridge = "Py4J" in text[:80] and "Py4JNetworkError" not in text[:80]
+        if is_bridge or "pyspark.errors" in text[:40]:
             self._link(offset, block, text)
             return
         if self._kept:
@@ -770,6 +785,7 @@ def _is_failed_start(block: Pasted) -> bool:
     return block.plain and any(text in block.chain[0] for text in _FAILED_START)
 
 
+_JVM: Final = "JVM stacktrace:"
 _GAP: Final = re.compile(r"(?<=\w): {2,400}")
 _FAILED_START: Final = ("Could not create the Java Virtual Machine", "Program will exit")
 

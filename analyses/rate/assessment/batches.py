@@ -30,15 +30,27 @@ def failed_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
 
 
 def failed_tasks(app: ApplicationFacts) -> list[Record]:
-    """Return the task exceptions in a fragment that has no application, batch or query.
+    """Return the task exceptions of a fragment without application, batch or query, and without a successful retry.
 
     With batches or queries, their outcome shows whether a retry succeeded.
     """
-    return [] if app.application or app.kind != "other" else [*_task_exceptions(app)]
+    if app.application or app.kind != "other":
+        return []
+    return [record for record in _task_exceptions(app) if not _is_retried(app, record)]
+
+
+def _is_retried(app: ApplicationFacts, record: Record) -> bool:
+    """Return whether a later attempt of the task succeeded."""
+    task = record.fields.get("stage"), record.fields.get("index")
+    return any(
+        (one.fields.get("stage"), one.fields.get("index")) == task
+        and (one.time_us or 0) >= (record.time_us or 0)
+        for one in app.incidents_of("task-retried")
+    )
 
 
 def retried_tasks(app: ApplicationFacts) -> list[Record]:
-    """Return the task exceptions that a retry resolved, because later batches or triggers completed."""
+    """Return the task exceptions after which a retry succeeded, or batches or triggers completed."""
     ends = [(batch.end_ms or 0) * 1000 for batch in app.completed if not batch.failed_outputs]
     ends += [
         trigger.time_us + (trigger.duration_ms or 0) * 1000
@@ -49,7 +61,8 @@ def retried_tasks(app: ApplicationFacts) -> list[Record]:
     return [
         record
         for record in _task_exceptions(app)
-        if (record.time_us or last) < last and not str(record.cause).startswith("ExecutorLost")
+        if ((record.time_us or last) < last and not str(record.cause).startswith("ExecutorLost"))
+        or _is_retried(app, record)
     ]
 
 

@@ -189,7 +189,7 @@ def _exception_finding(
         "explain": " ".join(
             filter(
                 None,
-                (exceptions.driver_note(found), explain, outcome, origin_note(records[-1].fields)),
+                (exceptions.process_note(found), explain, outcome, origin_note(records[-1].fields)),
             )
         ),
         "why": f"{failed}: {error}",

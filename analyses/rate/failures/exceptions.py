@@ -12,6 +12,7 @@ from flowdiag.analyses.model.finding import Action, Measurement
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.assessment import AssessedApplication
 from flowdiag.analyses.rate.facts import Record
+from flowdiag.analyses.rate.failures.executors import meaning_of_exit
 from flowdiag.analyses.rate.failures.troubles import error_line
 from flowdiag.parsers.components import components
 from flowdiag.parsers.exceptions import Classified, is_wrapper
@@ -90,8 +91,10 @@ def _is_of_driver(found: Classified) -> bool:
     return found.values.get("process") == "spark-driver" and not of_worker
 
 
-def driver_note(found: Classified | None) -> str:
-    """Return a note for exceptions of the driver, or an empty text for others."""
+def process_note(found: Classified | None) -> str:
+    """Return a note for an exception of the driver or an exit code, or nothing for other exceptions."""
+    if found is not None and "exit_code" in found.values:
+        return meaning_of_exit(f"exit code {found.values['exit_code']}")
     if found is None or not _is_of_driver(found) or cause_of_exception(found)[0] != "out-of-memory":
         return ""
     by = ": a collect transfers the rows of all tasks to the driver" if "by" in found.values else ""

@@ -7,6 +7,7 @@ from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.failures.troubles import Trouble
+from flowdiag.parsers.codes import codes_in
 
 _BENIGN: Final = re.compile(
     r"idle|killed by driver|decommission|kill request|removed by request|application finished"
@@ -80,8 +81,20 @@ def is_loss(executor: h.Executor) -> bool:
 
 
 def is_of_memory(reason: str) -> bool:
-    """Return whether an executor was lost because of memory."""
-    return "memory" in reason.lower() or "oomkilled" in reason.lower()
+    """Return whether the reason of a loss is memory."""
+    return "memory" in reason.lower() or "oomkilled" in reason.lower() or is_of_heap(reason)
+
+
+def is_of_heap(reason: str) -> bool:
+    """Return whether an OutOfMemoryError ended the executor, which then exits with its own code."""
+    codes = {code.code for code in codes_in(reason)}
+    return "OutOfMemoryError" in reason or "exit code 52" in codes
+
+
+def meaning_of_exit(reason: str) -> str:
+    """Return a sentence about the exit code in a reason, or nothing."""
+    known = [code for code in codes_in(reason) if code.family == "exit"]
+    return f"{h.fmt.capital(known[0].code)}: {known[0].meaning}." if known else ""
 
 
 _AT_ONCE_US: Final = 60_000_000

@@ -54,7 +54,7 @@ def failed_query(
         explain=" ".join(
             filter(
                 None,
-                (exceptions.driver_note(found), outcome, going_on, origin_note(ended[-1].fields)),
+                (exceptions.process_note(found), outcome, going_on, origin_note(ended[-1].fields)),
             )
         ),
         why=f"ended{times}: {error}",

@@ -98,7 +98,9 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Results:
         yield _lost_blocks(assessed, removed, blocks, limits)
 
 
-def _memory_remedies(app: h.ApplicationFacts) -> tuple[h.Action, ...]:
+def _memory_remedies(app: h.ApplicationFacts, reason: str) -> tuple[h.Action, ...]:
+    if x.is_of_heap(reason):
+        return h.remedies("out-of-memory", app, "spark-heap")
     limit = ("rocksdb-limit",) if has_unlimited_rocksdb(app) else ()
     return h.remedies("out-of-memory", app, "spark-overhead", *limit)
 
@@ -174,9 +176,11 @@ def _lost_executors(
         h.remedies("executor-lost", app, *x.loss_remedies(app, reason)),
     )
     if memory:
-        cause, actions = "out-of-memory", _memory_remedies(app)
+        cause, actions = "out-of-memory", _memory_remedies(app, reason)
     elif x.was_killed(reason):
         explain += _BY_WHOM
+    else:
+        explain = f"{explain} {x.meaning_of_exit(reason)}".rstrip()
     executors = h.cite((executor.ref, executor.removed_us) for executor in lost)
     missing = h.cite((block.ref, block.time_us) for block in blocks)
     return h.application_finding(
