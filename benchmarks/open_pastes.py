@@ -68,6 +68,7 @@ FIRST_RUNS: Final[dict[str, tuple[int, ...]]] = {
     "mixed-3": (18, 5, 2, 1, 4),
     "mixed-4": (18, 6, 1, 0, 4),
     "mixed-5": (30, 9, 3, 0, 7),
+    "mixed-6": (30, 11, 3, 0, 5),
 }
 """The first run of each file of `rounds`: counts of `VERDICTS`."""
 

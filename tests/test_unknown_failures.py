@@ -555,24 +555,50 @@ RECONNECTED = [
 ]
 
 
-@pytest.mark.parametrize("records", [START, STOP, PROBE, LISTED, RECONNECTED])
+@pytest.mark.parametrize("records", [START, STOP])
 def test_what_a_process_overcomes_or_is_ordered_is_no_failure(
     records: list[str], tmp_path: Path
 ) -> None:
     lines = [f"2024-03-02 11:04:{second:02},220 {text}\n" for second, text in enumerate(records)]
-    assert failures(rows_of("".join(lines), tmp_path / "paste")) == []
-    # The order decides.
-    assert failures(rows_of("".join(reversed(lines)), tmp_path / "paste"))
+    assert rows_of("".join(lines), tmp_path / "paste") == []
+    assert rows_of("".join(reversed(lines)), tmp_path / "paste")  # the order decides
+
+
+@pytest.mark.parametrize("records", [PROBE, LISTED, RECONNECTED])
+def test_what_a_process_survives_is_a_note(records: list[str], tmp_path: Path) -> None:
+    def severities(records: list[str]) -> list[str]:
+        lines = [
+            f"2024-03-02 11:04:{second:02},220 {text}\n" for second, text in enumerate(records)
+        ]
+        report = PasteJudge(tmp_path, None).report_on_text("".join(lines))
+        assert report is not None
+        return [str(finding.severity) for finding in report.findings]
+
+    assert severities(records) == ["info"]
+    assert severities([*records, records[0]]) == ["warning"]  # it happens again
+    error = "ERROR com.acme.Client [] - order seven is bad"
+    assert "warning" in severities([*records, error])
 
 
 @pytest.mark.parametrize("level", ["WARN", "ERROR"])
-def test_what_ends_a_job_is_a_failure_although_the_job_works_later(
+def test_what_ends_a_job_is_no_note_although_the_job_works_later(
     level: str, tmp_path: Path
 ) -> None:
     trace = "a.b.JobExecutionException: Job execution failed.\nCaused by: a.b.PriceException: no price\n\tat a.P.a(P.java:1)"
-    first, last = LAYOUTS[0](level, "com.acme.Client", f"it failed\n{trace}"), LISTED[1]
-    rows = rows_of(f"{first}\n2024-03-02 11:05:00,220 {last}\n", tmp_path / "paste")
-    assert "no price" in texts(failures(rows))
+    first = LAYOUTS[0](level, "com.acme.Client", f"it failed\n{trace}")
+    rows = rows_of(f"{first}\n2024-03-02 11:05:00,220 {LISTED[1]}\n", tmp_path / "paste")
+    (row,) = failures(rows)
+    assert "no price" in str(row["cause"])
+    assert "survived" not in dict(row["fields"])  # type: ignore[call-overload]
+
+
+def test_an_event_that_kubernetes_overcomes_is_no_failure(tmp_path: Path) -> None:
+    events = (
+        "  Warning  FailedMount  61s   kubelet  MountVolume.SetUp failed for volume conf : configmap conf not found\n"
+        "  Normal   Started      58s   kubelet  Started container driver\n"
+    )
+    assert rows_of(events, tmp_path / "paste") == []
+    assert rows_of(events.partition("\n")[0] + "\n", tmp_path / "paste")
 
 
 def failures(rows: list[dict[str, object]]) -> list[dict[str, object]]:

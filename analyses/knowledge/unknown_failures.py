@@ -51,7 +51,10 @@ _ENDS: Final = {
     "process": (Severity.WARNING, "The failure ended a process."),
     "task": (Severity.WARNING, "The failure ended a task."),
 }
-_MODEST: Final = (Severity.WARNING, "The text does not show whether the failure ended anything.")
+_SURVIVED: Final = (
+    "It was logged below ERROR, and ordinary log lines follow: the process continued."
+)
+_MODEST: Final = (Severity.WARNING, "The text does not show whether anything ended because of it.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +95,14 @@ class FailureGroup:
         return min(known, key=lambda word: [*_ENDS, ""].index(word) if word in _ENDS else 99)
 
     @property
+    def is_survived(self) -> bool:
+        """Whether the process continued after each of the failures, which were logged below ERROR."""
+        return all(one.text.get("survived") for one in self.members)
+
+    @property
     def severity(self) -> Severity:
+        if self.is_survived:
+            return Severity.INFO
         return _ENDS.get(self.ended, _MODEST)[0]
 
     @property
@@ -172,7 +182,8 @@ class FailureGroup:
             for code in _specific_codes(self.first.failure)[:2]
             if code.family != "http" or self.cause == UNRECOGNIZED  # a known cause is more precise
         ]
-        parts.append(_ENDS.get(self.ended, _MODEST)[1])
+        effect = _ENDS.get(self.ended, _MODEST)[1]
+        parts.append(_SURVIVED if self.is_survived else effect)
         if self.cause == UNRECOGNIZED:
             parts.append("flowdiag has no remedy for this failure.")
         else:

@@ -106,23 +106,33 @@ def benign_samples() -> list[str]:
     return [entry["sample"] for entry in _data()["benign"]]
 
 
-def is_overcome(text: str, level: str | None, after: bytes) -> bool:
-    """Return whether the process overcame a failure, because a later record shows the success of the same step, or
-    that the job works.
+def is_overcome(text: str, after: bytes) -> bool:
+    """Return whether the process overcame a failure, because a later record shows the success of the same step.
 
     Args:
         text: the record of the failure.
-        level: its level.
         after: the text below its first line, in UTF-8.
 
-    >>> is_overcome("Remote connection to [null] failed", "WARN", b"Successful registration at resource manager akka.tcp")
+    >>> is_overcome("Remote connection to [null] failed", b"Successful registration at resource manager akka.tcp://flink")
     True
     """
     return any(
-        level in entry.get("levels", (level,))
-        and re.search(entry["failure"], text[:_TEXT])
-        and re.search(entry["later"].encode(), after)
+        re.search(entry["failure"], text[:_TEXT]) and re.search(entry["later"].encode(), after)
         for entry in _data()["recovery"]
+    )
+
+
+def is_survived(after: bytes) -> bool:
+    """Return whether a process continued after a failure: ordinary records follow, and nothing that ends it.
+
+    >>> is_survived(b"24/03/02 11:04:19 INFO Client: order 7")
+    True
+    >>> is_survived(b"24/03/02 11:04:19 INFO Client: order 7\\n24/03/02 11:04:20 ERROR Client: no price")
+    False
+    """
+    later: dict[str, str] = _data()["later"]
+    return bool(
+        re.search(later["works"].encode(), after) and not re.search(later["fails"].encode(), after)
     )
 
 

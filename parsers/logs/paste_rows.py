@@ -21,6 +21,7 @@ from flowdiag.parsers.lines.failure_lines import (
     ended_by,
     is_overcome,
     is_routine,
+    is_survived,
     is_wrapper_failure,
     short_failure,
     was_stopped,
@@ -96,23 +97,34 @@ def paste_rows(
             row["fields"]["ended"] = "application"
             yield row
         elif _is_undecided(pasted, found, written_by, failed=failed):
-            yield _failure(pasted, found, written_by, source)
+            row = _failure(pasted, found, written_by, source)
+            if _is_survived(pasted, data):
+                row["fields"]["survived"] = "yes"
+            yield row
         else:
             yield _row(pasted, found, written_by, source)
 
 
 def _is_over(one: Pasted, data: bytes) -> bool:
-    """Return whether the process recovered from a failure, or logged it only because it was being stopped."""
-    if one.heading is None:
-        return False
-    text = f"{one.heading.message} {' '.join(one.chain)}"
+    """Return whether the process overcame a failure, or only logged it because something stopped it on purpose."""
+    text = f"{one.heading.message if one.heading else ''} {' '.join(one.chain)}"
     if one.level not in GRAVE:
-        after = data[one.offset :].partition(b"\n")[2]
-        ended = ended_by((one.heading.message, *one.chain))
-        return ended in (None, "process") and is_overcome(text, one.level, after)
+        return is_overcome(text, _below(one, data))
     if not one.plain or not is_routine((text,)):
         return False
     return was_stopped(data[: one.offset].decode("utf-8", "replace"))
+
+
+def _is_survived(one: Pasted, data: bytes) -> bool:
+    """Return whether the process continued after a failure below ERROR that ended nothing."""
+    if one.heading is None or one.level in GRAVE:
+        return False
+    return ended_by((one.heading.message, *one.chain)) is None and is_survived(_below(one, data))
+
+
+def _below(one: Pasted, data: bytes) -> bytes:
+    """Return the text below the first line of a failure."""
+    return data[one.offset :].partition(b"\n")[2]
 
 
 def _answers_request(one: Pasted) -> bool:

@@ -41,6 +41,7 @@ from flowdiag.parsers.lines.traces import (
 from flowdiag.parsers.logs import paste_patterns as p
 from flowdiag.parsers.logs.bodies import lines_of
 from flowdiag.parsers.logs.cuts import describe_cut_failure, read_notebook
+from flowdiag.parsers.logs.misread import without_misread_letters
 from flowdiag.parsers.logs.paste_patterns import GRAVE, fact_in
 from flowdiag.parsers.logs.pasted import Heading, Pasted
 from flowdiag.parsers.logs.records import Record, open_record
@@ -271,41 +272,6 @@ _AFTER_MESSAGE: Final = '","additionalMetadata"'
 _CELLS: Final = re.compile(r"\t| {0,4}\|(?: {1,4}|\Z)")
 
 
-# Classes and packages that text recognition misreads in screenshots.
-_MISREAD: Final = re.compile(rb"\blllegal(?=[A-Z])|fIink|\bjava\.Iang|\b[0O]rg\.apache")
-_MISREAD_LETTER: Final = re.compile(
-    rb"(?<=[a-z])1(?=[a-z])|(?<=\d)[Ol](?=[\d:)])|(?<=[\s:(])[Ol](?=\d)"
-)
-_LETTERS: Final = {b"lllegal": b"Illegal", b"fIink": b"flink", b"java.Iang": b"java.lang"}
-
-
-def without_misread_letters(data: bytes) -> bytes:
-    """Correct letters and digits that text recognition misread in a screenshot. The length stays the same.
-
-    >>> without_misread_letters(b"java.lang.lllegalStateException: No slot avai1able (S.java:34O)")
-    b'java.lang.IllegalStateException: No slot available (S.java:340)'
-    >>> without_misread_letters(b"container a1b")
-    b'container a1b'
-    >>> without_misread_letters(b"java . lang . IllegalStateException : no price")
-    b'java.lang.IllegalStateException:      no price'
-    """
-    data = _SPACED.sub(_join_name, data)
-    if _MISREAD.search(data) is None:
-        return data
-    data = _MISREAD.sub(lambda found: _LETTERS.get(found[0], b"org.apache"), data)
-    return _MISREAD_LETTER.sub(lambda found: {b"1": b"l", b"O": b"0", b"l": b"1"}[found[0]], data)
-
-
-# The name of an exception, typed or recognized with spaces around its dots.
-_SPACED: Final = re.compile(
-    rb"\b(?:org|java|javax|com|io|net|scala)(?: ?\. ?[a-z]\w{0,40}){1,10} ?\. ?[A-Z]\w{2,80}(?:Exception|Error)\b(?: ?:)?"
-)
-
-
-def _join_name(found: re.Match[bytes]) -> bytes:
-    return found[0].replace(b" ", b"").ljust(len(found[0]))
-
-
 class _Segments:
     """Splits a text into failures."""
 
@@ -475,10 +441,8 @@ class _Segments:
         if not bare:
             return
         (unusual, before), self._unusual, self._before = (self._unusual, self._before), None, None
-        if bare == _JVM:
-            self._above_jvm = self._last
+        if self._is_heading_of_jvm(bare):
             return
-        self._last = bare
         if p.FENCE.match(text):
             self._end()
             self._level = None
@@ -504,6 +468,13 @@ class _Segments:
         else:
             self._first_line(offset, text, element, counted=counted is not None)
 
+    def _is_heading_of_jvm(self, bare: str) -> bool:
+        """Return whether a line is the heading of the JVM's stack trace, whose message is above the heading."""
+        above, self._last = self._last, bare
+        if bare == _JVM:
+            self._above_jvm = above
+        return bare == _JVM
+
     def _cell(self, bare: str) -> re.Match[str] | None:
         """Return the exception in a later cell of a table row, unless the line continues a message."""
         if self._has_chain() and not self._again:
@@ -520,16 +491,25 @@ class _Segments:
         if self._block is not None and self._block.plain and is_wrapper_failure(element["text"]):
             self._end()  # a launcher's own exception below the report of the application
         above, self._above_jvm = self._above_jvm, None
-        text_of = element["text"].strip()
-        if above and p.NAME_ONLY.match(text_of) is not None:
-            text_of = f"{text_of}: {p.NAME_FIRST.sub('', above)}"  # Spark Connect prints the message only there
-        block = self._element(offset, text_of, counted)
+        exception = element["text"].strip()
+        if above and p.NAME_ONLY.match(exception) is not None:
+            # Spark Connect prints the message only there.
+            exception = f"{exception}: {p.NAME_FIRST.sub('', above)}"
+        block = self._element(offset, exception, counted)
         if (thread := p.THREAD.match(text)) is not None:
             block.thread = thread["query"]
         block.lines[-1] = bare
 
     def _end_record(self, text: str) -> None:
-        """End the record above unless it is an error, because uncaught exceptions are printed outside records."""
+        """End the record above, unless it is an error: uncaught exceptions are printed outside records."""
+        above = self._heading
+        if (
+            above is not None
+            and text.startswith(p.PYTHON_BEGIN)
+            and p.PYTHON_LOGGER.match(above.logger or "") is not None
+            and p.ANNOUNCED.search(above.message) is not None
+        ):
+            return
         inside = self._level is not None and self._level not in GRAVE
         if inside and text.startswith(("Exception in thread ", p.PYTHON_BEGIN)):
             self._level, self._heading = "ERROR", None
