@@ -69,6 +69,7 @@ FIRST_RUNS: Final[dict[str, tuple[int, ...]]] = {
     "mixed-4": (18, 6, 1, 0, 4),
     "mixed-5": (30, 9, 3, 0, 7),
     "mixed-6": (30, 11, 3, 0, 5),
+    "mixed-7": (19, 3, 0, 0, 4),
 }
 """The first run of each file of `rounds`: counts of `VERDICTS`."""
 

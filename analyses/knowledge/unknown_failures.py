@@ -51,6 +51,8 @@ _ENDS: Final = {
     "process": (Severity.WARNING, "The failure ended a process."),
     "task": (Severity.WARNING, "The failure ended a task."),
 }
+_PERSISTS: Final = 3
+"""A failure that occurs this often is not over, although the process continues."""
 _SURVIVED: Final = (
     "It was logged below ERROR, and ordinary log lines follow: the process continued."
 )
@@ -96,8 +98,8 @@ class FailureGroup:
 
     @property
     def is_survived(self) -> bool:
-        """Whether the process continued after each of the failures, which were logged below ERROR."""
-        return all(one.text.get("survived") for one in self.members)
+        """Whether the process continued after each of the few failures, which were logged below ERROR."""
+        return self.count < _PERSISTS and all(one.text.get("survived") for one in self.members)
 
     @property
     def severity(self) -> Severity:

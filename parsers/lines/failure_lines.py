@@ -106,18 +106,21 @@ def benign_samples() -> list[str]:
     return [entry["sample"] for entry in _data()["benign"]]
 
 
-def is_overcome(text: str, after: bytes) -> bool:
+def is_overcome(text: str, after: bytes, *, grave: bool = False) -> bool:
     """Return whether the process overcame a failure, because a later record shows the success of the same step.
 
     Args:
         text: the record of the failure.
         after: the text below its first line, in UTF-8.
+        grave: whether it was logged at ERROR or above.
 
     >>> is_overcome("Remote connection to [null] failed", b"Successful registration at resource manager akka.tcp://flink")
     True
     """
     return any(
-        re.search(entry["failure"], text[:_TEXT]) and re.search(entry["later"].encode(), after)
+        entry.get("errors", False) >= grave
+        and re.search(entry["failure"], text[:_TEXT])
+        and re.search(entry["later"].encode(), after)
         for entry in _data()["recovery"]
     )
 

@@ -93,6 +93,7 @@ NAMED = re.compile(r"\b[A-Z][a-z0-9]\w{2,80}(?:Exception|Error)\b")
 # Python's logging prints the exception of a record below its message.
 PYTHON_LOGGER = re.compile(r"(?:[a-z_]\w{0,60}\.){0,10}[a-z_]\w{0,60}\Z")
 ANNOUNCED = re.compile(r"(?i)\b(?:errors?|exceptions?|fail(?:ed|ure|s)?)\b")
+BEGINS_RECORD = re.compile(r"[\[\d]|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[a-z_][\w.]{0,80}:")
 PYTHON_BEGIN: Final = "Traceback (most recent call last)"
 PYTHON = re.compile(
     r"(?P<text>(?:[a-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Warning)(?:: .*)?\Z)"

@@ -108,8 +108,10 @@ def paste_rows(
 def _is_over(one: Pasted, data: bytes) -> bool:
     """Return whether the process overcame a failure, or only logged it because something stopped it on purpose."""
     text = f"{one.heading.message if one.heading else ''} {' '.join(one.chain)}"
-    if one.level not in GRAVE:
-        return is_overcome(text, _below(one, data))
+    if is_overcome(text, _below(one, data), grave=one.level in GRAVE):
+        return True
+    if one.heading is None or one.level not in GRAVE:
+        return False
     if not one.plain or not is_routine((text,)):
         return False
     return was_stopped(data[: one.offset].decode("utf-8", "replace"))

@@ -383,7 +383,7 @@ class _Segments:
     def _in_message(self, head: prefix.Prefix) -> bool:
         """Return whether a line continues a message or a trace, so that it starts with no header."""
         text = strip_marks(head.text[head.inner :])
-        inside = self._block is not None and not self._again and text[:1] not in "[0123456789"
+        inside = self._block is not None and not self._again and not p.BEGINS_RECORD.match(text)
         return inside or p.ELEMENT.match(text) is not None or is_trace_line(text)
 
     def _continues_trace(self, head: prefix.Prefix) -> bool:

@@ -41,7 +41,11 @@ _OF_A_STOP: Final = (
     "continuous execution finished",
 )
 # Another attempt of the task has succeeded, or something else cancelled the task.
-_OF_A_COPY: Final = ("driver denied task commit", "taskkilledexception")
+_OF_A_COPY: Final = (
+    "driver denied task commit",
+    "taskkilledexception",
+    "taskkilled (another attempt succeeded)",
+)
 # A stop clears the fields of the context, which causes these null pointers.
 _OF_A_CLEARED_CONTEXT: Final = (
     'sparkcontext.dagscheduler()" is null',

@@ -84,7 +84,13 @@ def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Results:
 def _open_end(
     assessed: h.AssessedApplication, groups: h.Sequence[FailureGroup]
 ) -> h.Iterator[h.Inconclusive]:
-    """Yield an inconclusive result if only shutdown hooks failed."""
+    """Yield an inconclusive result if only shutdown hooks failed, or if the process continued after all failures."""
+    if groups and all(group.is_survived for group in groups):
+        yield h.Inconclusive(
+            reason="the input does not show whether the logged failure affected the application",
+            checks=("driver-log",),
+            job=assessed.key,
+        )
     if groups and all(group.is_in_shutdown for group in groups):
         yield h.Inconclusive(
             reason="a shutdown hook failed, and the input does not show why the process was ending",
