@@ -126,7 +126,7 @@ def _is_survived(one: Pasted, data: bytes) -> bool:
 
 def _below(one: Pasted, data: bytes) -> bytes:
     """Return the text below the first line of a failure."""
-    return data[one.offset :].partition(b"\n")[2]
+    return data[one.offset : one.offset + HEAD_BYTES].partition(b"\n")[2]
 
 
 def _answers_request(one: Pasted) -> bool:

@@ -672,8 +672,11 @@ class _Segments:
             return
         if self._kept:
             self._kept = False  # it only occurred while the first one was handled
-            block.then = text[:_MESSAGE]
-            return
+            if _REENTRANT not in (block.python or ""):
+                block.then = text[:_MESSAGE]
+                return
+            for texts in (block.chain, block.glued, block.at):
+                texts.clear()
         block.python, block.python_at = text[:_MESSAGE], offset
         if not block.chain:
             block.add(offset, text[:_MESSAGE])
@@ -765,6 +768,7 @@ def _is_failed_start(block: Pasted) -> bool:
     return block.plain and any(text in block.chain[0] for text in _FAILED_START)
 
 
+_REENTRANT: Final = "reentrant call inside"  # of a signal handler, so the second error shows more
 _JVM: Final = "JVM stacktrace:"
 _GAP: Final = re.compile(r"(?<=\w): {2,400}")
 _FAILED_START: Final = ("Could not create the Java Virtual Machine", "Program will exit")
