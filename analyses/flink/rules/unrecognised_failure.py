@@ -20,6 +20,8 @@ In the logs of a job, errors are often handled. The rule then reports a failure 
 above, and the job or a task failed within `before` after it. It ignores the consequences of other failures, such
 as canceled tasks, closed connections and stopped processes.
 
+A failure that was logged once or twice, below ERROR, is only a note if ordinary log lines follow it.
+
 A fatal error that ends a JobManager or a TaskManager counts in any log. In a fragment, exit codes and failed
 snapshots count as well.
 

@@ -20,6 +20,8 @@ In the log of an application with batches or triggers, errors are often handled,
 and queries. The rule then reports a failure only if the text shows that it ended the application, and no batch or
 trigger follows.
 
+A failure that was logged once or twice, below ERROR, is only a note if ordinary log lines follow it.
+
 "Job 41 cancelled because SparkContext was shut down" is an effect of a stop. If the input does not contain the stop
 itself, the rule is inconclusive. A failure in a shutdown hook is only a note, because the process was already ending.
 
