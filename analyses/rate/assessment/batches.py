@@ -30,7 +30,7 @@ def failed_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
 
 
 def failed_tasks(app: ApplicationFacts) -> list[Record]:
-    """Return the task exceptions of a fragment without application, batch or query, and without a successful retry.
+    """Return the task exceptions without a successful retry, in a fragment that has no application, batch or query.
 
     With batches or queries, their outcome shows whether a retry succeeded.
     """
