@@ -441,8 +441,6 @@ class _Segments:
         if not bare:
             return
         (unusual, before), self._unusual, self._before = (self._unusual, self._before), None, None
-        if self._is_heading_of_jvm(bare):
-            return
         if p.FENCE.match(text):
             self._end()
             self._level = None
@@ -456,7 +454,8 @@ class _Segments:
         if unusual is not None and p.PYTHON_FILE.match(text):
             self._element(*unusual)
         if (
-            self._python_line(offset, text, bare)
+            self._is_heading_of_jvm(bare)
+            or self._python_line(offset, text, bare)
             or self._table_row(offset, text)
             or self._read_typed(offset, text)
         ):
