@@ -454,8 +454,7 @@ class _Segments:
         if unusual is not None and p.PYTHON_FILE.match(text):
             self._element(*unusual)
         if (
-            self._is_heading_of_jvm(bare)
-            or self._python_line(offset, text, bare)
+            self._python_line(offset, text, bare)
             or self._table_row(offset, text)
             or self._read_typed(offset, text)
         ):
@@ -644,6 +643,8 @@ class _Segments:
 
     def _begins_traceback(self, offset: int, text: str, bare: str) -> bool:
         """Start a Python traceback at its first line or at a frame. Return whether the line was its first line."""
+        if self._is_heading_of_jvm(bare):
+            return True
         if p.BEFORE.match(bare) and self._has_chain():
             self._kept = True
             return True
