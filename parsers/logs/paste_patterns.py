@@ -92,7 +92,7 @@ DIGITS = re.compile(r"\d+")
 NAMED = re.compile(r"\b[A-Z][a-z0-9]\w{2,80}(?:Exception|Error)\b")
 # Python's logging prints the exception of a record below its message.
 PYTHON_LOGGER = re.compile(r"(?:[a-z_]\w{0,60}\.){0,10}[a-z_]\w{0,60}\Z")
-ANNOUNCED = re.compile(r"(?i)\b(?:errors?|exceptions?|fail(?:ed|ure|s)?)\b")
+ANNOUNCED = re.compile(r"(?i)\b(?:errors?|exceptions?|fails?|failed|failure)\b")
 BEGINS_RECORD = re.compile(r"[\[\d]|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[a-z_][\w.]{0,80}:")
 PYTHON_BEGIN: Final = "Traceback (most recent call last)"
 PYTHON = re.compile(
