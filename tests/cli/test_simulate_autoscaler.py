@@ -54,7 +54,7 @@ def test_other_settings(configuration: str, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ([str(ROOT / "2.3.0" / "provenance.json")], "no state of an autoscaler"),
+        ([str(ROOT / "2.3.0" / "provenance.json")], "no autoscaler state"),
         ([RECORDED, "--target-utilization", "7"], "between 0 and 1"),
         ([RECORDED, "--max-parallelism", "0"], "at least 1"),
         ([RECORDED, "--catch-up", "often"], "--catch-up"),
