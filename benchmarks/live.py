@@ -108,8 +108,8 @@ def grade(
     """Grade the first incident of a report with a word from `ORDER`.
 
     Args:
-        expected: of the recording's truth.
-        verdict: of the job.
+        expected: the verdict in the recording's truth.
+        verdict: the verdict of the job.
         first: cause and subject of its first incident.
         fair: a less precise cause that the input allows.
     """

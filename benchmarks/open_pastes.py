@@ -150,7 +150,7 @@ class OpenAnswer:
 
 
 def half_of(name: str) -> str:
-    """Return the half of the text with this name."""
+    """Return the name of the half that a text belongs to, chosen by a hash of the text's name."""
     return HALVES[hashlib.sha256(name.encode()).digest()[0] % 2]
 
 

@@ -53,7 +53,7 @@ def inputs(top: Path) -> Iterator[tuple[Path, str]]:
     applies.
 
     Args:
-        top: of the checkout.
+        top: the root folder of the checkout.
     """
     from flowdiag.analyses.topic_names import ENGINES
 
@@ -84,7 +84,7 @@ def keep(
 
     Args:
         folder: created if it does not exist.
-        top: of the checkout that holds the recordings.
+        top: the root folder of the checkout that holds the recordings.
         shard, shards: index and number of the parts, for several processes.
         measured: a folder that `measure_all` wrote; None measures with Spark now.
         widths: columns for additional tables, next to the default of 100.
@@ -166,7 +166,7 @@ def joined(measured: Path, top: Path) -> Iterator[tuple[str, Report]]:
 
     Args:
         measured: a folder that `measure_all` wrote.
-        top: of the checkout that holds the recordings.
+        top: the root folder of the checkout that holds the recordings.
     """
     from flowdiag.analyses.diagnosis import report_on
     from flowdiag.analyses.selection.options import Options

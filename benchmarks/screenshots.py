@@ -34,7 +34,7 @@ def take(reports: Mapping[str, Report]) -> int:
     """Take all screenshots; return 1 if any is too large.
 
     Args:
-        reports: of the recordings, by name.
+        reports: the reports of the recordings, by name.
     """
     IMAGES.mkdir(parents=True, exist_ok=True)
     report = reports[_SHOWN]

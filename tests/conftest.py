@@ -54,7 +54,7 @@ def planted() -> None:
 def spark() -> Iterator[SparkSession]:
     """Return the session that `flowdiag` would use, started once.
 
-    With Java's second compiler, which pays off after about 15 diagnoses in one process.
+    It enables Java's second compiler, which pays off after about 15 diagnoses in one process.
     """
     from flowdiag.cli.spark.optimizations import VARIABLE, Optimization
     from flowdiag.cli.spark.starter import SparkStarter

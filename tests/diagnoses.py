@@ -41,7 +41,7 @@ def answer(truth: Mapping[str, Any], report: Report) -> str:
 
     Args:
         truth: `truth.json` of the recording.
-        report: of the command.
+        report: the report of the command.
     """
     expected = [
         job["expected"] | {"culprits": culprits_of(job)} for job in truth.get("jobs", [truth])

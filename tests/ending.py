@@ -43,7 +43,7 @@ def end(arguments: Sequence[str], number: signal.Signals, after_s: float, folder
     """Send a signal to a command.
 
     Args:
-        arguments: of `flowdiag`.
+        arguments: the arguments of `flowdiag`.
         number: the signal.
         after_s: delay from the moment in which the command handles signals: before that, only Python runs.
         folder: for its temporary files; new.

@@ -119,7 +119,7 @@ class FakeCluster:
     """Answers requests of one or more namespaces.
 
     Attributes:
-        objects: of any kind.
+        objects: objects of any kind.
         logs: by (pod, container, whether of the container before the last restart).
         rules: what is allowed; None for everything.
         answers: replies by path, before anything else is looked up.

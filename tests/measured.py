@@ -29,8 +29,8 @@ class Recorded:
         """Measure the inputs.
 
         Args:
-            paths: of the inputs.
-            names: of the topics.
+            paths: the paths of the inputs.
+            names: the names of the topics.
             spark: the session.
         """
         topics = tuple(topic(name) for name in names)

@@ -168,8 +168,8 @@ def wrong(report: Report, facts: Any = None) -> list[str]:
     """Yield the problems with the advice in a report.
 
     Args:
-        report: of any command.
-        facts: of `memory`, whose configuration the proposals must fit; None for another command.
+        report: the report of any command.
+        facts: the facts of `memory`, whose configuration the proposals must fit; None for another command.
     """
     found = [problem for x in report.findings for problem in wrong_with(x.code, x.cause, x.actions)]
     found += _repeated(report)
@@ -268,7 +268,7 @@ def disagreeing(reports: Iterable[Report]) -> list[str]:
     name the command that has them.
 
     Args:
-        reports: of several commands on the same inputs.
+        reports: the reports of several commands on the same inputs.
     """
     values: dict[str, dict[str, set[tuple[str, str]]]] = {}
     pointing: set[tuple[str, str]] = set()

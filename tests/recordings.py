@@ -78,7 +78,7 @@ def culprits_of(truth: dict[str, Any]) -> list[dict[str, Any]]:
     fault at the same time.
 
     Args:
-        truth: of one job, with `periods` and `attempts`.
+        truth: the truth of one job, with `periods` and `attempts`.
     """
     first, cause = truth["expected"].get("culprit"), truth["expected"]["cause"]
     spans = [p for p in truth.get("periods", ()) if p["task"] and p["cause"] == cause]

@@ -50,7 +50,7 @@ class Piece:
 
     Args:
         kind: as `jobmanager log`, `taskmanager log`, `rest`, `eventlog`.
-        path: of the file or folder.
+        path: the path of the file or folder.
     """
 
     kind: str

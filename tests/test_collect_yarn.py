@@ -36,7 +36,7 @@ class Yarn:
     """A ResourceManager, a NodeManager and a timeline server behind one address.
 
     Attributes:
-        state: of the application.
+        state: the state of the application.
         logs: text by container and file; containers of the node and of the timeline server.
         broken: replies that replace others, by a part of the path.
         forgotten: the ResourceManager no longer knows the application.

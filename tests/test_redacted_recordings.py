@@ -62,7 +62,7 @@ class Spelling:
 
     @property
     def words(self) -> list[str]:
-        """The parts of names that reveal something."""
+        """The words in these names that are long enough to identify someone."""
         names = [self.host, self.user, self.folder, self.script, *self.others.values()]
         parts = {part for name in names for part in re.split(r"[\W_]+", name.casefold())}
         return sorted(part for part in parts if len(part) > 3 and not part.isdecimal())

@@ -386,7 +386,7 @@ DECODER: Final = (
 
 
 def test_a_heap_error_that_an_exception_handler_logs_is_one_death(diagnose: Told) -> None:
-    """Neither the container's memory nor the network is at fault, although the process is gone."""
+    """The lost process must not be blamed on the container's memory or on the network."""
     handled = record(
         "org.apache.flink.util.FatalExitExceptionHandler",
         "FATAL: Thread 'pool-3-thread-1' produced an uncaught exception. Stopping the process...",

@@ -32,7 +32,7 @@ def measured(names: Sequence[str], found: Discovery) -> Measured | None:
     """Return the measurements of the inputs, or None if Spark does more than pass rows on.
 
     Args:
-        names: of the topics, all of one engine.
+        names: the names of the topics, all of one engine.
         found: the inputs, without those of the other engine.
     """
     table = parse_on_driver(plan_splits([s for s in found.sources if s.kind != "not-read"]))

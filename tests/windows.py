@@ -156,7 +156,7 @@ class Part:
     """Some lines of one file, counted from 0.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         start, count: the range of lines.
         reports: whether metric reports count as lines.
         later: number of days to add to every time in them.
@@ -484,7 +484,7 @@ def outcome(run: Run, report: Report, span: tuple[datetime, datetime] | None = N
     """Return the worst grade from `ORDER` over the jobs of a recording.
 
     Args:
-        run: of the recording.
+        run: the run of the recording.
         report: on one topic, for any part of it.
         span: the part, if it is a part of the time.
     """

@@ -58,8 +58,8 @@ def autocorrelation(*series: Sequence[float]) -> float:
 def independent_stretches(count: int, rho: float) -> int:
     """Return the number of almost independent stretches of a series.
 
-    With n (1 - rho) / (1 + rho) stretches, their ends would still correlate. Three times rho in the denominator keeps
-    the promised error rate (see `python -m benchmarks.compare`).
+    With n (1 - rho) / (1 + rho) stretches, neighbouring stretches would still correlate at their ends.
+    Three times rho in the denominator keeps the promised error rate (see `python -m benchmarks.compare`).
 
     >>> independent_stretches(40, 0.0), independent_stretches(40, 0.5), independent_stretches(3, 0.9)
     (40, 8, 1)

@@ -261,7 +261,7 @@ def network_memory_actions(
     """Yield actions that provide enough network buffers.
 
     Args:
-        needs: of the TaskManager; None if unknown.
+        needs: the memory needs of the TaskManager; None if unknown.
         error: the last error, which gives a lower bound.
     """
     cause = "insufficient-network-buffers"

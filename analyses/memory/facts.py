@@ -46,7 +46,7 @@ class MemoryProcess:
         role: `taskmanager` or `jobmanager`.
         source: index of the input that describes it; None for command-line options.
         label: its name within an input that describes several processes.
-        version: of Flink, with the patch level if known. If None, the model uses the newest version.
+        version: Flink's version, with the patch level if known. If None, the model uses the newest version.
         container: whether it runs on YARN or Kubernetes.
         configured: options as set by the user, by key.
         refs: the record behind an option or an observed size.
@@ -234,7 +234,7 @@ def has_recovered(facts: MemoryFacts, time_us: int | None, place: str | None) ->
     """Return whether the affected jobs run again after a problem, and no job failed for good.
 
     Args:
-        facts: of all jobs in the input.
+        facts: the facts of all jobs in the input.
         time_us: time of the problem. If None, the recovery is unknown, too.
         place: the pod or container. Only jobs that lost it are affected, or all jobs if none names it.
     """

@@ -148,7 +148,7 @@ def remedy_action(
     Args:
         cause, name: keys of `causes.CAUSES` and of the cause's remedies.
         option, current, proposed: the option to set, its current value and the value to try.
-        version: of Flink.
+        version: Flink's version.
         together: further options to set.
         configured: current values of all options.
         fill: values for the placeholders in braces.
@@ -187,7 +187,7 @@ def changes(
     Args:
         options: option values to try.
         configured: current values of all options.
-        version: of Flink.
+        version: Flink's version.
     """
     return tuple(
         Change(

@@ -48,7 +48,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
 
     Args:
         sources: all sources.
-        version: of Flink, if the user sets it. It determines how configurations are parsed.
+        version: Flink's version, if the user sets it. It determines how configurations are parsed.
     """
     from flowdiag.parsers.source import WHOLE_BYTES, source_text
 

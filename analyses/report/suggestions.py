@@ -118,7 +118,7 @@ class _Place:
 
     Args:
         subjects: subjects of the finding, then of its consequences.
-        inputs: of the report.
+        inputs: the inputs of the report.
         texts: titles and explanations of these findings, which may reveal the deployment.
     """
 
@@ -240,7 +240,7 @@ class _Question:
         causes: the possible causes, most probable first.
         checks: the names of checks, if a rule lists them.
         reason: why a rule is inconclusive.
-        fingerprint: of the finding in question.
+        fingerprint: the fingerprint of the finding in question.
         has_stacks: whether thread dumps in the input already show its code.
     """
 
@@ -330,8 +330,8 @@ def suggestions_for(
 
     Args:
         linked: the stories, ranked.
-        outcomes: of all rules.
-        inputs: of the report.
+        outcomes: the outcomes of all rules.
+        inputs: the inputs of the report.
         fingerprint_of: the fingerprint of each finding, by its identity.
         undecided: whether the verdict is inconclusive.
     """

@@ -129,7 +129,7 @@ class KeeperFiles:
             part.unlink(missing_ok=True)
 
     def is_alive(self) -> bool:
-        """Return whether the keeper runs."""
+        """Return whether the keeper is running, which then holds its lock."""
         try:
             lock_file(self.keeper_lock, create=False).close()
         except BlockingIOError:

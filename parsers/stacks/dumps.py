@@ -516,7 +516,7 @@ def with_ends(
 
     Args:
         headings: in the order of the text.
-        end: of the text.
+        end: the end of the text.
     """
     found: list[re.Match[AnyStr]] = list(headings)
     ends = [*(heading.start() for heading in found[1:]), end]

@@ -33,7 +33,7 @@ def search(folder: Path, seconds: float, seed: int) -> int:
     Args:
         folder: for faults.
         seconds: time limit.
-        seed: of Atheris.
+        seed: the seed for Atheris.
     """
     try:
         import atheris

@@ -94,7 +94,7 @@ def check(data: bytes, path: Path, chance: Random) -> Read:
     """Read one input, and check all invariants.
 
     Args:
-        data: of the file.
+        data: the data of the file.
         path: for the file.
         chance: draws the splits.
 

@@ -22,7 +22,7 @@ def search(folder: Path, seconds: float, seed: int) -> int:
     Args:
         folder: for faults.
         seconds: time limit, not including minimizing.
-        seed: of the inputs.
+        seed: the seed of the inputs.
     """
     found, began, until = Found(folder), time.monotonic(), time.monotonic() + seconds
     others = [each.data for each in seeds()]
@@ -51,8 +51,8 @@ def one(data: bytes, place: Path, name: str, number: int, found: Found) -> str:
     Args:
         data: the input.
         place: a folder for it.
-        name: of its file.
-        number: of the input, which decides where it is split.
+        name: the name of its file.
+        number: the number of the input, which decides where it is split.
         found: gets the fault.
     """
     what, more, kind = fault(data, place / name, number)

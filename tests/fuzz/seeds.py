@@ -32,7 +32,7 @@ class Seed:
 
     Attributes:
         format: its name in the statistics.
-        name: of the file; names of answers may contain IDs.
+        name: the name of the file; names of answers may contain IDs.
         data: its bytes.
     """
 

@@ -91,8 +91,8 @@ def requests_per_tick(vertices: int, taskmanagers: int, batches: int, jobs: int 
     Args:
         vertices: of all watched jobs. Each inspected checkpoint (at most two per job and tick) costs one more
             request per vertex.
-        taskmanagers: of the cluster.
-        batches: of metric ids, see `batches_of`.
+        taskmanagers: the TaskManagers of the cluster.
+        batches: batches of metric IDs; see `batches_of`.
         jobs: watched jobs.
     """
     overview, jobmanager, job, stamp = 1, 1, 3, 1

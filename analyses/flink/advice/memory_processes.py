@@ -18,7 +18,7 @@ class MemoryProcess(NamedTuple):
 
     Args:
         what: the name of the process in titles.
-        remedies: of `out-of-memory`, by kind of memory. A kind without remedies has no option to set.
+        remedies: the remedies of `out-of-memory`, by kind of memory. A kind without remedies has no option to set.
         is_pod: whether titles include the name of its pod.
     """
 

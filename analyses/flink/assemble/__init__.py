@@ -65,8 +65,8 @@ def assemble(
     """Build the facts from rows.
 
     Args:
-        rows: of `lifecycle.facts`.
-        load_rows: of `lifecycle.loads`.
+        rows: the rows of `lifecycle.facts`.
+        load_rows: the rows of `lifecycle.loads`.
         writers: the result of `settle`.
 
     Returns:

@@ -127,7 +127,7 @@ def with_collectors(
     """Add pauses from garbage collection logs for TaskManagers whose metrics lack them.
 
     Args:
-        facts: of a cluster.
+        facts: the facts of a cluster.
         read: the garbage collection logs, None if they could not be read.
         writers: the processes of the other logs.
     """

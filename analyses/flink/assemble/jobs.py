@@ -65,7 +65,7 @@ class Jobs:
         Args:
             by_what: rows of `lifecycle.facts`.
             records: rows of incidents, by time.
-            writers: of the streams.
+            writers: the writers of the streams.
         """
         self.names: dict[JobKey, str] = {}
         self.clusters: dict[JobKey, str] = {}

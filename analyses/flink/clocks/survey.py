@@ -76,7 +76,7 @@ def survey(rare: Iterable[Mapping[str, Any]], marks: Iterable[Marks]) -> Survey:
 
     Args:
         rare: rows with `RARE_COLUMNS`, of the kinds in `RARE`.
-        marks: of all splits, in any order.
+        marks: the marks of all splits, in any order.
     """
     found = sorted(marks, key=lambda part: (part.source, part.start))
     by_source: dict[int, list[Marks]] = defaultdict(list)

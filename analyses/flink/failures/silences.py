@@ -36,7 +36,7 @@ def jobmanager_logged_until(facts: ClusterFacts, since_us: int, until_us: int) -
     """Return until when the JobManager's log covers an event that began at `since_us`.
 
     Args:
-        facts: of the cluster.
+        facts: the facts of the cluster.
         since_us: start of the event.
         until_us: the end of the input.
 
@@ -54,8 +54,8 @@ def logged_until(facts: ClusterFacts, taskmanager: str | None, since_us: int, un
     """Return until when the log of the JobManager, or of the task's TaskManager, covers a task.
 
     Args:
-        facts: of the cluster.
-        taskmanager: of the task; None before it is deployed, when only the JobManager's log covers it.
+        facts: the facts of the cluster.
+        taskmanager: the TaskManager of the task; None before it is deployed, when only the JobManager's log covers it.
         since_us: time of the task's last record.
         until_us: the end of the input.
 

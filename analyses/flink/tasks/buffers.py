@@ -84,7 +84,7 @@ def gate(
         channels: number of channels.
         remote: channels whose producer is on another TaskManager; only these have exclusive buffers.
         settings: the options.
-        version: of Flink.
+        version: Flink's version.
         blocking: whether the producers finish before the gate's task is deployed.
     """
     each, floating = settings.per_channel, settings.floating
@@ -200,10 +200,10 @@ def needs(
     Args:
         job: a name that identifies the job.
         parallelism: by task.
-        edges: of the job graph; both ends must be in `parallelism`.
+        edges: the edges of the job graph; both ends must be in `parallelism`.
         placement: TaskManager by (task, subtask index); subtasks without a TaskManager are left out.
         settings: the options.
-        version: of Flink.
+        version: Flink's version.
     """
     found = []
     for (task, index), taskmanager in sorted(placement.items()):

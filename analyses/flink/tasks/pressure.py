@@ -445,7 +445,7 @@ def records_ratio(load: Load, members: Sequence[Load], parallelism: int) -> floa
     Args:
         load: the load of the subtask.
         members: the loads of its task.
-        parallelism: of its task. Most subtasks must have metrics.
+        parallelism: the parallelism of its task. Most subtasks must have metrics.
     """
     others = [other.records for other in _comparable_siblings(load, members)]
     return _ratio_to_mean(load.records, others, parallelism, MANY_RECORDS)
@@ -642,7 +642,7 @@ class View:
 
     Args:
         topology: the order of the tasks.
-        loads: of all subtasks.
+        loads: the loads of all subtasks.
         by_task: the same loads, by task.
         ends: the ends of back pressure, most convincing first.
         slow_taskmanager: the only slow TaskManager; None if there is none.

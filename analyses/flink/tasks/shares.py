@@ -54,7 +54,7 @@ def data_share(
     Args:
         windows: the loads of its task in each window.
         load, members, during: of the time that the rule judges; they count if no window shows skewed data.
-        parallelism: of the task.
+        parallelism: the parallelism of the task.
     """
     skewed = [each for each in windows if _is_skewed(each, load.key, parallelism)]
     if skewed:

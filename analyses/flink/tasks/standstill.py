@@ -55,7 +55,7 @@ def standstill_in(
     """Return the stall based on the steps of each subtask, or None if too few subtasks have steps.
 
     Args:
-        steps: of each subtask.
+        steps: the steps of each subtask.
         topology: the job graph.
         still_since: by task, the time since which its operators have passed no record. A task that forms a whole job
             exchanges no records, so its own counters are always zero.

@@ -46,7 +46,7 @@ def assemble_memory(
         usages: from the JVM's own logs.
         names: names of the inputs by index, which assign GC logs to processes.
         given: command-line options, which override those in files.
-        version: of Flink, from the command line.
+        version: Flink's version, from the command line.
         container: whether the processes run in containers, from the command line.
         engine: the engine of all logs, if they agree.
     """

@@ -19,7 +19,7 @@ def with_usages(
     Args:
         processes: known from logs, responses and configurations.
         usages: one per GC log.
-        names: of all inputs, by index.
+        names: the names of all inputs, by index.
     """
     found = [*processes]
     workers = [i for i, p in enumerate(found) if p.role == "taskmanager" and p.usage is None]

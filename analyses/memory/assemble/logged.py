@@ -59,7 +59,7 @@ def processes_in_logs(
     Args:
         rows: include the rows of `measure.frames`.
         writers: the processes that wrote the streams.
-        version: of Flink, from the command line.
+        version: Flink's version, from the command line.
         container: whether they run in containers, from the command line.
     """
     streams: dict[tuple[int, str | None], list[Row]] = defaultdict(list)

@@ -42,7 +42,7 @@ def taskmanager_memory(
 
     Args:
         options: option texts by key.
-        version: of Flink; versions before 1.10 use the old model.
+        version: Flink's version; versions before 1.10 use the old model.
         container: on YARN, Kubernetes or Mesos, where an old heap option means the whole container.
     """
     view = Options(options, version)

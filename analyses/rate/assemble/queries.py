@@ -98,8 +98,9 @@ def queries_of(
 
 
 def _completeness(row: Row) -> tuple[bool, bool]:
-    """Sort key that puts complete reports first. A log contains only the beginning of a report, and the Web UI lacks
-    the batch number.
+    """Return a sort key that puts complete reports first.
+
+    A log contains only the beginning of a report, and the Web UI lacks the batch number.
     """
     return row.get("checkpoint") is None, row.get("template") is not None
 
