@@ -23,7 +23,7 @@ from flowdiag.analyses.model.finding import (
 )
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.model.rule import Limits, limit
-from flowdiag.parsers.components import components
+from flowdiag.parsers.components import Component, components
 from flowdiag.parsers.focus import Focus
 from flowdiag.parsers.stacks.activities import activity_named
 
@@ -42,6 +42,7 @@ CODE_CAUSES: Final = {
 """The cause for each kind of activity that slows a task down. Threads in other kinds of activities wait for other
 tasks or for snapshots.
 """
+_CALLS: Final = ("slow-external-call", "connection-pool-exhausted")
 ALL_CODE_CAUSES: Final = (*CODE_CAUSES.values(), "deadlock", "blocking-in-async")
 
 WAITING: Final = frozenset({"idle", "output", "job", "shuffle"})
@@ -253,6 +254,22 @@ class CodeReading:
             text = f"waits for the lock {stack.lock}" if stack.lock else "waits for a lock"
             text += f" that thread {stack.owner} holds" if stack.owner else ""
         return text if stack.frame is None else f"{text} in {stack.frame[:_LONGEST]}"
+
+    @property
+    def client(self) -> Component | None:
+        """The client outside of user code in which the thread waits, or the thread whose lock it waits for, such as
+        the thread that writes the batches of a sink.
+        """
+        stack = self.stack
+        if stack.frame is not None:
+            return None
+        if self.cause in _CALLS:
+            return components().get(stack.component or "")
+        owner = activity_named(stack.owner_activity or "")
+        waits = owner is not None and CODE_CAUSES.get(owner.kind) in _CALLS
+        if self.cause != "lock-contention" or not waits or stack.owner_frame is not None:
+            return None
+        return components().get(stack.owner_component or "")
 
     @property
     def clause(self) -> str:

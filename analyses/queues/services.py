@@ -11,9 +11,6 @@ from flowdiag.analyses.model.finding import Measurement
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauges
 from flowdiag.analyses.queues.neighbours.outages import server_name
 from flowdiag.analyses.queues.root import Spell
-from flowdiag.analyses.stacks import CODE_CAUSES, CodeReading
-from flowdiag.parsers.components import Component, components
-from flowdiag.parsers.stacks.activities import activity_named
 
 SLOW_MS: Final = 500.0
 """Minimum mean latency of a producer's requests. Brokers respond within some ms, or tens of ms with acks=all."""
@@ -22,7 +19,6 @@ FULL: Final = 0.1
 THROTTLED_MS: Final = 50.0
 """Minimum mean delay that counts as throttling. Without a quota, the delay is exactly 0."""
 KAFKA: Final = "Kafka"
-_WAITS: Final = ("slow-external-call", "connection-pool-exhausted")
 _LOOKUP: Final = ".join.lookup."
 """Part of the package of Flink's lookup joins, in a stack of SQL."""
 _NAMED: Final = 3
@@ -80,7 +76,7 @@ def slow_service(job: JobQueues, spell: Spell) -> SlowService | None:
     Only waits in connectors count. Calls in the job's own code can be changed there, so other rules report them.
     """
     code = spell.culprit.code
-    component = None if code is None else _waited_for(code)
+    component = None if code is None else code.client
     if code is not None and component is not None and component.database:
         lookup = any(_LOOKUP in frame for frame in code.stack.path)
         who = "its lookup join" if lookup else "its connection"
@@ -91,20 +87,6 @@ def slow_service(job: JobQueues, spell: Spell) -> SlowService | None:
             lookup=lookup,
         )
     return _slow_broker(job, spell.task)
-
-
-def _waited_for(code: CodeReading) -> Component | None:
-    """Return the client that a task's thread waits in, or that runs the thread whose lock it waits for."""
-    stack = code.stack
-    if stack.frame is not None:
-        return None
-    if code.cause in _WAITS:
-        return components().get(stack.component or "")
-    owner = activity_named(stack.owner_activity or "")
-    waits = owner is not None and CODE_CAUSES.get(owner.kind) in _WAITS
-    if code.cause != "lock-contention" or not waits or stack.owner_frame is not None:
-        return None
-    return components().get(stack.owner_component or "")
 
 
 def _slow_broker(job: JobQueues, task: str) -> SlowService | None:

@@ -143,7 +143,9 @@ def saturated_finding(job: h.Job, found: NamedCulprit) -> h.Finding | None:
     """Report a subtask that upstream tasks wait for although checkpoints complete, or while there are none."""
     # A whole task is also saturated while it catches up.
     whole = found.suspect.kind == "task" or found.cause == "slow-operator"
-    if whole or found.confidence is h.Confidence.LOW:
+    client = None if found.code is None else found.code.client
+    waits = client is not None and client.database  # the database is slow, and not the subtask
+    if whole or waits or found.confidence is h.Confidence.LOW:
         return None
     what = "is saturated while upstream tasks wait, although checkpoints complete"
     effect = (
