@@ -104,6 +104,24 @@ def test_a_task_that_fills_the_heap_is_the_executors(text: str, tmp_path: Path) 
     assert "driver" not in finding.explain
 
 
+def test_the_script_repeats_the_exception_of_the_query(tmp_path: Path) -> None:
+    deleted = "File file:/ckpt/commits does not exist"
+    trace = (
+        "\tat org.apache.hadoop.fs.RawLocalFileSystem.getFileStatus(RawLocalFileSystem.java:980)\n"
+    )
+    script = (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/app/agg.py", line 7, in <module>\n'
+        "    query.awaitTermination()\n"
+        "pyspark.errors.exceptions.captured.StreamingQueryException: [STREAM_FAILED] Query "
+        f"[id = {ID}, runId = {RUN}] terminated with exception: {deleted} SQLSTATE: XXKST\n"
+    )
+    text = f"{ENDED}java.io.FileNotFoundException: {deleted}\n{trace}{script}"
+    finding = only(text, tmp_path)
+    assert (finding.code, finding.cause) == ("RT103", "storage-failure")
+    assert "STREAM_FAILED" not in finding.explain
+
+
 def test_a_foreign_thread_ends_no_query(tmp_path: Path) -> None:
     other = 'Exception in thread "metrics-sender" java.lang.OutOfMemoryError: Java heap space\n'
     found = findings_of(INFO + other + COLLECTED.splitlines()[0] + "\n", tmp_path).findings

@@ -318,7 +318,7 @@ def _with_python_causes(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
         begun: whether a traceback starts in the record's own line.
     """
     inside = begun
-    in_message = False  # whether an exception has begun, so that a traceback is part of its message
+    in_message = False  # between an exception and its first frame, so that a traceback is part of its message
     for line in lines:
         if inside and line[:1] not in " \t" and _PYTHON_ERROR.match(line) is not None:
             inside = False
@@ -327,7 +327,8 @@ def _with_python_causes(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
             text = line.strip()
             begins = text.endswith(_PYTHON_BEGINS) and (in_message or text != _PYTHON_BEGINS)
             inside = inside or begins
-            in_message = in_message or is_exception_line(line)
+            starts = is_exception_line(line) or text.startswith("Caused by: ")
+            in_message = starts or (in_message and _FRAME_LINE.match(line) is None)
         yield line
 
 
