@@ -1,4 +1,4 @@
-"""Speed, scaling and memory of whole runs, next to other tools that do less.
+"""Benchmarks the speed, scaling and memory of whole runs, next to other tools that do less.
 
     python -m benchmarks --short     five minutes: 1 GB
     python -m benchmarks --full      1 and 10 GB next to the peers, memory with 1, 10 and 40 GB, many jobs
@@ -7,7 +7,7 @@
 The benchmark generates the logs (`benchmarks.logs`), reads them once before the first run so that
 they are in the page cache, and removes them afterwards unless `--keep` is given. DuckDB and Polars
 are installed into a virtual environment of the run. Without network access or ripgrep, their rows
-are missing. Contenders run in turn, round after round, and the medians count. `--write` puts the
+are missing. Contenders take turns in every round, and the tables show medians. `--write` puts the
 tables into `benchmarks/README.md`.
 """
 
@@ -103,7 +103,7 @@ class Bench:
         name: str = "flowdiag checkpoints",
         command_name: str = "checkpoints",
     ) -> Contender:
-        """Return flowdiag as a contender: one of its commands, by default `checkpoints`, on a path."""
+        """Return a contender that runs a flowdiag command, by default `checkpoints`, on a path."""
         command = [sys.executable, "-m", "flowdiag.cli", command_name, str(path), "-q"]
         command += ["--format", "json", *more]
         return Contender(
@@ -111,7 +111,7 @@ class Bench:
         )
 
     def on_cores(self, cores: int, path: Path, *, name: str) -> Contender:
-        """Return flowdiag restricted to a number of cores for all of its processes."""
+        """Return a contender that runs flowdiag with all of its processes on this number of cores."""
         whole = self.flowdiag(path, "--master", f"local[{cores}]", name=name)
         # One core for Spark's tasks is not comparable: the JVM and a Python worker keep two cores busy.
         pinned = ["taskset", "-c", f"0-{cores - 1}", *whole.command]
@@ -144,7 +144,7 @@ def throughput(bench: Bench) -> Iterator[str]:
 
 
 def scan(bench: Bench) -> Iterator[str]:
-    """Compare the bare scan for candidates in one process with ripgrep and the same literals."""
+    """Compare a single-process scan for candidate lines with ripgrep on the same literals."""
     for kind, words in KINDS.items():
         path = bench.logs(GIGABYTE, kind)
         contenders = [
@@ -157,7 +157,7 @@ def scan(bench: Bench) -> Iterator[str]:
 
 
 def scaling(bench: Bench) -> Iterator[str]:
-    """Measure the cost of a gigabyte without the start, on one core and on two."""
+    """Measure the time per gigabyte, excluding startup, on one core and on two."""
     for kind, words in KINDS.items():
         small, large = bench.logs(5, kind), bench.logs(GIGABYTE, kind)
         contenders = [
@@ -179,7 +179,7 @@ def scaling(bench: Bench) -> Iterator[str]:
 
 
 def memory(bench: Bench) -> Iterator[str]:
-    """Measure the peak of all processes together, and the largest process of each kind."""
+    """Measure the peak memory of all processes together, and of the largest process of each kind."""
     yield MEMORY_HEADER
     for megabytes in bench.memory:
         for kind, words in KINDS.items():
@@ -213,7 +213,8 @@ def files(bench: Bench) -> Iterator[str]:
 
 
 def wide(bench: Bench) -> Iterator[str]:
-    """Compare logs of 500 TaskManagers and 8,000 subtasks with the same bytes of two TaskManagers."""
+    """Compare the logs of 500 TaskManagers and 8,000 subtasks with logs of the same size from two
+    TaskManagers."""
     paths = {
         "2 TaskManagers": logs.make(bench.folder, WIDE_MB, reports=True),
         "500 TaskManagers": logs.make(bench.folder, WIDE_MB, reports=True, taskmanagers=500),
@@ -231,7 +232,8 @@ def wide(bench: Bench) -> Iterator[str]:
 
 
 def many_jobs(bench: Bench) -> Iterator[str]:
-    """Diagnose a History Server's folder and a folder of event logs. Every fiftieth job is sick."""
+    """Diagnose a History Server's folder and a folder of event logs. Every fiftieth job is
+    unhealthy."""
     yield MEMORY_HEADER
     for engine, count, kind in (("flink", 10_000, "archives"), ("spark", 200, "event logs")):
         path = jobs.make(bench.folder, count, engine)
@@ -253,7 +255,8 @@ SECTIONS: Final[dict[str, tuple[str, Callable[[Bench], Iterator[str]]]]] = {
 
 
 def ripgreps(bench: Bench, path: Path, *options: str) -> list[Contender]:
-    """Return a contender that counts lines with flowdiag's literals, or none if ripgrep is missing."""
+    """Return a contender that counts the lines with flowdiag's literals, or nothing if ripgrep is
+    missing."""
     ripgrep = shutil.which("rg")
     if ripgrep is None:
         return []
@@ -292,9 +295,9 @@ def table(runs: dict[str, Run], base: str, *, unit: float | None) -> str:
     """Render a row per contender, with its ratio to the base.
 
     Args:
-        runs: medians.
-        base: the name of the contender that the others are compared with.
-        unit: gigabytes, for a column with the time per gigabyte; None for none.
+        runs: the median run of each contender, by name.
+        base: the contender with ratio 1.
+        unit: size of the input in GB, for the column with the time per GB. None omits the column.
     """
     per = "" if unit is None else " per GB |"
     lines = [f"| | wall | ratio | processor |{per}\n|---|---|---|---|{'---|' * bool(per)}\n"]
@@ -315,7 +318,7 @@ def size_of(path: Path) -> str:
 
 @contextmanager
 def working_folder(given: Path | None, *, keep: bool) -> Iterator[Path]:
-    """Yield the folder for logs and peers, and remove its content unless `keep` is set."""
+    """Yield the folder for logs and peers; delete its content afterwards unless `keep` is set."""
     if given is None:
         with tempfile.TemporaryDirectory(prefix="flowdiag-bench-") as folder:
             yield Path(folder)

@@ -81,13 +81,13 @@ def cases() -> Iterator[tuple[Run, str]]:
 
 
 def lay_out(run: Run, name: str, folder: Path) -> list[str] | None:
-    """Lay out the files of a case that is not a window, or return None if the recording has no such
-    files.
+    """Write the files of a case that is not a window.
+
+    Return None if the recording has no such files.
 
     Args:
-        run: the recording.
         name: a name from `VARIANTS` or `SPARK_PARTS`.
-        folder: an empty folder for generated files.
+        folder: an empty folder for the files.
     """
     whole = windows.files_of(run.name)
     if run.engine == "spark":
@@ -100,7 +100,7 @@ def topic_of(run: Run) -> str:
 
 
 def outcome(run: Run, name: str, spark: SparkSession) -> str | None:
-    """Return the outcome of a case from `ORDER`, or None if the recording lacks the files."""
+    """Grade a case with a word from `ORDER`. Return None if the recording has no such files."""
     with tempfile.TemporaryDirectory() as folder:
         window = WINDOWS[name](run) if name in WINDOWS else None
         paths = window.write(Path(folder)) if window else lay_out(run, name, Path(folder))
@@ -116,13 +116,12 @@ def measure_missing(kept: Kept, spark: SparkSession, seconds: float, keep: Path 
     """Diagnose the cases that are not in `kept`, within a time limit.
 
     Args:
-        kept: results by case; extended in place.
-        spark: the session.
-        seconds: no case starts later than this.
-        keep: file to write after each case.
+        kept: outcomes by case; new ones are added in place.
+        seconds: no case starts after this many seconds.
+        keep: the file that stores `kept` after each case.
 
     Returns:
-        Whether all cases are measured.
+        True if no case is left.
     """
     ends = time.monotonic() + seconds
     for run, name in cases():
@@ -190,7 +189,7 @@ LIVE: Final = "## Live jobs"
 
 
 def live_section(page: str) -> str:
-    """Return the section of a page that `benchmarks.live` writes; empty without one."""
+    """Return the section of the page that `benchmarks.live` maintains, or an empty string."""
     begin = page.find(LIVE)
     return page[begin : page.find("\n## ", begin) + 1] if begin >= 0 else ""
 
@@ -232,7 +231,7 @@ _NO_FAULT: Final = "none"  # the fault name of a healthy job
 
 
 def _by_scenario(outcomes: Mapping[str, str]) -> Iterator[str]:
-    """Group the outcomes by scenario, version and variant, and fold the rows that are right throughout.
+    """Group the outcomes by scenario, version and variant, and collapse the rows without a wrong outcome.
 
     Variants with some files missing are always counted. A window contains little of a recording, so it counts only if
     it is wrong or the only input.
@@ -313,7 +312,8 @@ _LARGER: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def _losses(kept: Kept) -> Iterator[str]:
-    """Render the recordings whose answer is right on part of the files but not on all logs or all files."""
+    """List the recordings with a right answer on part of the files, but not on all logs or all
+    files."""
     rows = [
         f"| {recording} | {name} | {larger}: {outcomes[f'{recording} {larger}']} |"
         for each in TITLES
@@ -332,13 +332,14 @@ def _losses(kept: Kept) -> Iterator[str]:
 
 
 def _folded(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """Render lines in a collapsed block."""
+    """Put lines into a collapsed block."""
     yield from (f"<details><summary>{title}</summary>", "", *lines, "", "</details>")
 
 
 def _per_recording(kept: Kept) -> Iterator[str]:
-    """Render a table per topic: a row per recording, a column per variant, the worst outcome of
-    drawn windows.
+    """Render a table per topic, with a row per recording and a column per variant.
+
+    For sampled windows, the cell shows the worst outcome.
     """
     for each, title in TITLES.items():
         outcomes = kept.get(each, {})

@@ -1,4 +1,4 @@
-"""Tools that predict the culprit of a recording: flowdiag, and what people do without it.
+"""Predictors of the culprit of a recording: flowdiag, and common manual methods.
 
 Each takes a folder with the files of a recording and returns a prediction without its id (`benchmarks.score`).
 """
@@ -39,7 +39,8 @@ def _lines(folder: Path) -> Iterator[str]:
 
 
 def grep_expired(folder: Path) -> Answer:
-    """Call a job unhealthy if a checkpoint expired: the first thing that people search for."""
+    """Call a job unhealthy if a checkpoint expired, which is the message that people search for
+    first."""
     return {"sick": any(_EXPIRED.search(line) for line in _lines(folder))}
 
 
@@ -69,12 +70,12 @@ def busiest_subtask(folder: Path) -> Answer:
 
 
 def flowdiag(folder: Path) -> Answer:
-    """Run `flowdiag diagnose`, and take the first culprit of its report."""
+    """Run `flowdiag diagnose`, and predict the first culprit of its report."""
     return answer_of(_diagnosed(folder))
 
 
 def answer_of(report: Report) -> Answer:
-    """Return the prediction in a report. An inconclusive report is no answer."""
+    """Convert a report to a prediction, which is empty if the report is inconclusive."""
     summary = report.summary
     verdict = summary.verdict.value
     if verdict == "inconclusive":
@@ -96,7 +97,7 @@ def _diagnosed(folder: Path) -> Report:
 
 @cache
 def _session() -> SparkSession:
-    """Return one session for all recordings; it ends with the process."""
+    """Return the Spark session that all recordings share until the process ends."""
     starter = SparkStarter.begin()
     atexit.register(starter.close)
     session = starter.session()

@@ -1,10 +1,10 @@
-"""Processor seconds per gigabyte: on one machine, and on a standalone cluster of two workers.
+"""Measures CPU seconds per gigabyte on one host and on a standalone cluster of two workers.
 
     python -m benchmarks.cluster --folder /big/disk
 
 The cluster (a master, two workers of one core each, their executors) runs from the installed
 pyspark on loopback and is recreated for each run. The cost of a gigabyte is the difference between
-a large and a small input, so it excludes the start.
+a large and a small input, so it excludes startup.
 """
 
 from __future__ import annotations

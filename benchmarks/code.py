@@ -43,8 +43,7 @@ def rows(spark: SparkSession, known: Sequence[Row]) -> Iterator[Row]:
     """Yield the grades of each recording of slow code, and of healthy jobs with thread dumps.
 
     Args:
-        spark: the session.
-        known: rows that were measured before.
+        known: rows from an earlier run, which are not measured again.
     """
     kept = {row.name: row for row in known}
     for folder in (*flink.ALL, *spark_live.ALL):
@@ -75,7 +74,7 @@ def _grade(name: str, expected: Mapping[str, Any], report: Report) -> Row:
 
 
 def table(found: Sequence[Row]) -> str:
-    """Return the table with a sentence above that counts the answers."""
+    """Return the table, introduced by a sentence that counts the answers."""
     sick = [row for row in found if row.cause is not None]
     right = sum(row.kind and row.culprit is not False and row.innocent for row in found)
     lines = [row.line for row in sick if row.line is not None]

@@ -75,10 +75,10 @@ VERSIONS: Final = (
 
 
 class Facts:
-    """The measured facts of every recording, which can be judged repeatedly."""
+    """Stored facts of every recording, which can be judged repeatedly."""
 
     def __init__(self, folder: Path) -> None:
-        """Find the files that `benchmarks.reports measure` wrote."""
+        """Index the files that `benchmarks.reports measure` wrote."""
         self._paths: defaultdict[str, dict[str, Path]] = defaultdict(dict)
         start = f"{RECORDINGS}/".replace("/", "__")
         for path in sorted(folder.glob(f"{start}*.pickle")):
@@ -91,7 +91,7 @@ class Facts:
         return list(self._paths)
 
     def report(self, name: str, selection: Selection | None = None) -> Report:
-        """Return the `diagnose` report on a recording, or on a part of its time."""
+        """Return the `diagnose` report on a recording, or on a time range of it."""
         parts: dict[str, tuple[InspectedInputs, Measured]] = {
             topic_name: pickle.loads(self._paths[name][topic_name].read_bytes())
             for topic_name in ENGINES
@@ -210,9 +210,8 @@ _LENGTHS: Final = ((8, 20), (16, 16), (40, 40), (100, 100), (400, 400))
 
 
 def _simulated() -> list[str]:
-    """Simulate two series of the same process, and count how often the test or the comparison
-    reports a change.
-    """
+    """Simulate two series of the same process, and count how often the test and the comparison
+    report a change."""
     lines = [
         f"| correlation of consecutive values | {' | '.join(f'{a} and {b} values' for a, b in _LENGTHS)} |",
         f"|--:|{'--:|' * len(_LENGTHS)}",
@@ -227,9 +226,7 @@ def _simulated() -> list[str]:
 
 
 def _false_rates(rng: random.Random, rho: float, one: int, other: int) -> tuple[float, float]:
-    """Return the share of random pairs that the test separates, and the share that is reported
-    as changed.
-    """
+    """Return the shares of random pairs that the test separates and that the report calls changed."""
     apart = claimed = 0
     for _ in range(_SERIES):
         before, after = _delays(rng, rho, one), _delays(rng, rho, other)
@@ -261,7 +258,8 @@ def _series(rng: random.Random, rho: float, count: int) -> list[float]:
 
 
 def _false_shares(rng: random.Random, rho: float, samples: int = 14) -> float:
-    """Return the share of random pairs that are reported as changed, for shares of the time instead of durations."""
+    """Return the share of random pairs reported as changed when the values are shares of time, not
+    durations."""
     claimed = 0
     for _ in range(_SERIES):
         one, other = (
@@ -284,8 +282,10 @@ def _verdict_table(
     *,
     expected: bool | None,
 ) -> list[str]:
-    """Render the verdicts on pairs; `expected` is whether a regression is expected, None for no
-    change.
+    """Render the verdicts on pairs.
+
+    Args:
+        expected: whether a regression is expected; None if no change is expected.
     """
     lines = [
         f"| {title}: before | after | verdict | findings | measures that changed | regression |",

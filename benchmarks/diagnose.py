@@ -66,9 +66,8 @@ def _folders() -> Iterator[Path]:
 
 
 def _stored_reports(facts: Path) -> Iterator[tuple[Path, Report]]:
-    """Yield reports on facts that were measured command by command, which equal those measured
-    at once.
-    """
+    """Yield reports on facts that were measured command by command and stored. Measuring all topics
+    at once gives the same facts."""
     top = FIXTURES.parent
     for stem, report in joined(facts, top):
         folder = top / stem.replace("__", "/")

@@ -93,7 +93,7 @@ def roll(folder: Path, megabytes: int) -> None:
 
 
 def lines(megabytes: int) -> Iterator[bytes]:
-    """Yield the lines of the log; the same arguments give the same bytes."""
+    """Yield the lines of the log, which depend only on the arguments."""
     chance = random.Random(5)
     pool = [accumulables(chance) for _ in range(2000)]
     size, number = 0, 0
@@ -107,7 +107,7 @@ def lines(megabytes: int) -> Iterator[bytes]:
 
 
 def header() -> list[Json]:
-    """Return the events at the start of every event log."""
+    """Return the first events of any event log."""
     return [
         {"Event": "SparkListenerLogStart", "Spark Version": "4.0.0"},
         {"Event": "SparkListenerEnvironmentUpdate", "Spark Properties": {}},
@@ -158,7 +158,7 @@ def line(event: Json) -> bytes:
 
 
 def accumulables(chance: random.Random) -> str:
-    """Return the accumulables, half of a task's line, none of which flowdiag reads."""
+    """Return the accumulables, which make up half of a task's line and which flowdiag ignores."""
     return ",".join(
         f'{{"ID":{number},"Name":"internal.metrics.some.metric.{number}",'
         f'"Update":{chance.randrange(10**6)},"Value":{chance.randrange(10**9)},"Internal":true,'
@@ -222,7 +222,7 @@ def contenders(plain: Path, rolled: Path, small: Path) -> Iterator[tuple[str, li
 
 
 def table(runs: dict[str, Run]) -> str:
-    """Render medians, and their ratio to the first contender's."""
+    """Render the median of each contender, and its ratio to that of the first contender."""
     base = next(iter(runs.values())).wall
     rows = [
         f"| {name} | {one.wall:.2f} s | {one.wall / base:.2f} | {one.processor:.1f} s |"

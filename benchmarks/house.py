@@ -1,7 +1,7 @@
 """Measures the code base: lines by kind, the shape of rules, unused names: `python -m benchmarks.house`.
 
-The first table counts the product (`analyses`, `cli`, `parsers`, `.package`), the second one a rule, the third one
-all other lines. Compare the figures with those of an earlier commit in a second worktree.
+The first table counts the lines of the product (`analyses`, `cli`, `parsers`, `.package`), the second
+those of rules, and the third all other lines. Compare the figures with those of an earlier commit in a second worktree.
 """
 
 from __future__ import annotations

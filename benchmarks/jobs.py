@@ -4,7 +4,7 @@
     python -m benchmarks.jobs /tmp/event-logs --jobs 200 --engine spark
 
 Each job is a copy of a recorded one with an identifier of its own, one hour after the job before
-it. Every fiftieth job is sick. The same arguments give the same bytes.
+it. Every fiftieth job is unhealthy. The same arguments give the same bytes.
 """
 
 from __future__ import annotations

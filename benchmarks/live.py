@@ -1,4 +1,4 @@
-"""Measures the accuracy of verdicts on recordings next to live jobs, by available input.
+"""Measures the accuracy of verdicts on recordings of live jobs, by available input.
 
 Run from a checkout with the development extras:
 
@@ -109,9 +109,9 @@ def grade(
 
     Args:
         expected: the verdict in the recording's truth.
-        verdict: the verdict of the job.
-        first: cause and subject of its first incident.
-        fair: a less precise cause that the input allows.
+        verdict: the reported verdict.
+        first: cause and subject of the first reported incident.
+        fair: a less precise cause that is acceptable for the input.
     """
     cause = None if first is None else first[0]
     if expected["cause"] is None:
@@ -128,7 +128,7 @@ def grade(
 
 
 def agrees(expected: Mapping[str, Any], subject: Any) -> bool:
-    """Return whether a subject does not contradict the culprit of the truth."""
+    """Return whether a subject is consistent with the culprit of the truth."""
     culprit = expected.get("culprit") or {}
     return all(getattr(subject, name, None) in (None, value) for name, value in culprit.items())
 

@@ -67,7 +67,7 @@ def job_id(number: int) -> str:
 
 
 def deployed(job: str, subtasks: int, taskmanagers: int, us: int) -> Iterator[str]:
-    """Yield the records of a job of two vertices that starts: every subtask is deployed."""
+    """Yield the records of a starting job with two vertices, in which every subtask is deployed."""
     yield stamped(
         us, f"{_GRAPH} Job orders-{job[-5:]} ({job}) switched from state CREATED to RUNNING."
     )
@@ -140,9 +140,8 @@ def jobs(folder: Path, count: int) -> None:
 
 
 def taskmanagers(folder: Path, count: int) -> None:
-    """Write a job on many TaskManagers with a subtask of either vertex on each, and a few
-    checkpoints, some late.
-    """
+    """Write a job on many TaskManagers, each with one subtask of both vertices, and a few
+    checkpoints, some late."""
     job = job_id(0)
     with (folder / "jobmanager.log").open("w", encoding="utf-8", newline="\n") as file:
         file.write(stamped(0, _BEGIN))

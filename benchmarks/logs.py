@@ -164,7 +164,7 @@ def stamp_of(second: int) -> str:
 
 
 def _talk(chance: random.Random) -> list[str]:
-    """Return an irrelevant log line, from its level on."""
+    """Return irrelevant log lines without timestamps."""
     words = TALK.split()
     return [
         f"INFO  {chance.choice(OTHERS)} [] - {' '.join(chance.choices(words, k=k))}\n"
@@ -285,7 +285,7 @@ class Values:
     rises: bool = False
 
     def at(self, second: int, draw: float) -> str:
-        """Return the printed value at a second of the run; `draw` is random, 0 to 1."""
+        """Return the printed value at a second of the run; `draw` is a random number from 0 to 1."""
         value = self.low + draw * (self.high - self.low)
         if self.rises:
             return str(int((self.low + self.high) / 2 * second + value))
@@ -319,7 +319,7 @@ def _values_of(name: str, section: str, number: int, cluster: Cluster) -> Values
 
 
 def _report_lines(number: int, cluster: Cluster) -> list[tuple[str, Values | None]]:
-    """Return the lines of a report: text and values, or None for a heading, which ends its line."""
+    """Return the lines of a report, each as a text and its values; headings have None."""
     scope = f"worker-{number}_flink_example.taskmanager.taskmanager-{number}"
     first = (number - 1) * SLOTS
     lines: list[tuple[str, Values | None]] = []

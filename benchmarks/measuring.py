@@ -91,7 +91,8 @@ def run(contender: Contender, *, memory: bool = False) -> Run:
 def in_turn(
     contenders: Sequence[Contender], rounds: int, *, memory: bool = False
 ) -> dict[str, list[Run]]:
-    """Run all contenders once, then all again, so that other load on the host affects them equally."""
+    """Run all contenders in turn, round after round, so that other load on the host affects them
+    equally."""
     runs: dict[str, list[Run]] = {contender.name: [] for contender in contenders}
     for number in range(rounds):
         for contender in contenders:
@@ -144,7 +145,7 @@ def _adopt_orphans() -> None:
 
 
 def _await_orphans(others: set[int]) -> None:
-    """Wait for the descendants of the command, but for no other process."""
+    """Wait for the descendants of the command, and for no other process."""
     while set(_below(os.getpid())) - others:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(-1, os.WNOHANG)
@@ -152,9 +153,7 @@ def _await_orphans(others: set[int]) -> None:
 
 
 class _Sampler(threading.Thread):
-    """Samples all processes below this process: the largest sum of their memory, and their
-    CPU time.
-    """
+    """Samples the descendants of this process for their peak total memory and their CPU time."""
 
     def __init__(self, command: int, *, memory: bool) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""Judges the answers to failure texts from outside the catalogue: the open half of the paste benchmark.
+"""Judges the reports on failure texts from outside the catalogue: the open half of the paste benchmark.
 
 The texts and their expected answers are in `fixtures/pastes/open`, one file per group of components and part. The hash
 of a name decides whether a text is in `develop` or `run-only`. flowdiag is developed on `develop`; `run-only` was only run
@@ -150,7 +150,7 @@ class OpenAnswer:
 
 
 def half_of(name: str) -> str:
-    """Return the name of the half that a text belongs to, chosen by a hash of the text's name."""
+    """Return the name of the part, `develop` or `run-only`, chosen by a hash of the text's name."""
     return HALVES[hashlib.sha256(name.encode()).digest()[0] % 2]
 
 
@@ -265,7 +265,7 @@ def answers_of(
 
 
 def section(answers: Mapping[OpenPaste, OpenAnswer]) -> list[str]:
-    """Render the part of the page about both halves, as lines."""
+    """Render the section of the page about the open pastes, as lines."""
     lines = [
         "## Failures outside the catalogue",
         "",

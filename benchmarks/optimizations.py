@@ -40,8 +40,8 @@ def contenders(logs: Path, folder: Path) -> Iterator[Contender]:
     """Yield flowdiag with all optimizations, then without each.
 
     Args:
-        logs: input of the diagnosis.
-        folder: for archives.
+        logs: the logs to diagnose.
+        folder: a folder for the class archives.
     """
     for optimization in (None, *Optimization):
         cache = folder / (optimization.value if optimization in _OF_JAVA else "cache")
@@ -58,7 +58,8 @@ def contenders(logs: Path, folder: Path) -> Iterator[Contender]:
 
 
 def table(runs: dict[str, Run]) -> Iterator[str]:
-    """Yield a row per optimization: the time without it, as a share of the time with all."""
+    """Yield a row per optimization: the time without it, relative to the time with all
+    optimizations."""
     base = runs[WITH_ALL]
     yield f"\n{WITH_ALL.capitalize()}: {base.wall:.2f} s wall, {base.processor:.1f} s processor.\n"
     yield "\n| optimization | what it is | wall without it | processor |\n|---|---|---|---|\n"

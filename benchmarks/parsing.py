@@ -1,11 +1,11 @@
-"""Measures the speed of reading a log: the matcher, the scanner, and all up to Arrow batches.
+"""Measures the speed of reading a log: the matcher, the scanner, and all steps up to Arrow batches.
 
     python benchmarks/parsing.py --megabytes 300
 
 The log is generated: 2% of its lines are checkpoint and deployment messages, the rest comes from
 other classes. CPU seconds count, because wall time means little on a busy machine.
 
-Measured on two cores that eight others used (load 15, Python 3.11, 309 anchors, 32 344 candidates
+Measured on two cores shared with other jobs (load 15, Python 3.11, 309 anchors, 32 344 candidates
 in 300 MB). The median candidate took 18 µs; other load distorts the mean:
 
     | | CPU | |
@@ -129,7 +129,7 @@ def parse(path: Path) -> int:
 
 
 def measure(step: Callable[[Path], int], path: Path, rounds: int) -> tuple[int, float]:
-    """Return the result of a step, and its CPU seconds: the best of several rounds."""
+    """Return the result of a step, and the lowest CPU time of several rounds in seconds."""
     best, found = float("inf"), 0
     for _ in range(rounds):
         started = time.process_time()

@@ -134,11 +134,11 @@ class PasteJudge:
         *,
         all_with_spark: bool = False,
     ) -> None:
-        """Start with nothing measured.
+        """Create a judge without any measurements.
 
         Args:
-            folder: for the files.
-            session: starts or awaits Spark; None omits the pastes that rows alone do not settle.
+            folder: a folder for the files of pastes.
+            session: returns the Spark session. None omits the pastes that rows alone do not settle.
             measured: a folder that keeps measurements; None keeps nothing.
             all_with_spark: whether Spark also measures the inputs that rows alone settle.
         """
@@ -224,10 +224,8 @@ def judge(paste: Paste, report: Report, *, cut: bool = False, headed: bool = Fal
     """Compare a report with the expected answer.
 
     Args:
-        paste: the exception.
-        report: the report on it.
         cut: whether the wrapping cut off the outermost exception, which names the subject, and the last lines.
-        headed: whether a record above it shows that the job or the query ended.
+        headed: whether a record above the exception shows that the job or the query ended.
     """
     right = paste.right
     summary = report.summary

@@ -125,7 +125,8 @@ def measure_all(folder: Path, top: Path, shard: int = 0, shards: int = 1) -> int
 
 
 def _measured(top: Path, shard: int, shards: int) -> Iterator[tuple[str, str, tuple[Any, Any]]]:
-    """Yield the name of each input, the topic, and the results of `look` and `measure`."""
+    """Yield the name of each input, the topic, and the results of its `look` and `measure`
+    functions."""
     from flowdiag.analyses.diagnosis import inspect_inputs, measure
     from flowdiag.analyses.inputs import find
     from flowdiag.analyses.selection.options import Options
@@ -198,9 +199,8 @@ def _filled(kept: Any) -> Any:
 
 @lru_cache(maxsize=1)  # the topics of an input are adjacent
 def _unpacked(path: Path) -> dict[str, str]:
-    """Map the files of an input by name to their current place: the measuring process unpacked
-    them elsewhere.
-    """
+    """Map the files of an input by name to their current paths, because another process unpacked
+    them elsewhere."""
     return {source.name: source.path for source in discover([str(path)]).sources}
 
 

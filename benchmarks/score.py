@@ -31,7 +31,7 @@ Prediction = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The number of right answers of each kind, next to the number of cases that have an answer."""
+    """Counts of right answers of each kind, and of the cases that have such an answer."""
 
     sick: tuple[int, int]
     healthy: tuple[int, int]
@@ -40,7 +40,7 @@ class Score:
 
     @classmethod
     def of(cls, about: Sequence[Case], predictions: Mapping[str, Prediction]) -> Score:
-        """Compare predictions with the truth. A case without a prediction counts as a case without an answer."""
+        """Compare predictions with the truth. A missing prediction counts as a wrong answer."""
         sick = [case for case in about if case.cause]
         healthy = [case for case in about if not case.cause]
         named = [case for case in sick if case.culprits]
@@ -128,7 +128,7 @@ def with_section(text: str, name: str, content: str) -> str:
 
 
 def counts() -> str:
-    """Return how many cases, versions and causes the data set has, as one sentence."""
+    """Return a sentence with the number of cases, versions and causes in the data set."""
     about = list(cases())
     healthy = sum(case.cause is None for case in about)
     scenarios = {case.scenario for case in about}

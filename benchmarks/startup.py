@@ -97,9 +97,8 @@ def _environ() -> dict[str, str]:
 
 @contextlib.contextmanager
 def _staying(flowdiag: str, folder: Path) -> Iterator[Contender]:
-    """Keep Java running inside the block, and yield the command that joins it, without the
-    shared arguments.
-    """
+    """Keep Java running inside the block, and yield the command that connects to it, without the
+    arguments that all contenders share."""
     runtime = folder / "runtime"
     runtime.mkdir(mode=0o700)
     environ = {"XDG_RUNTIME_DIR": str(runtime), "FLOWDIAG_CACHE_DIR": str(folder / "empty")}
@@ -126,7 +125,7 @@ def _await_orphans() -> None:
 
 
 def unpacked(target: Path) -> Path:
-    """Unpack two recordings, as logs are on a real host."""
+    """Unpack two recordings into folders, like logs on a real host."""
     for name in ("hot-key", "healthy"):
         with (
             zstandard.open(RECORDINGS / name / f"{name}.tar.zst", "rb") as stream,

@@ -17,11 +17,12 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 @cache
 def unpacked(recording: Path) -> Path:
-    """Return a folder with all files of a recording, including its truth; unpacked once per
-    process.
+    """Return a folder with all files of a recording, including its truth.
+
+    The files are unpacked once per process and shared: change copies only.
 
     Args:
-        recording: its folder below `fixtures/`. The result is shared: change copies only.
+        recording: the path of the recording below `fixtures/`.
     """
     folder = _place() / recording.relative_to(FIXTURES)
     unpack(archive_of(recording), folder)
@@ -32,7 +33,8 @@ def unpacked(recording: Path) -> Path:
 
 @cache
 def synthetic() -> Path:
-    """Return a folder with everything that `fixtures/synthetic` writes; shared as well."""
+    """Return a folder with all files that `fixtures/synthetic` generates. It is shared: change
+    copies only."""
     folder = _place() / "synthetic"
     make.write_all(folder)
     make_spark.write_all(folder / "spark")

@@ -48,7 +48,7 @@ def collect_from_spark(
     say: ShowProgress = lambda _: None,
     **settings: Any,
 ) -> Outcome:
-    """Collect ticks as fast as possible. A tick without new data does not count."""
+    """Collect as fast as possible until there are enough ticks with new data."""
 
     async def run() -> Outcome:
         opened = Folder(folder, "spark", url)
@@ -103,7 +103,7 @@ Series = dict[str, list[tuple[float, str]]]  # labels as JSON -> samples
 
 
 def scraped() -> dict[str, Series]:
-    """Return the samples of a Prometheus that scraped the recorded cluster, by metric name."""
+    """Return the samples of a Prometheus server that scraped the recorded cluster, by metric name."""
     found: dict[str, Series] = defaultdict(lambda: defaultdict(list))
     for path in sorted(SCRAPES.iterdir()):
         moment = moment_of_name(path.name).utc_us

@@ -10,9 +10,7 @@ SECOND_US = 1_000_000
 
 
 def windowed(job: JobFacts) -> JobFacts:
-    """Restrict the metrics of a job to the time in which checkpoints failed, if they carry no
-    time.
-    """
+    """Set the time range of metrics without one to the time in which checkpoints failed."""
     failed = [c for c in job.checkpoints if c.status.unsuccessful]
     first = min((c.triggered_us for c in failed if c.triggered_us), default=job.first_us)
     last = max((c.ended_us for c in failed if c.ended_us), default=job.last_us)
@@ -83,8 +81,9 @@ def one_after_the_other(first: JobFacts, second: JobFacts, *, healed: bool) -> C
     """Join two jobs of the same graph into one, as if the second continued the first.
 
     Args:
-        first, second: jobs of the same version.
-        healed: whether to keep the completed checkpoints at the start of the second. They end the fault of the first before the fault of the second begins. Without them, checkpoints fail throughout.
+        first, second: jobs of the same Flink version.
+        healed: whether to keep the completed checkpoints at the start of the second job, so that the job recovers between
+        the two faults. Otherwise, checkpoints fail throughout.
     """
     first, second = windowed(first), windowed(second)
     # The joined job continues: the end of the first is no cancellation or shutdown.

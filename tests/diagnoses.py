@@ -40,8 +40,7 @@ def answer(truth: Mapping[str, Any], report: Report) -> str:
     Without a cause it is inconclusive. A healthy job has no incident.
 
     Args:
-        truth: `truth.json` of the recording.
-        report: the report of the command.
+        truth: the content of `truth.json`.
     """
     expected = [
         job["expected"] | {"culprits": culprits_of(job)} for job in truth.get("jobs", [truth])

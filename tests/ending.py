@@ -23,11 +23,11 @@ class Ended:
     """The state after the end of a command.
 
     Attributes:
-        status: as `Popen.returncode`.
-        finished: whether it ended on its own before the signal.
-        took_s: from the signal to the end.
+        status: the return code, negative for a signal, as in `Popen.returncode`.
+        finished: whether the command ended before the signal.
+        took_s: seconds from the signal to the end.
         processes: names of running processes.
-        files: in its temporary folder.
+        files: names of the files in its temporary folder.
     """
 
     status: int
@@ -45,8 +45,8 @@ def end(arguments: Sequence[str], number: signal.Signals, after_s: float, folder
     Args:
         arguments: the arguments of `flowdiag`.
         number: the signal.
-        after_s: delay from the moment in which the command handles signals: before that, only Python runs.
-        folder: for its temporary files; new.
+        after_s: delay in seconds, counted from when the command has installed its signal handlers.
+        folder: a new folder for temporary files.
     """
     folder.mkdir()
     tag = f"{os.getpid()}-{time.monotonic_ns()}"

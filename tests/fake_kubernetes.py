@@ -116,15 +116,15 @@ def rules_of(roles: str) -> set[Rule]:
 
 @dataclass
 class FakeCluster:
-    """Answers requests of one or more namespaces.
+    """Answers requests about one or more namespaces.
 
     Attributes:
         objects: objects of any kind.
         logs: by (pod, container, whether of the container before the last restart).
-        rules: what is allowed; None for everything.
-        answers: replies by path, before anything else is looked up.
+        rules: the allowed requests; None allows all.
+        answers: replies by path, which take precedence over everything else.
         rest: answers the REST API behind `pods/proxy`.
-        used: the rules that the requests needed.
+        used: the rules that the requests so far required.
     """
 
     objects: list[Json] = field(default_factory=list)

@@ -130,7 +130,8 @@ def serving(
     *,
     proxy: bool = False,
 ) -> Iterator[FakeServer]:
-    """Run a server for the duration of a block; to a proxy, paths are URLs without their query."""
+    """Run a server for the duration of a block. A server that acts as a proxy sees whole URLs as
+    paths, without queries."""
     server = FakeServer(respond, host, proxy)
     try:
         yield server
@@ -140,9 +141,8 @@ def serving(
 
 class RecordedFlink:
     """Answers as a recorded cluster does, from the first files of a collection, by path.
-    Unless `frozen`, every tick sees refreshed metrics.
 
-    Every tick sees a new refresh of the metrics, unless `frozen`.
+    Unless `frozen`, metrics are refreshed before every tick.
     """
 
     def __init__(self, version: str = "1.20.5") -> None:

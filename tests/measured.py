@@ -23,16 +23,10 @@ FLINK = ("checkpoints", "queues")
 
 
 class Recorded:
-    """Inputs measured in one pass for several topics."""
+    """Measurements of inputs for several topics, taken in one pass."""
 
     def __init__(self, paths: Sequence[Path], names: Sequence[str], spark: SparkSession) -> None:
-        """Measure the inputs.
-
-        Args:
-            paths: the paths of the inputs.
-            names: the names of the topics.
-            spark: the session.
-        """
+        """Measure the inputs for these topics."""
         topics = tuple(topic(name) for name in names)
         self.inspected = inspect_inputs(topics, discover([str(path) for path in paths]), Options())
         self.measured = measure(topics, self.inspected, lambda: spark)

@@ -168,7 +168,6 @@ def wrong(report: Report, facts: Any = None) -> list[str]:
     """Yield the problems with the advice in a report.
 
     Args:
-        report: the report of any command.
         facts: the facts of `memory`, whose configuration the proposals must fit; None for another command.
     """
     found = [problem for x in report.findings for problem in wrong_with(x.code, x.cause, x.actions)]

@@ -26,7 +26,7 @@ class Recording:
     """A run of a real cluster.
 
     Args:
-        folder: contains `truth.json` and the archive of `logs`, `rest` and `archive`.
+        folder: the folder with `truth.json` and the archive of `logs`, `rest` and `archive`.
         truth: the notes of the job itself, and results of `grep` (see fixtures/README.md).
     """
 
@@ -133,7 +133,6 @@ def variant(recording: Recording, name: str, folder: Path) -> list[str] | None:
     """Lay out the files that a variant of a recording keeps.
 
     Args:
-        recording: the whole.
         name: a name from `VARIANTS`.
         folder: an empty folder for changed logs.
 
@@ -205,7 +204,7 @@ def judged(expected: dict[str, Any], verdict: str, cause: str | None, culprits: 
 
 
 def _has_fault_of_its_own(truth: dict[str, Any], job: Any) -> bool:
-    """Return whether the first culprit has a different fault, at the same time as the expected one."""
+    """Return whether the first culprit has another fault at the same time as the expected culprit."""
     wanted, first = truth["expected"]["culprit"], job.culprits[0].subject if job.culprits else None
     spans = {
         (p["task"], p["subtask_index"]): (p["from"], p["until"], p["cause"])

@@ -109,8 +109,8 @@ def standalone(folder: Path, *, workers: int = 2) -> Iterator[Cluster]:
     """Yield a master and workers of one core each; all end with the block.
 
     Args:
-        folder: for logs and files of the workers.
-        workers: their number.
+        folder: the folder for logs and files of the workers.
+        workers: the number of workers.
     """
     made = Cluster(folder)
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -49,8 +49,7 @@ class Piece:
     """A file, or a folder with files that belong together.
 
     Args:
-        kind: as `jobmanager log`, `taskmanager log`, `rest`, `eventlog`.
-        path: the path of the file or folder.
+        kind: such as `jobmanager log`, `taskmanager log`, `rest`, `eventlog`.
     """
 
     kind: str
@@ -62,8 +61,6 @@ class Inputs:
     """Some inputs of a recording.
 
     Args:
-        run: the recording.
-        pieces: pieces of the recording.
         until: the share of the time that the logs cover, from their beginning.
         unrelated: names from `UNRELATED`.
     """

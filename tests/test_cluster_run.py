@@ -64,7 +64,7 @@ def command(*arguments: str, driver: str = DRIVER) -> list[str]:
 
 @pytest.fixture(scope="module")
 def expected(inputs: Path) -> bytes:
-    """Return the report of a run without a cluster."""
+    """Return the report of a local run."""
     done = subprocess.run(
         command(str(inputs)), capture_output=True, check=False, timeout=PATIENCE_S
     )
@@ -212,7 +212,7 @@ def assert_is_one_error(out: bytes, complaints: bytes) -> None:
 
 
 def with_local_path(report: bytes, inputs: Path) -> bytes:
-    """Return the report with the path of the other run in the command to run next."""
+    """Replace the path of the other run in the suggested command."""
     return report.replace(inputs.as_uri().encode(), str(inputs).encode())
 
 

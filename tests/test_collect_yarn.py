@@ -37,10 +37,10 @@ class Yarn:
 
     Attributes:
         state: the state of the application.
-        logs: text by container and file; containers of the node and of the timeline server.
+        logs: texts by container and file, for containers of the NodeManager and of the timeline server.
         broken: replies that replace others, by a part of the path.
-        forgotten: the ResourceManager no longer knows the application.
-        ended: containers, as the timeline server lists them.
+        forgotten: whether the ResourceManager no longer knows the application.
+        ended: the ended containers, as the timeline server lists them.
     """
 
     state: str = "RUNNING"

@@ -41,7 +41,7 @@ EVERY = Options(everything=True)
 
 
 def of_every_kind() -> list[Any]:
-    """Return all recordings; `.ci/full` adds those that a later version covers, too."""
+    """Return all recordings. Those of scenarios with a later version run only in `.ci/full`."""
     kinds: dict[str, Any] = {}
     found = recordings_of_queues()
     for each in found:
@@ -150,12 +150,12 @@ def test_no_format_of_a_redacted_report_contains_a_name(
 
 
 def is_our_word(name: str) -> bool:
-    """Return whether a name is also a word of our sentences, or too short to search for."""
+    """Return whether a name is also a word in flowdiag's own sentences, or too short to search for."""
     return len(name) < 3 or name in ("aggregate", "driver", "orders")
 
 
 def spoken(text: str) -> str:
-    """Return the words of a text: all spellings of a name have the same."""
+    """Normalize a text, so that all spellings of a name are equal."""
     return f" {re.sub(r'[^a-z0-9]+', ' ', text.casefold())} ".replace("  ", " ")
 
 

@@ -1,4 +1,5 @@
-"""Checks that the whole report of a recording has one incident per fault, and one number per fact."""
+"""Checks that the full report on a recording has one incident per fault, and repeats facts with the
+same number."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _SAMPLE: Final = {"flink": 2, "spark": 8}
 
 
 def runs() -> tuple[Run, ...]:
-    """Return all recordings, also those of scripts."""
+    """Return all recordings, including those of scripts."""
     return runs_of((*ENGINES, *SCRIPTS))
 
 

@@ -60,7 +60,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 def storage(server: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return the file system of the owner; its variables apply to flowdiag, too."""
+    """Return the file system with the owner's credentials, which flowdiag also uses."""
     import s3fs
 
     monkeypatch.setenv("AWS_ENDPOINT_URL", server)

@@ -32,11 +32,12 @@ pytestmark = pytest.mark.spark
 
 @dataclass(frozen=True)
 class Spelling:
-    """Other names for what the recorder called `driver.spark.example`, `spark`, `/srv/spark`, ….
+    """Replacements for the recorded names, such as `driver.spark.example`, `spark` and
+    `/srv/spark`.
 
     Args:
-        host, user, folder, script: instead of the recorded ones.
-        others: further names by their recorded ones, such as queries.
+        host, user, folder, script: replacements for the recorded values.
+        others: further replacements by recorded name, such as those of queries.
     """
 
     host: str
@@ -46,7 +47,7 @@ class Spelling:
     others: Mapping[str, str]
 
     def of(self, text: str) -> str:
-        """Return a text with the other names."""
+        """Replace the recorded names in a text."""
         changes = {
             r"driver\.spark\.example": self.host,
             r"/srv/spark(?![\w-])": self.folder,
@@ -62,7 +63,7 @@ class Spelling:
 
     @property
     def words(self) -> list[str]:
-        """The words in these names that are long enough to identify someone."""
+        """The words in the replacements that are long enough to identify someone."""
         names = [self.host, self.user, self.folder, self.script, *self.others.values()]
         parts = {part for name in names for part in re.split(r"[\W_]+", name.casefold())}
         return sorted(part for part in parts if len(part) > 3 and not part.isdecimal())

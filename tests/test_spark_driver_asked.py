@@ -1,4 +1,4 @@
-"""Answers of a running driver: a batch that does not end, and a query that an exception ended."""
+"""Responses of a running driver about a batch that does not end and a query that an exception terminated."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Checks that CI installs the requirements of pyproject.toml, and that known vulnerabilities and
-licenses are judged.
+"""Checks that CI installs the requirements of pyproject.toml and rejects known vulnerabilities and
+unsuitable licenses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tests the complete tables of `--data-dir`: content, refusals and remains after a failure."""
+"""Tests the complete tables of `--data-dir`: their content, invalid folders, and leftovers of a failed run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TOOL = Tool(version="1.0", command="checkpoints")
 
 
 class Named:
-    """The part of a topic that `DataDir` requires."""
+    """The attributes of a topic that `DataDir` requires."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -236,8 +236,7 @@ def test_the_command_refuses_before_the_work(
 
 
 class _no_spark:
-    def __init__(self, *given: object) -> None:
-        """Accept any arguments."""
+    def __init__(self, *given: object) -> None: ...
 
     def __enter__(self) -> None:
         return None

@@ -1,4 +1,4 @@
-"""Recorded applications on YARN: collected again from the recorded answers, and diagnosed."""
+"""Collects recorded YARN applications again from their recorded responses, and diagnoses them."""
 
 from __future__ import annotations
 

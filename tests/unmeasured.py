@@ -33,7 +33,7 @@ def measured(names: Sequence[str], found: Discovery) -> Measured | None:
 
     Args:
         names: the names of the topics, all of one engine.
-        found: the inputs, without those of the other engine.
+        found: the inputs, without those of other engines.
     """
     table = parse_on_driver(plan_splits([s for s in found.sources if s.kind != "not-read"]))
     rows = [row for row in table.to_pylist() if Event(row["event"]) not in _NOT_MEASURED]

@@ -67,7 +67,7 @@ class Run:
     """A recording.
 
     Args:
-        name: as `flink/1.20.5/hot-key`.
+        name: family, version and scenario, such as `flink/1.20.5/hot-key`.
         truth: the notes of the job itself.
     """
 
@@ -156,8 +156,7 @@ class Part:
     """Some lines of one file, counted from 0.
 
     Args:
-        path: the path of the file.
-        start, count: the range of lines.
+        start, count: the first line, and the number of lines.
         reports: whether metric reports count as lines.
         later: number of days to add to every time in them.
     """
@@ -199,10 +198,9 @@ class Window:
     """A simulated paste.
 
     Args:
-        run: its recording.
-        parts: parts of the recording's files.
+        parts: the selected lines.
         wrapping: a name from `PASTES` or `relay`.
-        named: whether the files keep their names.
+        named: whether the files keep their recorded names.
         span: the first and the last second, if the window is complete in between.
     """
 
@@ -265,7 +263,8 @@ def draw(run: Run, number: int) -> Window:
 
 
 def with_gap(run: Run, number: int) -> Window:
-    """Return a log with a gap of days: the lines before one place, and those from a later place on."""
+    """Return a log without the days in the middle: the lines up to one place and from a later
+    place."""
     dice = random.Random(f"torn {run.name} {number}")
     path = dice.choice([path for path in run.logs if not path.name.endswith(PACKED)])
     length = len(lines_without_reports(path))
@@ -481,12 +480,11 @@ def _other_culprits(
 
 
 def outcome(run: Run, report: Report, span: tuple[datetime, datetime] | None = None) -> str:
-    """Return the worst grade from `ORDER` over the jobs of a recording.
+    """Grade a report by its worst job, with a word from `ORDER`.
 
     Args:
-        run: the run of the recording.
-        report: on one topic, for any part of it.
-        span: the part, if it is a part of the time.
+        report: the report on one topic, for the whole recording or a part of it.
+        span: the first and the last second of the input; None for the whole recording.
     """
     if report.tool.command == "rate":
         return min((_outcome(each, report) for each in _in_a_part(run, span)), key=ORDER.index)
@@ -508,16 +506,15 @@ def outcome(run: Run, report: Report, span: tuple[datetime, datetime] | None = N
 
 
 def _at_some_time(truth: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Return the truth of a job, and of each period if the culprit moves: a part may show only
-    one.
-    """
+    """Return the truth of a job, and that of each of its periods, because a part may show only one
+    of several culprits."""
     yield truth["expected"]
     for period in truth.get("periods", ()):
         yield {**truth["expected"], "cause": period["cause"], "culprit": period}
 
 
 def _in_a_part(run: Run, span: tuple[datetime, datetime] | None) -> Iterator[dict[str, Any]]:
-    """Return the truth of a Spark stream or, for a part of the time, the truth of its batches."""
+    """Return the truth of a Spark stream or, for a time range, the truth of the batches in it."""
     expected = run.truth["expected"]
     if span is None or expected["verdict"] == "healthy":
         yield expected
@@ -546,7 +543,8 @@ def _sick(stability: str, cause: str) -> dict[str, Any]:
 
 
 def _batches(truth: dict[str, Any]) -> Iterator[tuple[float, float]]:
-    """Return when each batch or trigger started (ms since 1970) and how long it took (ms), even if it never ended."""
+    """Return start (ms since 1970) and duration (ms) of each batch or trigger, including unfinished
+    ones."""
     for batch in truth["batches"]:
         if "batch_time" in batch:
             took = batch["execution_s"]
@@ -612,7 +610,7 @@ _NAMES: Final = (
 
 
 def _names(expected: dict[str, Any], culprits: list[Culprit]) -> bool:
-    """Return whether the truth and the first culprit both have a value for the same name."""
+    """Return whether the truth and the first culprit share a field that both set."""
     truth = expected["culprit"] or {}
     return bool(culprits) and any(
         truth.get(name) is not None and getattr(culprits[0].subject, name, None) is not None

@@ -1,4 +1,4 @@
-"""Rules for every sentence of a report: one vocabulary, and no meaningless words.
+"""Rules for every sentence of a report: a consistent vocabulary, and no filler words.
 
 The test helpers that run rules call `check`, so the facts of all tests and every recording also
 test the wording.

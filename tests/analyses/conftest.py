@@ -37,7 +37,7 @@ def events(spark: SparkSession) -> Events:
 
 
 def surveyed(frame: DataFrame) -> Survey:
-    """Return the settled clocks and writers of a frame's rows. Metrics have no scope here."""
+    """Return the resolved clocks and writers of a frame's rows. Metrics have no scope here."""
     table = frame.toArrow()
     table = table.append_column("metric", pa.nulls(table.num_rows, METRIC))
     return survey(*rare_of(ParsedSources(table=table, rows=table.num_rows)))

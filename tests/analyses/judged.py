@@ -19,7 +19,7 @@ from .. import wording
 
 
 def cases_of(facts: Any) -> Sequence[Any]:
-    """Return the subjects that rules judge, one at a time."""
+    """Return the subjects that each rule judges."""
     if isinstance(facts, ClusterFacts):
         return jobs_of(facts)
     if isinstance(facts, QueueFacts):
@@ -44,11 +44,7 @@ def results_of(rule: Rule, facts: Any) -> list[Finding | Inconclusive]:
 
 
 def checked(outcomes: tuple[RuleOutcome, ...]) -> tuple[RuleOutcome, ...]:
-    """Return the outcomes after checking them: no proposed value may be one that its engine rejects.
-    The texts must pass the wording checks, too.
-
-    The texts must pass the wording checks, too.
-    """
+    """Check the wording and the proposed values of outcomes, and return the outcomes."""
     for outcome in outcomes:
         for finding in outcome.findings:
             _check(outcome.code, finding)

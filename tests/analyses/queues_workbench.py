@@ -41,7 +41,8 @@ CHAIN = (("Source: orders", 2), ("enrich", 4), ("aggregate", 6), ("Sink: deliver
 
 @dataclass
 class Queues:
-    """Builds one job. Subtasks without values are idle, with empty queues and evenly distributed records."""
+    """A builder for one job. Subtasks without values are idle, with empty queues and equal record
+    counts."""
 
     tasks: tuple[tuple[str, int], ...] = CHAIN
     edges: tuple[tuple[str, str], ...] | None = None
@@ -80,7 +81,8 @@ class Queues:
         return self
 
     def place(self, task: str, index: int) -> str:
-        """Return a TaskManager, round robin, with each task starting at a different one."""
+        """Return the TaskManager of a subtask. Each task starts on a different TaskManager, round
+        robin."""
         shift = [name for name, _ in self.tasks].index(task)
         return f"taskmanager-{(index + shift) % self.managers + 1}"
 

@@ -1,4 +1,4 @@
-"""Tests for the line of code that makes batches of Spark slow: no JVM."""
+"""Tests, without a JVM, how flowdiag finds the line of code that slows down Spark batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs of the JVM's garbage collector show how long a TaskManager paused, regardless of other inputs."""
+"""GC logs show how long a TaskManager paused, with or without other inputs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The credit model on real runs: fitted on one run, it predicts another run with changed settings.
 
-`credits.json` holds for each recording what flowdiag measured of it (`observed`), and what Flink's REST and metric
-reports show without flowdiag (`real`); see fixtures/credit_pairs.py.
+`credits.json` contains, for each recording, the measurements by flowdiag (`observed`), and the values in Flink's REST
+responses and metric reports (`real`). See fixtures/credit_pairs.py.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def test_legacy_sources_waiting_for_the_lock_are_victims() -> None:
 
 
 def test_a_little_late_is_not_lagging() -> None:
-    """Its siblings may have been on time by as small a margin."""
+    """Its siblings may have met the timeout just as narrowly."""
     job, expired = expiring_job("1.9.3")
     for checkpoint in expired:
         job.is_late(checkpoint, "Sink: deliver", 0, 0.4)
@@ -516,7 +516,8 @@ def test_hot_subtask_is_a_warning_although_all_checkpoints_complete() -> None:
 
 @pytest.mark.parametrize("siblings", [250.0, 350.0])
 def test_a_less_busy_subtask_is_not_the_culprit(siblings: float) -> None:
-    """The order of the tasks is unknown: a harmless busy subtask has idle siblings, those of the hot key work a little."""
+    """The order of the tasks is unknown. The busy decoy has idle siblings, and the siblings of the
+    hot subtask do some work."""
     job, _ = expiring_job()
     job.with_graph = False
     job.loaded(
@@ -667,7 +668,7 @@ def test_measured_subtasks_are_not_blamed_for_unmeasured_ones() -> None:
 
 
 def console(*late: tuple[int, str, int]) -> Bench:
-    """Return a job of which only late messages are known, as (checkpoint, task, index)."""
+    """Return a job known only from its late messages, each given as (checkpoint, task, index)."""
     job = Bench(version=None)
     for number, task, index in late:
         job.is_late(replace(job.expires(1)[0], id=number, status=Status.IN_FLIGHT), task, index)

@@ -1,4 +1,4 @@
-"""Watermarks that do not advance, or are wrong: who holds them back."""
+"""Watermarks that do not advance or are wrong, and the tasks that hold them back."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Bench:
         return self
 
     def quiet(self, task: str, *indices: int) -> Bench:
-        """Let these subtasks read no records."""
+        """Make these subtasks read no records."""
         for index in indices:
             self.marks[task, index, task, "sourceIdleTime"] = lambda tick: tick * 15_000
             self.queues.says(task, index, records_out=0.0)
@@ -317,7 +317,8 @@ def test_without_a_plan_windows_may_be_of_processing_time() -> None:
     ],
 )
 def test_local_times(hours: float, drift: float, found: bool) -> None:
-    """A source that reads old records approaches the clock; local times keep their distance."""
+    """A source that reads old records catches up with the clock. Local times keep a constant offset
+    from it."""
     bench = Bench()
     for index in range(2):
         bench.output(ORDERS, index, lambda tick: advancing(tick) - hours * 3_600_000 + drift * tick)

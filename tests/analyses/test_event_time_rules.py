@@ -30,7 +30,8 @@ def query(
     plan: Plan | None = None,
     **values: Any,
 ) -> ApplicationFacts:
-    """Return an application whose query has these newest events, and the watermark that follows from them."""
+    """Return an application whose query has these maximum event times, and the resulting
+    watermarks."""
     triggers, newest = [], 0
     for n in range(count):
         latest = event(n)

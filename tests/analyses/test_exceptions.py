@@ -1,4 +1,4 @@
-"""Bare exceptions, undated and global failures: their root and its name."""
+"""The root cause of bare exceptions, undated failures and global failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames that are computed once, whatever the number of queries on them."""
+"""Frames are computed once, however many queries use them."""
 
 from __future__ import annotations
 

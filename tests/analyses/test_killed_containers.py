@@ -1,4 +1,4 @@
-"""Killed containers: reports of the same end, and whether the affected jobs recovered."""
+"""Killed containers: several reports of the same exit, and recovery of the affected jobs."""
 
 from __future__ import annotations
 

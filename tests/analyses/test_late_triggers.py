@@ -1,4 +1,4 @@
-"""Late triggers in a log at WARN, which prints no others."""
+"""Late triggers in a log at WARN, which contains no other triggers."""
 
 from __future__ import annotations
 

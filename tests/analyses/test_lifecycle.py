@@ -1,4 +1,4 @@
-"""Runs, duplicates, attempts and their places, measured on a few rows."""
+"""Job runs, duplicate records, attempts and their TaskManagers, measured on a few rows."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ WAITS: dict[str, Any] = {"back_pressured": 700.0, "is_back_pressured": 1.0, "out
 
 
 def findings_of(rule: Rule, facts: Any, **limits: float) -> list[Finding]:
-    """Return the findings of a rule with a user's limits."""
+    """Return the findings of a rule with overridden limits."""
     cases = (facts,) if rule.whole else cases_of(facts)
     return [
         item

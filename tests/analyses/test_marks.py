@@ -35,7 +35,7 @@ def table(rows: Sequence[Row]) -> pa.Table:
 
 
 def found_in(events: pa.Table) -> tuple[list[Row], list[Marks]]:
-    """Return the input of a survey from events that one process parsed."""
+    """Return the input of a survey for events that a single process parsed."""
     return rare_of(ParsedSources(table=events, rows=events.num_rows))
 
 

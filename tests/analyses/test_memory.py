@@ -73,7 +73,7 @@ def test_the_proposed_setting_is_the_smallest_that_works(spark: SparkSession, fo
 @pytest.mark.spark
 @pytest.mark.parametrize("folder", CAPPED, ids=lambda path: path.parent.name)
 def test_gates_capped_at_two_required_buffers(spark: SparkSession, folder: Path) -> None:
-    """The cluster ran with 42 segments, since the cap of 1.17 and later was set."""
+    """The cluster ran with 42 segments because the cap of Flink 1.17 and later was configured."""
     report = _diagnose([unpacked(folder)], spark)
     assert not [finding for finding in report.findings if finding.code == "MM201"]
     rows = report.data.buffers or []

@@ -1,4 +1,4 @@
-"""A redacted report contains no task names, and all words of flowdiag itself."""
+"""A redacted report contains no task names, but keeps all of flowdiag's own words."""
 
 from __future__ import annotations
 

@@ -60,7 +60,8 @@ def job(neighbours: Neighbours = NOTHING, incidents: tuple[Incident, ...] = ()) 
 
 
 def lags(per_round: list[int], committed: int = 1000, group: str = "pricing") -> Neighbours:
-    """Return the lag of one partition every 15 s. In between, the group reads 15 000 records."""
+    """Return a partition's lag every 15 s. Between samples, the consumer group reads 15 000
+    records."""
     rows = [
         PartitionLag(
             group=group,
@@ -195,7 +196,8 @@ def test_offsets_that_are_not_committed(
 
 
 def slots(*rows: tuple[int, int, bool], status: str = "extended") -> Neighbours:
-    """Return a slot at these seconds, with its position and use. The log grows by a million bytes per second."""
+    """Return samples of a replication slot, given as (second, position, active). The log grows by a
+    million bytes per second."""
     return Neighbours(
         slots=tuple(
             DatabaseSlot(

@@ -13,7 +13,13 @@ from .workbench import SECOND, Bench
 
 
 def hanging(lasts_s: float, *, moving: bool = False, takes_s: float = 1.0) -> ClusterFacts:
-    """Return the facts of a job in which `enrich (1/4)` hangs since the checkpoint in progress, moving or not."""
+    """Return a job whose `enrich (1/4)` has not acknowledged the checkpoint in progress.
+
+    Args:
+        lasts_s: age of the checkpoint.
+        moving: whether the subtask still processes records.
+        takes_s: duration of the earlier checkpoints.
+    """
     job = Bench(interval_s=10)
     job.completes(5, lasted_s=takes_s)
     (last,) = job.in_flight()

@@ -833,7 +833,7 @@ def test_a_busy_task_is_no_culprit_while_its_job_is_young() -> None:
 
 @pytest.mark.parametrize("per_minute", [5, 7, 12])
 def test_a_source_that_always_waits_is_never_information(per_minute: int) -> None:
-    """In the first minute of a job, the number of samples does not matter."""
+    """The result for the first minute of a job is independent of the number of samples."""
     bench = slow_sink(Queues(minutes=1, per_minute=per_minute))
     bench.says("Source: orders", back_pressured=1000.0, idle=0.0, is_back_pressured=1.0)
     bench.starts.append(bench.at(-0.1))

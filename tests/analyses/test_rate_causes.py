@@ -833,7 +833,11 @@ def test_a_lost_executor_in_a_fragment_is_reported() -> None:
 def two_queries(
     alerts_ms: list[int], *, jobs_ms: int | None = None, tasks_ms: int = 80
 ) -> ApplicationFacts:
-    """Return alerts every 2 s next to a query that works 9 of every 12 s. With `jobs_ms`, the input has jobs."""
+    """Return an application whose query `alerts` runs every 2 s, next to a query that is busy 9 of
+    every 12 s.
+
+    With `jobs_ms`, the input includes Spark jobs.
+    """
 
     def about(duration: int) -> dict[str, Any]:
         if jobs_ms is None:
@@ -884,7 +888,7 @@ def test_queries_that_do_not_wait_for_each_other(app: ApplicationFacts) -> None:
 
 
 def late_state(*custom: dict[str, int], **values: Any) -> ApplicationFacts:
-    """Return triggers of 5 s that commit for 4 s, with the metrics of each trigger in turn."""
+    """Return triggers of 5 s that commit for 4 s; each takes the next metrics of the cycle."""
     operator = {"operator": "stateStoreSave", "rows": 50, "partitions": 8, "commit_ms": 8000.0 * 4}
     states = [({**operator, **values, "rocksdb": True, "custom": each},) for each in custom]
     triggers = [replace(t, state=states[n % len(states)]) for n, t in enumerate(overrun())]

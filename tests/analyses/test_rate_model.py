@@ -1,4 +1,4 @@
-"""Trends, the token bucket, Kafka's share, and the model of a job."""
+"""Trends, the token bucket, the share of a Kafka partition, and the model of a job."""
 
 from __future__ import annotations
 

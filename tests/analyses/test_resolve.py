@@ -243,7 +243,8 @@ def test_without_a_banner_the_wording_shows_the_version(events: Events) -> None:
 def test_times_of_day_have_a_zone_of_the_world_and_the_day_of_their_triggers(
     events: Events, spark: SparkSession
 ) -> None:
-    """A shift that contains the days since 1970 is not a time zone, for this or any other file."""
+    """An offset that includes the days since 1970 is not a time zone, neither for this file nor for
+    others."""
     frame = events(
         trigger("1970-01-01T06:00:00", "2026-11-20T22:00:00", 1, clock="time-of-day"),
         {

@@ -1,4 +1,4 @@
-"""Recorded starts: slow ones name the step or the subtask that delayed them, normal ones have no finding."""
+"""Recorded starts: findings name the step or subtask that delayed a slow start, and a normal start has none."""
 
 from __future__ import annotations
 

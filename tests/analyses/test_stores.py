@@ -1,4 +1,4 @@
-"""Rules about the stores of state, on hand-written metrics."""
+"""Rules about state backends, on hand-written metrics."""
 
 from __future__ import annotations
 

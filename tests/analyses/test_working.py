@@ -1,4 +1,4 @@
-"""Busy without computing: the CPU load of the processes against the busy time of their subtasks."""
+"""Subtasks that are busy without using the CPU: CPU load of processes against busy time of their subtasks."""
 
 from __future__ import annotations
 

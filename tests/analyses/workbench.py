@@ -31,7 +31,7 @@ Who = tuple[str, int]
 
 @dataclass
 class Bench:
-    """Builds one job step by step: `bench.completes(5)`, `bench.expires(2)`, `bench.job()`."""
+    """A builder for one job: `bench.completes(5)`, `bench.expires(2)`, `bench.job()`."""
 
     version: str | None = "1.20.5"
     interval_s: float = 60.0

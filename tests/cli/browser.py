@@ -37,11 +37,7 @@ def chromium() -> str | None:
 
 @contextmanager
 def browsing(path: str) -> Iterator[Browser]:
-    """Start a headless browser.
-
-    Args:
-        path: the path of Chromium.
-    """
+    """Start a headless browser, and stop it after the block."""
     with sync_playwright() as driver:
         # Chromium's sandbox does not work for root, and CI runs as root. The page has no scripts.
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
@@ -55,9 +51,7 @@ def flaws(browser: Browser, file: Path, *, sheets: int | None = MOST_SHEETS) -> 
     """Yield the flaws of a page.
 
     Args:
-        browser: the browser.
-        file: the page.
-        sheets: the maximum number of printed sheets; None: unlimited.
+        sheets: the maximum number of printed pages; None for no limit.
     """
     for scheme in ("light", "dark"):
         with _open_page(browser, file, scheme) as (page, problems):

@@ -68,7 +68,8 @@ def _junit(report: Report) -> Iterator[str]:
 
 
 def _markdown(report: Report) -> Iterator[str]:
-    """Check the outline and the width of table rows, and allow only text, lists and code."""
+    """Check the headings and the width of table rows, and reject everything but text, lists and
+    code."""
     text = markdown.render(report, PAGE)
     tokens = MarkdownIt("gfm-like", {"linkify": False, "html": True}).parse(text)
     levels = [int(token.tag[1:]) for token in tokens if token.type == "heading_open"]

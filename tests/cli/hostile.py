@@ -63,12 +63,11 @@ _CONTRACT: Final = frozenset(
 
 
 def inject(report: Any, start: int, texts: Sequence[str] = INJECTIONS) -> bytes:
-    """Return a stored report with a text after, or instead of, every value that is not a word of the contract.
+    """Return a stored report with an injection after, or instead of, every free-text value.
 
     Args:
-        report: the report.
-        start: the number of the first text; the others follow in numbers.
-        texts: the injected texts.
+        start: the number of the first injection; the others get the next numbers.
+        texts: the injections.
     """
     document = msgspec.to_builtins(report, enc_hook=str.__str__)
     numbers = count(start)

@@ -144,7 +144,7 @@ def job_facts(*, is_failing: bool, **more: object) -> x.JobFacts:
 
 
 def expired(**changes: object) -> f.Finding:
-    """Return the finding about expired checkpoints, which is the symptom."""
+    """Return the finding about expired checkpoints, the symptom in these reports."""
     values: dict[str, object] = {
         "job": JOB,
         "severity": f.Severity.WARNING,
@@ -277,7 +277,8 @@ def failing(**more: object) -> wire.Report:
 
 
 def many(count: int) -> wire.Report:
-    """Return a report on `count` jobs: of each ten, five have a slow TaskManager, two no culprit, three are healthy."""
+    """Return a report on `count` jobs. Of every ten, five have a slow TaskManager, two have no
+    culprit, and three are healthy."""
     jobs, expiries, culprits, names = [], [], [], {}
     for number in range(count):
         key = JobKey("", f"{number:032x}")

@@ -1,4 +1,4 @@
-"""Checks before flowdiag uses a cluster. These tests run without a cluster."""
+"""Tests, without a cluster, the checks that flowdiag makes before it uses one."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def session(master: str) -> Any:
 
 
 def fake_executors(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[Any]:
-    """Let executors return or raise `answer`. The result lists the files they had to check."""
+    """Make executors return or raise `answer`. Return the list of the files that they are asked to
+    check."""
     checked: list[Any] = []
 
     def check(spark: Any, files: Any, *, tasks: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""One frame for every listing."""
+"""All listings share the same layout."""
 
 from __future__ import annotations
 

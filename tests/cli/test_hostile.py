@@ -1,7 +1,7 @@
 """Every format shows text from logs and stored reports as plain text.
 
-Each test looks at the characters that are written, by the rules of the format itself. A new format comes in
-by `RENDERERS`, and needs an entry of `RULES`.
+Each test checks the written characters against the rules of the format. A new format is tested as
+soon as it is in `RENDERERS`, and needs an entry in `RULES`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def stored(document: bytes) -> Report:
 
 
 def starts(form: Format) -> range:
-    """Return the numbers of the first injections: fewer for a page, which takes a long time to render."""
+    """Return the number of the first injection of each run; pages render slowly and have fewer
+    runs."""
     return range(0, len(INJECTIONS), 13 if form is Format.HTML else 4)
 
 

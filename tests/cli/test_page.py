@@ -73,7 +73,7 @@ def text_of(root: Xml.Element, tag: str) -> str:
 
 
 def well_made(page: str) -> Xml.Element:
-    """Check the properties of every page."""
+    """Check the properties that every page must have."""
     root = parsed(page)
     assert page.startswith("<!DOCTYPE html>") and page.endswith("</html>\n")
     assert len(page.encode()) < MOST

@@ -26,7 +26,7 @@ KEPT = Path(__file__).with_name("reports.jsonl.zst")
 
 
 def kept() -> list[Report]:
-    """Return the reports of recordings."""
+    """Return the stored reports of recordings."""
     text = zstandard.ZstdDecompressor().decompress(KEPT.read_bytes(), max_output_size=1 << 24)
     return [decode(line) for line in text.splitlines()]
 

@@ -1,4 +1,4 @@
-"""Shared options in the signatures that Typer reads."""
+"""Options shared by several commands, in the signatures that Typer reads."""
 
 from __future__ import annotations
 

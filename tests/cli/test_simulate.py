@@ -116,7 +116,8 @@ def test_costs_and_settings_of_a_report(tmp_path: Path, capsys: pytest.CaptureFi
 def test_the_input_rate_comes_from_the_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The two lines of the README: without --offered, the rate of the report's batches."""
+    """Run both commands of the README. Without --offered, the rate is that of the batches in the
+    report."""
     monkeypatch.setenv("COLUMNS", "160")  # so that no cell of the table wraps
     path = tmp_path / "report.json"
     path.write_bytes(report_of(Settings(interval_ms=1000, back_pressure=False), RISING))

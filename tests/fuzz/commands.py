@@ -79,23 +79,21 @@ class Shared:
 
 
 class Session:
-    """Replaces a session with one that the tests started."""
+    """Replaces the session of a command with one that the tests started."""
 
     on_cluster = False
     cores = 2
 
     def __init__(self, spark: Any, folder: Path) -> None:
-        """Replace the session; rows go to the folder."""
         self._spark, self.folder = spark, folder
 
     def session(self) -> Any:
         return self._spark
 
     def tune(self, rows: int | None) -> None:
-        """Do nothing."""
+        """Ignore the number of rows."""
 
     def summary_lines(self) -> list[str]:
-        """Return no lines."""
         return []
 
     def explain_failures(self) -> contextlib.nullcontext[None]:
@@ -104,9 +102,8 @@ class Session:
 
 
 def search(folder: Path, seconds: float, seed: int) -> int:
-    """Try commands up to the time limit, and return the exit code. Arguments as in the plain
-    search.
-    """
+    """Try commands up to the time limit, and return the exit code. The arguments are those of
+    `plain.search`."""
     found, began = Found(folder), time.monotonic()
     with (
         SparkStarter.begin() as starter,

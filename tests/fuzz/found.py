@@ -18,10 +18,10 @@ class Found:
     """The results of a search so far.
 
     Attributes:
-        folder: gets a file for each fault.
+        folder: the folder for the files that reproduce faults.
         faults: number of occurrences of each fault.
-        tried: inputs by format.
-        kinds: inputs by detected kind.
+        tried: number of inputs by format.
+        kinds: number of inputs by detected kind.
         lines, size: totals over all inputs, the latter in bytes.
     """
 

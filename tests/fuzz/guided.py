@@ -31,8 +31,8 @@ def search(folder: Path, seconds: float, seed: int) -> int:
     """Try inputs up to the time limit, and return the exit code.
 
     Args:
-        folder: for faults.
-        seconds: time limit.
+        folder: the folder for faults.
+        seconds: the time limit.
         seed: the seed for Atheris.
     """
     try:

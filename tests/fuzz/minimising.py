@@ -13,8 +13,8 @@ def minimised(data: bytes, shows: Callable[[bytes], bool], seconds: float) -> by
     """Remove lines, then bytes, while the fault remains.
 
     Args:
-        data: shows the fault.
-        shows: whether an input shows the fault.
+        data: an input that shows the fault.
+        shows: returns whether an input shows the fault.
         seconds: approximate time limit.
 
     >>> minimised(b"one\\ntwo\\nthree\\n", lambda data: b"w" in data, 5)
@@ -35,8 +35,8 @@ def without_needless(
     """Remove ever smaller runs of parts while the rest shows the fault.
 
     Args:
-        parts: show the fault together.
-        shows: whether some of them, in their order, show it.
+        parts: a sequence that shows the fault as a whole.
+        shows: returns whether a subsequence shows the fault.
         until: deadline (`time.monotonic`).
 
     >>> without_needless(range(100), lambda some: {3, 77} <= set(some))

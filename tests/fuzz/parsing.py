@@ -94,8 +94,8 @@ def check(data: bytes, path: Path, chance: Random) -> Read:
     """Read one input, and check all invariants.
 
     Args:
-        data: the data of the file.
-        path: for the file.
+        data: the content of the file.
+        path: the file to write and read.
         chance: draws the splits.
 
     Raises:

@@ -20,9 +20,9 @@ def search(folder: Path, seconds: float, seed: int) -> int:
     """Try inputs up to the time limit, and return the exit code.
 
     Args:
-        folder: for faults.
+        folder: the folder for faults.
         seconds: time limit, not including minimizing.
-        seed: the seed of the inputs.
+        seed: the seed of the random choices.
     """
     found, began, until = Found(folder), time.monotonic(), time.monotonic() + seconds
     others = [each.data for each in seeds()]
@@ -46,14 +46,13 @@ def by_format(chance: Random) -> Seed:
 
 
 def one(data: bytes, place: Path, name: str, number: int, found: Found) -> str:
-    """Try one input, keep a minimized input for a fault, and return the detected kind.
+    """Try an input, and return its detected kind. If the input shows a new fault, save a minimized input.
 
     Args:
-        data: the input.
-        place: a folder for it.
-        name: the name of its file.
-        number: the number of the input, which decides where it is split.
-        found: gets the fault.
+        place: the folder of the file.
+        name: the name of the file.
+        number: the number of the input, which seeds the places where the input is split.
+        found: collects the faults.
     """
     what, more, kind = fault(data, place / name, number)
     if what is not None and found.is_new(what):

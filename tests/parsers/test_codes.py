@@ -1,4 +1,4 @@
-"""Codes with a meaning of their own, and numbers that are none."""
+"""Error and exit codes with a known meaning, and numbers that are not codes."""
 
 from __future__ import annotations
 

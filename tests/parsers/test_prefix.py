@@ -1,4 +1,4 @@
-"""Tests the samples of `layouts.toml`, and the combination of prefixes."""
+"""Tests the samples of `layouts.toml` alone and as nested prefixes."""
 
 from __future__ import annotations
 

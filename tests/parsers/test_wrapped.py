@@ -1,4 +1,4 @@
-"""Checks that logs wrapped at a column read as before, and that other logs stay unchanged."""
+"""Checks that logs wrapped at a column are read like the originals, and that other logs are not unwrapped."""
 
 from __future__ import annotations
 

@@ -37,12 +37,12 @@ class Message:
 
     @property
     def last_two(self) -> str:
-        """As `%c{2}` prints it."""
+        """The name of the logger in the pattern `%c{2}`."""
         return f"{self.package.rpartition('.')[2]}.{self.logger}"
 
     @property
     def short(self) -> str:
-        """As `%c{1.}` and logback's `%logger{36}` print it."""
+        """The name of the logger in log4j's pattern `%c{1.}` and logback's `%logger{36}`."""
         return ".".join([*(part[0] for part in self.package.split(".")), self.logger])
 
     @property
@@ -63,7 +63,7 @@ class Message:
 
     @property
     def flink_default(self) -> str:
-        """In the layout of Flink's default `log4j.properties`."""
+        """The record in the layout of Flink's default `log4j.properties`."""
         return f"{self.comma} {self.level:5} {self.full:60} [] - {self.message}"
 
 
