@@ -173,7 +173,7 @@ def _false_changes(reports: dict[str, Report], facts: Facts) -> tuple[int, list[
 
 def _halves(names: Iterable[str], reports: dict[str, Report], facts: Facts) -> Iterator[Comparison]:
     for name in names:
-        times = [at for one in reports[name].inputs for at in (one.first, one.last) if at]
+        times = [at for source in reports[name].inputs for at in (source.first, source.last) if at]
         first, last = (parse_moment(at).utc_us or 0 for at in (min(times), max(times)))
         middle = parse_moment(f"{(last - first) // 2_000_000}s")
         yield compare_reports(

@@ -182,7 +182,7 @@ def _load(halves: Iterable[str]) -> Iterator[OpenPaste]:
 def judge_open(paste: OpenPaste, report: Report) -> OpenAnswer:
     """Compare a report with the expected answer."""
     if not paste.failure:
-        loud = [one.title for one in report.findings if one.severity != "info"]
+        loud = [finding.title for finding in report.findings if finding.severity != "info"]
         return OpenAnswer(verdict="wrong" if loud else "right", why="; ".join(loud))
     if exit_code(report, Settings()) == 0:
         return OpenAnswer(verdict="wrong", why=f"{report.summary.verdict} and exit code 0")
@@ -245,7 +245,10 @@ def _texts(report: Report) -> Iterator[str]:
         yield finding.explain
         subject = finding.subject
         yield from (str(getattr(subject, name) or "") for name in subject.__struct_fields__)
-        yield from (f"{one.name} {one.value} {one.unit or ''}" for one in finding.measurements)
+        yield from (
+            f"{measurement.name} {measurement.value} {measurement.unit or ''}"
+            for measurement in finding.measurements
+        )
         for action in finding.actions:
             yield from (action.text, action.option or "", action.verify or "")
     yield from (culprit.why for culprit in report.summary.culprits)

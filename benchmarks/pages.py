@@ -161,7 +161,9 @@ def _of_the_browser(reports: list[Named], folder: Path) -> list[str]:
 def _jobs_in_report(report: Report) -> int:
     """Count the jobs and applications in a report."""
     data = report.data
-    jobs = {job.job_id for job in data.jobs or ()} | {one.job_id for one in data.attempts or ()}
+    jobs = {job.job_id for job in data.jobs or ()} | {
+        attempt.job_id for attempt in data.attempts or ()
+    }
     return len(jobs) + len(data.applications or ())
 
 

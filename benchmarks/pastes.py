@@ -185,7 +185,7 @@ class PasteJudge:
             inspected = inspect_inputs(topics, found, options)
             kept = None if self._measured is None else self._measured / key
             facts: Measured | None
-            facts = None if self._all else measured_alone([one.name for one in topics], found)
+            facts = None if self._all else measured_alone([topic.name for topic in topics], found)
             if facts is not None:
                 pass
             elif self._session is None:
@@ -249,19 +249,19 @@ def _check_details(paste: Paste, report: Report, *, cut: bool) -> Answer:
     right = paste.right
     findings = report.findings
     for name, value in right.get("subject", {}).items():
-        named = [getattr(one.subject, name) for one in findings]
+        named = [getattr(finding.subject, name) for finding in findings]
         if value not in named and not cut:
             other = any(one is not None for one in named)
             return Answer(verdict="wrong" if other else "inconclusive", why=f"{name} {named}")
     for name, value in right.get("values", {}).items():
-        measured = [m.value for one in findings for m in one.measurements if m.name == name]
+        measured = [m.value for finding in findings for m in finding.measurements if m.name == name]
         if value not in measured:
             return Answer(verdict="wrong" if measured else "inconclusive", why=f"{name} {measured}")
     for option in right.get("options", ()):
-        if option not in {action.option for one in findings for action in one.actions}:
+        if option not in {action.option for finding in findings for action in finding.actions}:
             return Answer(verdict="inconclusive", why=f"no {option}")
     for words in right.get("says", ()):
-        if not any(words in _finding_text(one) for one in findings):
+        if not any(words in _finding_text(finding) for finding in findings):
             return Answer(verdict="inconclusive", why=f"lacks {words!r}")
     return Answer(verdict=RIGHT)
 
@@ -403,8 +403,8 @@ def _show(judged: PasteJudge, name: str, wrapping: str) -> None:
     from flowdiag.cli.render import table
     from flowdiag.cli.text.page import Page
 
-    texts = {f"{one.id} | {wrapping}": wrap(one, wrapping) for one in pastes()}
-    open_texts = {f"{one.group}: {one.name}": one for one in open_pastes()}
+    texts = {f"{paste.id} | {wrapping}": wrap(paste, wrapping) for paste in pastes()}
+    open_texts = {f"{paste.group}: {paste.name}": paste for paste in open_pastes()}
     for title, text in {**texts, **{t: one.text for t, one in open_texts.items()}}.items():
         if name not in title or text is None:
             continue

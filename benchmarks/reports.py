@@ -156,7 +156,8 @@ def _read(
         below = SYNTHETIC.parent if place.startswith(SYNTHETIC.name) else top
         found = _unpacked(below / place)
         sources = tuple(
-            replace(one, path=found.get(one.name, one.path)) for one in inspected.sources
+            replace(source, path=found.get(source.name, source.path))
+            for source in inspected.sources
         )
         yield stem, name, (replace(inspected, sources=sources), measured)
 

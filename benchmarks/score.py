@@ -112,7 +112,7 @@ def write_card() -> None:
     about = list(cases())
     scores: dict[str, Score] = {}
     for tool in baselines.TOOLS:
-        predictions = {one["id"]: one for one in predict(tool, about)}
+        predictions = {prediction["id"]: prediction for prediction in predict(tool, about)}
         for split in ("develop", "test"):
             part = [case for case in about if case.split == split]
             scores[f"{tool}, {split}"] = Score.of(part, predictions)

@@ -82,8 +82,8 @@ def one_after_the_other(first: JobFacts, second: JobFacts, *, healed: bool) -> C
 
     Args:
         first, second: jobs of the same Flink version.
-        healed: whether to keep the completed checkpoints at the start of the second job, so that the job recovers between
-        the two faults. Otherwise, checkpoints fail throughout.
+        healed: whether to keep the completed checkpoints at the start of the second job, so that the
+            job recovers between the two faults. Otherwise, checkpoints fail throughout.
     """
     first, second = windowed(first), windowed(second)
     # The joined job continues: the end of the first is no cancellation or shutdown.

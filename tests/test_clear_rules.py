@@ -48,7 +48,7 @@ def starting(codes: set[str], *prefixes: str) -> set[str]:
         ("overview.json", ()),
     ],
 )
-def test_an_answer_alone_clears_only_what_it_shows(
+def test_a_single_response_clears_only_rules_about_its_content(
     spark: SparkSession, answer: str, may_be_clear: tuple[str, ...]
 ) -> None:
     found = clear(spark, next(iter(sorted((unpacked(HEALTHY) / "rest").glob(answer)))))

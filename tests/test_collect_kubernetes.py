@@ -449,7 +449,7 @@ def test_an_unknown_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         assert "no pod matches 'app=nothing'" in capsys.readouterr().err
 
 
-def test_what_arrived_before_the_token_expired_stays_usable(
+def test_data_from_before_the_token_expired_stays_usable(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = cluster()
@@ -481,7 +481,7 @@ def test_pods_that_vanish_and_logs_that_end_early(
 
 
 @pytest.mark.parametrize("width", [0, 400], ids=["short lines", "long lines"])
-def test_of_a_huge_log_the_end_is_kept(
+def test_the_end_of_a_huge_log_is_kept(
     width: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collector, "TAIL_LINES", 10_000)
@@ -593,7 +593,9 @@ def test_thousands_of_pods_cost_bounded_time(
     assert len([path for path in server.paths() if path == PODS]) <= 20
 
 
-def test_a_folder_with_files_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_with_files_is_rejected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "snapshot").mkdir()
     (tmp_path / "snapshot" / "x").touch()
     with serving(cluster()) as server:

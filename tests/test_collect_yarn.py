@@ -171,7 +171,9 @@ def test_all_containers_of_an_answer_are_known(yarn: Yarn, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["./../../outside", f"{MASTER}/../../outside", "outside", 7])
-def test_names_in_answers_lead_nowhere(yarn: Yarn, tmp_path: Path, name: object) -> None:
+def test_names_in_responses_cannot_escape_the_folder(
+    yarn: Yarn, tmp_path: Path, name: object
+) -> None:
     yarn.ended.insert(0, {"containerId": name, "nodeHttpAddress": "http://[bad"})
     listed = {"containerLogInfo": [{"fileName": "x.log", "fileSize": "2"}]}
     text = Reply(b"x\n", kind="text/plain")
@@ -198,7 +200,7 @@ def test_an_ended_application_comes_from_the_timeline_server(yarn: Yarn, tmp_pat
         ({"/cluster": Reply(b"<html>", status=404, kind="text/html")}, "not the REST API"),
     ],
 )  # fmt: skip
-def test_a_refusal_is_one_line(
+def test_a_rejected_request_is_one_line(
     yarn: Yarn, tmp_path: Path, capsys: pytest.CaptureFixture[str], broken: dict[str, Reply], said: str
 ) -> None:  # fmt: skip
     yarn.broken = broken
@@ -208,7 +210,7 @@ def test_a_refusal_is_one_line(
     assert not (tmp_path / "new").exists()
 
 
-def test_logs_that_are_denied_cost_only_themselves(
+def test_logs_without_permission_do_not_affect_the_others(
     yarn: Yarn, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = Reply(b"<!DOCTYPE html><title>login</title>", kind="text/html")

@@ -25,11 +25,11 @@ SICK = (
 )
 ALL = {each.name: each for each in recordings()}
 PAIRS = [
-    (f"{version}/{one}", f"{version}/{other}")
+    (f"{version}/{recording}", f"{version}/{other}")
     for version in ("1.20.5", "2.3.0")
-    for one in SICK
+    for recording in SICK
     for other in SICK
-    if one != other and {f"{version}/{one}", f"{version}/{other}"} <= ALL.keys()
+    if recording != other and {f"{version}/{recording}", f"{version}/{other}"} <= ALL.keys()
 ]
 USUAL = ("1.20.5/hot-key", "1.20.5/slow-sync-snapshot")
 

@@ -71,13 +71,13 @@ MEASURED = (
 def test_the_report_without_spark_is_the_same(
     name: str, wrapping: str, tmp_path: Path, spark: SparkSession
 ) -> None:
-    paste = next(one for one in CORPUS if one.id == name)
+    paste = next(paste for paste in CORPUS if paste.id == name)
     text = wrap(paste, wrapping)
     assert text is not None
     found, options = PasteJudge(tmp_path, None).inputs(text), Options(everything=True)
     topics = tuple(map(topic, names_of(EVERYTHING, engines_of(found.sources)[1])))
     inspected = inspect_inputs(topics, found, options)
-    alone = measured_alone([one.name for one in topics], found)
+    alone = measured_alone([topic.name for topic in topics], found)
     assert alone is not None
     quick = report_on(topics, inspected, alone, options)
     whole = report_on(
@@ -95,7 +95,9 @@ OF_TABLES = {"gc-share-high"}
 
 
 def test_the_corpus_covers_every_class_of_failures() -> None:
-    assert {one.name for one in classes()} - OF_TABLES <= {paste.kind for paste in CORPUS}
+    assert {failure_class.name for failure_class in classes()} - OF_TABLES <= {
+        paste.kind for paste in CORPUS
+    }
     causes = {paste.right["cause"] for paste in CORPUS}
     assert {word for name, (word, _) in CAUSE_OF_CLASS.items() if name not in OF_TABLES} <= causes
     assert set(CAUSE_OF_FAILURE.values()) <= causes

@@ -51,7 +51,7 @@ def test_scores(prediction: dict[str, object], expected: tuple[int, int, int]) -
     assert (made.sick[0], made.cause[0], made.culprit[0]) == expected
 
 
-def test_a_missing_prediction_is_no_answer() -> None:
+def test_a_missing_prediction_counts_as_unanswered() -> None:
     made = Score.of([HEALTHY, HOT_KEY], {})
     assert (made.sick, made.healthy) == ((0, 1), (0, 1))
 

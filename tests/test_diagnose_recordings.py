@@ -111,7 +111,7 @@ def test_a_decoy_is_not_named_as_a_second_culprit(
         ),
     ],
 )
-def test_a_log_without_metrics_asks_no_question_about_queues(
+def test_a_log_without_metrics_needs_no_queue_diagnosis(
     version: str, recorded: Callable[..., Recorded]
 ) -> None:
     """The JobManager's log of a healthy job shows its checkpoints, and no log shows its queues."""

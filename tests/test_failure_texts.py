@@ -35,7 +35,7 @@ def report_on(judge: PasteJudge, text: str) -> Report:
 
 
 def words_of(report: Report) -> str:
-    return " ".join(f"{one.title} {one.explain}" for one in report.findings)
+    return " ".join(f"{finding.title} {finding.explain}" for finding in report.findings)
 
 
 # Times of Spark's logs are whole seconds: the order of the lines shows which came first.
@@ -90,7 +90,9 @@ def test_a_failure_below_the_stop_follows_from_it(judge: PasteJudge) -> None:
         ("org.apache.flink.table.api.ValidationException: no such column\n" + PLANNER, True),
     ],
 )
-def test_the_planner_rejects_nothing_in_a_task(judge: PasteJudge, text: str, is_sql: bool) -> None:
+def test_a_failure_in_a_task_does_not_come_from_the_planner(
+    judge: PasteJudge, text: str, is_sql: bool
+) -> None:
     assert (report_on(judge, text).summary.cause == "invalid-sql") is is_sql
 
 
@@ -139,7 +141,7 @@ def test_a_class_in_a_module_of_errors_is_an_error(judge: PasteJudge, text: str)
         "Normal   Killing    3m (x3 over 12m)   kubelet  Container main failed liveness probe, will be restarted",
     ],
 )
-def test_an_event_of_kubernetes_that_tells_of_a_failure(judge: PasteJudge, event: str) -> None:
+def test_a_kubernetes_event_about_a_failure(judge: PasteJudge, event: str) -> None:
     above = "  Normal   Pulled     40s   kubelet  Container image is present\n"
     report = report_on(judge, f"Events:\n{above}  {event}\n")
     assert report.findings
@@ -158,7 +160,7 @@ def test_an_event_of_kubernetes_that_tells_of_a_failure(judge: PasteJudge, event
 )
 def test_words_without_a_failure(judge: PasteJudge, text: str) -> None:
     report = report_on(judge, text)
-    assert [one.title for one in report.findings] == []
+    assert [finding.title for finding in report.findings] == []
 
 
 @pytest.mark.parametrize(
@@ -202,7 +204,7 @@ def test_cells_of_an_html_table_are_separate_lines(judge: PasteJudge) -> None:
     assert "Blocks.java:12" in words_of(report)
 
 
-def test_ways_to_authenticate_are_no_secret() -> None:
+def test_authentication_methods_are_not_secrets() -> None:
     text = "AccessControlException: Client cannot authenticate via:[TOKEN, KERBEROS]"
     assert clean(text) == text
     assert "hunter2" not in clean("conf [secret, hunter2]")
@@ -215,7 +217,7 @@ def test_ways_to_authenticate_are_no_secret() -> None:
         ("parallelism.default: 4\nparallelism.default: 8\nrest.port: 8081\n", True),
     ],
 )
-def test_notes_about_options_are_no_configuration(
+def test_notes_about_options_are_not_a_configuration(
     judge: PasteJudge, text: str, found: bool
 ) -> None:
     codes = [outcome.code for outcome in report_on(judge, text).findings]
@@ -334,8 +336,10 @@ LOADER = "com.acme.load.LoadFailedException: Failed to load rows, answer:"
 )
 def test_the_body_of_an_answer_belongs_to_the_failure(judge: PasteJudge, text: str) -> None:
     report = report_on(judge, text)
-    assert [one.title for one in report.findings if "no partition for this row" in one.title]
-    assert not any("TxnId" in one.title for one in report.findings)
+    assert [
+        finding.title for finding in report.findings if "no partition for this row" in finding.title
+    ]
+    assert not any("TxnId" in finding.title for finding in report.findings)
     fine = text.replace("Fail", "Success").replace("ERROR", "INFO")
     assert text is not ANSWER or report_on(judge, fine).findings == []
 
@@ -409,7 +413,7 @@ def test_results_are_fetched_outside_the_taskmanagers(
     assert "TaskManager" not in words
 
 
-def test_an_unknown_schema_is_no_error_of_a_serializer(judge: PasteJudge) -> None:
+def test_an_unknown_schema_is_not_a_serializer_error(judge: PasteJudge) -> None:
     text = (
         "org.apache.kafka.common.errors.SerializationException: Error retrieving Avro schema for id 77\n"
         "Caused by: io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException: Subject not found.; error code: 40401\n"
@@ -419,7 +423,7 @@ def test_an_unknown_schema_is_no_error_of_a_serializer(judge: PasteJudge) -> Non
     assert "schema registry" in words_of(report)
 
 
-def test_a_wrapped_frame_is_no_code_of_the_job(judge: PasteJudge) -> None:
+def test_a_wrapped_frame_is_not_job_code(judge: PasteJudge) -> None:
     text = (
         "org.apache.flink.util.FlinkException: no slot was free\n"
         "at org.apache.flink.runtime.executiongraph.\nFailureHandler.handle(FailureHandler.java:7)\n"
@@ -427,7 +431,7 @@ def test_a_wrapped_frame_is_no_code_of_the_job(judge: PasteJudge) -> None:
     assert "own code" not in words_of(report_on(judge, text))
 
 
-def test_a_call_of_pyflink_is_not_one_of_spark(judge: PasteJudge) -> None:
+def test_a_pyflink_call_is_not_attributed_to_spark(judge: PasteJudge) -> None:
     text = "py4j.protocol.Py4JJavaError: An error occurred while calling o12.executeSql.\n: java.lang.IllegalArgumentException: no bucket\n"
     assert {item.engine for item in judge.inputs(text).sources} == {"flink"}
 
@@ -494,7 +498,7 @@ def test_a_known_message_in_a_json_record_with_a_trace_behind_it(
         "The state FAILED stands for a job that failed for good\n",
     ],
 )
-def test_what_a_word_means_is_no_failure(judge: PasteJudge, text: str) -> None:
+def test_definitions_of_errors_are_not_failures(judge: PasteJudge, text: str) -> None:
     assert report_on(judge, text).findings == []
 
 
@@ -551,7 +555,7 @@ def test_a_json_object_without_a_failure_reports_none(judge: PasteJudge) -> None
     assert report_on(judge, text).findings == []
 
 
-def test_a_cause_alone_does_not_show_what_it_ended(judge: PasteJudge) -> None:
+def test_a_cause_alone_does_not_show_which_job_ended(judge: PasteJudge) -> None:
     text = "Caused by: a.b.PriceException: no price\n\tat org.apache.spark.deploy.SparkSubmit.main(SparkSubmit.scala)\n"
     assert report_on(judge, text).summary.verdict == "degraded"
     assert "ended the application" in words_of(report_on(judge, text.removeprefix("Caused by: ")))
@@ -578,7 +582,9 @@ SPARK_LINE = "24/03/01 22:40:00 INFO BlockManagerInfo: Added broadcast_0_piece0 
         ("24/03/01 22:40:01 ERROR TaskContextImpl: Error in TaskCompletionListener\njava.io.IOException: gone\n\tat a.B.c(B.java:1)\n", 0),
     ],
 )  # fmt: skip
-def test_a_large_log_of_spark_shows_what_ended_it(tmp_path: Path, text: str, found: int) -> None:
+def test_a_large_spark_log_shows_the_failure_that_ended_it(
+    tmp_path: Path, text: str, found: int
+) -> None:
     path = tmp_path / "driver.log"
     path.write_text(SPARK_LINE * 4000 + text + SPARK_LINE * 2000 + STOPPED)
     (source,) = discover([str(path)]).sources

@@ -35,7 +35,7 @@ def _later(line: str, days: int) -> str:
         ("Deploying Source", "to RUNNING"),
     ],
 )
-def test_a_gap_is_no_step_of_a_start(
+def test_a_gap_is_not_a_step_of_a_start(
     until: str, since: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     log = next(
@@ -50,4 +50,4 @@ def test_a_gap_is_no_step_of_a_start(
         TOPICS, find([str(tmp_path)], strict=False, engine="flink"), Options()
     )
     report = report_on(TOPICS, inspected, measure(TOPICS, inspected, lambda: spark))
-    assert [one.title for one in report.findings if one.severity != "info"] == []
+    assert [finding.title for finding in report.findings if finding.severity != "info"] == []

@@ -95,7 +95,7 @@ def test_no_module_is_too_long(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_no_package_is_too_crowded_to_read_at_a_glance(package: str) -> None:
+def test_no_package_has_too_many_modules(package: str) -> None:
     folders = {path.parent for path in modules(package) if path.parent.name != "rules"}
     found = {
         str(folder.relative_to(ROOT))

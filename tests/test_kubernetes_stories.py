@@ -148,7 +148,7 @@ def test_an_eviction_explains_the_lost_taskmanager(spark: SparkSession, tmp_path
 @pytest.mark.spark
 @pytest.mark.parametrize("nested", [True, False], ids=["operator 1.13", "operator 1.0"])
 @pytest.mark.spark
-def test_an_operator_that_refuses_an_upgrade(
+def test_an_operator_that_rejects_an_upgrade(
     spark: SparkSession, tmp_path: Path, nested: bool
 ) -> None:
     message = "HA metadata not available to restore from last state. Manual restore required."

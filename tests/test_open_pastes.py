@@ -105,4 +105,4 @@ def test_no_proposal_names_an_input(tmp_path: Path) -> None:
     report = PasteJudge(tmp_path, None).report_on_text(log)
     assert report is not None
     assert report.summary.suggestions
-    assert not any("driver's log" in one.text for one in report.summary.suggestions)
+    assert not any("driver's log" in suggestion.text for suggestion in report.summary.suggestions)

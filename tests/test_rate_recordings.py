@@ -231,7 +231,7 @@ def test_healthy_runs_stay_healthy_with_files_missing(
 
 
 @pytest.mark.parametrize("name", ["drained", "query-mended"])
-def test_an_event_log_alone_accuses_nobody_of_what_is_over(name: str, alone: Alone) -> None:
+def test_an_event_log_alone_names_no_culprit_of_a_past_problem(name: str, alone: Alone) -> None:
     findings = alone(ROOT / "4.3.0" / name, "eventlog")[1]
     assert findings and {finding.state for finding in findings} == {"recovered"}
 
@@ -271,7 +271,9 @@ def final_state(app: RateApplication) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(("version", "before", "after"), PAIRS)
-def test_a_prediction_holds(version: str, before: str, after: str, alone: Alone) -> None:
+def test_a_fitted_model_predicts_another_run(
+    version: str, before: str, after: str, alone: Alone
+) -> None:
     """Check that the model fitted on one run predicts a run with other settings within a factor
     of two.
     """

@@ -30,7 +30,7 @@ def report(spark: SparkSession) -> Report:
 
 
 def application(report: Report, name: str) -> RateApplication:
-    (app,) = [one for one in report.data.applications or () if one.application == name]
+    (app,) = [app for app in report.data.applications or () if app.application == name]
     return app
 
 

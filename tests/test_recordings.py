@@ -299,7 +299,7 @@ def test_half_of_the_jobmanager_log_places_the_same_subtasks(
 @pytest.mark.parametrize(
     "recording", [r for r in ALL if r.name == "1.20.5/hot-key"], ids=lambda r: r.name
 )
-def test_executors_and_local_processes_parse_alike(
+def test_executors_and_local_processes_give_the_same_rows(
     recording: Recording, spark: SparkSession, tmp_path: Path
 ) -> None:
     sources = discover([str(recording.files / "logs")]).sources

@@ -67,7 +67,7 @@ def test_a_checkpoint_that_could_not_be_finalized_is_read_below_any_record(
 ) -> None:
     report = diagnose(above + NOT_FINALIZED)
     assert (report.summary.verdict, report.summary.cause) == (Verdict.DEGRADED, "storage-failure")
-    first = next(one for one in report.findings if one.code == "CP312")
+    first = next(finding for finding in report.findings if finding.code == "CP312")
     assert "is in safe mode" in first.title
     assert "1 checkpoint failed" in first.title
     assert "since checkpoint 55" in (first.explain or "")
@@ -174,10 +174,10 @@ REVOKED: Final = record(
 def test_lost_leadership_suspends_the_job(text: str, says: str, diagnose: Told) -> None:
     report = diagnose(text)
     assert report.summary.cause == "leadership-lost"
-    finding = next(one for one in report.findings if one.code == "ST304")
+    finding = next(finding for finding in report.findings if finding.code == "ST304")
     assert says in finding.title
     assert "job orders was suspended" in finding.title
-    assert all(one.subject.task is None for one in report.findings)
+    assert all(finding.subject.task is None for finding in report.findings)
 
 
 def test_a_stopping_cluster_gives_up_leadership(diagnose: Told) -> None:
@@ -209,7 +209,7 @@ def completed(durations: list[int]) -> str:
 def test_rising_durations_are_slow_from_the_first(
     durations: list[int], codes: set[str], diagnose: Told
 ) -> None:
-    assert {one.code for one in diagnose(completed(durations)).findings} == codes
+    assert {finding.code for finding in diagnose(completed(durations)).findings} == codes
 
 
 CONTAINER: Final = "container_e31_1625000000000_0412_01_000007"
@@ -242,12 +242,12 @@ FAILED: Final = (
 def test_a_worker_on_which_a_task_ran_had_registered(diagnose: Told) -> None:
     report = diagnose(terminated(KILLED.format(CONTAINER)) + FAILED)
     assert [story.cause for story in report.summary.stories] == ["out-of-memory"]
-    assert "ST202" not in {one.code for one in report.findings}
+    assert "ST202" not in {finding.code for finding in report.findings}
 
 
 def test_a_worker_without_a_known_start_just_ended(diagnose: Told) -> None:
     report = diagnose(terminated("Container exited with a non-zero exit code 1."))
-    titles = [one.title for one in report.findings if one.code == "ST202"]
+    titles = [finding.title for finding in report.findings if finding.code == "ST202"]
     assert not any("before registering" in title for title in titles)
 
 
@@ -266,7 +266,7 @@ def test_three_triggers_refused_for_finished_tasks_are_enough(
     text = "".join(
         record(COORDINATOR, FINISHED, at=f"10:{minute}:20,114", level="INFO") for minute in minutes
     )
-    assert {one.cause for one in diagnose(text).findings} == causes
+    assert {finding.cause for finding in diagnose(text).findings} == causes
 
 
 def test_a_fenced_producer_implies_no_gap(diagnose: Told) -> None:
@@ -280,7 +280,7 @@ def test_a_fenced_producer_implies_no_gap(diagnose: Told) -> None:
         "Caused by: org.apache.kafka.common.errors.InvalidProducerEpochException: Producer attempted to produce with an old epoch.\n"
     )
     assert [story.cause for story in report.summary.stories] == ["fenced-transaction"]
-    assert not any("0 ms" in (one.why or "") for one in report.findings)
+    assert not any("0 ms" in (finding.why or "") for finding in report.findings)
 
 
 def test_the_error_inside_an_operator_event_is_the_headline(diagnose: Told) -> None:
@@ -296,11 +296,14 @@ def test_the_error_inside_an_operator_event_is_the_headline(diagnose: Told) -> N
     )
     assert report.summary.cause == "deployment-failed"
     assert any(
-        "UpgradeFailureException: HA metadata not available to restore from last state" in one.title
-        for one in report.findings
+        "UpgradeFailureException: HA metadata not available to restore from last state"
+        in finding.title
+        for finding in report.findings
     )
     assert any(
-        "initialSavepointPath" in step.text for one in report.findings for step in one.actions
+        "initialSavepointPath" in step.text
+        for finding in report.findings
+        for step in finding.actions
     )
 
 

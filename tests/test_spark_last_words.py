@@ -97,7 +97,7 @@ def test_a_collect_fills_the_heap_of_the_driver(text: str, query: str, tmp_path:
     ],
     ids=["task", "task of user code", "below the query's record"],
 )
-def test_a_task_that_fills_the_heap_is_the_executors(text: str, tmp_path: Path) -> None:
+def test_a_task_that_fills_the_heap_blames_the_executor(text: str, tmp_path: Path) -> None:
     finding = only(text, tmp_path)
     assert finding.cause == "out-of-memory"
     assert options(finding) == {"spark.executor.memory"}
@@ -122,10 +122,10 @@ def test_the_script_repeats_the_exception_of_the_query(tmp_path: Path) -> None:
     assert "STREAM_FAILED" not in finding.explain
 
 
-def test_a_foreign_thread_ends_no_query(tmp_path: Path) -> None:
+def test_an_unrelated_thread_does_not_end_a_query(tmp_path: Path) -> None:
     other = 'Exception in thread "metrics-sender" java.lang.OutOfMemoryError: Java heap space\n'
     found = findings_of(INFO + other + COLLECTED.splitlines()[0] + "\n", tmp_path).findings
-    assert [(one.code, one.severity) for one in found] == [("RT108", "warning")]
+    assert [(finding.code, finding.severity) for finding in found] == [("RT108", "warning")]
 
 
 # --- two queries ----------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ CONCURRENT = (
 
 
 @pytest.mark.parametrize("above", ["", ENDED], ids=["alone", "below a record"])
-def test_an_explanatory_cause_beats_a_deeper_vague_one(above: str, tmp_path: Path) -> None:
+def test_an_explanatory_cause_wins_over_a_deeper_vague_one(above: str, tmp_path: Path) -> None:
     finding = only(above + CONCURRENT, tmp_path)
     assert finding.cause == "two-writers"
     assert "Multiple streaming queries are concurrently using" in finding.title
@@ -374,6 +374,6 @@ def test_advice_for_an_unreadable_record_names_options_of_spark(tmp_path: Path) 
         "FileFormatWriter: Job job_202611271953568729825720707907499_0000 aborted.",
     ],
 )
-def test_an_error_that_spark_throws_again_is_no_second_failure(line: str, tmp_path: Path) -> None:
+def test_an_error_that_spark_rethrows_is_not_a_second_failure(line: str, tmp_path: Path) -> None:
     report = findings_of(f"{INFO}24/03/03 05:00:02 ERROR {line}\n{ENDED}{SCHEMA}", tmp_path)
     assert [finding.cause for finding in report.findings] == ["state-incompatible"]

@@ -59,7 +59,7 @@ def test_the_lock_covers_all_requirements(python: str, system: str) -> None:
         if requirement.marker is None or Marker(str(requirement.marker)).evaluate(here):
             name = canonicalize_name(requirement.name)
             assert name not in versions, "two versions for one system"
-            (versions[name],) = (one.version for one in requirement.specifier)
+            (versions[name],) = (specifier.version for specifier in requirement.specifier)
     for requirement in dev_requirements():
         version = versions.get(canonicalize_name(requirement.name))
         assert version is not None, f"{requirement.name} is not locked: `make lock`"
@@ -73,7 +73,7 @@ def test_every_locked_package_has_one_version_and_its_hashes(name: str) -> None:
     packages = locked(name)
     assert len(packages) > 10
     for requirement, hashes in packages:
-        assert [one.operator for one in requirement.specifier] == ["=="], requirement
+        assert [specifier.operator for specifier in requirement.specifier] == ["=="], requirement
         assert hashes, requirement
         assert requirement.url is None
     text = (CI / name).read_text(encoding="utf-8")

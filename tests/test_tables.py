@@ -218,7 +218,7 @@ def test_the_manifest_is_uploaded_last(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_the_command_refuses_before_the_work(
+def test_the_command_rejects_options_before_the_diagnosis(
     options: list[str],
     words: str,
     tmp_path: Path,
@@ -245,7 +245,7 @@ class _no_spark:
         return None
 
 
-def test_the_library_refuses_it_too(tmp_path: Path) -> None:
+def test_the_library_rejects_the_same_options(tmp_path: Path) -> None:
     with pytest.raises(FlowdiagError, match="data_dir and redact"):
         flowdiag.diagnose(ROOT / "README.md", topics="memory", data_dir=tmp_path, redact=True)
 

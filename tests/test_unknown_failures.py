@@ -91,7 +91,7 @@ def chains(draw: st.DrawFn) -> tuple[list[str], str]:
 
 def rows_of(text: str, path: Path) -> list[dict[str, object]]:
     path.write_text(text)
-    sources = [one for one in discover([str(path)]).sources if one.kind != "not-read"]
+    sources = [source for source in discover([str(path)]).sources if source.kind != "not-read"]
     rows = parse_on_driver(plan_splits(sources)).to_pylist()
     return [row for row in rows if row["event"] not in ("split", "marks")]
 
@@ -254,7 +254,7 @@ def test_a_record_that_no_other_rule_reports(
         "WARN AppInfoParser: Error registering AppInfo mbean",
     ],
 )
-def test_warnings_of_healthy_processes_are_no_failures(line: str, tmp_path: Path) -> None:
+def test_warnings_of_healthy_processes_are_not_failures(line: str, tmp_path: Path) -> None:
     assert rows_of(f"26/11/26 06:57:21 {line}\n", tmp_path / "paste") == []
 
 
@@ -309,7 +309,7 @@ def test_a_launcher_and_an_exit_status_only_repeat_another_failure(wrapper: str)
     cause = Occurrence(failure="java.lang.IllegalStateException: no price")
     status = Occurrence(failure=wrapper, text={"ended": "application"})
     groups = failure_groups([status, cause])
-    assert [(one.title, one.ended) for one in groups] == [
+    assert [(group.title, group.ended) for group in groups] == [
         ("IllegalStateException: no price", "application")
     ]
     assert len(failure_groups([status])) == 1
@@ -412,11 +412,11 @@ def report_on(text: str, folder: Path, session: SparkSession) -> Report:
 def test_a_single_record_is_a_finding(name: str, tmp_path: Path, spark: SparkSession) -> None:
     record, shown = RECORDS[name]
     found = report_on(LAYOUTS[0](*record), tmp_path, spark).findings
-    assert any(shown in finding.title for finding in found), [one.title for one in found]
+    assert any(shown in finding.title for finding in found), [finding.title for finding in found]
     assert all(finding.severity != "info" for finding in found)
 
 
-def test_a_normal_stop_of_a_cluster_is_no_failure(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_normal_stop_of_a_cluster_is_not_a_failure(tmp_path: Path, spark: SparkSession) -> None:
     text = (
         "Shutting KubernetesSessionClusterEntrypoint down with application status UNKNOWN. "
         "Diagnostics Cluster entrypoint has been closed externally.."
@@ -464,19 +464,24 @@ HEALTHY = tuple(
 @pytest.mark.parametrize(
     "recording",
     [
-        pytest.param(one, marks=pytest.mark.full if is_rare(str(one)) else ())
-        for one in HEALTHY
-        if one.parts[-3] in ("flink", "neighbours")
+        pytest.param(recording, marks=pytest.mark.full if is_rare(str(recording)) else ())
+        for recording in HEALTHY
+        if recording.parts[-3] in ("flink", "neighbours")
     ],
     ids=lambda one: f"{one.parent.name}/{one.name}",
 )
-def test_records_of_healthy_clusters_are_no_failures(recording: Path) -> None:
+def test_records_of_healthy_clusters_are_not_failures(recording: Path) -> None:
     lines = {}
     for path in unpacked(recording).rglob("*.log*"):
         for line in path.read_bytes().splitlines():
             if b" INFO " in line[:60] or b" WARN " in line[:60]:
                 lines[re.sub(rb"[0-9a-f]{6,}|\d+", b"#", line)] = line
-    found = {one.chain[0] for line in lines.values() for one in failures_in(line) if one.chain}
+    found = {
+        failure.chain[0]
+        for line in lines.values()
+        for failure in failures_in(line)
+        if failure.chain
+    }
     assert [text for text in found if not text.startswith(REPORTED)] == []
 
 
@@ -492,7 +497,7 @@ def test_records_of_healthy_clusters_are_no_failures(recording: Path) -> None:
         "INFO PluginConfig [] - The plugins directory [plugins] does not exist.",
     ],
 )
-def test_records_that_a_process_survives_are_no_failures(line: str, tmp_path: Path) -> None:
+def test_records_about_handled_errors_are_not_failures(line: str, tmp_path: Path) -> None:
     assert rows_of(f"2024-03-02 11:04:19,220 {line}\n", tmp_path / "paste") == []
 
 
@@ -500,7 +505,7 @@ def test_records_that_a_process_survives_are_no_failures(line: str, tmp_path: Pa
 @pytest.mark.parametrize(
     "trace", ["", "a.b.ProbeException: no such thing\n\tat a.b.C.d(C.java:1)\n"]
 )
-def test_a_record_of_healthy_processes_is_no_failure(
+def test_a_record_of_a_healthy_process_is_not_a_failure(
     sample: str, trace: str, tmp_path: Path
 ) -> None:
     level, logger, text = re.fullmatch(r"(\w+) ([\w.$]+): (.*)", sample).groups()  # type: ignore[union-attr]
@@ -512,7 +517,7 @@ def test_a_record_of_healthy_processes_is_no_failure(
         assert rows_of(lines + other, tmp_path / "paste")
 
 
-def test_an_exception_below_a_record_of_healthy_processes_is_no_failure(tmp_path: Path) -> None:
+def test_an_exception_below_a_record_of_a_healthy_process_is_not_a_failure(tmp_path: Path) -> None:
     text = "24/03/02 11:04:19 WARN AppInfoParser: Error registering AppInfo mbean\n"
     trace = "javax.management.InstanceAlreadyExistsException: kafka.consumer:type=app-info\n\tat a.b.C.d(C.java:1)\n"
     assert rows_of(text + trace, tmp_path / "paste") == []
@@ -556,7 +561,7 @@ RECONNECTED = [
 
 
 @pytest.mark.parametrize("records", [START, STOP])
-def test_what_a_process_overcomes_or_is_ordered_is_no_failure(
+def test_handled_errors_and_requested_stops_are_not_failures(
     records: list[str], tmp_path: Path
 ) -> None:
     lines = [f"2024-03-02 11:04:{second:02},220 {text}\n" for second, text in enumerate(records)]
@@ -565,7 +570,7 @@ def test_what_a_process_overcomes_or_is_ordered_is_no_failure(
 
 
 @pytest.mark.parametrize("records", [PROBE, LISTED, RECONNECTED])
-def test_what_a_process_survives_is_a_note(records: list[str], tmp_path: Path) -> None:
+def test_a_handled_error_is_a_note(records: list[str], tmp_path: Path) -> None:
     def severities(records: list[str]) -> list[str]:
         lines = [
             f"2024-03-02 11:04:{second:02},220 {text}\n" for second, text in enumerate(records)
@@ -581,7 +586,7 @@ def test_what_a_process_survives_is_a_note(records: list[str], tmp_path: Path) -
 
 
 @pytest.mark.parametrize("level", ["WARN", "ERROR"])
-def test_what_ends_a_job_is_no_note_although_the_job_works_later(
+def test_an_error_that_ends_a_job_is_not_a_note_although_the_job_recovers(
     level: str, tmp_path: Path
 ) -> None:
     trace = "a.b.JobExecutionException: Job execution failed.\nCaused by: a.b.PriceException: no price\n\tat a.P.a(P.java:1)"
@@ -592,7 +597,7 @@ def test_what_ends_a_job_is_no_note_although_the_job_works_later(
     assert "survived" not in dict(row["fields"])  # type: ignore[call-overload]
 
 
-def test_an_event_that_kubernetes_overcomes_is_no_failure(tmp_path: Path) -> None:
+def test_a_kubernetes_event_that_is_resolved_is_not_a_failure(tmp_path: Path) -> None:
     events = (
         "  Warning  FailedMount  61s   kubelet  MountVolume.SetUp failed for volume conf : configmap conf not found\n"
         "  Normal   Started      58s   kubelet  Started container driver\n"
@@ -607,7 +612,7 @@ def failures(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     ]
 
 
-def test_a_task_whose_retry_succeeded_is_no_failure(tmp_path: Path) -> None:
+def test_a_task_whose_retry_succeeded_is_not_a_failure(tmp_path: Path) -> None:
     def seen(retried: str) -> list[str]:
         text = (
             "24/03/02 11:04:19 WARN TaskSetManager: Lost task 1.0 in stage 9.0 (TID 14) (h executor 1): a.b.HubException: busy\n"

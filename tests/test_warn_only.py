@@ -76,7 +76,11 @@ def test_late_subtasks_are_reported_without_a_wrong_culprit(
     report = _report(_console(scenario, traces=traces), tmp_path, spark)
     assert report.summary.verdict != "healthy"
     assert report.findings
-    late = [one.subject.taskmanager for one in report.summary.culprits if one.code == "CP201"]
+    late = [
+        culprit.subject.taskmanager
+        for culprit in report.summary.culprits
+        if culprit.code == "CP201"
+    ]
     assert late == ([taskmanager] if taskmanager else [])
     assert report.summary.cause == (cause if traces else None)
 
@@ -85,4 +89,4 @@ def test_late_subtasks_are_reported_without_a_wrong_culprit(
 @pytest.mark.parametrize("scenario", ["1.14.6/tight-interval", "1.20.5/healthy"])
 def test_a_healthy_job_has_no_finding(scenario: str, tmp_path: Path, spark: SparkSession) -> None:
     report = _report(_console(scenario, traces=True), tmp_path, spark)
-    assert not [one for one in report.findings if one.severity != "info"]
+    assert not [finding for finding in report.findings if finding.severity != "info"]

@@ -124,7 +124,7 @@ def _cuts() -> list[Any]:
 
 
 @pytest.mark.parametrize("run", _cuts())
-def test_a_cut_holds_a_subset_of_the_records(run: Run, tmp_path: Path) -> None:
+def test_a_cut_log_contains_a_subset_of_the_records(run: Run, tmp_path: Path) -> None:
     """Check that each record of a cut log, also cut within a line, is a record of the full log."""
     path = next(path for path in run.logs if path.suffix == ".log")
     lines = lines_of(path)

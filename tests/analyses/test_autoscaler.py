@@ -129,7 +129,7 @@ def test_a_scale_up_without_effect_blocks_the_next_one() -> None:
     assert propose(_evaluated(true_rate=150), _vertex(), blocking, 0, [past]).reason is None
 
 
-def test_a_part_of_the_speed_up_needs_more_subtasks() -> None:
+def test_a_partial_speed_up_requires_more_subtasks() -> None:
     history = [
         PastScaling(before=n, after=n + 1, true_rate=rate, expected_rate=0)
         for n, rate in ((1, 100), (2, 160), (3, 210))
@@ -148,7 +148,7 @@ def test_a_part_of_the_speed_up_needs_more_subtasks() -> None:
         ({}, {"job.autoscaler.vertex.exclude.ids": VERTEX}, "excluded"),
     ],
 )
-def test_the_reason_against_a_change(
+def test_the_reason_for_not_scaling(
     fields: dict[str, float], options: dict[str, str], reason: str
 ) -> None:
     settings = settings_from(options, Settings(catch_up_s=0))
@@ -157,7 +157,7 @@ def test_the_reason_against_a_change(
     assert why(found)
 
 
-def test_heap_usage_above_its_threshold_stops_every_scaling() -> None:
+def test_heap_usage_above_its_threshold_prevents_scaling() -> None:
     found = decide(
         {VERTEX: _evaluated()}, [_vertex()], Settings(heap_usage=0.8), 0, {}, heap_usage=0.9
     )
@@ -205,7 +205,7 @@ def test_options_have_two_prefixes_and_two_names() -> None:
 
 
 @pytest.mark.parametrize("value", ["1.2.3", ".", "-", "5.", "1E", "9" * 400])
-def test_a_published_value_that_is_no_number_is_ignored(value: str) -> None:
+def test_a_published_value_that_is_not_a_number_is_ignored(value: str) -> None:
     line = f"AutoScaler.jobVertexID.{'a' * 32}.LAG.Current: {value}"
     assert published_states(line) == []
 
@@ -223,7 +223,7 @@ def test_a_damaged_state_is_empty() -> None:
     assert instant_ns("2026-02-30T00:00:00Z") is None
 
 
-def test_the_graph_of_a_job_is_in_order_even_with_a_loop() -> None:
+def test_a_job_graph_with_a_cycle_is_still_ordered() -> None:
     nodes = [
         {"id": "sink", "inputs": [{"id": "map", "ship_strategy": "HASH"}]},
         {"id": "map", "inputs": [{"id": "source", "ship_strategy": "FORWARD"}]},

@@ -159,7 +159,7 @@ def test_a_wrong_file_is_one_line_with_its_place(text: str, said: str, tmp_path:
     assert "\n" not in caught.value.message
 
 
-def test_files_that_are_no_text_or_not_there(tmp_path: Path) -> None:
+def test_binary_or_missing_baseline_files_are_errors(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     for name, said in (("binary", "UTF-8"), ("nowhere", "No such file"), (".", "directory")):
         with pytest.raises(FlowdiagError, match=said):
@@ -182,7 +182,7 @@ def test_a_written_baseline_mutes_its_findings(tmp_path: Path) -> None:
     assert write(made.text, one).text == made.text
 
 
-def test_reasons_comments_and_order_stay(tmp_path: Path) -> None:
+def test_reasons_comments_and_order_are_kept(tmp_path: Path) -> None:
     one = report(expired())
     text = "# ours\n\n" + entry(one, reason='"""because\nof that"""  # by hand') + "# the end\n"
     made = write(text, failing())
@@ -218,7 +218,7 @@ def test_nothing_is_muted_without_a_reason() -> None:
             write("", failing(), **{missing: None})
 
 
-def test_entries_of_missing_findings_are_reported_and_stay() -> None:
+def test_entries_without_a_finding_are_reported_and_kept() -> None:
     one = report(expired())
     made = write(entry(one), report(), reason=None, until=None)
     assert made.unseen == (one.findings[0].fingerprint,) and made.text == entry(one)

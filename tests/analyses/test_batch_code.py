@@ -83,7 +83,7 @@ def test_a_single_dump_has_low_confidence() -> None:
     assert found is not None and found.confidence == "low"
 
 
-def test_threads_of_spark_itself_name_nothing() -> None:
+def test_spark_internal_threads_name_no_cause() -> None:
     app = query_of(threads("task", ["external"] * 3, frame=None))
     assert code_of(app) is None
 
@@ -96,7 +96,7 @@ def test_a_database_that_spark_waits_for_is_the_culprit() -> None:
     assert found.subject.query == "orders" and "pg_stat_statements" in found.actions[0].text
 
 
-def test_a_healthy_query_gets_nothing_from_its_threads() -> None:
+def test_threads_of_a_healthy_query_give_no_finding() -> None:
     assert code_of(query_of(threads("task", ["external"] * 6), lasts=300)) is None
 
 

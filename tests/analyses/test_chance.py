@@ -51,7 +51,7 @@ def test_the_approximation_begins_where_the_counting_ends() -> None:
         assert longer == pytest.approx(exact, rel=0.5, abs=0.03)
 
 
-def test_equal_values_on_both_sides_are_no_difference() -> None:
+def test_equal_values_on_both_sides_are_not_a_difference() -> None:
     assert rank_test([0.0] * 40, [0.0] * 40) == 1.0
     assert rank_test([0.0] * 5, [0.0] * 5) == 1.0
 
@@ -71,7 +71,7 @@ def test_a_jump_within_a_series_does_not_hide_a_change() -> None:
     assert seen >= 30
 
 
-def test_stretches_hold_every_value_once() -> None:
+def test_stretches_contain_every_value_once() -> None:
     for size in range(1, 40):
         values = [float(number) for number in range(size)]
         for count in range(1, size + 1):
@@ -110,7 +110,7 @@ def _delays(rng: random.Random, rho: float, count: int = 40) -> list[float]:
     return found
 
 
-def test_a_real_shift_is_seen() -> None:
+def test_a_real_shift_is_detected() -> None:
     rng = random.Random(13)
     before, after = _delays(rng, 0.3), [4 * value for value in _delays(rng, 0.3)]
     alike = autocorrelation(before, after)

@@ -120,7 +120,7 @@ def test_no_input_shows_how_checkpoints_ended() -> None:
     assert "jobmanager-log" in answer.checks
 
 
-def test_late_acknowledgements_name_nobody() -> None:
+def test_late_acknowledgements_name_no_culprit() -> None:
     job = Bench(timeout_s=10)
     job.completes(10)
     for checkpoint in job.expires(2):
@@ -157,7 +157,7 @@ def test_declined_counts_the_cause() -> None:
         "The minimum time between checkpoints is still pending.",
     ],
 )
-def test_consequences_are_no_failures(reason: str) -> None:
+def test_consequences_are_not_failures(reason: str) -> None:
     job = Bench()
     job.completes(10)
     job.fails(reason, count=3)
@@ -317,7 +317,7 @@ def test_series_without_growth(shape: Callable[[int], float]) -> None:
 
 
 @pytest.mark.parametrize(("hours", "growth"), [(11, False), (30, True), (3, True)])
-def test_the_rising_flank_of_a_day_is_no_growth(hours: int, growth: bool) -> None:
+def test_the_daily_rise_is_not_growth(hours: int, growth: bool) -> None:
     job = Bench(interval_s=60.0)
     count = 60 * hours
     for number in range(count):
@@ -377,7 +377,7 @@ def test_checkpointing_is_off() -> None:
     assert found.evidence_count == len({a.ref for a in deployed if a.ref is not None})
 
 
-def test_finished_source_refuses_every_trigger() -> None:
+def test_a_finished_source_prevents_every_trigger() -> None:
     job = Bench(version="1.12.5")
     job.completes(5)
     for number in range(60):
@@ -406,7 +406,7 @@ def test_a_bounded_job_may_be_cut_off_before_its_end() -> None:
     assert finding(checkpoint_not_triggered.RULE, job.facts()).severity is Severity.INFO
 
 
-def test_triggers_refused_at_a_start_are_ordinary() -> None:
+def test_declined_triggers_during_startup_are_normal() -> None:
     job = Bench()
     for number in range(3):
         job.happens("not-triggered", second=number, cause="is not being executed at the moment")
@@ -415,7 +415,7 @@ def test_triggers_refused_at_a_start_are_ordinary() -> None:
     assert results(checkpoint_not_triggered.RULE, job.facts()) == []
 
 
-def test_triggers_refused_while_tasks_restore_are_no_finished_tasks() -> None:
+def test_triggers_declined_during_a_restore_do_not_imply_finished_tasks() -> None:
     job = Bench()
     job.completes(20)
     for number in range(8):
@@ -506,7 +506,7 @@ def test_senders_without_a_name_are_counted() -> None:
     assert found.explain.startswith("No record names the senders.")
 
 
-def test_expiries_that_keep_to_a_time_of_day() -> None:
+def test_expiries_at_a_fixed_time_of_day() -> None:
     job = Bench(interval_s=600)
     for _ in range(5):
         job.completes(int(86_400 / 600) - 3)

@@ -68,7 +68,7 @@ def test_which_rules_are_selected(select: list[str], ignore: list[str], why: str
         ("*", "codes start with"),
     ],
 )
-def test_words_that_match_no_rule_are_refused(word: str, hint: str) -> None:
+def test_words_that_match_no_rule_are_rejected(word: str, hint: str) -> None:
     for select, ignore in (([word], []), (["CP"], ["RT", word])):
         with pytest.raises(FlowdiagError, match="there is no rule") as error:
             choose_rules(select, ignore, RULES)
@@ -148,7 +148,7 @@ def test_ignoring_a_finding_does_not_make_a_job_healthy() -> None:
         assert alone.summary.verdict == "inconclusive"
 
 
-def test_an_ignored_core_rule_leaves_a_doubt() -> None:
+def test_an_ignored_core_rule_makes_the_verdict_inconclusive() -> None:
     found = report(WELL, Choice(ignore=("RT101",)))
     assert found.summary.verdict == "inconclusive"
     assert found.summary.reason == "RT101 falling-behind is ignored (--ignore RT101)"

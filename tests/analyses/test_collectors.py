@@ -78,7 +78,7 @@ def garbage_of(folder: Path, *, begun_s: float = 0.0) -> tuple[Garbage, ...]:
     return found.jobs[0].garbage
 
 
-def test_it_belongs_to_the_taskmanager_of_its_name_and_to_the_time_of_its_log(
+def test_a_pause_is_assigned_by_taskmanager_name_and_log_time(
     tmp_path: Path,
 ) -> None:
     pausing_log(tmp_path, "gc-host-tm-2.log", 60, 240)
@@ -100,7 +100,7 @@ def test_a_log_without_a_process_names_no_taskmanager(name: str, tmp_path: Path)
     assert garbage_of(tmp_path) == ()
 
 
-def test_metrics_come_first(tmp_path: Path) -> None:
+def test_metrics_take_precedence_over_collector_logs(tmp_path: Path) -> None:
     pausing_log(tmp_path, "gc-tm-2.log", 60, 240)
     read = read_collectors(find([str(tmp_path)], strict=False).sources)
     measured = Garbage(

@@ -90,7 +90,7 @@ def test_a_finding_is_worse_by_its_severity_and_state(
     assert one.regression is (change is Change.WORSE)
 
 
-def test_a_sickness_moves_to_another_subtask_or_machine() -> None:
+def test_a_finding_moves_to_another_subtask_or_host() -> None:
     assert (
         change_of(report(at(subtask_index=0)), report(at(subtask_index=2))).change is Change.MOVED
     )
@@ -103,14 +103,14 @@ def test_a_sickness_moves_to_another_subtask_or_machine() -> None:
     assert change_of(report(machine[0]), report(machine[2])).change is Change.UNCHANGED
 
 
-def test_a_redeployment_moves_nothing() -> None:
+def test_a_redeployment_is_not_a_move() -> None:
     before = at(subtask_index=1, job_id="1" * 32, attempt_id="a" * 32, taskmanager="c_01", host="a")
     after = at(subtask_index=1, job_id="2" * 32, attempt_id="b" * 32, taskmanager="c_77", host="z")
     found = change_of(report(before), report(after))
     assert (found.change, found.moved) == (Change.UNCHANGED, False)
 
 
-def test_a_move_does_not_hide_that_it_got_worse() -> None:
+def test_a_move_does_not_hide_a_worse_severity() -> None:
     worse = replace(at(subtask_index=2), severity=f.Severity.CRITICAL)
     found = change_of(report(at(subtask_index=0)), report(worse))
     assert (found.change, found.moved) == (Change.WORSE, True)
@@ -140,13 +140,13 @@ def test_findings_that_a_side_could_not_assess_are_neither_new_nor_gone(turned: 
     assert not one.regression and not one.conclusive
 
 
-def test_a_rule_that_was_not_heard_or_is_not_known_cannot_be_compared() -> None:
+def test_ignored_or_unknown_rules_cannot_be_compared() -> None:
     without = build(job_facts(is_failing=False), outcome("CP201", "slow-taskmanager"))
     found = change_of(report(expired()), without)
     assert found.change is Change.NOT_COMPARABLE and "no rule CP101" in (found.reason or "")
 
 
-def test_a_job_that_is_not_there_did_not_get_well() -> None:
+def test_a_missing_job_has_not_recovered() -> None:
     key = JobKey("", "9" * 32)
     invoices = expired(
         job=key, subject=f.Subject(kind="job", job_id=key.job_id, job_name="invoices")
@@ -166,7 +166,7 @@ def test_findings_hidden_by_min_severity_are_not_gone() -> None:
     assert change_of(report(remark), shown).change is Change.NOT_COMPARABLE
 
 
-def test_a_remark_makes_no_regression() -> None:
+def test_an_info_finding_is_not_a_regression() -> None:
     one = compare_reports(report(), report(expired(severity=f.Severity.INFO)))
     assert [found.change for found in one.findings] == [Change.NEW] and not one.regression
 
@@ -185,7 +185,7 @@ def test_inputs_without_a_job_name_belong_to_the_job() -> None:
 # --- what cannot be compared ----------------------------------------------------------------------
 
 
-def test_other_commands_engines_and_jobs_are_refused() -> None:
+def test_other_commands_engines_and_jobs_are_rejected() -> None:
     tool = wire.Tool(version="1", command="queues")
     with pytest.raises(FlowdiagError, match="`flowdiag queues`"):
         compare_reports(msgspec.structs.replace(report(), tool=tool), report())
@@ -222,7 +222,7 @@ def test_a_renamed_job_can_be_compared_on_demand() -> None:
         compare_reports(reports.many(12), renamed, same_job=True)
 
 
-def test_a_side_that_was_not_assessed_is_no_side() -> None:
+def test_a_report_without_assessed_jobs_cannot_be_compared() -> None:
     one = compare_reports(report(), reports.nothing())
     assert not one.conclusive and not one.regression and one.verdict is Trend.UNKNOWN
 
@@ -253,7 +253,7 @@ def test_a_duration_that_trebles_is_worse() -> None:
     assert measure(back, "checkpoint-duration").change is Trend.BETTER and not back.regression
 
 
-def test_a_small_difference_is_none_however_sure() -> None:
+def test_a_small_difference_is_not_a_change_however_significant() -> None:
     after = lasting(*(round(1.5 * ms) for ms in CALM))
     found = measure(compare_reports(lasting(*CALM), after), "checkpoint-duration")
     assert (found.change, found.p_adjusted is not None) == (Trend.SAME, True)
@@ -268,7 +268,7 @@ def test_a_small_difference_is_none_however_sure() -> None:
     )
 
 
-def test_a_handful_of_checkpoints_is_few() -> None:
+def test_a_handful_of_checkpoints_is_too_few() -> None:
     found = measure(
         compare_reports(lasting(*CALM), lasting(9000, 9100, 9200)), "checkpoint-duration"
     )
@@ -276,7 +276,7 @@ def test_a_handful_of_checkpoints_is_few() -> None:
     assert found.reason == "too few values: 16 before and 3 after"
 
 
-def test_a_savepoint_is_no_checkpoint_and_an_expired_one_lasted_its_timeout() -> None:
+def test_savepoints_are_excluded_and_expired_checkpoints_last_the_timeout() -> None:
     assert not any(
         each.name == "checkpoint-duration"
         for each in compare_reports(lasting(*CALM), lasting(*CALM, type="savepoint")).measures
@@ -352,7 +352,7 @@ def test_busy_and_skewed_tasks_are_worse() -> None:
         (lambda: reports.many(12), lambda: reports.many(14)),
     ],
 )
-def test_documents_are_valid_and_come_back(before: Any, after: Any) -> None:
+def test_documents_are_valid_and_round_trip(before: Any, after: Any) -> None:
     one = compare_reports(before(), after())
     jsonschema.validate(json.loads(encode(one)), json_schema())
     assert encode(decode(encode(one))) == encode(one)
@@ -361,7 +361,7 @@ def test_documents_are_valid_and_come_back(before: Any, after: Any) -> None:
     jsonschema.validate(json.loads(encode(redacted(one))), json_schema())
 
 
-def test_names_can_be_taken_out() -> None:
+def test_names_can_be_redacted() -> None:
     one = compare_reports(report(), report(slow_taskmanager()))
     text = encode(redacted(one)).decode()
     assert "worker-3.example" not in text and "orders" not in text

@@ -148,16 +148,16 @@ def test_the_latest_position_of_a_culprit_comes_first(command: str) -> None:
         found(1, first_us=20, last_us=30, count=4),
     ]
     made = report(outcome(*moved), command=command)
-    assert [one.subject.subtask_index for one in made.summary.culprits] == [0, 1, 2]
+    assert [culprit.subject.subtask_index for culprit in made.summary.culprits] == [0, 1, 2]
     ongoing = replace(moved[0], state=f.State.ONGOING)
     lasting = judge([outcome(ongoing, *moved[1:])]).culprits
-    assert [one.subject.subtask_index for one in lasting] == [2, 0, 1]
+    assert [culprit.subject.subtask_index for culprit in lasting] == [2, 0, 1]
 
 
-def test_a_finding_of_low_confidence_is_no_move() -> None:
+def test_a_finding_of_low_confidence_is_not_a_move() -> None:
     weak = found(1, last_us=90, confidence=f.Confidence.LOW)
     culprits = judge([outcome(found(0, last_us=10), weak)]).culprits
-    assert [one.subject.subtask_index for one in culprits] == [0, 1]
+    assert [culprit.subject.subtask_index for culprit in culprits] == [0, 1]
 
 
 # --- topics ---------------------------------------------------------------------------------------

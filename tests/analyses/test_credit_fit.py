@@ -211,7 +211,7 @@ def test_without_busy_times_the_end_of_back_pressure_is_the_slow_task() -> None:
     assert any("unknown" in note for note in model.notes)
 
 
-def test_missing_observations_are_assumed_or_refused() -> None:
+def test_missing_observations_are_assumed_or_rejected() -> None:
     base = observed()
     silent = tuple(replace(s, records_out=None) for s in base.tasks[0].subtasks)
     nothing = replace(base.tasks[1].subtasks[0], records_in=None)

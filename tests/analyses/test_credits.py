@@ -99,7 +99,7 @@ def last(outcome: Outcome) -> float:
 
 @slowly
 @given(jobs, flows)
-def test_nothing_is_lost_and_nothing_is_lent_twice(job: Job, flow: Flow) -> None:
+def test_buffers_are_neither_lost_nor_lent_twice(job: Job, flow: Flow) -> None:
     outcome = simulate(job, flow, seconds=SECONDS)
     totals = outcome.totals
     assert totals.buffers_made == totals.buffers_consumed + totals.buffers_queued
@@ -135,7 +135,7 @@ def test_barriers_pass_in_the_order_of_the_graph(job: Job, flow: Flow) -> None:
 
 @slowly
 @given(jobs, flows)
-def test_the_same_gives_the_same(job: Job, flow: Flow) -> None:
+def test_the_model_is_deterministic(job: Job, flow: Flow) -> None:
     assert simulate(job, flow, seconds=2.0) == simulate(job, flow, seconds=2.0)
 
 
@@ -205,7 +205,7 @@ def test_barrier_time_equals_the_time_to_process_queued_data() -> None:
     assert outcome.barrier_ms == pytest.approx(80, abs=11)
 
 
-def test_more_buffers_make_barriers_wait_longer_and_nothing_faster() -> None:
+def test_more_buffers_delay_barriers_without_raising_throughput() -> None:
     job = chain(rate=600.0)
     few, many = (
         simulate(job, replace(SMALL, per_channel=count, most_per_channel=None)) for count in (2, 8)
@@ -266,7 +266,7 @@ def test_queues_grow_from_empty_to_full() -> None:
     assert series[0] <= 2 and series[-1] >= 5
 
 
-def test_scarce_segments_are_shared_out() -> None:
+def test_scarce_segments_are_distributed() -> None:
     job = chain(sizes=(2, 2), costs=(20.0,), rate=400.0, managers=2)
     rich, poor = (simulate(job, replace(SMALL, segments=count)) for count in (100, 7))
     assert sum(s.out_queue for s in poor.of("t0")) < sum(s.out_queue for s in rich.of("t0"))
@@ -333,7 +333,7 @@ def test_invalid_jobs_are_refused(job: Job, flow: Flow, error: str) -> None:
         simulate(job, flow, seconds=5.0)
 
 
-def test_large_jobs_use_larger_parcels() -> None:
+def test_large_jobs_are_simulated_with_larger_batches_of_records() -> None:
     job = chain(sizes=(4, 8, 4), rate=200_000.0, costs=(0.03, 0.03), size=100.0)
     outcome = simulate(job, Flow(interval_ms=5000.0), seconds=20.0)
     assert outcome.records_per_parcel > 1

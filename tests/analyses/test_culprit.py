@@ -118,7 +118,7 @@ def test_a_little_late_is_not_lagging() -> None:
 # --- reported acknowledgements --------------------------------------------------------------------
 
 
-def test_missing_here_and_everywhere_downstream() -> None:
+def test_a_subtask_missing_with_everything_downstream_is_the_culprit() -> None:
     job, expired = expiring_job()
     for checkpoint in expired:
         missing = [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
@@ -148,7 +148,7 @@ def test_a_sink_that_is_late_as_a_whole() -> None:
     assert found.confidence is not Confidence.HIGH
 
 
-def test_a_middle_vertex_late_as_a_whole_is_a_hint_at_most() -> None:
+def test_an_entirely_late_middle_vertex_is_at_most_a_hint() -> None:
     job, expired = expiring_job()
     for checkpoint in expired:
         job.acknowledgements(checkpoint, job.everyone("aggregate", "Sink: deliver"))
@@ -306,7 +306,7 @@ def test_hang_is_busy_without_records() -> None:
 @pytest.mark.parametrize(
     ("busy", "cause"), [(850.0, "slow-sync-snapshot"), (3.0, "slow-async-snapshot")]
 )
-def test_halves_of_a_snapshot_by_busy_time(busy: float, cause: str) -> None:
+def test_busy_time_distinguishes_the_parts_of_a_snapshot(busy: float, cause: str) -> None:
     job, expired = expiring_job()
     for checkpoint in expired:
         job.is_late(checkpoint, "enrich", 2, 6.0)
@@ -319,7 +319,7 @@ def test_halves_of_a_snapshot_by_busy_time(busy: float, cause: str) -> None:
 @pytest.mark.parametrize(
     ("queue", "cause"), [(12.0, "slow-sync-snapshot"), (2.0, "slow-async-snapshot")]
 )
-def test_halves_of_a_snapshot_by_queues_before_1_11(queue: float, cause: str) -> None:
+def test_before_1_11_queues_distinguish_the_parts_of_a_snapshot(queue: float, cause: str) -> None:
     job, expired = expiring_job("1.10.3")
     for checkpoint in expired:
         job.is_late(checkpoint, "enrich", 2, 6.0)
@@ -406,7 +406,7 @@ def test_disagreement_lowers_the_confidence() -> None:
     assert min(vote.weight for vote in found.votes) < 0
 
 
-def test_no_signal_no_culprit() -> None:
+def test_without_a_signal_there_is_no_culprit() -> None:
     job, _ = expiring_job()
     found = answer_for(job)
     assert found.culprit is None
@@ -534,7 +534,7 @@ def test_a_less_busy_subtask_is_not_the_culprit(siblings: float) -> None:
     assert found is None or found.suspect == Suspect("enrich", 2)
 
 
-def test_healthy_loads_are_no_hot_spot() -> None:
+def test_healthy_loads_are_not_a_hot_spot() -> None:
     job = Bench()
     job.completes(30)
     job.loaded({("aggregate", 0): {"busy": 700.0, "records_in": 2500.0}})
@@ -542,7 +542,7 @@ def test_healthy_loads_are_no_hot_spot() -> None:
     assert list(results_of(checkpoint_culprit.RULE, job.facts())) == []
 
 
-def test_half_by_the_warning_about_delayed_barriers() -> None:
+def test_the_warning_about_delayed_barriers_selects_the_part_of_a_snapshot() -> None:
     job, expired = expiring_job()
     job.happens("barrier-delayed", checkpoint=expired[2].id, duration_ms=41_000)
     (half,) = results_of(slow_half.RULE, job.facts())
@@ -569,7 +569,7 @@ def test_a_hang_and_a_slow_subtask_look_alike_in_totals() -> None:
     assert (found.suspect, found.cause) == (HOT, None)
 
 
-def test_back_pressure_that_ends_out_of_sight_is_not_healthy() -> None:
+def test_back_pressure_that_ends_at_unmonitored_tasks_is_not_healthy() -> None:
     job = Bench()
     job.completes(30)
     skewed(job, "enrich", 2)
@@ -617,7 +617,7 @@ def test_without_metrics_a_late_source_may_wait_for_others() -> None:
     assert nobody(unknown)
 
 
-def test_one_late_message_of_a_source_is_an_accident() -> None:
+def test_a_single_late_message_of_a_source_is_ignored() -> None:
     assert nobody(late_source(count=1))
 
 
@@ -643,7 +643,7 @@ def unseen(job: Bench, manager: str) -> Bench:
     return job
 
 
-def test_metrics_of_some_taskmanagers_are_less_sure() -> None:
+def test_metrics_of_only_some_taskmanagers_lower_the_confidence() -> None:
     whole = judged(hot_by_metrics_alone())
     other = next(
         name for name in ("tm-1", "tm-2", "tm-3") if name != Bench().manager_of("enrich", 2)
@@ -731,7 +731,7 @@ def test_slow_checkpoints_name_the_hot_subtask_that_they_wait_for() -> None:
     assert "delays checkpoints, which take up to 24 s" in found.title
 
 
-def test_slow_checkpoints_name_nobody_without_a_reason() -> None:
+def test_slow_checkpoints_name_no_culprit_without_a_reason() -> None:
     even = slow_start(("enrich", 2), records=1000.0)
     assert not [
         f for f in results_of(checkpoint_culprit.RULE, even.facts()) if isinstance(f, Finding)

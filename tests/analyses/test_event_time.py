@@ -353,7 +353,7 @@ def test_the_walk_passes_tasks_that_forward_the_watermark() -> None:
     assert bench.found().subject.task == ORDERS
 
 
-def test_a_task_that_holds_it_itself() -> None:
+def test_a_task_that_holds_back_the_watermark_itself() -> None:
     tasks = ((ORDERS, 2), ("assign", 2), (WINDOW, 2), (SINK, 1))
     bench = Bench(tasks)
     bench.queues.edges = ((ORDERS, "assign"), ("assign", WINDOW), (WINDOW, SINK))
@@ -362,7 +362,7 @@ def test_a_task_that_holds_it_itself() -> None:
     assert (finding.subject.task, finding.subject.subtask_index) == ("assign", 0)
 
 
-def test_a_split_that_is_declared_idle_holds_nothing() -> None:
+def test_an_idle_split_does_not_hold_back_the_watermark() -> None:
     bench = Bench().stuck(at(NOW_MS))
     bench.output(ORDERS, 0, at(NOW_MS - 5000)).split(ORDERS, 0, "orders-0", at(0), idle=1000.0)
     bench.output(PAYMENTS, 1, at(NOW_MS))
@@ -374,7 +374,7 @@ def test_without_a_culprit_the_operator_is_named() -> None:
     assert (finding.subject.task, finding.confidence) == (WINDOW, "medium")
 
 
-def test_some_records_and_a_while_are_needed() -> None:
+def test_few_records_or_a_short_time_are_inconclusive() -> None:
     few = Bench().stuck(at(NOW_MS)).window(received=2, emitted=0)
     few.queues.says(WINDOW, records_in=2.0)
     assert "BP105" not in findings(few.job())
@@ -429,7 +429,7 @@ def test_late_records(late: float, found: bool) -> None:
     assert ("BP106" in findings(job)) is found
 
 
-def test_a_chain_whose_last_operator_gets_nothing() -> None:
+def test_a_chain_whose_last_operator_receives_no_records() -> None:
     bench = Bench()
     bench.counts = {
         (SINK, "filter", "numRecordsIn"): 1000,
@@ -504,15 +504,13 @@ def test_two_samples_show_a_watermark_that_was_never_set(
 
 
 @pytest.mark.parametrize(("idle_ms", "found"), [(45_000, True), (15_000, False)])
-def test_the_idle_time_of_a_source_shows_since_when_it_holds_the_watermark(
-    idle_ms: float, found: bool
-) -> None:
+def test_the_idle_time_of_a_source_dates_the_stalled_watermark(idle_ms: float, found: bool) -> None:
     bench = Bench().stuck(at(NOW_MS)).output(ORDERS, 0, at(NOW_MS)).quiet(ORDERS, 0)
     bench.marks[ORDERS, 0, ORDERS, "sourceIdleTime"] = lambda tick: idle_ms + tick * 1000
     assert ("BP105" in findings(two_ticks(bench, 600))) is found
 
 
-def test_a_watermark_that_pauses_at_the_end_is_no_doubt() -> None:
+def test_a_watermark_that_pauses_at_the_end_stays_healthy() -> None:
     bench = Bench()
     for index in range(2):
         bench.input(WINDOW, index, lambda tick: advancing(min(tick, TICKS - 2)))

@@ -99,7 +99,7 @@ def test_units_and_time_zones(event: Callable[[int], int], clause: str) -> None:
     assert w.verdict(app) == "degraded"
 
 
-def test_planned_events_are_no_time_zone() -> None:
+def test_planned_events_do_not_indicate_a_time_zone() -> None:
     (found,) = findings(query(lambda n: start_us(n) + (7200 + 500 * n) * SECOND))
     assert found.cause == "future-watermark"
 

@@ -27,7 +27,7 @@ from .workbench import Bench
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FLINK: Final = [one for one in TABLE if one.get("engine", "flink") == "flink"]
+FLINK: Final = [entry for entry in TABLE if entry.get("engine", "flink") == "flink"]
 
 
 def found(facts: ClusterFacts) -> list[Finding]:
@@ -56,7 +56,10 @@ def test_the_numbers_of_an_exception_are_measurements() -> None:
     job = Bench()
     bare(job, next(entry for entry in TABLE if entry["name"] == "network-buffers"))
     (finding,) = found(job.facts())
-    values = {one.name: (one.value, one.unit) for one in finding.measurements}
+    values = {
+        measurement.name: (measurement.value, measurement.unit)
+        for measurement in finding.measurements
+    }
     assert values["needed"] == (17, "buffers")
     assert values["available"] == (9, "buffers")
     # The exception names three options; the command that counts buffers knows which one to set, and the value.
@@ -97,7 +100,7 @@ def test_a_global_failure_is_a_failure() -> None:
     assert {finding.cause for finding in found(job.facts())} == {"service-unreachable"}
 
 
-def test_a_restart_without_an_exception_is_none() -> None:
+def test_a_restart_without_an_exception_is_not_a_failure() -> None:
     job = Bench()
     job.completes(3)
     job.happens("restart", text={"template": "tasks-restarting"})
@@ -105,7 +108,7 @@ def test_a_restart_without_an_exception_is_none() -> None:
     assert crises(job.job()) == ()
 
 
-def test_cancellations_are_no_failure() -> None:
+def test_cancellations_are_not_failures() -> None:
     job = Bench()
     job.happens("exception", cause="java.util.concurrent.CancellationException", text={})
     assert found(job.facts()) == []
@@ -113,7 +116,7 @@ def test_cancellations_are_no_failure() -> None:
 
 def test_a_job_that_gave_up_failed_for_good() -> None:
     job = Bench()
-    entry = next(one for one in TABLE if one["name"] == "taskmanager-lost")
+    entry = next(entry for entry in TABLE if entry["name"] == "taskmanager-lost")
     job.happens(
         "exception",
         cause=entry["sample"],
@@ -147,7 +150,7 @@ PASTED: Final = (
 def test_one_pasted_exception_is_a_diagnosis(
     command: str, dress: str, name: str, tmp_path: Path, spark: SparkSession
 ) -> None:
-    entry = next(one for one in TABLE if one["name"] == name)
+    entry = next(entry for entry in TABLE if entry["name"] == name)
     path = tmp_path / "paste"
     path.write_text(WRAPPINGS[dress](trace(entry["sample"], entry.get("engine", "flink"))))
     topic = {"checkpoints": CHECKPOINTS, "startup": STARTUP, "rate": RATE}[command]

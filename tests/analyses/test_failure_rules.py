@@ -337,7 +337,7 @@ def test_memory_outranks_the_loss_that_follows(cause: str, kind: str, option: st
 
 
 @pytest.mark.parametrize(("calm", "state"), [(3, State.ONGOING), (60, State.RECOVERED)])
-def test_failures_at_short_intervals_go_on_although_checkpoints_complete(
+def test_failures_at_short_intervals_are_ongoing_although_checkpoints_complete(
     calm: int, state: State
 ) -> None:
     job = Bench()
@@ -562,7 +562,7 @@ def test_source_that_holds_the_lock_for_a_while() -> None:
     assert findings(no_source_acknowledged.RULE, without.facts()) == []
 
 
-def test_slow_snapshots_of_sources_hold_no_lock() -> None:
+def test_slow_source_snapshots_do_not_imply_a_held_lock() -> None:
     job = Bench(interval_s=5.0)
     job.completes(4, lasted_s=0.1)
     for checkpoint in job.completes(5, lasted_s=14):
@@ -590,7 +590,7 @@ def test_stuck_task_names_its_method() -> None:
     )
 
 
-def test_slow_close_once_is_information() -> None:
+def test_a_single_slow_close_is_information() -> None:
     job = Bench()
     job.completes(5)
     job.happens("task-stuck", task="enrich", subtask_index=2, cause="a.b.c")
@@ -633,7 +633,7 @@ def with_limits(rule: Rule, facts: ClusterFacts, **changed: float) -> list[Findi
     return [item for item in said if isinstance(item, Finding)]
 
 
-def test_how_far_back_the_threshold_looks_is_a_limit() -> None:
+def test_the_lookback_of_the_threshold_is_a_limit() -> None:
     job = Bench()
     job.completes(5)
     job.expires(3)
@@ -647,7 +647,7 @@ def test_how_far_back_the_threshold_looks_is_a_limit() -> None:
     assert "before: 2 expired" in found.title
 
 
-def test_a_failure_without_words_is_a_hint() -> None:
+def test_a_failure_without_a_message_is_a_hint() -> None:
     job = Bench()
     job.completes(5)
     job.happens("task-failure", task="enrich", subtask_index=1, parallelism=4)
@@ -656,7 +656,7 @@ def test_a_failure_without_words_is_a_hint() -> None:
     assert found.confidence is Confidence.LOW
 
 
-def test_declines_without_words_count_from_three_on() -> None:
+def test_three_declines_without_a_message_count() -> None:
     job = Bench()
     job.completes(5)
     for checkpoint in job.declined(3):
@@ -667,7 +667,7 @@ def test_declines_without_words_count_from_three_on() -> None:
     assert with_limits(task_failure.RULE, job.facts(), repeated=4) == []
 
 
-def test_how_much_of_the_time_out_an_expiry_may_be_late_is_a_limit() -> None:
+def test_the_allowed_lateness_of_an_expiry_is_a_limit() -> None:
     job = Bench(timeout_s=60)
     job.completes(20)
     job.expires(1)
@@ -683,7 +683,7 @@ def test_how_much_of_the_time_out_an_expiry_may_be_late_is_a_limit() -> None:
 
 
 @pytest.mark.parametrize(("limit", "value"), [("subtasks", 99), ("agree", 1.1)])
-def test_how_many_must_write_slowly_is_a_limit(limit: str, value: float) -> None:
+def test_the_number_of_slow_writers_is_a_limit(limit: str, value: float) -> None:
     job = Bench()
     for checkpoint in job.completes(4, lasted_s=45):
         job.acknowledgements(checkpoint, end_to_end_ms=40_000, async_ms=39_000, bytes=5_000_000)
@@ -728,5 +728,5 @@ def test_a_burst_of_missed_triggers_needs_no_known_interval() -> None:
 
 
 @pytest.mark.parametrize(("caught_up", "pause_s"), [(0, 40.0), (1, 40.0), (3, 40.0), (1, 3.0)])
-def test_a_pause_without_a_catch_up_is_no_stall(caught_up: int, pause_s: float) -> None:
+def test_a_pause_without_a_catch_up_is_not_a_stall(caught_up: int, pause_s: float) -> None:
     assert findings(jobmanager_stalled.RULE, paused_jobmanager(caught_up, pause_s).facts()) == []

@@ -110,7 +110,7 @@ def test_records_are_all_cited() -> None:
     assert (found.first_us, found.last_us) == (records[0].time_us, records[-1].time_us)
 
 
-def test_votes_have_the_weights_that_are_published() -> None:
+def test_votes_have_the_published_weights() -> None:
     table = (Signal("busy", 2, "…"), Signal("late", -1, "…"))
     assert votes_for({"late": "3/4", "busy": None}, table) == (
         Vote(signal="late", text="3/4", weight=-1),

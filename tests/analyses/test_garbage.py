@@ -59,7 +59,7 @@ def slow(job: Bench, manager: str) -> None:
     )
 
 
-def test_a_slow_machine_that_collects_garbage_is_called_that() -> None:
+def test_a_slow_host_that_collects_garbage_is_reported_as_such() -> None:
     job = expiring_job()
     slow(job, "tm-2")
     found = found_culprit(job, collecting(job, tm_1=0.02, tm_2=0.7, tm_3=0.03))
@@ -70,7 +70,7 @@ def test_a_slow_machine_that_collects_garbage_is_called_that() -> None:
     assert "70% of its time collecting garbage" in found.why
 
 
-def test_its_collectors_alone_are_an_indication() -> None:
+def test_collector_times_alone_are_an_indication() -> None:
     job = expiring_job()
     found = found_culprit(job, collecting(job, tm_1=0.02, tm_2=0.7, tm_3=0.03))
     assert found is not None
@@ -117,7 +117,7 @@ def test_fast_checkpoints_have_no_culprit() -> None:
     assert results_of(checkpoint_culprit.RULE, job.facts(jobs=(job.job(garbage=spent),))) == []
 
 
-def test_a_hot_key_on_it_stays_a_hot_key() -> None:
+def test_a_hot_key_on_a_collecting_taskmanager_stays_a_hot_key() -> None:
     job = expiring_job()
     manager = job.manager_of("enrich", 2).replace("-", "_")
     for checkpoint in job.checkpoints[5:]:
@@ -137,7 +137,7 @@ def test_a_hot_key_on_it_stays_a_hot_key() -> None:
     assert (found.suspect, found.cause) == (Suspect("enrich", 2), "data-skew")
 
 
-def test_queues_calls_it_the_same() -> None:
+def test_queues_reports_the_same_cause() -> None:
     bench = Queues().says("Source: orders", back_pressured=700.0, is_back_pressured=1.0)
     for task in ("enrich", "aggregate"):
         for index in range(dict(bench.tasks)[task]):

@@ -91,7 +91,7 @@ def test_a_resubmitted_job_has_another_id() -> None:
     ("name", "later_s", "elsewhere"),
     [("another", 10.0, False), ("orders", 9000.0, False), ("orders", 10.0, True)],
 )
-def test_logs_of_two_clusters_are_no_restart(name: str, later_s: float, elsewhere: bool) -> None:
+def test_logs_of_two_clusters_are_not_a_restart(name: str, later_s: float, elsewhere: bool) -> None:
     old, new = _resubmitted(DOWN + later_s)
     attempts = [replace(a, taskmanager=f"far-{a.taskmanager}") for a in new.attempts]
     new = replace(new, name=name, attempts=tuple(attempts) if elsewhere else new.attempts)
@@ -99,7 +99,7 @@ def test_logs_of_two_clusters_are_no_restart(name: str, later_s: float, elsewher
     assert findings_of(Bench().facts(jobs=(old, new), incidents=(elected(-30), at))) == []
 
 
-def test_a_job_that_is_not_heard_of_again_in_the_log_of_the_new_start() -> None:
+def test_a_job_missing_from_the_log_of_the_new_jobmanager() -> None:
     job = Bench()
     job.completes(5)
     (finding,) = findings_of(job.facts(incidents=(elected(-30), elected(DOWN))))
@@ -107,14 +107,14 @@ def test_a_job_that_is_not_heard_of_again_in_the_log_of_the_new_start() -> None:
     assert "do not show whether the job came back" in finding.explain
 
 
-def test_a_job_that_ended_before_is_not_concerned() -> None:
+def test_a_job_that_ended_before_the_restart_is_unaffected() -> None:
     job = Bench()
     job.completes(5)
     job.happens("cancelled", DOWN - 10)
     assert findings_of(job.facts(incidents=(elected(-30), elected(DOWN)))) == []
 
 
-def test_an_election_does_not_concern_a_job_that_continues() -> None:
+def test_an_election_does_not_affect_a_job_that_continues() -> None:
     job = Bench()
     job.completes(10)
     assert findings_of(job.facts(incidents=(elected(-30), elected(DOWN)))) == []

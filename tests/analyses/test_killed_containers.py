@@ -36,7 +36,7 @@ def incident(kind: str, time_us: int, taskmanager: str | None = None) -> Inciden
     return Incident(kind=kind, time_us=time_us, taskmanager=taskmanager, ref=Ref(0, 0))
 
 
-def test_the_restart_of_another_job_is_no_recovery() -> None:
+def test_the_restart_of_another_job_is_not_a_recovery() -> None:
     lost = job("orders", incident("taskmanager-lost", 10, POD))
     other = job("billing", incident("job-running", 20))
     assert not has_recovered(MemoryFacts(processes=(), jobs=(lost, other)), 5, POD)

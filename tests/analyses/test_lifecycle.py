@@ -79,7 +79,7 @@ def test_an_expired_checkpoint_and_its_late_acknowledgement(
 
 
 @pytest.mark.spark
-def test_a_late_message_of_a_declined_checkpoint_is_no_lateness(
+def test_a_late_message_of_a_declined_checkpoint_is_not_late(
     events: Events, spark: SparkSession
 ) -> None:
     frame = events(
@@ -138,7 +138,7 @@ def test_a_repeated_record_counts_once(events: Events, spark: SparkSession) -> N
 
 @pytest.mark.spark
 @pytest.mark.parametrize("told", [True, False], ids=["by other lines", "by the class that logs"])
-def test_two_taskmanagers_that_say_the_same_at_once_are_two(
+def test_equal_records_of_two_taskmanagers_are_not_duplicates(
     events: Events, spark: SparkSession, told: bool
 ) -> None:
     said = line("abort_notified", 9000, 1, job_id=None, logger="SubtaskCheckpointCoordinatorImpl")

@@ -79,7 +79,7 @@ def test_all_lost_leaderships_are_evidence() -> None:
     )
 
 
-def test_a_few_tasks_are_no_crowd() -> None:
+def test_few_tasks_do_not_blame_the_group() -> None:
     workers = tuple(w.worker(f"tm-{n}") for n in range(5))
     seen = w.facts(w.job(w.start(*(w.task(n) for n in range(3)))), workers=workers)
     assert not findings_of(CROWDED, seen)
@@ -136,7 +136,7 @@ def test_a_process_may_notice_late() -> None:
     assert findings_of(HEARTBEATS, seen, notice=300)[0].cause == "taskmanager-lost"
 
 
-def test_reading_state_is_the_reason_from_a_share_on() -> None:
+def test_reading_state_is_the_reason_above_a_share_of_the_time() -> None:
     slow = w.task(0, running_us=w.BEGIN + 101 * w.SECOND)
     read = Restore(
         taskmanager="tm-1",
@@ -150,7 +150,7 @@ def test_reading_state_is_the_reason_from_a_share_on() -> None:
     assert findings_of(INITIALIZATION, seen, reading=0.4)[0].cause == "slow-restore"
 
 
-def test_all_refusals_of_slots_are_counted() -> None:
+def test_all_rejected_slot_requests_are_counted() -> None:
     refused = tuple(w.incident("no-resource", 1.0 + n, "no slots") for n in range(40))
     held = w.start(number=0, steps=(), held="slots")
     (finding,) = findings_of(SLOTS, w.facts(w.job(held, incidents=refused)))

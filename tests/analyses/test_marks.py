@@ -111,12 +111,12 @@ def test_owners_and_midnights_are_carried_over() -> None:
     assert (found.has_headers, found.has_times) == (True, True)
 
 
-def test_what_is_plain_needs_no_window() -> None:
+def test_unambiguous_rows_need_no_window() -> None:
     found = survey(*found_in(table([{"event": "known", "offset": 0, "local_us": 1}])))
     assert (found.has_headers, found.has_times) == (False, False)
 
 
-def test_a_split_row_alone_is_rare_and_no_stream() -> None:
+def test_a_split_row_alone_creates_no_stream() -> None:
     found = survey(*found_in(table([{"event": "split", "offset": 0, "fields": {"bytes": "0"}}])))
     assert [(row["what"], row["event"]) for row in found.rows] == [("rare", "split")]
     assert Event.SPLIT in RARE

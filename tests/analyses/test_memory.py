@@ -110,7 +110,7 @@ def test_files_alone_need_no_spark(tmp_path: Path) -> None:
 def test_a_folder_with_only_a_configuration_is_read(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("taskmanager.memory.process.size: 4g\n")
     report = _diagnose([tmp_path])
-    assert [one.kind for one in report.inputs] == ["configuration"]
+    assert [source.kind for source in report.inputs] == ["configuration"]
     assert report.warnings == []
 
 
@@ -164,13 +164,13 @@ def test_an_evicted_jobmanager_is_not_a_lost_taskmanager(tmp_path: Path) -> None
         NO_IMAGE + "1m  Normal  Pulled  pod/orders-taskmanager-1-4  Successfully pulled image\n",
     ],
 )
-def test_late_pods_are_neither_a_fault_nor_health(events: str, tmp_path: Path) -> None:
+def test_late_pods_show_neither_a_fault_nor_health(events: str, tmp_path: Path) -> None:
     (tmp_path / "events").write_text(LISTED + events)
     report = _diagnose([tmp_path])
     assert (report.summary.verdict, report.findings) == ("inconclusive", [])
 
 
-def test_refused_options_are_reported(tmp_path: Path) -> None:
+def test_rejected_options_are_reported(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(
         "taskmanager:\n  memory:\n    process:\n      size: 400m\n"
     )

@@ -50,10 +50,12 @@ def test_other_processes_get_no_option_of_a_taskmanager(
     text: str, title: str, tmp_path: Path
 ) -> None:
     report = report_on(text, tmp_path)
-    (finding,) = [one for one in report.findings if one.cause == "out-of-memory"]
+    (finding,) = [finding for finding in report.findings if finding.cause == "out-of-memory"]
     assert title in finding.title
     assert "TaskManager" not in finding.title
-    assert not [one for one in finding.actions if (one.option or "").startswith("taskmanager.")]
+    assert not [
+        action for action in finding.actions if (action.option or "").startswith("taskmanager.")
+    ]
 
 
 def test_a_limit_of_virtual_memory_is_not_a_lack_of_memory(tmp_path: Path) -> None:
@@ -62,7 +64,7 @@ def test_a_limit_of_virtual_memory_is_not_a_lack_of_memory(tmp_path: Path) -> No
         "limits. Current usage: 305.4 MB of 1 GB physical memory used; 2.8 GB of 2.1 GB virtual memory used.\n",
         tmp_path,
     )
-    (finding,) = [one for one in report.findings if one.cause == "out-of-memory"]
+    (finding,) = [finding for finding in report.findings if finding.cause == "out-of-memory"]
     assert "virtual memory" in finding.title
     assert "yarn.nodemanager.vmem" in finding.actions[0].text
 

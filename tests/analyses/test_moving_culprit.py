@@ -146,7 +146,7 @@ def test_each_culprit_is_named_for_its_own_stage_despite_overlap() -> None:
     assert 13 <= first[3] < then[2] <= 18
 
 
-def test_one_culprit_stays_one() -> None:
+def test_a_single_culprit_is_not_split() -> None:
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
     expired = job.expires(20)
@@ -156,7 +156,7 @@ def test_one_culprit_stays_one() -> None:
     assert named(job.job()) == [(Suspect(*FIRST), "data-skew", 6, 25, State.ONGOING)]
 
 
-def test_single_checkpoints_with_another_culprit_are_no_move() -> None:
+def test_single_checkpoints_with_another_culprit_are_not_a_move() -> None:
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
     expired = job.expires(12)
@@ -268,14 +268,14 @@ def test_a_hot_key_and_a_failing_snapshot_are_both_named() -> None:
 
 
 @pytest.mark.parametrize("lasted_s", [0.5, 0.8, 0.97])
-def test_checkpoints_that_take_most_of_a_tight_interval_are_well(lasted_s: float) -> None:
+def test_checkpoints_that_take_most_of_a_short_interval_are_healthy(lasted_s: float) -> None:
     job = Bench(interval_s=1.0, timeout_s=60)
     job.completes(200, lasted_s=lasted_s)
     found = judge(outcomes_of(RULES, job.facts()))
     assert (found.verdict, found.culprits) == ("healthy", ())
 
 
-def test_a_planned_rescale_is_well() -> None:
+def test_a_planned_rescale_is_healthy() -> None:
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(10)
     job.aborted("Checkpoint Coordinator is suspending.")

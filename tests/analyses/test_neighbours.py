@@ -174,7 +174,7 @@ MOVED = "org.apache.kafka.clients.consumer.RetriableCommitFailedException: Offse
         ((0, 5, 10), None, "group ID"),
     ],
 )
-def test_offsets_that_are_not_committed(
+def test_uncommitted_offsets_are_reported(
     seconds: tuple[int, ...], cause: str | None, remedy: str | None
 ) -> None:
     records = tuple(
@@ -410,7 +410,7 @@ SLOT = 'org.postgresql.util.PSQLException: ERROR: replication slot "orders" is a
         ("java.lang.IllegalStateException: no", None, None),
     ],
 )
-def test_repeated_refusals_of_a_database_name_their_cause(
+def test_repeatedly_rejected_connections_to_a_database_name_their_cause(
     cause: str, code: str | None, word: str | None
 ) -> None:
     known = job(incidents=(record("refused", 250, cause), record("refused", 290, cause)))
@@ -435,7 +435,7 @@ def test_a_source_that_cannot_start_to_read_its_slot_probably_shares_it() -> Non
 @pytest.mark.parametrize(
     ("error", "count"), [("NOT_ENOUGH_REPLICAS", 1), ("NOT_LEADER_OR_FOLLOWER", 0)]
 )
-def test_refused_records_are_reported_if_replicas_are_missing(error: str, count: int) -> None:
+def test_rejected_records_are_reported_if_replicas_are_missing(error: str, count: int) -> None:
     records = tuple(
         record("produce-refused", second, error=error, partition="priced-0", records="40")
         for second in (0, 10, 20)

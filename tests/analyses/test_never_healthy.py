@@ -95,7 +95,7 @@ def test_slow_checkpoints_of_a_start_that_has_not_ended_do_not_prove_health(
     assert verdict_of(bench).verdict is verdict
 
 
-def test_slow_checkpoints_after_a_loss_that_is_over_remain_a_doubt() -> None:
+def test_slow_checkpoints_after_a_past_loss_are_inconclusive() -> None:
     bench = Bench(interval_s=5)
     bench.completes(8)
     bench.happens("taskmanager-lost", taskmanager="tm-1")

@@ -22,7 +22,7 @@ def test_a_finding_has_its_component_and_codes(tmp_path: Path) -> None:
         )
     )
     assert report is not None
-    finding = next(one for one in report.findings if one.cause == "storage-failure")
+    finding = next(finding for finding in report.findings if finding.cause == "storage-failure")
     assert finding.component is not None
     assert finding.component.name == "s3"
     assert {"HTTP 403", "S3 AccessDenied"} <= {one.code for one in finding.codes}

@@ -43,7 +43,7 @@ def test_no_rate_without_elements_or_delay(row: tuple[int, int, int, int]) -> No
     assert (steps[1].outcome, steps[1].new_rate) == ("skipped", None)
 
 
-def test_the_floor_holds() -> None:
+def test_the_rate_never_falls_below_the_minimum() -> None:
     gains = Gains(proportional=1.0, integral=1.0, min_rate=5.0)
     steps = rates(*((time, 1, 20, 400) for time in range(1, 50)), gains=gains)
     assert {step.new_rate for step in steps[1:]} == {5.0}

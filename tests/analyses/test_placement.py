@@ -153,7 +153,7 @@ def test_late_messages_of_declined_checkpoints_do_not_count() -> None:
     assert place(job.job()).pattern is Pattern.NONE
 
 
-def test_nothing_known() -> None:
+def test_without_known_places_there_is_no_result() -> None:
     placed = place(Bench().job(attempts=()))
     assert (placed.shares, placed.distinct, placed.pattern) == ((), 0, Pattern.NONE)
 

@@ -112,7 +112,7 @@ def test_every_name_in_braces_is_filled(what: str, spark: Spark) -> None:
         assert text.count("{") == len(re.findall(r"\{\w+\}", text))
 
 
-def test_every_file_is_asked(spark: Spark) -> None:
+def test_every_query_file_is_used(spark: Spark) -> None:
     for ask in ASKED.values():
         ask(Frame(spark))
     rooms = [
@@ -158,6 +158,6 @@ def test_a_query_file_describes_its_row_and_names_known_events(file: Path) -> No
     assert named <= {event.value for event in Event}
 
 
-def test_a_comparison_is_seen() -> None:
+def test_a_comparison_with_an_event_name_is_detected() -> None:
     found = COMPARED.findall("event = 'a' OR event NOT IN ('b', 'c') AND e.event <> 'd'")
     assert found == ["'a'", "('b', 'c')", "'d'"]

@@ -209,7 +209,10 @@ def test_hot_keys_in_two_tasks_are_both_named() -> None:
     bench = hot_key(Queues(minutes=8)).says("enrich", (0, 1, 3), **WAITS)
     bench.says("aggregate", 5, **WORKS, **FULL, records_in=9000.0)
     found = [culprit.subject for culprit in judged(bench.job()).culprits]
-    assert [(one.task, one.subtask_index) for one in found] == [("aggregate", 5), ("enrich", 2)]
+    assert [(finding.task, finding.subtask_index) for finding in found] == [
+        ("aggregate", 5),
+        ("enrich", 2),
+    ]
 
 
 def test_skew_does_not_count_as_catch_up() -> None:
@@ -227,7 +230,7 @@ def test_past_back_pressure_is_recovered() -> None:
 
 @pytest.mark.parametrize("lasting", [3, 10])
 @pytest.mark.parametrize("fault", ["hot key", "slow sink", "unknown"])
-def test_trouble_that_ended_remains_in_the_report(fault: str, lasting: int) -> None:
+def test_a_past_problem_remains_in_the_report(fault: str, lasting: int) -> None:
     minutes = range(5, 5 + lasting)
     bench = Queues(minutes=30)
     if fault == "slow sink":
@@ -260,12 +263,12 @@ def test_a_backlog_that_was_read_remains_in_the_report() -> None:
     assert judged(job).verdict is Verdict.DEGRADED
 
 
-def test_a_backlog_from_before_a_start_is_no_past_trouble() -> None:
+def test_a_backlog_from_before_a_start_is_not_a_past_problem() -> None:
     assert "IO101" not in findings(with_backlog(10, 2000.0).restored(5.0).job())
     assert "IO101" not in findings(with_backlog(10, 2000.0).restored(8.0).job())
 
 
-def test_a_lag_of_seconds_is_no_past_trouble() -> None:
+def test_a_lag_of_seconds_is_not_a_past_problem() -> None:
     bench = Queues(minutes=30)
     for minute in range(30):
         left = {10: 300.0, 11: 600.0}.get(minute, 100.0)
@@ -273,7 +276,7 @@ def test_a_lag_of_seconds_is_no_past_trouble() -> None:
     assert "IO101" not in findings(bench.job())
 
 
-def test_a_lag_that_shrinks_does_not_grow() -> None:
+def test_a_shrinking_lag_is_not_growth() -> None:
     assert "IO101" in findings(with_backlog(29, 0.0).job())
     assert "IO101" not in findings(with_backlog(15, 2000.0).job())
 
@@ -332,7 +335,7 @@ def test_hot_keys_in_two_branches_are_both_named() -> None:
     }
 
 
-def test_a_queue_of_local_channels_is_not_enough_evidence() -> None:
+def test_a_queue_of_local_channels_is_insufficient_evidence() -> None:
     """From Flink 1.9 on, the queue length includes data that waits at local producers."""
     bench = Queues(version="1.9.3", managers=1).says("enrich", 2, input_queue=20.0)
     assert judged(bench.job()).culprits == ()
@@ -363,7 +366,7 @@ def test_full_outputs_before_empty_inputs_are_a_network_bottleneck() -> None:
     assert "BP102" not in found
 
 
-def test_receivers_that_wait_for_a_barrier_blame_no_network() -> None:
+def test_receivers_that_wait_for_a_barrier_do_not_blame_the_network() -> None:
     """Their inputs are full: they read other channels only after the barrier of a slow subtask."""
     bench = Queues().says("Source: orders", **WAITS).says("enrich", input_queue=20.0)
     assert "BP201" not in findings(bench.job())
@@ -484,7 +487,7 @@ def test_a_burst_of_a_minute_shows_that_insufficient_network_memory_matters(
 @pytest.mark.parametrize(
     ("minutes", "confidence"), [([1], Confidence.LOW), ([1, 3], Confidence.MEDIUM)]
 )
-def test_a_single_minute_of_waiting_is_thin_evidence(
+def test_a_single_minute_of_waiting_is_weak_evidence(
     minutes: list[int], confidence: Confidence
 ) -> None:
     tight = {"segments_requested": 140.0, "segments": 100.0, "segments_free": 20.0}
@@ -777,7 +780,7 @@ def test_a_task_that_is_busy_in_all_subtasks_is_the_culprit_although_nobody_wait
     assert ("while upstream tasks wait" in (finding.why or "")) is bool(waits)
 
 
-def test_a_busy_task_that_empties_its_input_is_no_culprit() -> None:
+def test_a_busy_task_that_empties_its_input_is_not_the_culprit() -> None:
     bench = Queues().says("aggregate", busy=950.0, idle=50.0, in_pool=0.1)
     assert findings(bench.job()) == {}
 
@@ -825,14 +828,14 @@ def test_the_only_subtask_of_a_task_with_a_full_input_is_too_slow() -> None:
     assert (finding.cause, finding.subject.task) == ("slow-operator", "rank")
 
 
-def test_a_busy_task_is_no_culprit_while_its_job_is_young() -> None:
+def test_a_busy_task_is_not_the_culprit_right_after_a_start() -> None:
     bench = Queues(minutes=1)
     bench.starts.append(bench.at(-0.1))
     assert findings(saturated(bench).job())["BP102"].severity is Severity.INFO
 
 
 @pytest.mark.parametrize("per_minute", [5, 7, 12])
-def test_a_source_that_always_waits_is_never_information(per_minute: int) -> None:
+def test_a_source_that_always_waits_is_more_than_information(per_minute: int) -> None:
     """The result for the first minute of a job is independent of the number of samples."""
     bench = slow_sink(Queues(minutes=1, per_minute=per_minute))
     bench.says("Source: orders", back_pressured=1000.0, idle=0.0, is_back_pressured=1.0)

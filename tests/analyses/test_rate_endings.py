@@ -153,7 +153,7 @@ def test_a_stop_that_only_its_effect_shows_is_never_healthy() -> None:
     ends = w.application(queries=(query,), last_us=(w.T0 + END) * 1000)
     for app in (pasted, ends):
         assert (w.codes(app), w.verdict(app)) == ([], "inconclusive")
-        (reason,) = (why.reason for one in w.outcomes(app) for why in one.inconclusive)
+        (reason,) = (why.reason for outcome in w.outcomes(app) for why in outcome.inconclusive)
         assert "was stopped" in reason and "Job 41 cancelled" in reason
     assert w.verdict(stopping(events=(ended(SHUT_DOWN, END),))) == "healthy"
 
@@ -196,7 +196,9 @@ def test_a_task_without_an_end_is_named_with_its_siblings() -> None:
         (None, "the longest earlier batch took 900 ms"),
     ],
 )
-def test_without_an_open_task_the_jobs_tell_where_it_waits(work: Work | None, text: str) -> None:
+def test_without_an_open_task_the_jobs_show_where_a_batch_waits(
+    work: Work | None, text: str
+) -> None:
     app = stopping(*HEALTHY[:15], unfinished=unfinished(29_000, work=work))
     assert text in finding_of(app).title
 
@@ -217,12 +219,12 @@ def test_a_trigger_that_waits_for_the_cores_of_another_query_does_not_hang() -> 
     other = w.query(HEALTHY[:15], unfinished=unfinished(15_000, tasks=(TASK,)))
     app = replace(app, queries=(*app.queries, replace(other, id="a", name="archive")))
     assert w.codes(app) == []
-    reasons = [why.reason for one in w.outcomes(app) for why in one.inconclusive]
+    reasons = [why.reason for outcome in w.outcomes(app) for why in outcome.inconclusive]
     assert any("may be waiting for cores that query archive uses" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize(("ms", "code"), [(400, []), (15_000, []), (29_000, ["RT104"])])
-def test_a_stop_in_the_middle_of_a_batch_is_ordinary(ms: int, code: list[str]) -> None:
+def test_a_stop_in_the_middle_of_a_batch_is_normal(ms: int, code: list[str]) -> None:
     assert w.codes(stopping(*HEALTHY[:15], unfinished=unfinished(ms))) == code
 
 
@@ -318,12 +320,12 @@ def test_the_raising_line_stays_when_the_event_log_is_added(sources: tuple[int, 
     )
     events = tuple((printed, replace(logged, time_us=None))[n] for n in sources)
     app = w.application(queries=(w.query(HEALTHY, events=events),))
-    (finding,) = next(one for one in w.outcomes(app) if one.code == "RT103").findings
+    (finding,) = next(outcome for outcome in w.outcomes(app) if outcome.code == "RT103").findings
     assert any("enrich(j09.py:6)" in action.text for action in finding.actions)
     assert error in finding.title
 
 
-def test_a_failed_query_beside_others_goes_unnoticed() -> None:
+def test_a_failed_query_next_to_running_ones_goes_unnoticed() -> None:
     finding = failed_beside(HEALTHY)
     assert "the application continues without it" in finding.title
     assert "query o0" in finding.explain
@@ -374,7 +376,7 @@ def test_a_slow_source_needs_no_interval(
     assert [code for code in w.codes(app) if code != "RT101"] == codes
 
 
-def test_back_pressure_is_no_advice_for_files() -> None:
+def test_back_pressure_is_not_advised_for_files() -> None:
     late = [w.batch(n, processing_ms=1_500, scheduling_ms=500 * n, streams=()) for n in range(30)]
     files = (w.record("new-files", at=1_000),)
 
@@ -466,7 +468,7 @@ def test_a_fragment_that_shows_only_the_end_of_python_names_no_cause(cause: str)
     ("application", "causes"),
     [("local-1795707225031", []), ("app-1", ["unrecognised-failure"])],
 )
-def test_a_heartbeat_before_the_end_of_a_slow_start_is_no_failure(
+def test_a_heartbeat_before_the_end_of_a_slow_start_is_not_a_failure(
     application: str, causes: list[str]
 ) -> None:
     failure = w.record(

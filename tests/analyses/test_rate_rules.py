@@ -73,7 +73,9 @@ def test_overloaded_without_back_pressure() -> None:
 @pytest.mark.parametrize(
     ("interval", "code"), [(4000, []), (3500, ["RT101"])], ids=["drains", "stays"]
 )
-def test_a_queue_of_a_cold_start_that_drains_is_no_overload(interval: int, code: list[str]) -> None:
+def test_a_draining_queue_after_a_cold_start_is_not_an_overload(
+    interval: int, code: list[str]
+) -> None:
     """The durations are those of a recorded run whose first batch took 23 seconds."""
     batches, free = [], 0
     for number, took in enumerate((23_280, 2_898, 4_642, 3_546, 3_207, 3_767, 2_799, 3_600)):
@@ -320,7 +322,7 @@ def test_a_hanging_batch() -> None:
     assert "RT104" in w.codes(app)
 
 
-def test_a_late_driver() -> None:
+def test_a_driver_that_starts_batches_late() -> None:
     batches = [w.batch(n, submission_ms=w.T0 + n * 1000 + 800) for n in range(30)]
     assert w.codes(w.application(batches)) == ["RT105"]
 
@@ -470,7 +472,7 @@ def added_at(seconds: int) -> Executor:
         ((lost_at(-90, "3"), lost_at(6), added_at(8), added_at(9)), False, "ongoing"),  # again
     ],
 )
-def test_a_replaced_executor_is_over_once_the_application_works(
+def test_a_replaced_executor_is_recovered_once_the_application_works(
     executors: tuple[Executor, ...], failed: bool, state: str
 ) -> None:
     batches = [w.batch(n) for n in range(30)]
@@ -581,12 +583,12 @@ def test_late_rows() -> None:
     assert w.codes(app) == ["RT404"] and w.cause(app) == "late-rows"
 
 
-def test_rows_that_operators_drop_are_no_share_of_the_rows_read() -> None:
+def test_dropped_rows_are_not_reported_as_a_share_of_the_rows_read() -> None:
     """A join multiplies rows: its operator may drop more rows than the query read."""
     state = ({"rows": 500, "dropped": 90},)
     triggers = [w.trigger(n, 500, rows=12, state=state) for n in range(30)]
     outcomes = w.outcomes(w.application(queries=(w.query(triggers),)))
-    (finding,) = [one for outcome in outcomes for one in outcome.findings]
+    (finding,) = [finding for outcome in outcomes for finding in outcome.findings]
     assert "in 30 of 30 triggers" in finding.title
     assert "%" not in finding.title
     rare = [replace(t, state=state if n == 4 else ()) for n, t in enumerate(triggers)]
@@ -672,7 +674,7 @@ def test_short_pauses_mean_low_headroom() -> None:
 
 
 @pytest.mark.parametrize("took", [1100, 1910, 3000])
-def test_what_takes_longer_than_the_interval_does_not_keep_up(took: int) -> None:
+def test_triggers_longer_than_the_interval_do_not_keep_up(took: int) -> None:
     triggers = [w.trigger(n, took, interval=took) for n in range(30)]
     late = w.application(queries=(w.query(triggers, trigger_interval_ms=1000),))
     assert w.codes(late) and w.verdict(late) != "healthy"
@@ -680,7 +682,7 @@ def test_what_takes_longer_than_the_interval_does_not_keep_up(took: int) -> None
     assert not any("keeps up" in title or "headroom" in title for title in titles)
 
 
-def test_more_cores_are_no_advice_for_a_driver_that_waits() -> None:
+def test_more_cores_are_not_advised_for_a_driver_that_waits() -> None:
     def advice(work: Work) -> str:
         triggers = [replace(w.trigger(n, 1800, interval=2000), work=work) for n in range(30)]
         app = w.application(queries=(w.query(triggers, trigger_interval_ms=2000),))

@@ -88,7 +88,7 @@ def test_each_culprit_is_listed_once() -> None:
     assert [c.code for c in judge(said).culprits] == ["CP2"]
 
 
-def test_a_task_that_waits_for_a_service_is_no_culprit() -> None:
+def test_a_task_that_waits_for_a_service_is_not_the_culprit() -> None:
     task = f.Subject(kind="task", task="deliver")
     service = f.Subject(kind="service", service="PostgreSQL", task="deliver")
     waits = finding(subject=task, why="deliver waits", cause="slow-external-call")

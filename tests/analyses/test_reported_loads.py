@@ -53,7 +53,7 @@ def test_totals_become_shares() -> None:
 
 
 @pytest.mark.parametrize("records", ["NaN", "-1", "many", ""])
-def test_placeholders_are_nothing(records: str) -> None:
+def test_placeholders_are_ignored(records: str) -> None:
     (load,) = reported_loads([row(0, records)], lambda _: JOB)
     assert load.records_in is None
 
@@ -69,7 +69,7 @@ def test_incomplete_totals_and_older_attempts_do_not_count() -> None:
     assert [(load.subtask_index, load.records_in) for load in found] == [(0, 10)]
 
 
-def test_they_fill_what_metric_reports_lack() -> None:
+def test_reported_loads_complete_metric_reports() -> None:
     job = Bench()
     job.loaded({("enrich", 2): {"busy": 990.0}}, records_in=None)
     totals = reported_loads(

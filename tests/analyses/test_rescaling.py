@@ -63,7 +63,7 @@ def test_a_taskmanager_that_comes_and_goes() -> None:
         pytest.param([], id="none"),
     ],
 )
-def test_rescales_that_are_no_loop(widths: list[int]) -> None:
+def test_rescales_that_are_not_a_loop(widths: list[int]) -> None:
     rescales = tuple(_rescale(60 * n, *pair) for n, pair in enumerate(pairwise(widths)))
     assert w.findings(LOOP, w.facts(_job(rescales=rescales))) == []
 
@@ -79,7 +79,7 @@ def test_a_rolling_restart_has_no_culprit() -> None:
     assert finding.subject.taskmanager is None
 
 
-def test_rare_rescales_are_no_loop() -> None:
+def test_rare_rescales_are_not_a_loop() -> None:
     rescales = tuple(_rescale(4000 * n, *((4, 2), (2, 4))[n % 2]) for n in range(8))
     assert w.findings(LOOP, w.facts(_job(rescales=rescales))) == []
 
@@ -164,7 +164,7 @@ def test_a_scale_up_without_effect(state: str, actions: int) -> None:
         ),
     ],
 )
-def test_reasons_against_a_scaling(reason: str, said: str, severity: str, words: str) -> None:
+def test_reasons_for_not_scaling(reason: str, said: str, severity: str, words: str) -> None:
     (finding,) = w.findings(BLOCKED, w.facts(_job(), troubles=(_event(reason, said),)))
     assert (finding.severity.value, finding.state) == (severity, State.ONGOING)
     assert words in finding.title
@@ -177,13 +177,13 @@ def test_a_later_scaling_ends_a_reason() -> None:
     assert finding.state is State.RECOVERED
 
 
-def test_events_of_the_operator_are_no_refusals() -> None:
+def test_operator_events_are_not_declined_scalings() -> None:
     event = _limited("default/orders")
     assert w.findings(OPERATOR, w.facts(troubles=(event,))) == []
     assert len(w.findings(BLOCKED, w.facts(_job(), troubles=(event,)))) == 1
 
 
-def test_a_normal_report_is_no_finding() -> None:
+def test_a_normal_scaling_report_gives_no_finding() -> None:
     said = (
         f"Scaling execution enabled, begin scaling vertices:{{ Vertex ID {VERTEX} | Parallelism 1 -> 3"
         " | Processing capacity 33.10 -> 95.00 | Target data rate 60.00}"

@@ -64,7 +64,7 @@ def instants(
     return [row.time_us for row in out.orderBy("source", "offset").select("time_us").collect()]
 
 
-def test_the_trigger_time_stamp_gives_the_zone_away(events: Events, spark: SparkSession) -> None:
+def test_the_trigger_timestamp_reveals_the_time_zone(events: Events, spark: SparkSession) -> None:
     frame = events(
         trigger("2018-11-29T18:43:44.624", "2018-11-29T10:43:44.622", 225),
         {
@@ -82,7 +82,7 @@ def test_the_trigger_time_stamp_gives_the_zone_away(events: Events, spark: Spark
     ]
 
 
-def test_summer_time_ends_within_a_file(events: Events, spark: SparkSession) -> None:
+def test_daylight_saving_time_ends_within_a_file(events: Events, spark: SparkSession) -> None:
     frame = events(
         trigger("2026-10-25T02:50:00", "2026-10-25T00:50:00", 1),
         {"event": "checkpoint_completed", "local_us": us("2026-10-25T02:50:01"), "checkpoint": 1},
@@ -217,7 +217,7 @@ def test_the_printed_output_of_a_process_has_the_identity_in_its_log(events: Eve
     assert (printed.role, printed.taskmanager) == ("taskmanager", "tm-7")
 
 
-def test_a_stray_zone_is_no_change_of_summer_time() -> None:
+def test_a_single_deviating_offset_is_not_a_daylight_saving_change() -> None:
     rows = [
         {"source": 0, "owner": None, "zone": 0, "n": 500, "offset": 0, "shown_us": 1, "difference": 4, "printed": True},
         {"source": 0, "owner": None, "zone": 900_000, "n": 1, "offset": 50, "shown_us": 2, "difference": 900_000, "printed": True},
@@ -240,7 +240,7 @@ def test_without_a_banner_the_wording_shows_the_version(events: Events) -> None:
     assert settle(typed)[Stream(0, None)].wording == "1.12 to 1.14"
 
 
-def test_times_of_day_have_a_zone_of_the_world_and_the_day_of_their_triggers(
+def test_times_of_day_get_a_valid_time_zone_and_the_date_of_their_triggers(
     events: Events, spark: SparkSession
 ) -> None:
     """An offset that includes the days since 1970 is not a time zone, neither for this file nor for
@@ -261,7 +261,7 @@ def test_times_of_day_have_a_zone_of_the_world_and_the_day_of_their_triggers(
 
 @pytest.mark.parametrize("hours", [-12, -10, -3, 0, 5, 8, 12])
 @pytest.mark.parametrize("days", [0, 1, 7, 20_778])
-def test_a_zone_is_never_further_than_the_world_is_wide(hours: int, days: int) -> None:
+def test_an_inferred_utc_offset_is_always_a_valid_one(hours: int, days: int) -> None:
     shift = hours * 3_600_000 - days * 86_400_000
     zone = Clock(segments=(Segment(0, 0, shift),), known_from="trigger-timestamps").zone_ms
     # Half a day east and half a day west give the same time of day.

@@ -267,7 +267,7 @@ def cuts_of(tree: ast.AST) -> list[str]:
     ]
 
 
-def test_cuts_of_evidence_are_found_behind_names() -> None:
+def test_truncated_evidence_is_detected_through_variables() -> None:
     said = """
 def judge(job, limits):
     few = sorted(job.late)[:10]
@@ -281,7 +281,7 @@ def judge(job, limits):
 
 
 @each_rule
-def test_no_finding_cuts_its_evidence_without_a_total(rule: Rule) -> None:
+def test_no_finding_truncates_its_evidence_without_a_total(rule: Rule) -> None:
     cut = cuts_of(tree_of(module_of(rule)))
     assert not cut, f"cut, and not counted: {cut}"
 

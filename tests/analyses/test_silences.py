@@ -73,7 +73,7 @@ def without(facts: ClusterFacts, first: int, last: int) -> ClusterFacts:
     return replace(facts, jobs=(replace(job, checkpoints=kept),), has_jobmanager_log=True)
 
 
-def test_missing_numbers_of_checkpoints_are_a_hole() -> None:
+def test_missing_checkpoint_ids_are_a_gap() -> None:
     bench = Bench()
     bench.completes(20)
     (note,) = gap_notes(without(bench.facts(), 6, 12))
@@ -85,7 +85,7 @@ def test_missing_numbers_of_checkpoints_are_a_hole() -> None:
     assert [*gap_notes(without(bench.facts(), 0, 0))] == []
 
 
-def test_checkpoints_that_are_missing_were_not_missed() -> None:
+def test_checkpoints_in_a_gap_were_not_skipped() -> None:
     bench = Bench()
     bench.completes(10)
     a_record(bench, 3 * DAY_S)
@@ -104,7 +104,7 @@ def test_a_checkpoint_whose_end_is_missing_does_not_last_for_days() -> None:
     assert "CP106" not in codes(with_hole(facts, silent(bench, bench.now_s, 3 * DAY_S)))
 
 
-def test_the_silence_itself_is_mentioned_where_checkpoints_were_due() -> None:
+def test_a_gap_is_mentioned_if_checkpoints_were_due() -> None:
     bench = Bench()
     bench.completes(5)
     begun = bench.now_s
@@ -189,7 +189,7 @@ def written(path: Path, *minutes: float) -> Path:
 
 
 @pytest.mark.parametrize("until_minute", [9, 11, 60 * 30])
-def test_a_silence_is_measured_within_the_logs(tmp_path: Path, until_minute: int) -> None:
+def test_silence_is_measured_within_the_logs(tmp_path: Path, until_minute: int) -> None:
     log = written(tmp_path / "jobmanager.log", 0, 1, 2, 2 + until_minute, 3 + until_minute)
     facts = assemble([], [], writers_of(log))
     found = [i.duration_ms for i in facts.incidents if i.kind == "silent"]
@@ -226,7 +226,7 @@ DAYS = 2 * DAY_S
     ],
     ids=["nothing", "a batch days later", "batches that wait"],
 )
-def test_a_batch_hangs_only_as_long_as_others_come(behind: list[Batch], hangs: bool) -> None:
+def test_a_batch_hangs_only_while_other_batches_are_added(behind: list[Batch], hangs: bool) -> None:
     begun = rate.batch(31, state="processing", start_ms=rate.T0 + 31_005)
     batches = [*(rate.batch(n) for n in range(1, 31)), begun, *behind]
     last = rate.T0 + (60 if hangs else DAYS) * 1000

@@ -114,13 +114,13 @@ def test_the_first_advice_fits_the_code_and_no_flame_graph_is_needed() -> None:
         ["snapshot"] * 6,
     ],
 )
-def test_samples_that_do_not_agree_name_nothing(kinds: list[str]) -> None:
+def test_samples_that_disagree_name_no_cause(kinds: list[str]) -> None:
     job = with_stacks(slow_sink(Queues()).job(), stacks(kinds))
     assert code_of(job) is None
     assert judged(job).cause == "slow-operator"
 
 
-def test_a_healthy_or_busy_job_gets_nothing_from_its_stacks() -> None:
+def test_stacks_of_a_healthy_or_busy_job_give_no_finding() -> None:
     healthy = with_stacks(Queues().job(), stacks(["external"] * 6))
     assert (findings(healthy), judged(healthy).verdict) == ({}, Verdict.HEALTHY)
     busy = Queues().says("Sink: deliver", busy=700.0, idle=300.0).job()
@@ -133,7 +133,7 @@ def test_the_threads_of_other_tasks_do_not_count() -> None:
     assert found is not None and found.cause == "slow-external-call"
 
 
-def test_a_task_that_waits_all_the_time_needs_nobody_who_waits() -> None:
+def test_a_task_that_always_waits_needs_no_back_pressured_upstream() -> None:
     """A source and a slow function in one task: no task is before it."""
     bench = Queues().says("Sink: deliver", busy=1000.0, idle=0.0)
     job = with_stacks(bench.job(), stacks(["external"] * 6, chained=True))
@@ -173,7 +173,7 @@ def test_a_single_dump_shows_a_deadlock() -> None:
     assert (found.cause, found.severity) == ("deadlock", Severity.CRITICAL)
 
 
-def test_the_thread_of_a_legacy_source_replaces_the_task_s_own() -> None:
+def test_the_thread_of_a_legacy_source_replaces_the_thread_of_its_task() -> None:
     bench = Queues().says("Source: orders", **WAITS)
     bench.says("enrich", **WORKS, floating=1.0, exclusive=1.0)
     own = stacks(["checkpoint-lock"] * 6, task="enrich")
@@ -196,7 +196,7 @@ def test_the_time_per_record_limits_the_throughput() -> None:
     ("crowds", "found"),
     [((600, 600), True), ((120, 180), True), ((150, 150), False), ((20, 60), False)],
 )
-def test_threads_with_alike_names_are_a_leak(crowds: tuple[int, int], found: bool) -> None:
+def test_threads_with_similar_names_are_a_leak(crowds: tuple[int, int], found: bool) -> None:
     dumps = [
         replace(
             stack,

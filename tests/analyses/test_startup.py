@@ -128,7 +128,7 @@ def test_normal_starts_give_no_finding(recorded: Callable[..., Recorded], folder
 
 
 @pytest.mark.parametrize("folder", SYNTHETIC, ids=lambda path: path.name)
-def test_written_starts(spark: SparkSession, folder: Path) -> None:
+def test_synthetic_starts(spark: SparkSession, folder: Path) -> None:
     expected = _truth(folder)
     report = _diagnose(spark, folder)
     assert report.summary.cause == expected.get("cause")
@@ -140,7 +140,7 @@ def test_written_starts(spark: SparkSession, folder: Path) -> None:
         assert report.findings[0].code == expected.get("code", "ST202")
 
 
-def test_a_span_of_time_is_judged(spark: SparkSession) -> None:
+def test_a_selected_time_range_is_judged(spark: SparkSession) -> None:
     """The recorded job was healthy before the kill; the restart follows."""
     folder = FIXTURES / "recordings/startup/1.20.5/slow-restore"
     kill = next(e["time"] for e in _truth(folder)["events"] if e["event"] == "kill")

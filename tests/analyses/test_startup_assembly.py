@@ -99,7 +99,7 @@ def _mark(template: str, second: int, *, source: int = 0, role: str = "unknown")
     }
 
 
-def test_main_in_a_file_with_all_logs_is_not_a_clients() -> None:
+def test_main_in_concatenated_logs_does_not_indicate_a_client() -> None:
     """`cat *.log`: the JobManager runs main(), and the last records do not belong to a client."""
     started, later = _mark("client-program-started", 1), _mark("client-command", 60)
     (step,) = cluster_steps([started, later])

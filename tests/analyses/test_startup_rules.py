@@ -49,21 +49,21 @@ def test_a_paused_taskmanager_notices_the_timeout_late() -> None:
     assert [vote.signal for vote in finding.votes] == ["noticed-late"]
 
 
-def test_both_sides_at_once_is_the_network() -> None:
+def test_timeouts_on_both_sides_at_once_blame_the_network() -> None:
     own = w.trouble("master-heartbeat-lost", 62, taskmanager="tm-1")
     seen = w.facts(w.job(w.start(w.task(0)), incidents=(_lost(),)), troubles=(own,))
     (finding,) = w.findings(HEARTBEATS, seen)
     assert finding.cause == "network"
 
 
-def test_its_own_tasks_show_when_it_noticed() -> None:
+def test_cancelled_tasks_show_when_a_taskmanager_noticed() -> None:
     """TaskManagers of 1.12 log no missed heartbeat, but cancel their tasks."""
     late = w.task(0, own_ended_us=w.BEGIN + 90 * w.SECOND)
     (finding,) = w.findings(HEARTBEATS, w.facts(w.job(w.start(late), incidents=(_lost(),))))
     assert finding.cause == "process-paused"
 
 
-def test_tasks_of_the_next_process_with_its_name_show_nothing() -> None:
+def test_tasks_of_the_next_process_with_the_same_name_are_ignored() -> None:
     later = w.task(0, at=63, own_ended_us=w.BEGIN + 90 * w.SECOND)
     (finding,) = w.findings(HEARTBEATS, w.facts(w.job(w.start(later), incidents=(_lost(),))))
     assert (finding.cause, finding.votes) == ("taskmanager-lost", ())
@@ -87,20 +87,20 @@ def test_garbage_collection_explains_a_pause() -> None:
     assert finding.votes[0].text == "garbage collection took 75% of a minute"
 
 
-def test_a_container_that_ended_was_gone() -> None:
+def test_a_container_that_exited_explains_the_loss() -> None:
     gone = w.worker("tm-1", ended_us=w.BEGIN + 55 * w.SECOND, diagnostics="OOMKilled")
     seen = w.facts(w.job(w.start(w.task(0)), incidents=(_lost(),)), workers=(gone,))
     (finding,) = w.findings(HEARTBEATS, seen)
     assert (finding.cause, finding.votes[0].signal) == ("taskmanager-lost", "container-ended")
 
 
-def test_without_its_log_the_reason_is_unknown() -> None:
+def test_without_a_taskmanager_log_the_reason_is_unknown() -> None:
     (finding,) = w.findings(HEARTBEATS, w.facts(w.job(w.start(w.task(0)), incidents=(_lost(),))))
     assert finding.votes == ()
     assert "do not show why" in finding.title
 
 
-def test_taskmanagers_that_leave_after_the_job_are_no_trouble() -> None:
+def test_taskmanagers_that_leave_after_the_job_are_not_reported() -> None:
     over = w.incident("cancelled", 30)
     seen = w.facts(w.job(w.start(w.task(0)), incidents=(over, _lost(60)), cancelled=True))
     assert w.findings(HEARTBEATS, seen) == []
@@ -126,7 +126,7 @@ def _restarted(*jobs: JobStarts) -> Finding:
     return finding
 
 
-def test_a_jobmanager_that_was_started_again() -> None:
+def test_a_restarted_jobmanager() -> None:
     """A job that returns under the same id was recovered; under another id it was submitted again."""
     cut = w.job(w.start(w.task(0)))
     cut = replace(cut, job=replace(cut.job, first_us=w.BEGIN))
@@ -143,7 +143,7 @@ def test_a_jobmanager_that_was_started_again() -> None:
         assert ("resubmitted" in finding.explain) is resubmitted
 
 
-def test_a_jobmanager_that_was_started_again_between_jobs_is_worth_a_word() -> None:
+def test_a_jobmanager_restart_between_jobs_is_mentioned() -> None:
     over = replace(w.job(w.start(w.task(0))), ended="FINISHED")
     over = replace(over, job=replace(over.job, first_us=w.BEGIN))
     assert _restarted(over).severity is Severity.INFO
@@ -226,7 +226,7 @@ def test_yarn_reports_its_largest_container() -> None:
     assert "queue 'nightly' does not exist" in finding.title
 
 
-def test_a_job_that_was_refused() -> None:
+def test_a_rejected_job() -> None:
     refused = w.job(
         w.start(), ended="FAILED", ended_us=w.BEGIN + w.SECOND,
         ended_cause="java.io.FileNotFoundException: Cannot find checkpoint or savepoint file",
@@ -285,7 +285,7 @@ def test_failures_of_the_operator() -> None:
     assert (finding.severity, finding.state) == (Severity.WARNING, State.RECOVERED)
 
 
-def test_an_operator_that_is_content() -> None:
+def test_an_operator_without_problems() -> None:
     fine = _trouble("operator-event", 5, reason="SUBMIT", said="Starting deployment")
     assert w.findings(OPERATOR, w.facts(troubles=(fine,))) == []
 
@@ -306,7 +306,7 @@ def test_requested_and_available_resources() -> None:
 
 
 @pytest.mark.parametrize(("ran_at", "state"), [(70, "recovered"), (30, "ongoing")])
-def test_a_dead_worker_is_over_once_the_job_ran_without_it(ran_at: int, state: str) -> None:
+def test_a_dead_worker_is_recovered_once_the_job_ran_without_it(ran_at: int, state: str) -> None:
     ran = w.start(w.task(0, running_us=w.BEGIN + ran_at * w.SECOND))
     stopped = w.start(w.task(0, running_us=None), number=1, at=100, held="back-off")
     dead = replace(
@@ -342,7 +342,7 @@ def test_a_span_without_reading_is_slow_code() -> None:
 
 
 @pytest.mark.parametrize(("read_s", "cause"), [(18, "slow-restore"), (1, "slow-open")])
-def test_lines_of_its_taskmanager_distinguish_reading_from_opening(read_s: int, cause: str) -> None:
+def test_the_taskmanager_log_distinguishes_reading_from_opening(read_s: int, cause: str) -> None:
     slow = w.task(0, running_us=w.BEGIN + 21 * w.SECOND)
     fast = [w.task(n, taskmanager="tm-2") for n in (1, 2, 3)]
     begun = w.BEGIN + w.SECOND

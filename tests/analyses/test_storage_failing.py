@@ -56,7 +56,7 @@ def culprits(job: Bench) -> list[tuple[str, str, str | None, int | None]]:
 
 
 @pytest.mark.parametrize(("cause", "word"), WORDS)
-def test_the_same_on_several_taskmanagers_is_the_storage(cause: str, word: str) -> None:
+def test_the_same_error_on_several_taskmanagers_blames_the_storage(cause: str, word: str) -> None:
     job = refused(cause, [("enrich", 0), ("enrich", 1), ("aggregate", 4)])
     outcomes = outcomes_of(RULES, job.facts())
     found = judge(outcomes)
@@ -93,18 +93,18 @@ def test_logs_of_taskmanagers_alone_show_failed_snapshots(managers: int) -> None
         assert "4 checkpoints failed" in found[0][1].title
 
 
-def test_one_subtask_is_that_subtask() -> None:
+def test_errors_of_one_subtask_blame_that_subtask() -> None:
     assert culprits(refused(FULL, [("enrich", 2)])) == [("CP301", "subtask", "enrich", 2)]
 
 
-def test_several_subtasks_of_one_taskmanager_are_not_the_storage() -> None:
+def test_errors_on_one_taskmanager_do_not_blame_the_storage() -> None:
     job = Bench()
     on_one = [who for who in job.on("tm-2") if who[0] != "Source: orders"]
     assert len(on_one) > 2
     assert ("CP312", "storage", None, None) not in culprits(refused(FULL, on_one))
 
 
-def test_an_exception_of_several_that_is_no_storage_is_theirs() -> None:
+def test_an_unrelated_exception_of_several_subtasks_does_not_blame_the_storage() -> None:
     job = Bench()
     for checkpoint in job.declined(4):
         for who in (("enrich", 0), ("enrich", 1)):
@@ -134,7 +134,7 @@ def test_storage_errors_without_a_task_are_a_hint() -> None:
     assert "The logs do not show whether" in found[0].explain
 
 
-def test_it_is_over_once_checkpoints_complete() -> None:
+def test_a_storage_failure_is_recovered_once_checkpoints_complete() -> None:
     job = refused(FULL, [("enrich", 0), ("enrich", 1)])
     job.completes(6)
     found = judge(outcomes_of(RULES, job.facts()))
@@ -213,7 +213,7 @@ def test_checkpoints_that_fail_before_they_have_a_number_count(cause: str, word:
     assert found_by(job).state is State.RECOVERED
 
 
-def test_checkpoints_not_triggered_for_other_reasons_are_no_storage_failure() -> None:
+def test_checkpoints_not_triggered_for_other_reasons_are_not_storage_failures() -> None:
     job = Bench()
     job.completes(5)
     for minute in range(4):
@@ -248,7 +248,7 @@ def test_files_of_another_run_in_the_checkpoint_directory(cause: str) -> None:
     assert found.cause == "checkpoint-directory-shared"
 
 
-def test_an_existing_file_of_a_sink_says_nothing_about_checkpoints() -> None:
+def test_an_existing_file_of_a_sink_is_unrelated_to_checkpoints() -> None:
     cause = (
         "org.apache.hadoop.fs.FileAlreadyExistsException: /warehouse/orders/part-0-1 already exists"
     )

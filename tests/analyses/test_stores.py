@@ -160,7 +160,7 @@ def test_two_lines_of_the_log_are_a_burst() -> None:
     assert stalls(with_log(busy_job(), *texts)) == []
 
 
-def test_an_error_of_the_disk_is_no_stall() -> None:
+def test_a_disk_error_is_not_a_stall() -> None:
     text = "Waiting after background flush error: IO error: No space left on device: While appending to file"
     job = with_log(busy_job(), *[text] * 3)
     (found,) = findings(store_errors, job)
@@ -250,7 +250,7 @@ def test_state_that_grows_on_the_heap_has_a_date() -> None:
     ],
     ids=["levels off", "far from full", "few checkpoints", "varies", "not on the heap"],
 )
-def test_other_state_is_no_risk(job: JobQueues) -> None:
+def test_other_state_is_not_a_risk(job: JobQueues) -> None:
     assert findings(heap_state, job) == []
 
 
@@ -298,7 +298,7 @@ def test_state_that_levels_off_or_is_too_short_is_not_growth(counts: list[float]
     assert keys(*counts) == []
 
 
-def test_a_time_to_live_without_effect_is_known_soon() -> None:
+def test_an_ineffective_time_to_live_is_detected_early() -> None:
     short = RISING[:5]
     (found,) = keys(*short, **{"table.exec.state.ttl": "30 s"})
     assert "although the time-to-live is 30" in found.title
@@ -331,7 +331,7 @@ def test_the_valid_data_is_the_largest_estimate() -> None:
     assert findings(stale_state_files, busy_job(live, size)) == []
 
 
-def test_old_versions_of_a_key_are_no_new_keys() -> None:
+def test_old_versions_of_a_key_are_not_new_keys() -> None:
     every = [count for count in RISING for _ in range(3)]
     grown = store("estimate-num-keys", *every)
     assert findings(unbounded_state, files(400 * MIB, 300 * MIB, grown)) != []
@@ -404,5 +404,5 @@ def test_copies_of_a_state_multiply(
     ],
     ids=["keyed", "uneven", "grown", "small", "fewer subtasks"],
 )
-def test_other_sizes_are_no_copies(before: list[float], after: list[float]) -> None:
+def test_other_sizes_are_not_copies(before: list[float], after: list[float]) -> None:
     assert findings(multiplied_state, sized_job(before, after)) == []

@@ -310,7 +310,7 @@ def test_every_finding_is_in_one_story_and_every_chain_ends_at_its_root(
         assert root not in story.competing
 
 
-def test_many_jobs_cost_as_much_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_of_many_jobs_is_the_sum_of_their_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = 0
     fits = stories._fits
 

@@ -115,7 +115,7 @@ def test_no_check_is_unused() -> None:
 # --- the choice ----------------------------------------------------------------------------------
 
 
-def test_a_certain_answer_needs_no_evidence() -> None:
+def test_a_certain_diagnosis_needs_no_more_evidence() -> None:
     made = built(found("CP201", "data-skew"))
     assert made.summary.suggestions == [] and words.first_steps(made) == []
 
@@ -312,7 +312,7 @@ def test_redaction_keeps_the_command_and_hides_the_names() -> None:
     )
 
 
-def test_jobs_of_the_same_name_are_told_apart_by_id_and_engine() -> None:
+def test_jobs_of_the_same_name_are_distinguished_by_id_and_engine() -> None:
     flink = found(
         "CP302", "taskmanager-lost", subject={"job_name": "orders", "kind": "taskmanager"}
     )

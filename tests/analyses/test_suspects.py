@@ -150,7 +150,7 @@ def test_every_vote_is_published_with_its_weight_or_less(seed: int) -> None:
             assert abs(vote.weight) <= abs(table[vote.signal])
 
 
-def test_a_sibling_that_reports_less_is_no_measure_of_skew() -> None:
+def test_a_sibling_that_reports_less_often_does_not_show_skew() -> None:
     """In a slow sink, one subtask reported three times as often as the other."""
     bench = Queues()
     slow_sink(bench)
@@ -170,7 +170,7 @@ def test_every_cause_has_a_meaning_and_remedies() -> None:
     assert all(CAUSES[cause].explanation and CAUSES[cause].remedies for cause in CULPRIT_CAUSES)
 
 
-def test_the_table_knows_each_signal_once() -> None:
+def test_the_table_lists_each_signal_once() -> None:
     names = [signal.name for signal in SIGNALS]
     assert len(names) == len(set(names))
     assert set(names) >= METRIC_SIGNALS

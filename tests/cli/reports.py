@@ -285,7 +285,7 @@ def many(count: int) -> wire.Report:
         name = f"orders-{number}"
         kind = number % 10
         facts = job_facts(is_failing=kind < 7, key=key, name=name)
-        moved = [replace(one, job=key) for one in facts.checkpoints]
+        moved = [replace(checkpoint, job=key) for checkpoint in facts.checkpoints]
         jobs.append(replace(facts, checkpoints=tuple(moved), late=(), attempts=()))
         names[key] = name
         subject = f.Subject(kind="job", job_id=key.job_id, job_name=name)

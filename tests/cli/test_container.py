@@ -19,7 +19,7 @@ def job() -> dict[str, object]:
     return document
 
 
-def test_the_image_runs_as_a_user_without_rights() -> None:
+def test_the_image_runs_as_an_unprivileged_user() -> None:
     last = CONTAINERFILE.rpartition("\nFROM ")[2]
     (user,) = re.findall(r"^USER (\d+):\d+$", last, re.MULTILINE)
     assert int(user) > 1000
@@ -37,7 +37,7 @@ def test_the_context_contains_what_the_build_reads() -> None:
     assert {"LICENSE", "README.md", "pyproject.toml"} <= allowed
 
 
-def test_the_job_needs_no_rights() -> None:
+def test_the_job_needs_no_permissions() -> None:
     pod = job()["spec"]["template"]["spec"]  # type: ignore[index]
     (container,) = pod["containers"]
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]

@@ -30,7 +30,7 @@ def test_json_has_the_same_checks(capsys: pytest.CaptureFixture[str]) -> None:
     assert {tuple(each) for each in document} == {("name", "level", "text", "hint")}
 
 
-def test_without_java_it_says_how_to_install_it(
+def test_without_java_the_output_shows_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def none(environ: object) -> None:
@@ -42,7 +42,7 @@ def test_without_java_it_says_how_to_install_it(
     assert "problem  java" in shown and "pip install X" in shown and "class cache" not in shown
 
 
-def test_little_memory_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_low_memory_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkup, "memory_bytes", lambda: 512 << 20)
     check = by_name()["memory"]
     assert check.level is Level.PROBLEM and check.text.startswith("512 MiB")

@@ -50,7 +50,9 @@ def with_finding_and_inconclusive_rule(severity: f.Severity) -> Report:
         (with_finding_and_inconclusive_rule(f.Severity.INFO), Settings(), ExitCode.NOT_ASSESSED),
     ],
 )
-def test_matrix(report: Report, settings: Settings, expected: ExitCode) -> None:
+def test_every_combination_has_its_exit_code(
+    report: Report, settings: Settings, expected: ExitCode
+) -> None:
     assert exit_code(report, settings) is expected
 
 

@@ -42,7 +42,9 @@ class Terminal(io.StringIO):
         (Terminal(), When.NEVER, {"FORCE_HYPERLINK": "1"}, False),
     ],
 )
-def test_when(stream: io.StringIO, when: When, environ: dict[str, str], expected: bool) -> None:
+def test_links_depend_on_the_terminal(
+    stream: io.StringIO, when: When, environ: dict[str, str], expected: bool
+) -> None:
     assert use_hyperlinks(stream, when, environ) is expected
 
 

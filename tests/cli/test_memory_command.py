@@ -33,7 +33,7 @@ def test_variables_of_old_start_scripts(capfdbinary: pytest.CaptureFixture[bytes
     assert process["derived"]["heap"] == 1844 << 20
     assert main([*arguments, "-D", "taskmanager.memory.process.size=2g", "--flink", "1.20"]) == 0
     findings = json.loads(capfdbinary.readouterr().out)["findings"]
-    assert [(one["code"], one["severity"]) for one in findings] == [("MM102", "info")]
+    assert [(finding["code"], finding["severity"]) for finding in findings] == [("MM102", "info")]
 
 
 def test_the_chart(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -67,7 +67,7 @@ def test_wrong_usage(arguments: list[str], capfdbinary: pytest.CaptureFixture[by
     assert capfdbinary.readouterr().err
 
 
-def test_a_size_without_a_unit_is_refused_with_a_likely_one(
+def test_a_size_without_a_unit_is_rejected_with_a_suggestion(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     assert main(["memory", "--process-size", "4"]) == 2

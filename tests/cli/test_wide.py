@@ -54,7 +54,7 @@ def wide() -> Report:
     ).build()
 
 
-def test_the_one_that_stands_out_comes_first_and_the_others_are_one_finding() -> None:
+def test_the_outlier_comes_first_and_the_others_are_one_finding() -> None:
     first, fleet, *_ = [each for each in wide().findings if each.code == "SK104"]
     assert first.subject.taskmanager == "taskmanager-500" and first.subjects_total == 1
     assert fleet.subjects_total == 428 and len(fleet.subjects) == 10
@@ -62,7 +62,7 @@ def test_the_one_that_stands_out_comes_first_and_the_others_are_one_finding() ->
 
 
 @pytest.mark.parametrize("form", [Format.TABLE, Format.MARKDOWN, Format.BRIEF, Format.GITHUB])
-def test_it_fits_a_screen(form: Format) -> None:
+def test_the_report_fits_a_screen(form: Format) -> None:
     assert RENDERERS[form](wide(), Page(width=100)).count("\n") <= 60
 
 
@@ -78,7 +78,7 @@ def test_the_document_of_five_hundred_jobs_has_no_indentation_and_stays_below_5_
 
 
 @pytest.mark.parametrize("form", [Format.TABLE, Format.MARKDOWN, Format.BRIEF, Format.GITHUB])
-def test_five_hundred_jobs_fit_a_screen_and_the_sick_ones_come_first(form: Format) -> None:
+def test_five_hundred_jobs_fit_a_screen_with_the_unhealthy_ones_first(form: Format) -> None:
     text = RENDERERS[form](reports.many(MANAGERS), Page(width=100))
     assert text.count("\n") <= 60
     if form in (Format.TABLE, Format.MARKDOWN):

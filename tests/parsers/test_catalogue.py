@@ -100,7 +100,7 @@ def test_samples(template: Template) -> None:
 
 
 @every_template
-def test_a_known_beginning_is_respected(template: Template) -> None:
+def test_a_known_prefix_length_is_respected(template: Template) -> None:
     for sample in ENTRIES[template.id]["sample"]:
         head = "2024-03-01 12:00:00,123 INFO [Sink: a - b (1/2)#0] - "
         found = CATALOGUE.recognize(head + sample["text"], anchor_of(template), begin=len(head))
@@ -169,7 +169,9 @@ def task_state(line: str, begin: int | None = None) -> Recognized:
 
 @settings(max_examples=80, deadline=None)
 @given(NAMES | ODD_NAMES, st.integers(1, 500), st.integers(0, 30), HEX, HEX)
-def test_task_names_hold_anything(name: str, n: int, attempt: int, graph: str, vertex: str) -> None:
+def test_task_names_contain_any_characters(
+    name: str, n: int, attempt: int, graph: str, vertex: str
+) -> None:
     if not name or not name.isprintable():
         return
     subtask = n // 2

@@ -434,7 +434,7 @@ def test_a_second_run_resumes(tmp_path: Path) -> None:
     assert sum('"what": "run"' in line for line in lines) == 2
 
 
-def test_foreign_folders_are_refused(tmp_path: Path) -> None:
+def test_folders_with_other_files_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with serving(RecordedFlink()) as server, serving(RecordedFlink()) as other:
         with pytest.raises(FlowdiagError, match="contains other files"):

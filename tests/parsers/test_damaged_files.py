@@ -237,7 +237,7 @@ def test_nested_containers_have_a_limit(
     assert any("times its size" in text for text in warnings), warnings
 
 
-def test_a_zip_archive_whose_members_overlap_is_refused(tmp_path: Path) -> None:
+def test_a_zip_archive_whose_members_overlap_is_rejected(tmp_path: Path) -> None:
     packed = bytearray(zipped({f"{n}.log": LOG[: 2000 + n] for n in range(3)}))
     first = packed.index(b"PK\x01\x02")
     second = packed.index(b"PK\x01\x02", first + 4)
@@ -285,7 +285,7 @@ def test_one_line_of_any_length_is_read_in_bounded_memory(
 
 
 @pytest.mark.parametrize("opened", ["[", '{"a":', '{"hits":[', '{"Event":{"a":'])
-def test_endless_json_is_no_fault(opened: str, tmp_path: Path) -> None:
+def test_endless_json_is_not_a_fault(opened: str, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(opened * 100_000)
     assert read(path)[0] == 0

@@ -920,10 +920,10 @@ def test_grafana_text() -> None:
         {"name": "x", "version": "1.0.0", "dependencies": {"a": "1"}},
     ],
 )
-def test_other_json_is_no_document(value: object) -> None:
+def test_other_json_is_not_a_document(value: object) -> None:
     assert read_document(json.dumps(value).encode()) is None
 
 
-def test_a_damaged_document_is_none() -> None:
+def test_a_damaged_document_is_not_recognised() -> None:
     whole = json.dumps(DOCUMENTS["Elasticsearch"]).encode()
     assert read_document(whole[: len(whole) // 2]) is None

@@ -185,7 +185,7 @@ SUSPENDED = {"jobManagerDeploymentStatus": "MISSING", "jobStatus": {"state": "SU
         ("running", {"lifecycleState": "ROLLED_BACK"}, "lifecycleState: ROLLED_BACK"),
     ],
 )
-def test_states_that_somebody_requested_are_no_problem(
+def test_requested_states_are_not_a_problem(
     wanted: str, status: dict[str, Any], trouble: str | None
 ) -> None:
     resource = {**DEPLOYMENT, "spec": {"job": {"state": wanted}}, "status": status}

@@ -175,7 +175,7 @@ def test_later_progress_resolves_a_problem(form: str) -> None:
     assert len(read(as_list(failed, before, another), form)) == 1
 
 
-def test_healthy_objects_and_other_kinds_are_silent() -> None:
+def test_healthy_objects_and_other_kinds_give_no_rows() -> None:
     template: Json = {"spec": {"podTemplate": {"apiVersion": "v1", "kind": "Pod"}}}
     deployment = resource("FlinkDeployment", "orders", "flink.apache.org/v1beta1", **template)
     for text in (

@@ -58,7 +58,7 @@ def test_a_partition_without_a_committed_offset_has_no_lag() -> None:
     assert (row.committed, row.end, row.lag) == (None, 1300, None)
 
 
-def test_errors_of_the_tool_are_no_failures_of_the_job() -> None:
+def test_tool_errors_are_not_job_failures() -> None:
     text = "2026-11-25T21:30:00Z\n\nError: Consumer group 'pricing' does not exist.\n"
     assert neighbour_kind(text) is NeighbourKind.LAGS
     assert read_lags(text) == []
@@ -217,7 +217,7 @@ def test_the_log_of_a_broker_shows_when_it_was_down() -> None:
         '{"jobs": [{"jid": "a", "state": "RUNNING"}]}',
     ],
 )
-def test_other_texts_are_of_no_kind(text: str) -> None:
+def test_other_texts_have_no_kind(text: str) -> None:
     assert neighbour_kind(text) is None
 
 

@@ -74,7 +74,7 @@ def test_states_of_a_flink_deployment(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", FLINK["versions"])
-def test_a_refused_specification_of_a_running_job(version: str) -> None:
+def test_a_rejected_specification_of_a_running_job(version: str) -> None:
     text = json.dumps(deployment(version, "DEPLOYED", "STABLE", MESSAGE), indent=4)
     trouble = read_options(text).trouble
     assert trouble is not None and trouble.endswith(MESSAGE) and "{" not in trouble
@@ -172,7 +172,7 @@ def test_the_last_observed_status_of_a_driver() -> None:
     assert (found.reason, found.exit_code, found.time_us) == ("OOMKilled", 137, 1_795_217_292_000_000)  # fmt: skip
 
 
-def test_the_collector_asks_for_every_api_version() -> None:
+def test_the_collector_requests_every_api_version() -> None:
     (versions,) = (
         listed for group, _, listed in CONTROLLERS["SparkApplication"] if group == APACHE_SPARK
     )

@@ -61,7 +61,7 @@ def test_rows_are_those_of_one_process(tasks: list[list[Split]], tmp_path: Path)
     assert len(set(marks["source"].to_pylist())) == len(tasks)
 
 
-def test_only_wanted_metrics_are_kept(tasks: list[list[Split]], tmp_path: Path) -> None:
+def test_only_requested_metrics_are_kept(tasks: list[list[Split]], tmp_path: Path) -> None:
     parsed = parse_in_processes(tasks, tmp_path, processes=1, metrics={"busyTimeMsPerSecond"})
     metrics = parsed.metrics.table()["metrics"].to_pylist()
     assert {name for row in metrics for name, _ in row} == {"busyTimeMsPerSecond"}

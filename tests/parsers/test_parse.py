@@ -278,7 +278,7 @@ def test_plan_packs_small_files_and_cuts_large_ones(tmp_path: Path) -> None:
         line(f"x.y.CheckpointException: {EXPIRED}", GRAPH),
     ],
 )
-def test_quoted_lines_are_no_records(parser: Parser, text: str) -> None:
+def test_quoted_lines_are_not_records(parser: Parser, text: str) -> None:
     assert parser.events(text) == []
     assert parser.split(text)["not_understood"] == "0"
 
@@ -549,7 +549,7 @@ def test_a_missing_file_is_an_error_in_the_row(tmp_path: Path) -> None:
     assert "no such file" in rows[0]["fields"]["error"].lower()
 
 
-def test_an_answer_that_is_no_json_is_an_error_in_the_row(tmp_path: Path) -> None:
+def test_a_response_that_is_not_json_is_an_error_in_the_row(tmp_path: Path) -> None:
     path = tmp_path / "checkpoints.json"
     path.write_text('{"counts": ')
     rows = tidy(parse_split(Split(source(path, kind="rest"), 0, -1)))

@@ -94,7 +94,7 @@ def test_every_class_in_every_wrapping(
 
 
 def test_every_class_has_a_cause() -> None:
-    names = {one.name for one in classes()}
+    names = {failure_class.name for failure_class in classes()}
     assert set(CAUSE_OF_CLASS) <= names
     # Classes that only wrap a failure have no cause of their own.
     assert names - set(CAUSE_OF_CLASS) == {
@@ -136,7 +136,7 @@ def test_an_unknown_error_record_reports_its_exception(tmp_path: Path) -> None:
     assert pasted(path) == []
 
 
-def test_retries_of_clients_are_no_failure(tmp_path: Path) -> None:
+def test_client_retries_are_not_failures(tmp_path: Path) -> None:
     path = tmp_path / "log"
     for failure in (
         "java.net.ConnectException: Connection refused",
@@ -216,7 +216,7 @@ def test_a_row_of_the_table_of_exceptions_names_the_task(row: str, tmp_path: Pat
     assert (found["local_us"] is None) is ("2023" not in row)
 
 
-def test_the_history_of_exceptions_is_one_failure_a_row(tmp_path: Path) -> None:
+def test_each_row_of_the_exception_history_is_a_failure(tmp_path: Path) -> None:
     """Check rows without a trace and of an unknown class: the column of tasks marks them as
     failures.
     """
@@ -356,7 +356,7 @@ def test_an_exception_quoted_in_a_sentence(
     assert (source.engine, dict(row["fields"])["class"]) == known
 
 
-def test_a_long_text_about_exceptions_is_no_exception() -> None:
+def test_a_long_text_about_exceptions_is_not_an_exception() -> None:
     text = "".join(f"{line}\n" for line in QUOTED_IN_A_SENTENCE)
     assert list(exceptions_in((text + "As the manual says. " * 300).encode())) == []
 
@@ -374,7 +374,7 @@ def test_a_long_text_about_exceptions_is_no_exception() -> None:
         "",
     ],
 )
-def test_prose_about_exceptions_is_no_exception(text: str) -> None:
+def test_prose_about_exceptions_is_not_an_exception(text: str) -> None:
     assert list(exceptions_in(text.encode())) == []
 
 
@@ -415,7 +415,7 @@ PYTHON_GONE = (
 )
 
 
-def test_marks_below_a_line_of_python_are_no_fence() -> None:
+def test_marks_below_a_line_of_python_are_not_a_code_fence() -> None:
     (found,) = exceptions_in(MARKED.encode())
     assert (found.python, found.python_trace.frame) == (
         "KeyError: 'target_table'",
@@ -449,7 +449,7 @@ def test_an_uncaught_exception_of_a_script_ends_the_application(
     assert row["fields"].get("ended") == ended
 
 
-def test_tasks_that_stop_after_a_failure_are_no_failures_of_their_own() -> None:
+def test_tasks_that_stop_after_a_failure_are_not_separate_failures() -> None:
     head = "26/11/26 10:46:11 ERROR "
     lines = [
         "DataWritingSparkTask: Aborting commit for partition 1 (task 1, attempt 0, stage 1.0)",
@@ -472,7 +472,7 @@ def test_tasks_that_stop_after_a_failure_are_no_failures_of_their_own() -> None:
         ("runtime.taskexecutor.TaskExecutor", True),
     ],
 )
-def test_a_question_that_the_jobmanager_cannot_answer_is_no_failure_of_a_job(
+def test_a_request_that_the_jobmanager_cannot_answer_is_not_a_job_failure(
     handler: str, is_failure: bool, tmp_path: Path
 ) -> None:
     prefix = "2026-11-27 03:27:50,419 {} org.apache.flink.{} [] - "

@@ -97,5 +97,5 @@ def test_similar_text_is_read_as_text(text: str) -> None:
         {"stdout": "total 12\ndrwxr-xr-x 2 root root\n", "stdout_lines": ["total 12"]},
     ],
 )
-def test_one_record_or_none_is_no_log(value: object) -> None:
+def test_one_record_or_none_is_not_a_log(value: object) -> None:
     assert len(read_document(json.dumps(value).encode()) or ()) <= 1

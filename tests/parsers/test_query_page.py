@@ -126,7 +126,7 @@ def _rows(*answers: dict[str, object]) -> list[dict[str, Any]]:
 
 
 @given(st.text(max_size=200))
-def test_other_pages_have_none(text: str) -> None:
+def test_other_pages_have_no_triggers(text: str) -> None:
     assert progress_of(text) == [] and runs_on(text) == [] and ended_on(text) == []
     ended_on(ENDED.replace("FAILED", text))
     progress_of(PAGE.replace("1795", text))

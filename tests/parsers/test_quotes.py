@@ -65,7 +65,7 @@ def test_a_report_is_quoted_by_the_nearest_sample(
     assert place.excerpt.endswith(".enrich -> Map_a.2.busyTimeMsPerSecond: 949.0")
 
 
-def test_a_later_sample_is_no_evidence() -> None:
+def test_a_later_sample_is_not_evidence() -> None:
     text = _report(26, 312.0) + _report(27, 949.0)
     first = _located(text, ENRICH_2)
     assert first.time_us is not None
@@ -181,7 +181,7 @@ def test_a_response_is_quoted_by_the_entry_of_the_subject(answer: object, quoted
         assert entry_text(text.encode(), ENRICH_2) == quoted
 
 
-def test_the_entry_of_another_vertex_is_no_evidence() -> None:
+def test_the_entry_of_another_vertex_is_not_evidence() -> None:
     text = (
         '{"path":"/jobs/1/vertices/a/metrics","body":[{"id":"2.numRecordsIn","value":"1"}]},\n'
         '{"path":"/jobs/1/vertices/b/metrics","body":[{"id":"2.busyTimeMsPerSecond","value":"9"}]}'

@@ -661,7 +661,7 @@ def test_two_neighbouring_jobs_give_no_job(tmp_path: Path) -> None:
     assert read(path)[0][0]["job_id"] is None
 
 
-def test_the_url_of_the_source_supplies_ids(tmp_path: Path) -> None:
+def test_the_url_of_the_source_contains_ids(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(subtask_details()))
     url = f"/jobs/{JOB}/checkpoints/details/7/subtasks/{VERTEX}"
@@ -802,7 +802,7 @@ def test_a_truncated_gzip_file(tmp_path: Path) -> None:
         read(path)
 
 
-def test_an_endless_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_file_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rest, "MAX_FILE_BYTES", 1000)
     path = tmp_path / "x.json"
     path.write_bytes(b'{"a": "' + b"x" * 2000)
@@ -810,7 +810,7 @@ def test_an_endless_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         read(path)
 
 
-def test_an_archive_with_too_many_responses_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_with_too_many_responses_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rest, "MAX_RESPONSES", 1)
     with pytest.raises(ValueError, match="more than a million responses"):
         rows_of_bytes(archive(("/jobs/overview", {}), ("/jobs/overview", {})))

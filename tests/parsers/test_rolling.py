@@ -52,7 +52,7 @@ def test_rolled_parts(name: str) -> None:
         "",
     ],
 )
-def test_other_names_stay(name: str) -> None:
+def test_other_names_are_unchanged(name: str) -> None:
     assert group_of(name) == name
 
 

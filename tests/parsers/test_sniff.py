@@ -251,7 +251,7 @@ def test_skipped_files_have_a_reason(data: bytes | str, reason: str) -> None:
     assert (found.kind, found.reason) == ("not-read", reason)
 
 
-def test_the_manifest_of_a_collection_is_no_log() -> None:
+def test_the_manifest_of_a_collection_is_not_a_log() -> None:
     """Its list of failed requests has the words of failures."""
     run = {"what": "run", "schema": "flowdiag.collected/1", "kind": "spark"}
     failed = [{"path": "/api/v1/applications", "why": "connection refused"}]
@@ -463,7 +463,7 @@ TEXTS = st.lists(st.tuples(SOME, st.integers(1, 130)), max_size=6).map(
 
 @given(text=TEXTS)
 @settings(max_examples=150, deadline=None)
-def test_short_cuts_change_no_verdict(text: str) -> None:
+def test_shortcuts_do_not_change_the_detected_type(text: str) -> None:
     quick = judge(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(texts, "is_dated", lambda data: False)

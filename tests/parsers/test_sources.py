@@ -383,7 +383,7 @@ def test_wide_encoding_within_gzip(tmp_path: Path) -> None:
         (b"\x1b[32m" + LOG.replace(b"INFO", b"\x1b[1mINFO\x1b[0m"), "utf-8"),
     ],
 )
-def test_odd_bytes_stay_as_they_are(tmp_path: Path, data: bytes, encoding: str) -> None:
+def test_undecodable_bytes_are_kept(tmp_path: Path, data: bytes, encoding: str) -> None:
     path = tmp_path / "x.log"
     path.write_bytes(data)
     source = only(path)

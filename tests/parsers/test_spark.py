@@ -35,7 +35,7 @@ def test_the_spark_schema_is_the_arrow_schema() -> None:
     assert metrics.valueType.fieldNames() == [field.name for field in VALUES]
 
 
-def test_unused_types_are_refused() -> None:
+def test_unused_types_are_rejected() -> None:
     with pytest.raises(TypeError, match="timestamp"):
         spark_type(pa.timestamp("us"))
     assert spark_schema(pa.schema([("a", pa.list_(pa.int64()))]))["a"].dataType == T.ArrayType(
@@ -52,7 +52,7 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.mark.spark
-def test_both_ways_give_the_same_rows(
+def test_executors_and_the_driver_give_the_same_rows(
     spark: SparkSession, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(log.parent)

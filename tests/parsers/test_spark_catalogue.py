@@ -123,7 +123,7 @@ def structured(text: str) -> str:
     )
 
 
-def test_two_receivers_are_read_alike_from_text_and_from_structured_json(tmp_path: Path) -> None:
+def test_two_receivers_give_the_same_events_in_text_and_structured_json(tmp_path: Path) -> None:
     log = unpacked(FIXTURES / "recordings/spark/4.3.0/two-receivers") / "driver/driver.log"
     texts = {"text": log.read_text(), "json": structured(log.read_text())}
     rows: dict[str, list[tuple[object, ...]]] = {}

@@ -165,7 +165,7 @@ def test_sums_of_recorded_tasks(folder: Path, tmp_path: Path) -> None:
         assert +by_us(Split(copy, a, b) for a, b in cuts) == expected
 
 
-def test_compressed_logs_are_read_alike(tmp_path: Path) -> None:
+def test_compressed_logs_give_the_same_lines(tmp_path: Path) -> None:
     folder = unpacked(next(path for path in LOGS if path.name == "stable")) / "eventlog"
     data = b"".join(decoded(source) for source in discover([str(folder)]).sources)
     path = tmp_path / "log.gz"

@@ -83,6 +83,6 @@ def test_python_functions(node: str, names: str) -> None:
 
 
 @given(st.text(max_size=300))
-def test_any_text_is_no_plan(text: str) -> None:
+def test_other_text_is_not_a_plan(text: str) -> None:
     fields_of(text)
     fields_of(f"(1) BatchEvalPython\nArguments: {text}")

@@ -78,7 +78,7 @@ def test_a_flame_graph_belongs_to_its_vertex(tmp_path: Path) -> None:
     assert (sleeping["fields"]["kind"], idle["fields"]["kind"]) == ("sleep", "idle")
 
 
-def test_a_server_without_flame_graphs_is_no_sample(tmp_path: Path) -> None:
+def test_a_server_without_flame_graphs_gives_no_sample(tmp_path: Path) -> None:
     path = tmp_path / f"jobs_{VERTEX[::-1]}_vertices_{VERTEX}_flamegraph.json"
     path.write_text('{"endTimestamp": -2}')
     (source,) = discover([str(path)]).sources

@@ -131,7 +131,7 @@ def test_a_dump_in_a_container_log(wrapping: str, tmp_path: Path) -> None:
     assert b"at Dl$Fn.one(Dl.java:6)" in cited
 
 
-def test_the_stacks_of_a_dump_are_no_exceptions(tmp_path: Path) -> None:
+def test_the_stacks_of_a_dump_are_not_exceptions(tmp_path: Path) -> None:
     path = tmp_path / "dump.txt"
     path.write_bytes((DATA / "java-17-jstack-l.txt").read_bytes())
     table = parse_on_driver(plan_splits(discover([str(path)]).sources))
@@ -175,7 +175,7 @@ def flink(name: str, first: str, frames: list[str]) -> dict[str, str]:
     return {"threadName": name, "stringifiedThreadInfo": text}
 
 
-def test_of_several_owners_with_one_name_the_number_decides() -> None:
+def test_the_number_selects_among_lock_owners_with_the_same_name() -> None:
     name = "jdbc-upsert-output-format-thread-1"
     lock = f'BLOCKED on a.B@1 owned by "{name}" Id=69'
     writes = flink(name, "RUNNABLE", [SOCKET, "org.postgresql.core.PGStream.receiveChar(P.java:1)"])
@@ -297,7 +297,7 @@ def test_the_call_below_generated_frames_and_the_component() -> None:
     assert reading.call == "org.postgresql.core.v3.QueryExecutorImpl.execute"
 
 
-def test_hidden_classes_are_no_user_code() -> None:
+def test_hidden_classes_are_not_user_code() -> None:
     """HotSpot names the hidden class of a lambda by an address."""
     lines = [
         "java.base@17/java.lang.Thread.sleep(Native Method)",
@@ -316,14 +316,14 @@ def test_hidden_classes_are_no_user_code() -> None:
         ("com.acme.Enrich$1.map(Unknown Source)", True),
     ],
 )
-def test_functions_that_sql_compiles_are_no_user_code(frame: str, is_user: bool) -> None:
+def test_functions_compiled_by_sql_are_not_user_code(frame: str, is_user: bool) -> None:
     lines = (SOCKET, "org.postgresql.core.v3.QueryExecutorImpl.execute(Q.java:1)", frame, *MAILBOX)
     frames = [each for line in lines if (each := frame_of(line)) is not None]
     reading = read_stack(frames, "RUNNABLE")
     assert (reading.component, reading.frame) == ("postgresql", frame if is_user else None)
 
 
-def test_waits_of_flink_itself_are_no_activity() -> None:
+def test_waits_inside_flink_are_not_an_activity() -> None:
     frames = [*PARK, "java.util.concurrent.CompletableFuture.get(C.java:1)", MAP, *MAILBOX]
     parsed = [frame_of(text) for text in frames]
     assert read_stack([each for each in parsed if each is not None], "WAITING").kind == "unknown"
@@ -353,7 +353,7 @@ def test_threads_that_run_no_task_give_no_rows() -> None:
     assert [*printed_rows(f"Full thread dump OpenJDK\n\n{blocks}".encode(), "x")] == []
 
 
-def test_threads_with_alike_names_are_counted() -> None:
+def test_threads_with_similar_names_are_counted() -> None:
     helper = '"pool-%d-thread-1" #%d prio=5 tid=0x1 nid=0x1 runnable\n\n'
     task = '"enrich (1/2)#0" #1 prio=5 tid=0x1 nid=0x1 runnable\n   java.lang.Thread.State: RUNNABLE\n\n'
     blocks = "".join(helper % (number, number) for number in range(150))

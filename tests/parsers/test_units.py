@@ -27,7 +27,7 @@ def test_any_text_is_accepted_or_rejected(text: str) -> None:
     assert version_of(text, plain=True) in (None, version)
 
 
-def test_units_decide() -> None:
+def test_units_determine_the_value() -> None:
     assert duration_ms("1 h", units={"ms": 1, "s": 1000}) is None
     assert duration_ms("2", bare="min") == 2 * TIME_UNITS["min"]
     assert duration_ms("PT1H") == duration_ms("1 hour") == 3_600_000

@@ -112,7 +112,7 @@ def test_every_server_gives_all_records(manner: str, name: str) -> None:
         assert events(f"{address}/{name}")["checkpoint_expired"] == LINES
 
 
-def test_a_server_with_ranges_is_asked_for_parts() -> None:
+def test_parts_are_requested_from_a_server_with_ranges() -> None:
     with serving(WITH_RANGES) as (address, requested):
         events(f"{address}/a.log")
         starts = {int(span[1]) for asked in requested if (span := re.match(r"bytes=(\d+)", asked))}
@@ -148,7 +148,7 @@ def test_the_error_of_a_server_is_reported_without_the_signature(manner: str, cl
     assert str(error) == f"{address}/a.log: {clause}"
 
 
-def test_a_server_that_does_not_run_is_no_missing_file() -> None:
+def test_a_server_that_is_down_is_not_a_missing_file() -> None:
     with serving(WITHOUT) as (address, _):
         pass
     (error,) = discover([f"{address}/a.log"]).errors

@@ -221,7 +221,7 @@ QUERY = (
 @pytest.mark.parametrize(
     ("arriving", "processed", "late"), [("50.0", "20.0", 1), ("20.0", "50.0", 0)]
 )
-def test_a_query_of_spark_that_processes_less_than_arrives(
+def test_a_spark_query_that_processes_less_than_its_input(
     arriving: str, processed: str, late: int
 ) -> None:
     text = QUERY.format(arriving, processed).encode()

@@ -26,7 +26,7 @@ def rows(text: str, folder: Path) -> list[dict[str, object]]:
     """Return the recognized events without their offsets."""
     (folder / "x.log").write_text(text)
     found = discover([str(folder / "x.log")]).sources
-    table = parse_on_driver(plan_splits([one for one in found if one.kind != "not-read"]))
+    table = parse_on_driver(plan_splits([source for source in found if source.kind != "not-read"]))
     return [
         {name: value for name, value in row.items() if name not in ("offset", "source")}
         for row in table.to_pylist()

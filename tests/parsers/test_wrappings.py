@@ -99,12 +99,12 @@ def test_the_loggers_name_is_read_in_every_layout(tmp_path: Path) -> None:
             assert row["logger"], wrapping
 
 
-def test_a_log_with_commas_is_no_table() -> None:
+def test_a_log_with_commas_is_not_a_table() -> None:
     for wrapping in ("log4j", "docker compose", "tabs", "bars", "progress bar", "Markdown fence"):
         assert not is_table_of_records(WRAPPINGS[wrapping](MESSAGES["flink"]).decode()), wrapping
 
 
-def test_a_table_without_log_records_is_no_log() -> None:
+def test_a_table_without_log_records_is_not_a_log() -> None:
     for text in (
         'id,name,when\n1,"a, b",2026-01-01 00:00:00\n2,"c, d",2026-01-01 00:00:01\n',
         "a;b\n1;2\n3;4\n",

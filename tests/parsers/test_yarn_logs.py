@@ -94,7 +94,7 @@ def test_a_cut_file_gives_the_logs_before_the_cut(tmp_path: Path) -> None:
     assert found.warnings[0].text == "truncated aggregated log; only the first log was read"
 
 
-def test_a_text_that_begins_with_a_uuid_is_no_aggregated_log() -> None:
+def test_a_text_that_begins_with_a_uuid_is_not_an_aggregated_log() -> None:
     data = UUID + b"\n2026-01-01 INFO a\n" + UUID[::-1]
     assert not is_aggregated_log(io.BytesIO(data), data, len(data))
 

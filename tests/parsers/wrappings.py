@@ -71,11 +71,11 @@ Wrapping = Callable[[Sequence[Message]], bytes]
 
 
 def _lines(of: Callable[[Message], str]) -> Wrapping:
-    return lambda messages: "".join(of(one) + "\n" for one in messages).encode()
+    return lambda messages: "".join(of(record) + "\n" for record in messages).encode()
 
 
 def _json_lines(of: Callable[[Message], Any]) -> Wrapping:
-    return _lines(lambda one: json.dumps(of(one)))
+    return _lines(lambda record: json.dumps(of(record)))
 
 
 def _document(of: Callable[[Sequence[Message]], Any]) -> Wrapping:
@@ -89,7 +89,7 @@ def _table(
         sink = io.StringIO()
         writer = csv.writer(sink, delimiter=by)
         writer.writerow(names)
-        writer.writerows(of(one) for one in messages)
+        writer.writerows(of(record) for record in messages)
         return sink.getvalue().encode()
 
     return wrap
@@ -110,153 +110,184 @@ _BAR: Final = "[Stage {0}:=====>                        (0 + 2) / 2]"
 
 WRAPPINGS: Final[dict[str, Wrapping]] = {
     # -- layouts ---------------------------------------------------------------------------------
-    "log4j": _lines(lambda one: one.flink_default),
+    "log4j": _lines(lambda record: record.flink_default),
     "logback": _lines(
-        lambda one: f"{one.at:%H:%M:%S}.{one.ms} [main] {one.level:5} {one.short} - {one.message}"
+        lambda record: (
+            f"{record.at:%H:%M:%S}.{record.ms} [main] {record.level:5} {record.short} - {record.message}"
+        )
     ),
     "%c{1} and a colon": _lines(
-        lambda one: f"{one.at:%y/%m/%d %H:%M:%S} {one.level} {one.logger}: {one.message}"
+        lambda record: (
+            f"{record.at:%y/%m/%d %H:%M:%S} {record.level} {record.logger}: {record.message}"
+        )
     ),
     "%c{2} and a colon": _lines(
-        lambda one: f"{one.at:%y/%m/%d %H:%M:%S} {one.level} {one.last_two}: {one.message}"
+        lambda record: (
+            f"{record.at:%y/%m/%d %H:%M:%S} {record.level} {record.last_two}: {record.message}"
+        )
     ),
     "%c{2} and a dash": _lines(
-        lambda one: f"{one.comma} {one.level:5} [main] {one.last_two} - {one.message}"
+        lambda record: (
+            f"{record.comma} {record.level:5} [main] {record.last_two} - {record.message}"
+        )
     ),
     "class and line": _lines(
-        lambda one: f"{one.comma} {one.level} {one.logger}:88 - {one.message}"
+        lambda record: f"{record.comma} {record.level} {record.logger}:88 - {record.message}"
     ),
     "%c{2} and line": _lines(
-        lambda one: f"{one.comma} {one.level} {one.last_two}:88 - {one.message}"
+        lambda record: f"{record.comma} {record.level} {record.last_two}:88 - {record.message}"
     ),
     "file and line": _lines(
-        lambda one: f"{one.comma} {one.level} [main] ({one.logger}.java:88) - {one.message}"
+        lambda record: (
+            f"{record.comma} {record.level} [main] ({record.logger}.java:88) - {record.message}"
+        )
     ),
     "class, file and line": _lines(
-        lambda one: (
-            f"{one.comma} {one.level:5} [main] {one.last_two} ({one.logger}.scala:logInfo(54))"
-            f" - {one.message}"
+        lambda record: (
+            f"{record.comma} {record.level:5} [main] {record.last_two} ({record.logger}.scala:logInfo(54))"
+            f" - {record.message}"
         )
     ),
     "thread first": _lines(
-        lambda one: f"[main] {one.comma} {one.level} {one.full} - {one.message}"
+        lambda record: f"[main] {record.comma} {record.level} {record.full} - {record.message}"
     ),
-    "bare thread": _lines(lambda one: f"{one.comma} main {one.level} {one.full} - {one.message}"),
+    "bare thread": _lines(
+        lambda record: f"{record.comma} main {record.level} {record.full} - {record.message}"
+    ),
     "message first": _lines(
-        lambda one: f"{one.comma} {one.level:5} {one.message} [{one.logger} main]"
+        lambda record: f"{record.comma} {record.level:5} {record.message} [{record.logger} main]"
     ),
     "message first, full class": _lines(
-        lambda one: f"{one.comma} [{one.level}] {one.message} [{one.full}]"
+        lambda record: f"{record.comma} [{record.level}] {record.message} [{record.full}]"
     ),
     "spring boot": _lines(
-        lambda one: (
-            f"{one.comma.replace(',', '.')} {one.level:>5} 1 --- [main] {one.short:40} : {one.message}"
+        lambda record: (
+            f"{record.comma.replace(',', '.')} {record.level:>5} 1 --- [main] {record.short:40} : {record.message}"
         )
     ),
-    "bars": _lines(lambda one: f"{one.comma} | {one.level:5} | main | {one.full} | {one.message}"),
+    "bars": _lines(
+        lambda record: (
+            f"{record.comma} | {record.level:5} | main | {record.full} | {record.message}"
+        )
+    ),
     "brackets": _lines(
-        lambda one: f"[{one.comma}] [{one.level}] [main] [{one.logger}:88] {one.message}"
+        lambda record: (
+            f"[{record.comma}] [{record.level}] [main] [{record.logger}:88] {record.message}"
+        )
     ),
     "Kubernetes operator": _lines(
-        lambda one: f"{one.comma} {one.short:30} [{one.level:5}][default/orders] {one.message}"
+        lambda record: (
+            f"{record.comma} {record.short:30} [{record.level:5}][default/orders] {record.message}"
+        )
     ),
-    "tabs": _lines(lambda one: f"{one.comma}\t{one.level}\tmain\t{one.full}\t{one.message}"),
-    "no time": _lines(lambda one: f"{one.level:5} {one.full} [] - {one.message}"),
-    "no time, %c{1}": _lines(lambda one: f"{one.level} {one.logger}: {one.message}"),
+    "tabs": _lines(
+        lambda record: f"{record.comma}\t{record.level}\tmain\t{record.full}\t{record.message}"
+    ),
+    "no time": _lines(lambda record: f"{record.level:5} {record.full} [] - {record.message}"),
+    "no time, %c{1}": _lines(lambda record: f"{record.level} {record.logger}: {record.message}"),
     "level in front of the time": _lines(
-        lambda one: f"{one.level} {one.comma} {one.full} - {one.message}"
+        lambda record: f"{record.level} {record.comma} {record.full} - {record.message}"
     ),
     "colours": _lines(
-        lambda one: (
-            f"\x1b[36m{one.comma}\x1b[0m \x1b[32m{one.level}\x1b[m {one.full} [] - {one.message}"
+        lambda record: (
+            f"\x1b[36m{record.comma}\x1b[0m \x1b[32m{record.level}\x1b[m {record.full} [] - {record.message}"
         )
     ),
     # -- terminals, pastes and carriers ------------------------------------------------------------
     "progress bar": _lines(
-        lambda one: (
-            _BAR.format(one.number)
-            + f"{one.at:%y/%m/%d %H:%M:%S} {one.level} {one.logger}: {one.message}"
+        lambda record: (
+            _BAR.format(record.number)
+            + f"{record.at:%y/%m/%d %H:%M:%S} {record.level} {record.logger}: {record.message}"
         )
     ),
     "progress bar, carriage return": _lines(
-        lambda one: (
-            f"\r{_BAR.format(one.number)}\r{' ' * 60}\r"
-            f"{one.at:%y/%m/%d %H:%M:%S} {one.level} {one.last_two}: {one.message}"
+        lambda record: (
+            f"\r{_BAR.format(record.number)}\r{' ' * 60}\r"
+            f"{record.at:%y/%m/%d %H:%M:%S} {record.level} {record.last_two}: {record.message}"
         )
     ),
     "two progress bars": _lines(
-        lambda one: (
-            _BAR.format(one.number)
-            + _BAR.format(one.number + 1)
-            + f" {one.comma} {one.level} {one.full} - {one.message}"
+        lambda record: (
+            _BAR.format(record.number)
+            + _BAR.format(record.number + 1)
+            + f" {record.comma} {record.level} {record.full} - {record.message}"
         )
     ),
-    "behind dependency resolution": _between(_RESOLUTION, _lines(lambda one: one.flink_default)),
+    "behind dependency resolution": _between(
+        _RESOLUTION, _lines(lambda record: record.flink_default)
+    ),
     "Markdown fence": _between(
-        "What I see:\n```\n", _lines(lambda one: one.flink_default), "```\n"
+        "What I see:\n```\n", _lines(lambda record: record.flink_default), "```\n"
     ),
-    "quoted mail": _lines(lambda one: "> " + one.flink_default),
-    "source comment": _lines(lambda one: " * " + one.flink_default),
-    "HTML": _lines(lambda one: html.escape(one.flink_default)),
-    "docker compose": _lines(lambda one: f"jobmanager-1  | {one.flink_default}"),
+    "quoted mail": _lines(lambda record: "> " + record.flink_default),
+    "source comment": _lines(lambda record: " * " + record.flink_default),
+    "HTML": _lines(lambda record: html.escape(record.flink_default)),
+    "docker compose": _lines(lambda record: f"jobmanager-1  | {record.flink_default}"),
     "kubectl --prefix --timestamps": _lines(
-        lambda one: f"[pod/jm-0/flink-main-container] {one.iso} {one.flink_default}"
+        lambda record: f"[pod/jm-0/flink-main-container] {record.iso} {record.flink_default}"
     ),
-    "CRI": _lines(lambda one: f"{one.iso} stdout F {one.flink_default}"),
+    "CRI": _lines(lambda record: f"{record.iso} stdout F {record.flink_default}"),
     "journalctl": _lines(
-        lambda one: f"{one.at:%b %d %H:%M:%S} worker-3 flink[4711]: {one.flink_default}"
+        lambda record: f"{record.at:%b %d %H:%M:%S} worker-3 flink[4711]: {record.flink_default}"
     ),
-    "aws logs tail": _lines(lambda one: f"{one.iso} app/jm-1 {one.flink_default}"),
+    "aws logs tail": _lines(lambda record: f"{record.iso} app/jm-1 {record.flink_default}"),
     # -- JSON ------------------------------------------------------------------------------------
     "docker json-file": _json_lines(
-        lambda one: {"log": one.flink_default + "\n", "stream": "stdout", "time": one.iso}
+        lambda record: {"log": record.flink_default + "\n", "stream": "stdout", "time": record.iso}
     ),
     "log4j JsonLayout": _json_lines(
-        lambda one: {
-            "instant": {"epochSecond": one.epoch_ms // 1000, "nanoOfSecond": int(one.ms) * 10**6},
+        lambda record: {
+            "instant": {
+                "epochSecond": record.epoch_ms // 1000,
+                "nanoOfSecond": int(record.ms) * 10**6,
+            },
             "thread": "main",
-            "level": one.level,
-            "loggerName": one.full,
-            "message": one.message,
+            "level": record.level,
+            "loggerName": record.full,
+            "message": record.message,
         }
     ),
     "Elastic Common Schema": _json_lines(
-        lambda one: {
-            "@timestamp": one.iso,
-            "log.level": one.level,
-            "message": one.message,
+        lambda record: {
+            "@timestamp": record.iso,
+            "log.level": record.level,
+            "message": record.message,
             "process.thread.name": "main",
-            "log.logger": one.full,
+            "log.logger": record.full,
         }
     ),
     "AWS Managed Flink": _json_lines(
-        lambda one: {
+        lambda record: {
             "applicationARN": "arn:aws:kinesisanalytics:eu-west-1:1:application/a",
-            "locationInformation": f"{one.full}.a({one.logger}.java:1)",
-            "logger": one.full,
-            "message": one.message,
+            "locationInformation": f"{record.full}.a({record.logger}.java:1)",
+            "logger": record.full,
+            "message": record.message,
             "messageSchemaVersion": "1",
-            "messageType": one.level,
+            "messageType": record.level,
             "threadName": "main",
         }
     ),
     "Spark structured logging": _json_lines(
-        lambda one: {
-            "ts": one.iso,
-            "level": one.level,
-            "msg": one.message,
+        lambda record: {
+            "ts": record.iso,
+            "level": record.level,
+            "msg": record.message,
             "context": {},
-            "logger": one.logger,
+            "logger": record.logger,
         }
     ),
     # -- log stores ------------------------------------------------------------------------------
     "Kibana CSV": _table(
         ("@timestamp", "message", "kubernetes.pod.name"),
-        lambda one: (f"{one.at:%b %d, %Y @ %H:%M:%S}.{one.ms}", one.flink_default, "jm-0"),
+        lambda record: (
+            f"{record.at:%b %d, %Y @ %H:%M:%S}.{record.ms}",
+            record.flink_default,
+            "jm-0",
+        ),
     ),
     "Kibana CSV, message alone": _table(
         ("@timestamp", "log.level", "log.logger", "message"),
-        lambda one: (one.iso, one.level, one.full, one.message),
+        lambda record: (record.iso, record.level, record.full, record.message),
     ),
     "Elasticsearch": _document(
         lambda messages: {
@@ -264,9 +295,9 @@ WRAPPINGS: Final[dict[str, Wrapping]] = {
                 "hits": [
                     {
                         "_index": "a",
-                        "_source": {"@timestamp": one.iso, "message": one.flink_default},
+                        "_source": {"@timestamp": record.iso, "message": record.flink_default},
                     }
-                    for one in messages
+                    for record in messages
                 ]
             }
         }
@@ -280,7 +311,8 @@ WRAPPINGS: Final[dict[str, Wrapping]] = {
                     {
                         "stream": {"pod": "jm-0"},
                         "values": [
-                            [str(one.epoch_ms * 10**6), one.flink_default] for one in messages[::-1]
+                            [str(record.epoch_ms * 10**6), record.flink_default]
+                            for record in messages[::-1]
                         ],
                     }
                 ],
@@ -289,74 +321,87 @@ WRAPPINGS: Final[dict[str, Wrapping]] = {
     ),
     "CloudWatch Insights CSV": _table(
         ("@timestamp", "@message", "@logStream"),
-        lambda one: (f"{one.at:%Y-%m-%d %H:%M:%S}.{one.ms}", one.flink_default, "jm"),
+        lambda record: (f"{record.at:%Y-%m-%d %H:%M:%S}.{record.ms}", record.flink_default, "jm"),
     ),
     "CloudWatch Insights JSON": _document(
         lambda messages: {
             "results": [
                 [
-                    {"field": "@timestamp", "value": f"{one.at:%Y-%m-%d %H:%M:%S}.{one.ms}"},
-                    {"field": "@message", "value": one.flink_default},
+                    {"field": "@timestamp", "value": f"{record.at:%Y-%m-%d %H:%M:%S}.{record.ms}"},
+                    {"field": "@message", "value": record.flink_default},
                 ]
-                for one in messages
+                for record in messages
             ]
         }
     ),
     "Datadog CSV": _table(
         ("Date", "Host", "Service", "Message"),
-        lambda one: (one.iso, "node-1", "flink", one.flink_default),
+        lambda record: (record.iso, "node-1", "flink", record.flink_default),
     ),
     "Datadog JSON": _document(
         lambda messages: {
             "data": [
                 {
-                    "id": str(one.number),
+                    "id": str(record.number),
                     "type": "log",
                     "attributes": {
-                        "timestamp": one.iso,
+                        "timestamp": record.iso,
                         "host": "node-1",
                         "service": "flink",
-                        "message": one.flink_default,
+                        "message": record.flink_default,
                     },
                 }
-                for one in messages
+                for record in messages
             ]
         }
     ),
     "Splunk CSV": _table(
         ("_raw", "_time", "host", "index", "source"),
-        lambda one: (one.flink_default, one.iso, "node-1", "main", "/var/log/flink.log"),
+        lambda record: (record.flink_default, record.iso, "node-1", "main", "/var/log/flink.log"),
     ),
     "Splunk JSON": _json_lines(
-        lambda one: {
+        lambda record: {
             "preview": False,
-            "result": {"_raw": one.flink_default, "_time": one.iso, "host": "node-1"},
+            "result": {"_raw": record.flink_default, "_time": record.iso, "host": "node-1"},
         }
     ),
     "TSV": _table(
-        ("time", "pod", "message"), lambda one: (one.iso, "jm-0", one.flink_default), by="\t"
+        ("time", "pod", "message"),
+        lambda record: (record.iso, "jm-0", record.flink_default),
+        by="\t",
     ),
     "CSV of unknown columns": _table(
         ("#", "when", "what it messages", "cluster"),
-        lambda one: (one.number, one.iso, one.flink_default, "prod"),
+        lambda record: (record.number, record.iso, record.flink_default, "prod"),
     ),
     "TSV of unknown columns": _table(
-        ("when", "where", "what"), lambda one: (one.iso, "jm-0", one.flink_default), by="\t"
+        ("when", "where", "what"),
+        lambda record: (record.iso, "jm-0", record.flink_default),
+        by="\t",
     ),
     "CSV of semicolons": _table(
-        ("Zeit", "Rechner", "Meldung"), lambda one: (one.iso, "node-1", one.flink_default), by=";"
+        ("Zeit", "Rechner", "Meldung"),
+        lambda record: (record.iso, "node-1", record.flink_default),
+        by=";",
     ),
     "CSV without header": lambda messages: _table(
         (messages[0].iso, "jm-0", messages[0].flink_default),
-        lambda one: (one.iso, "jm-0", one.flink_default),
+        lambda record: (record.iso, "jm-0", record.flink_default),
     )(messages[1:]),
     "JSON of unknown keys": _document(
         lambda messages: [
-            {"n": one.number, "when": one.iso, "what": one.flink_default} for one in messages
+            {"n": record.number, "when": record.iso, "what": record.flink_default}
+            for record in messages
         ]
     ),
     "JSON lines of unknown keys": _json_lines(
-        lambda one: {"n": one.number, "when": one.iso, "what": {"messages": one.flink_default}}
+        lambda record: {
+            "n": record.number,
+            "when": record.iso,
+            "what": {"messages": record.flink_default},
+        }
     ),
-    "JSON array of lines": _document(lambda messages: [one.flink_default for one in messages]),
+    "JSON array of lines": _document(
+        lambda messages: [record.flink_default for record in messages]
+    ),
 }
