@@ -162,3 +162,16 @@ def test_collected_responses_alone(folder: Path, truth: dict[str, Any], reports:
         return
     if truth["expected"]["cause"] in FAILURES or truth["expected"]["cause"] is None:
         check(truth, found)
+
+
+@pytest.mark.parametrize("parts", [("logs", "collected"), ("collected",)], ids="-".join)
+def test_one_output_of_kafkas_tool_shows_an_open_transaction(
+    parts: tuple[str, ...], recorded: Callable[..., Recorded], tmp_path: Path
+) -> None:
+    files = unpacked(ROOT / "1.20.5" / "hanging-transaction")
+    *_, last = (files / "neighbours" / "consumer-groups.txt").read_text().split("\n2026-")
+    single = tmp_path / "lag.txt"
+    single.write_text(f"2026-{last}")
+    report = recorded(*(files / part for part in parts), single, topics=TOPICS).report("queues")
+    assert causes_of([report]) == ["open-transaction"]
+    assert [flow.side for flow in report.data.flow] == ["source"]

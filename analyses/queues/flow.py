@@ -12,6 +12,7 @@ from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.loads import loads_in
 from flowdiag.analyses.queues.neighbours.blocked import blocked_sessions
+from flowdiag.analyses.queues.neighbours.hidden import HiddenRecords, hidden_records
 from flowdiag.analyses.queues.neighbours.lags import (
     Trend,
     active_loads,
@@ -38,6 +39,8 @@ BUSY: Final = 0.85
 """Minimum busy share of a source that cannot read faster."""
 BEHIND_S: Final = 10.0
 """Minimum lag in seconds. Bursts, pauses and checkpoints cause shorter lags."""
+SILENT_S: Final = 60.0
+"""Minimum number of seconds without a record that show an open transaction."""
 UNREACHED_S: Final = 30.0
 """Minimum number of seconds without a successful connection. Clients retry about once per second."""
 _WRITERS: Final = ("Sink: ", ": Writer", ": Committer")
@@ -78,11 +81,13 @@ def side_of(job: JobQueues, task: str) -> Side:
 def flow_of(job: JobQueues) -> Flow | None:
     """Return the part that limits the job, or None if neither busy times nor a lag are known."""
     loads = loads_in(job)
-    lag = job_trend(job)
+    hidden = hidden_records(job, BEHIND_S, SILENT_S)
+    # The source's own number does not contain records that it cannot see.
+    lag = None if hidden else job_trend(job)
     busy = _busy_shares(job, loads.values())
     if not busy and lag is None:
         return None
-    side, task, neighbour, text = _limit(job, lag)
+    side, task, neighbour, text = _limit(job, lag, hidden)
     return Flow(side=side, task=task, neighbour=neighbour, text=text, busy=busy, lag=lag)
 
 
@@ -101,7 +106,7 @@ def _busy_shares(job: JobQueues, loads: Iterable[Load]) -> dict[Side, float]:
 Limit = tuple[Side | None, str | None, str | None, str]
 
 
-def _limit(job: JobQueues, lag: Trend | None) -> Limit:
+def _limit(job: JobQueues, lag: Trend | None, hidden: HiddenRecords | None) -> Limit:
     spells = [spell for spell in find_spells(job) if not spell.is_ordinary]
     blocked = blocked_sessions(job)
     server = unreachable_at_end(job, UNREACHED_S)
@@ -116,6 +121,8 @@ def _limit(job: JobQueues, lag: Trend | None) -> Limit:
         return "sink", task, name, f"{name} blocks the sink: {count}"
     if spells:
         return _limit_of(job, spells[0])
+    if hidden is not None:
+        return _limit_by_transaction(job, hidden.source)
     if lag is not None and is_falling_behind(lag, BEHIND_S) and not has_back_pressured_sources(job):
         return _limit_of_source(job, lag)
     if lag is not None and direction_of(lag, BEHIND_S) == "shrinking":
@@ -165,7 +172,13 @@ def _limit_of_source(job: JobQueues, lag: Trend) -> Limit:
     if throttled is not None:
         return "source", task, system, f"{name} waits for {system}: {throttle_clause(throttled)}"
     if known and sees_no_lag(job, task, lag):
-        return "source", task, system, f"{name} waits behind an open transaction in {system}"
+        return _limit_by_transaction(job, task)
     if known:
         return "source", task, system, f"{name} waits for its records: {system} is slow"
     return "source", task, None, f"{name} falls behind"
+
+
+def _limit_by_transaction(job: JobQueues, source: str) -> Limit:
+    system = source_system(job, source)
+    text = f"{fmt.shorten(source)} waits behind an open transaction in {system}"
+    return "source", source, system, text

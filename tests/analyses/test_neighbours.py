@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from flowdiag.analyses.flink.job import UNKNOWN_JOB, ClusterFacts, Incident
+from flowdiag.analyses.flink.job import (
+    UNKNOWN_JOB,
+    Checkpoint,
+    ClusterFacts,
+    Incident,
+    Status,
+)
 from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.finding import Confidence, Finding, Severity, State
 from flowdiag.analyses.model.keys import JobKey, Ref
@@ -19,7 +25,7 @@ from flowdiag.analyses.neighbours.facts import (
     Neighbours,
 )
 from flowdiag.analyses.queues.assemble import assemble_queues
-from flowdiag.analyses.queues.facts import JobQueues
+from flowdiag.analyses.queues.facts import Flow, FlowPoint, JobQueues
 from flowdiag.analyses.queues.flow import flow_of
 from flowdiag.analyses.queues.neighbours.lags import group_trend
 from flowdiag.analyses.queues.neighbours.outages import server_name, spells_of_records
@@ -480,6 +486,85 @@ def test_a_lag_that_the_client_does_not_see_is_an_open_transaction(
     known = replace(queues.job(), neighbours=lags([1000, 60_000, 150_000, 250_000]))
     [finding] = results_of(consumer_lag.RULE, known)
     assert finding.cause == cause and finding.subject.kind == "service"
+
+
+def paused_job(
+    *,
+    paused_from: int = 2,
+    asked_at: float | None = 4.9,
+    waiting: int = 30_000,
+    pending: float = 0.0,
+    fetch_ms: float = 501.0,
+    committed_at: float = 4.0,
+    earlier_pause: int | None = None,
+) -> JobQueues:
+    """Return a job of five minutes whose source stops reading, and a single output of Kafka's tool.
+
+    Args:
+        paused_from: the first minute without a record.
+        asked_at: the minute of the output; None if it has no time.
+        waiting: the lag of the group.
+        pending: the number of waiting records that the client reports.
+        fetch_ms: the time of a fetch.
+        committed_at: the minute in which a checkpoint completes.
+        earlier_pause: another minute without a record.
+    """
+    queues = Queues()
+    source = CHAIN[0][0]
+    queues.says(source, None, None, busy=5.0, idle=995.0, pending=pending, fetch_ms=fetch_ms)
+    reads = [minute < paused_from and minute != earlier_pause for minute in range(5)]
+    for minute in range(5):
+        queues.says(source, None, [minute], records_out=6000.0 * reads[minute])
+    points = [
+        FlowPoint(queues.at(tick / 6), queues.at(tick / 6), 2000.0 * reads[tick // 6], Ref(0, tick))
+        for tick in range(30)
+    ]
+    queues.flows = (Flow(task=source, operator=None, name="numRecordsOut", points=tuple(points)),)
+    checkpoint = Checkpoint(
+        job=queues.key,
+        run=1,
+        id=7,
+        status=Status.COMPLETED,
+        type="checkpoint",
+        ended_us=queues.at(committed_at),
+    )
+    asked_us = None if asked_at is None else queues.at(asked_at)
+    [lag] = lags([waiting]).lags
+    lag = lag._replace(row=replace(lag.row, time_us=asked_us))
+    known = queues.job()
+    return replace(
+        known,
+        job=replace(known.job, checkpoints=(checkpoint,)),
+        neighbours=Neighbours(lags=(lag,)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [
+        (paused_job(), True),
+        (paused_job(paused_from=0, asked_at=None), True),
+        (paused_job(asked_at=None), False),  # the output may be older than the pause
+        (paused_job(asked_at=2.5), False),  # a shorter pause is ordinary
+        (paused_job(asked_at=1.5), False),
+        (paused_job(asked_at=8.0), False),  # the source may have read since
+        (paused_job(paused_from=5), False),
+        (paused_job(waiting=90), False),  # the markers of transactions
+        (paused_job(waiting=300), False),  # two seconds of reading
+        (paused_job(pending=9000.0), False),
+        (paused_job(fetch_ms=140.0), False),
+        (paused_job(committed_at=1.0), False),  # the lag contains what was read since
+        (paused_job(paused_from=3, earlier_pause=1), False),  # a producer that commits rarely
+    ],
+)
+def test_one_output_shows_records_that_the_client_does_not_see(
+    known: JobQueues, found: bool
+) -> None:
+    results = results_of(consumer_lag.RULE, known)
+    assert [(f.cause, f.subject.kind) for f in results] == [("open-transaction", "service")] * found
+    flow = flow_of(known)
+    assert flow is not None and (flow.side == "source") is found
+    assert "open transaction" in flow.text or not found
 
 
 @pytest.mark.parametrize(

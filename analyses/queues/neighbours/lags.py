@@ -364,8 +364,13 @@ def sees_no_lag(job: JobQueues, source: str, group: Trend) -> bool:
     With `isolation.level=read_committed`, Kafka shows no record after the first open transaction of a partition. A
     slow broker leaves the client without news of its lag, but its responses contain records.
     """
+    return group.of not in job.topology.sources and client_sees_none(job, source, group.last)
+
+
+def client_sees_none(job: JobQueues, source: str, records: float) -> bool:
+    """Return whether at the end, Kafka's client of a source sees almost none of these records, and gets no others."""
     windows = pending_of(job, source)
-    if not windows or group.of in job.topology.sources:
+    if not windows:
         return False
     low, high = EMPTY_FETCH_MS
     fetches = [
@@ -375,7 +380,7 @@ def sees_no_lag(job: JobQueues, source: str, group: Trend) -> bool:
     ]
     last = [*chain.from_iterable(fetches)]
     is_empty = bool(last) and all(low <= fetch <= high for fetch in last)
-    return is_empty and sum(g.high for g in windows[max(windows)].values()) < GROWTH * group.last
+    return is_empty and sum(g.high for g in windows[max(windows)].values()) < GROWTH * records
 
 
 def is_falling_behind(trend: Trend, behind_s: float) -> bool:

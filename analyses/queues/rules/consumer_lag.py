@@ -23,6 +23,11 @@ times as many records wait, the limits of the fetches are too small. An open tra
 lag of its group grows while the client reports almost no waiting records, and its last fetches took 450 to 550 ms.
 A fetch without records takes `fetch.max.wait.ms`, which is 500 ms by default.
 
+A single output of `kafka-consumer-groups` is enough if it contradicts the client. The source has read nothing for
+at least `silent`, and for twice as long as in any earlier pause. A checkpoint has completed since, so the offsets of
+the group are current. The waiting records take at least `behind` to read at the usual rate, while the client reports
+almost none and its fetches are empty.
+
 A lag that grew in the same way and was read before the end of the input is recovered. This requires
 `pendingRecords` in at least three windows, and no start of the job in the two minutes before the rise or during it.
 
@@ -36,10 +41,13 @@ and subtasks.
 
 False alarms
 ------------
-The rule may report a daily peak. If the job has recovered from it, the finding shows its time.
+The rule may report a daily peak. If the job has recovered from it, the finding shows its time. Records of aborted
+transactions at the end of a topic look like records behind an open transaction until a newer record arrives.
 """
 
 from __future__ import annotations
+
+from itertools import chain
 
 from flowdiag.analyses.queues import helpers as h
 
@@ -50,6 +58,11 @@ class Limits(h.Limits):
     )
     busy: float = h.limit(0.85, "share", "minimum busy time; a source this busy cannot read faster")
     idle: float = h.limit(0.5, "share", "maximum busy time of a source that waits for Kafka")
+    silent: float = h.limit(
+        60,
+        "s",
+        "minimum time without a record; producers that commit with checkpoints cause shorter ones",
+    )
 
 
 _BEHIND = "Records arrive faster than the job reads them. Results are as late as the job is behind."
@@ -68,7 +81,10 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     trend = h.job_trend(job)
     if trend is None or not h.is_falling_behind(trend, limits.behind):
         rise = h.past_rise(job, limits.behind)
-        if trend is not None and rise is not None:
+        hidden = h.hidden_records(job, limits.behind, limits.silent)
+        if hidden is not None:
+            yield _hidden_records(job, hidden)
+        elif trend is not None and rise is not None:
             yield _past_lag(job, trend, rise, limits)
         return
     if h.uneven_sources(job, limits.behind, limits.busy):
@@ -168,14 +184,7 @@ def _slow_kafka(job: h.JobQueues, source: str, busy: float, trend: h.Trend) -> h
             "actions": h.remedies("kafka-quota", job.job),
         }
     if h.sees_no_lag(job, source, trend):
-        return {
-            "cause": "open-transaction",
-            "rank": h.Rank.ROOT_CAUSE,
-            "explain": h.explanation("open-transaction"),
-            "why": f"the client of {h.fmt.shorten(source)} has read all committed records, "
-            f"but {h.fmt.number(round(trend.last))} records wait in the topic",
-            "actions": h.remedies("open-transaction", job.job),
-        }
+        return _open_transaction(job, source, trend.last)
     return {
         "cause": "slow-kafka",
         "explain": _IDLE,
@@ -184,6 +193,43 @@ def _slow_kafka(job: h.JobQueues, source: str, busy: float, trend: h.Trend) -> h
         "confidence": h.Confidence.MEDIUM,
         "actions": h.remedies("slow-kafka", job.job, "fetches"),
     }
+
+
+def _open_transaction(job: h.JobQueues, source: str, records: float) -> h.FindingFields:
+    return {
+        "cause": "open-transaction",
+        "rank": h.Rank.ROOT_CAUSE,
+        "explain": h.explanation("open-transaction"),
+        "why": f"the client of {h.fmt.shorten(source)} has read all committed records, "
+        f"but {h.fmt.number(round(records))} records wait in the topic",
+        "actions": h.remedies("open-transaction", job.job),
+    }
+
+
+def _hidden_records(job: h.JobQueues, hidden: h.HiddenRecords) -> h.Finding:
+    """Return the finding about records that the broker counts and that the client does not see."""
+    silent_ms = (hidden.until_us - hidden.since_us) / 1000
+    last = {key: each[-1] for key, each in job.samples.items() if key.task == hidden.source}
+    client = [h.records_of([sample], "pending", key=key) for key, sample in sorted(last.items())]
+    return h.job_finding(
+        job,
+        subject=h.service_subject(job, h.source_system(job, hidden.source)),
+        title=f"{h.fmt.shorten(hidden.source)} has read nothing for {h.fmt.duration(silent_ms)} "
+        f"although {h.fmt.number(hidden.records)} records wait in its topic",
+        severity=h.Severity.WARNING,
+        confidence=h.Confidence.MEDIUM,
+        first_us=hidden.since_us,
+        last_us=hidden.until_us,
+        measurements=(
+            h.measurement("lag", hidden.records, "records", over="of the consumer group"),
+            h.measurement("read", 0, "records/s"),
+        ),
+        evidence=(
+            *h.cite((lag.ref, lag.row.time_us) for lag in hidden.lags),
+            *chain.from_iterable(client),
+        ),
+        **_open_transaction(job, hidden.source, hidden.records),
+    )
 
 
 def _source(job: h.JobQueues, trend: h.Trend) -> str:
