@@ -9,6 +9,7 @@ from typing import Final, Literal
 from flowdiag.analyses.flink.tasks.pressure import Load
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
+from flowdiag.analyses.neighbours.locks import LockedSessions
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.loads import loads_in
 from flowdiag.analyses.queues.neighbours.blocked import blocked_sessions
@@ -113,12 +114,7 @@ def _limit(job: JobQueues, lag: Trend | None, hidden: HiddenRecords | None) -> L
     if server is not None:
         return "source", None, f"Kafka at {server}", f"clients cannot reach Kafka at {server}"
     if blocked is not None and blocked.ongoing:
-        task = spells[0].task if spells else None
-        count = f"{blocked.waiting} of {fmt.plural(blocked.sessions, 'session')} wait for a lock"
-        if blocked.refused:
-            count = f"{fmt.plural(blocked.refused, 'write')} failed to get a lock"
-        name = service_name(job, blocked.system)
-        return "sink", task, name, f"{name} blocks the sink: {count}"
+        return _limit_of_database(job, blocked, spells[0].task if spells else None)
     if spells:
         return _limit_of(job, spells[0])
     if hidden is not None:
@@ -130,6 +126,14 @@ def _limit(job: JobQueues, lag: Trend | None, hidden: HiddenRecords | None) -> L
     if has_back_pressured_sources(job):
         return None, None, None, "sources wait for downstream tasks, but no single task stands out"
     return None, None, None, "the job keeps up with its sources"
+
+
+def _limit_of_database(job: JobQueues, blocked: LockedSessions, task: str | None) -> Limit:
+    count = f"{blocked.waiting} of {fmt.plural(blocked.sessions, 'session')} wait for a lock"
+    if blocked.refused:
+        count = f"{fmt.plural(blocked.refused, 'write')} failed to get a lock"
+    name = service_name(job, blocked.system)
+    return "sink", task, name, f"{name} blocks the sink: {count}"
 
 
 def _limit_of(job: JobQueues, spell: Spell) -> Limit:

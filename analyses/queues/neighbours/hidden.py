@@ -57,29 +57,35 @@ def hidden_records(job: JobQueues, behind_s: float, silent_s: float) -> HiddenRe
         behind_s: minimum number of waiting records, in seconds of reading.
         silent_s: minimum time without a record.
     """
-    sources = sorted(job.topology.sources)
     known = _latest(lags_of_job(job))
     records = sum(lag.row.lag or 0 for lag in known)
-    if len(sources) != 1 or records <= FEW_RECORDS or commits_fail(job):
+    if len(job.topology.sources) != 1 or records <= FEW_RECORDS or commits_fail(job):
         return None
-    source = sources[0]
+    [source] = job.topology.sources
     rate = read_rate(job, [key for key in job.samples if key.task == source]) or 0.0
-    flow = _record_counter(job, source)
-    if flow is None or records < behind_s * rate or has_back_pressured_sources(job):
+    pause = _pause_at_end(job, source, known[0].row.time_us, silent_s)
+    if pause is None or records < behind_s * rate or has_back_pressured_sources(job):
         return None
-    since, last = flow.constant_since_us, flow.points[-1].until_us
-    # Output without a time may be older than the pause, unless the source has read nothing at all.
-    until = known[0].row.time_us or (last if flow.total == 0 else None)
-    if since is None or until is None or not since < until <= last + RECENT_US:
+    if not _committed_in(job, *pause) or not client_sees_none(job, source, records):
         return None
-    least_us = max(silent_s * 1e6, PAUSES * _longest_pause_us(flow))
-    if until - since < least_us or not _committed_between(job, since, until):
-        return None
-    if not client_sees_none(job, source, records):
-        return None
+    since, until = pause
     return HiddenRecords(
         source=source, records=records, since_us=since, until_us=until, lags=tuple(known)
     )
+
+
+def _pause_at_end(
+    job: JobQueues, source: str, asked_us: int | None, silent_s: float
+) -> tuple[int, int] | None:
+    """Return the time without a record from its start to the output of Kafka's tool, or None if it is ordinary."""
+    flow = _record_counter(job, source)
+    if flow is None or flow.constant_since_us is None:
+        return None
+    since, last = flow.constant_since_us, flow.points[-1].until_us
+    # Output without a time may be older than the pause, unless the source has read nothing at all.
+    until = asked_us or (last if flow.total == 0 else since)
+    least_us = max(silent_s * 1e6, PAUSES * _longest_pause_us(flow))
+    return (since, until) if since + least_us <= until <= last + RECENT_US else None
 
 
 def _latest(lags: Sequence[Lag]) -> list[Lag]:
@@ -102,7 +108,7 @@ def _longest_pause_us(flow: Flow) -> int:
     return max((after.time_us - before.until_us for before, after in pairwise(moved)), default=0)
 
 
-def _committed_between(job: JobQueues, since_us: int, until_us: int) -> bool:
+def _committed_in(job: JobQueues, since_us: int, until_us: int) -> bool:
     """Return whether a checkpoint completed in a period."""
     return any(
         checkpoint.status is Status.COMPLETED and since_us < (checkpoint.ended_us or 0) <= until_us

@@ -211,24 +211,26 @@ def _hidden_records(job: h.JobQueues, hidden: h.HiddenRecords) -> h.Finding:
     silent_ms = (hidden.until_us - hidden.since_us) / 1000
     last = {key: each[-1] for key, each in job.samples.items() if key.task == hidden.source}
     client = [h.records_of([sample], "pending", key=key) for key, sample in sorted(last.items())]
-    return h.job_finding(
-        job,
-        subject=h.service_subject(job, h.source_system(job, hidden.source)),
-        title=f"{h.fmt.shorten(hidden.source)} has read nothing for {h.fmt.duration(silent_ms)} "
+    fields: h.FindingFields = {
+        "title": f"{h.fmt.shorten(hidden.source)} has read nothing for {h.fmt.duration(silent_ms)} "
         f"although {h.fmt.number(hidden.records)} records wait in its topic",
-        severity=h.Severity.WARNING,
-        confidence=h.Confidence.MEDIUM,
-        first_us=hidden.since_us,
-        last_us=hidden.until_us,
-        measurements=(
+        "severity": h.Severity.WARNING,
+        "confidence": h.Confidence.MEDIUM,
+        "first_us": hidden.since_us,
+        "last_us": hidden.until_us,
+        "measurements": (
             h.measurement("lag", hidden.records, "records", over="of the consumer group"),
             h.measurement("read", 0, "records/s"),
         ),
-        evidence=(
+        "evidence": (
             *h.cite((lag.ref, lag.row.time_us) for lag in hidden.lags),
             *chain.from_iterable(client),
         ),
-        **_open_transaction(job, hidden.source, hidden.records),
+    }
+    return h.job_finding(
+        job,
+        subject=h.service_subject(job, h.source_system(job, hidden.source)),
+        **(fields | _open_transaction(job, hidden.source, hidden.records)),
     )
 
 
